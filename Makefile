@@ -1,0 +1,46 @@
+# A fresh clone needs git, bash, make and Python 3.10-3.13 with venv:
+#   make demo   pre-train a small BERT on this computer in some minutes
+#   make test   lint, types and tests
+# Both make .venv from setup.py, when it is missing or setup.py has changed.
+
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+
+# The first that runs (a pyenv shim may exist and refuse to) and has venv.
+PYTHON := $(shell for python in python3.11 python3.12 python3.13 python3.10 \
+	python3; do $$python -c 'import sys, venv, ensurepip; sys.exit( \
+	not (3, 10) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 \
+	&& echo $$python && break; done)
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/python demo.py
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build *.egg-info
+
+$(VENV)/demo.stamp: setup.py
+	$(call install,plot)
+
+$(VENV)/test.stamp: setup.py
+	$(call install,test)
+
+# An environment whose Python is gone, or that was cut short, is made anew.
+define install
+@$(BIN)/python -m pip --version >/dev/null 2>&1 \
+	|| { test -n "$(PYTHON)" && $(PYTHON) -m venv --clear $(VENV); } \
+	|| { echo "found no Python 3.10-3.13 with venv:" \
+	"make $(MAKECMDGOALS) PYTHON=/path/to/python"; exit 1; }
+$(BIN)/python -m pip install --quiet --editable ".[$(1)]"
+@touch $@
+endef

@@ -1,0 +1,49 @@
+"""Packaging. Packages and modules are named one by one: nothing is guessed."""
+
+from setuptools import setup
+
+COMMANDS = (
+    "build_vocab",
+    "create_pretraining_data",
+    "fill_mask",
+    "run_pretraining",
+)
+PLOT = ["matplotlib"]
+
+setup(
+    name="bert-keras",
+    version="0.1.0",
+    description="BERT for TensorFlow 2 and Keras 3, with google-research/bert's"
+    " commands, files and numbers",
+    license="Apache-2.0",
+    python_requires=">=3.10,<3.14",
+    packages=["data", "modeling", "tasks", "training"],
+    py_modules=["command", "input_error", *COMMANDS],
+    install_requires=[
+        "absl-py",
+        "keras>=3.12",  # 3.12 is the last Keras for Python 3.10
+        "numpy",
+        "tensorboard",  # TensorFlow 2.21 no longer brings it
+        "tensorflow>=2.20,<2.22",
+        "tokenizers",
+        "tqdm",
+    ],
+    extras_require={
+        "gpu": ["tensorflow[and-cuda]"],
+        "tpu": ["tensorflow-tpu>=2.20,<2.22"],  # Linux; the last one is 2.20
+        "plot": PLOT,
+        "test": [
+            *PLOT,
+            "build",
+            "hypothesis",
+            "jax",
+            "mypy",
+            "pre-commit",
+            "pytest",
+            "ruff",
+        ],
+    },
+    entry_points={
+        "console_scripts": [f"{name} = {name}:cli" for name in COMMANDS]
+    },
+)
