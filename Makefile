@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 # The first that runs (a pyenv shim may exist and refuse to) and has venv.
-PYTHON := $(shell for python in python3.11 python3.12 python3.13 python3.10 \
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.10 \
 	python3; do $$python -c 'import sys, venv, ensurepip; sys.exit( \
 	not (3, 10) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 \
 	&& echo $$python && break; done)

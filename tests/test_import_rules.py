@@ -1,0 +1,99 @@
+"""The arrows between rooms, and which framework each room may know.
+
+commands -> tasks, modeling, data, training; tasks -> modeling, data; nothing
+else, and inside a package only upwards in the order listed here.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+ORDER = {
+    "data": "tokenization vocabulary masking instances records packing"
+    " pipeline",
+    "modeling": "config fused attention encoder heads conversion",
+    "tasks": "metrics task pretraining glue squad tagging multiple_choice",
+    "training": "optimization distribution checkpoints progress loop export",
+}
+MAY_IMPORT = {
+    "data": set(),
+    "modeling": set(),
+    "tasks": {"data", "modeling"},
+    "training": set(),
+}
+KNOWS_TENSORFLOW = {
+    "data.pipeline",
+    "data.records",
+    "modeling.conversion",
+    "modeling.fused",
+}
+ROOMS = {
+    f"{package}.{path.stem}": path
+    for package in ORDER
+    for path in sorted((ROOT / package).rglob("*.py"))
+    if path.name != "__init__.py"
+}
+TOP_LEVEL = {path.stem: path for path in sorted(ROOT.glob("*.py"))}
+SHARED = {"command", "input_error"}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Yields what each import names: a.b for `from a import b`."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def refusals(room: str, path: Path) -> Iterator[str]:
+    """Yields the imports of a room of a package that break the arrows."""
+    package, module = room.split(".", 1)
+    order = ORDER[package].split()
+    above = {f"{package}.{name}" for name in order[: order.index(module)]}
+    for name in imported(path):
+        top = name.split(".")[0]
+        if top == package:
+            allowed = ".".join(name.split(".")[:2]) in above
+        elif top in ORDER:
+            allowed = top in MAY_IMPORT[package]
+        elif top == "tensorflow":
+            allowed = package == "training" or room in KNOWS_TENSORFLOW
+        elif top == "keras":
+            allowed = package != "data"
+        elif name.startswith("absl.flags") or top in TOP_LEVEL:
+            allowed = top == "input_error"
+        else:
+            allowed = True
+        if not allowed:
+            yield f"{room} imports {name}"
+
+
+def test_every_room_has_its_place_in_the_order() -> None:
+    known = {
+        f"{p}.{name}" for p, names in ORDER.items() for name in names.split()
+    }
+    assert set(ROOMS) <= known
+
+
+def test_rooms_import_only_what_the_arrows_allow() -> None:
+    broken = [r for room, path in ROOMS.items() for r in refusals(room, path)]
+    assert broken == []
+
+
+def test_commands_import_no_other_command() -> None:
+    broken = [
+        f"{name} imports {target}"
+        for name, path in TOP_LEVEL.items()
+        for target in imported(path)
+        if target.split(".")[0] in TOP_LEVEL.keys() - SHARED
+    ]
+    assert broken == []
+
+
+def test_names_of_modules_are_unique_and_say_something() -> None:
+    names = [room.split(".")[-1] for room in ROOMS] + list(TOP_LEVEL)
+    assert sorted(names) == sorted(set(names))
+    assert "utils" not in names
