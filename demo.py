@@ -84,9 +84,9 @@ def docstrings(source: bytes) -> str:
 def sentences(text: str) -> Iterator[str]:
     """Yields the sentences of a text's prose paragraphs.
 
-    "Join any two\\npaths. See the module os.\\n\\n>>> join(a, b)" has two: "Join
-    any two paths." and "See the module os." A sentence ends at . ! or ? before
-    a blank and a capital.
+    "Join any two\\npaths. See the module os.\\n\\n>>> join(a, b)" has two,
+    "Join any two paths." and "See the module os.": a sentence ends at . ! or ?
+    before a blank and a capital.
     """
     for paragraph in re.split(r"\n\s*\n", text):
         words = " ".join(paragraph.split())
