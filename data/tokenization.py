@@ -1,0 +1,347 @@
+"""BERT's tokenizer: text -> words -> word pieces, with character offsets.
+
+The rules and the public names are those of google-research/bert's
+tokenization.py, so that its users' imports go on working; the text's
+characters behind every piece (`tokenize_with_offsets`) and `strip_accents`
+apart from lower case are ours. Plain Python; exact for all of Unicode as the
+running Python's tables know it.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from input_error import InputError
+
+UNKNOWN = "[UNK]"
+MAX_CHARS_PER_WORD = 200  # longer words are [UNK]; Hugging Face has 100
+MAX_CACHED_WORDS = 300_000  # distinct words; some 200 MB at the most
+
+LOWER_CASE_MODELS = frozenset({
+    "uncased_L-24_H-1024_A-16", "uncased_L-12_H-768_A-12",
+    "multilingual_L-12_H-768_A-12", "chinese_L-12_H-768_A-12",
+})  # fmt: skip
+CASED_MODELS = frozenset({
+    "cased_L-12_H-768_A-12", "cased_L-24_H-1024_A-16",
+    "multi_cased_L-12_H-768_A-12",
+})  # fmt: skip
+CJK_RANGES = (  # the ideographs only: no kana, no hangul
+    (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF),
+    (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
+)  # fmt: skip
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Span(NamedTuple):
+    """A piece and the characters text[start:end] it was made from."""
+
+    piece: str
+    start: int
+    end: int
+
+
+class FullTokenizer:
+    """Text to word pieces, and word pieces to ids and back.
+
+    Args:
+      vocab_file: one piece a line; the line's number from 0 is the piece's id.
+      do_lower_case: must be what the model was pre-trained with.
+      strip_accents: None means "as do_lower_case", which is Google's rule.
+    """
+
+    def __init__(
+        self,
+        vocab_file: str,
+        do_lower_case: bool = True,
+        strip_accents: bool | None = None,
+    ) -> None:
+        self.vocab = load_vocab(vocab_file)
+        self.inv_vocab = {number: piece for piece, number in self.vocab.items()}
+        self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
+        self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
+        self._cache: dict[str, tuple[list[str], list[Span]]] = {}
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """The text's pieces: "unaffable" gives un, ##aff, ##able."""
+        pieces: list[str] = []
+        for word in clean_text(convert_to_unicode(text)).split():
+            pieces += self._split(word)[0]
+        return pieces
+
+    def tokenize_with_offsets(self, text: str) -> list[Span]:
+        """`tokenize`'s pieces, each with the characters it comes from.
+
+        Starts and ends never decrease. [UNK] covers its whole word. Pieces
+        made from one character (a decomposed hangul syllable) share it, and
+        characters that BERT drops belong to no piece unless they lie inside.
+        """
+        spans = []
+        for word, positions in _locate_words(text):
+            for piece, start, end in self._split(word)[1]:
+                spans.append(
+                    Span(piece, positions[start], positions[end - 1] + 1)
+                )
+        return spans
+
+    def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
+        return convert_by_vocab(self.vocab, tokens)
+
+    def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
+        return convert_by_vocab(self.inv_vocab, ids)
+
+    def _split(self, word: str) -> tuple[list[str], list[Span]]:
+        """A cleaned word's pieces and their places in it, remembered."""
+        if word not in self._cache:
+            if len(self._cache) >= MAX_CACHED_WORDS:
+                self._cache.clear()
+            spans = [
+                Span(piece, sources[start], sources[end - 1] + 1)
+                for part, sources in self.basic_tokenizer.split_word(word)
+                for piece, start, end in self.wordpiece_tokenizer.split(part)
+            ]
+            self._cache[word] = [span.piece for span in spans], spans
+        return self._cache[word]
+
+
+class BasicTokenizer:
+    """Splits text at white space, punctuation and CJK ideographs.
+
+    Google's "basic tokenization": control characters vanish, white space
+    becomes one kind, words are lower-cased and stripped of their accents.
+    """
+
+    def __init__(
+        self, do_lower_case: bool = True, strip_accents: bool | None = None
+    ) -> None:
+        self.do_lower_case = do_lower_case
+        # Theirs: accents go exactly when case goes. Ours: the same unless
+        # told apart, because for many languages "ä" is a letter of its own.
+        self.strip_accents = (
+            do_lower_case if strip_accents is None else strip_accents
+        )
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        return [
+            part
+            for word in clean_text(convert_to_unicode(text)).split()
+            for part, _ in self.split_word(word)
+        ]
+
+    def split_word(self, word: str) -> list[tuple[str, Sequence[int]]]:
+        """The parts of a cleaned word without white space.
+
+        Returns:
+          (part, sources) pairs, where part's character i was made from
+          word[sources[i]]; sources never decrease.
+        """
+        chars, sources = self._normalize(word)
+        parts: list[tuple[str, Sequence[int]]] = []
+        start = 0
+        for i, char in enumerate(chars):
+            if _is_punctuation(char):
+                if start < i:
+                    parts.append((chars[start:i], sources[start:i]))
+                parts.append((char, sources[i : i + 1]))
+                start = i + 1
+        if start < len(chars):
+            parts.append((chars[start:], sources[start:]))
+        return parts
+
+    def _normalize(self, word: str) -> tuple[str, Sequence[int]]:
+        """Lower-cases and strips accents; says where each character is from.
+
+        Whole words go through lower() and NFD, as in Google's code: a final
+        sigma depends on its neighbours, and so does the order of combining
+        marks. Their lengths do not, which is what places the characters.
+        """
+        chars, sources = word, list(range(len(word)))
+        if self.do_lower_case:
+            sources = [
+                i
+                for i, char in zip(sources, chars, strict=True)
+                for _ in char.lower()
+            ]
+            chars = chars.lower()
+        if self.strip_accents and not chars.isascii():
+            sources = [
+                i
+                for i, char in zip(sources, chars, strict=True)
+                for _ in unicodedata.normalize("NFD", char)
+            ]
+            chars = unicodedata.normalize("NFD", chars)
+            kept = [
+                i
+                for i, char in enumerate(chars)
+                if unicodedata.category(char) != "Mn"
+            ]
+            sources = [sources[i] for i in kept]
+            chars = "".join(chars[i] for i in kept)
+        return chars, sources
+
+
+class WordpieceTokenizer:
+    """Greedy longest-match-first: "unaffable" gives un, ##aff, ##able."""
+
+    def __init__(
+        self,
+        vocab: Mapping[str, int],
+        unk_token: str = UNKNOWN,
+        max_input_chars_per_word: int = MAX_CHARS_PER_WORD,
+    ) -> None:
+        self.vocab = vocab
+        self.unk_token = unk_token
+        self.max_input_chars_per_word = max_input_chars_per_word
+        self._max_piece_chars = max(map(len, vocab), default=0)
+
+    def tokenize(self, text: str | bytes) -> list[str]:
+        """The pieces of words that `BasicTokenizer` has already split."""
+        return [
+            span.piece
+            for word in whitespace_tokenize(convert_to_unicode(text))
+            for span in self.split(word)
+        ]
+
+    def split(self, word: str) -> list[Span]:
+        """One word's pieces with their places in it; [UNK] if none fit."""
+        unknown = [Span(self.unk_token, 0, len(word))]
+        if len(word) > self.max_input_chars_per_word:
+            return unknown
+        spans: list[Span] = []
+        start = 0
+        while start < len(word):
+            span = self._longest_piece(word, start)
+            if span is None:
+                return unknown
+            spans.append(span)
+            start = span.end
+        return spans
+
+    def _longest_piece(self, word: str, start: int) -> Span | None:
+        prefix = "##" if start else ""
+        longest_end = min(len(word), start + self._max_piece_chars)
+        for end in range(longest_end, start, -1):
+            piece = prefix + word[start:end]
+            if piece in self.vocab:
+                return Span(piece, start, end)
+        return None
+
+
+def load_vocab(vocab_file: str) -> dict[str, int]:
+    """Piece -> id. Lines end at "\\n" only, are stripped; the later one wins.
+
+    `vocabulary.check_vocabulary` reads the same and says what is wrong.
+    """
+    with open(vocab_file, encoding="utf-8", newline="\n") as lines:
+        return {line.strip(): number for number, line in enumerate(lines)}
+
+
+def clean_text(text: str) -> str:
+    """Drops control characters, spaces out ideographs, unifies white space."""
+    return text.translate(_CLEANED)
+
+
+class _CleanedCharacters(dict[int, str]):
+    """Code point -> what `clean_text` makes of it, worked out when met."""
+
+    def __missing__(self, code_point: int) -> str:
+        char = chr(code_point)
+        if code_point in (0, 0xFFFD) or _is_control(char):
+            cleaned = ""
+        elif _is_whitespace(char):
+            cleaned = " "
+        elif _is_chinese_char(code_point):
+            cleaned = f" {char} "
+        else:
+            cleaned = char
+        self[code_point] = cleaned
+        return cleaned
+
+
+_CLEANED = _CleanedCharacters()
+
+
+def _locate_words(text: str) -> Iterable[tuple[str, list[int]]]:
+    """The cleaned words, each with the places of its characters in text."""
+    cleaned = clean_text(text)
+    positions = [
+        i for i, char in enumerate(text) for _ in _CLEANED[ord(char)]
+    ]
+    for match in re.finditer(r"\S+", cleaned):
+        yield match.group(), positions[match.start() : match.end()]
+
+
+def whitespace_tokenize(text: str) -> list[str]:
+    return text.split()
+
+
+def convert_by_vocab(
+    vocab: Mapping[Key, Value], items: Iterable[Key]
+) -> list[Value]:
+    """Looks every item up; an unknown one is a KeyError, as in Google's."""
+    return [vocab[item] for item in items]
+
+
+def convert_tokens_to_ids(
+    vocab: Mapping[str, int], tokens: Iterable[str]
+) -> list[int]:
+    return convert_by_vocab(vocab, tokens)
+
+
+def convert_ids_to_tokens(
+    inv_vocab: Mapping[int, str], ids: Iterable[int]
+) -> list[str]:
+    return convert_by_vocab(inv_vocab, ids)
+
+
+def convert_to_unicode(text: str | bytes) -> str:
+    """Bytes are read as UTF-8, without those that are not."""
+    return text if isinstance(text, str) else text.decode("utf-8", "ignore")
+
+
+def printable_text(text: str | bytes) -> str:
+    return convert_to_unicode(text)
+
+
+def validate_case_matches_checkpoint(
+    do_lower_case: bool, init_checkpoint: str | None
+) -> None:
+    """Refuses --do_lower_case when a released model's folder says otherwise.
+
+    Heuristic, as in Google's code: the case is written nowhere but in the
+    name of the folder that holds bert_model.ckpt.
+    """
+    match = re.search(
+        r"([A-Za-z0-9_-]+)/bert_model\.ckpt", init_checkpoint or ""
+    )
+    name = match.group(1) if match else ""
+    wrong = CASED_MODELS if do_lower_case else LOWER_CASE_MODELS
+    if name in wrong:
+        raise InputError(
+            f"--init_checkpoint={init_checkpoint} is "
+            f"{'a cased' if do_lower_case else 'an uncased'} model but "
+            f"--do_lower_case is {do_lower_case}; "
+            f"pass --do_lower_case={not do_lower_case}"
+        )
+
+
+def _is_whitespace(char: str) -> bool:
+    return char in " \t\n\r" or unicodedata.category(char) == "Zs"
+
+
+def _is_control(char: str) -> bool:
+    return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
+
+
+def _is_punctuation(char: str) -> bool:
+    """Unicode's punctuation, and ASCII's signs ($, +, ^, ...) besides."""
+    if char.isascii():
+        return char.isprintable() and not char.isalnum() and char != " "
+    return unicodedata.category(char).startswith("P")
+
+
+def _is_chinese_char(code_point: int) -> bool:
+    return any(first <= code_point <= last for first, last in CJK_RANGES)
