@@ -267,9 +267,7 @@ _CLEANED = _CleanedCharacters()
 def _locate_words(text: str) -> Iterable[tuple[str, list[int]]]:
     """The cleaned words, each with the places of its characters in text."""
     cleaned = clean_text(text)
-    positions = [
-        i for i, char in enumerate(text) for _ in _CLEANED[ord(char)]
-    ]
+    positions = [i for i, char in enumerate(text) for _ in _CLEANED[ord(char)]]
     for match in re.finditer(r"\S+", cleaned):
         yield match.group(), positions[match.start() : match.end()]
 

@@ -1,0 +1,88 @@
+"""Text -> a WordPiece vocabulary: vocab.txt for create_pretraining_data.py.
+
+Ours; google-research/bert has no such command. The same text and flags give
+the same vocabulary, byte for byte.
+"""
+
+from collections.abc import Iterator
+
+from absl import flags
+from tqdm import tqdm
+
+import command
+from data import vocabulary
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "input_file", None, "Text files: comma-separated names and globs."
+)
+flags.DEFINE_string("output_file", None, "The vocabulary to write: vocab.txt.")
+flags.DEFINE_integer(
+    "vocab_size",
+    30522,
+    "Pieces at most, with the special ones and the unused slots.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "num_unused",
+    vocabulary.NUM_UNUSED,
+    "[unused] slots for words of your own; 99 put [UNK] at 100 as Google has.",
+    lower_bound=0,
+)
+flags.DEFINE_bool(
+    "do_lower_case", True, "True for an uncased model, False for a cased one."
+)
+flags.DEFINE_alias("do_lower", "do_lower_case")
+flags.DEFINE_bool(
+    "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
+)
+flags.DEFINE_integer(
+    "min_frequency",
+    vocabulary.MIN_FREQUENCY,
+    "Occurrences below which no character or pair of pieces enters.",
+    lower_bound=1,
+)
+flags.mark_flags_as_required(["input_file", "output_file"])
+
+
+def main() -> None:
+    from data import records  # TensorFlow, and the seconds it takes
+
+    paths = records.expand_patterns(FLAGS.input_file)
+    with vocabulary.writing(FLAGS.output_file) as file:
+        word_counts = vocabulary.count_words(
+            _read(paths), FLAGS.do_lower_case, FLAGS.strip_accents
+        )
+        pieces = vocabulary.learn(
+            word_counts, FLAGS.vocab_size, FLAGS.num_unused, FLAGS.min_frequency
+        )
+        file.writelines(f"{piece}\n" for piece in pieces)
+    print(format_summary(word_counts, pieces))
+
+
+def _read(paths: list[str]) -> Iterator[str]:
+    """The lines of all files, with one progress bar in bytes."""
+    from data import records
+
+    with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
+        for path in paths:
+            yield from records.read_lines(path, bar.update)
+
+
+def format_summary(word_counts: dict[str, int], pieces: list[str]) -> str:
+    """A little table: the text, and how the vocabulary spells it."""
+    whole_words = sum(piece in word_counts for piece in pieces)
+    unknown_share = vocabulary.unknown_share(word_counts, pieces)
+    rows = [
+        ("words", f"{sum(word_counts.values()):,}"),
+        ("  [UNK]", f"{unknown_share:.2%}"),
+        ("distinct words", f"{len(word_counts):,}"),
+        ("pieces", f"{len(pieces):,}"),
+        ("  whole words", f"{whole_words:,}"),
+    ]
+    return "\n".join(f"{name:<20}{value:>15}" for name, value in rows)
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,129 @@
+"""Text -> TFRecords of masked sentence pairs: data for run_pretraining.py.
+
+The flags, their defaults and the records, one by one, are those of
+google-research/bert's create_pretraining_data.py; --strip_accents and .gz
+names are ours. Input: UTF-8, one sentence a line, a blank line between
+documents.
+"""
+
+import functools
+import random
+from collections.abc import Iterator
+
+from absl import flags
+from tqdm import tqdm
+
+import command
+from data import instances, tokenization, vocabulary
+from data.instances import InstanceConfig
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "input_file", None, "Text files: comma-separated names and globs."
+)
+flags.DEFINE_string(
+    "output_file",
+    None,
+    "TFRecord files: comma-separated names; records are dealt round-robin.",
+)
+flags.DEFINE_string("vocab_file", None, "The model's vocabulary.")
+flags.DEFINE_bool(
+    "do_lower_case", True, "True for uncased models, False for cased ones."
+)
+flags.DEFINE_alias("do_lower", "do_lower_case")  # as Google's README has it
+flags.DEFINE_bool(
+    "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
+)
+flags.DEFINE_bool(
+    "do_whole_word_mask",
+    InstanceConfig.do_whole_word_mask,
+    "Mask all pieces of a word together.",
+)
+flags.DEFINE_integer(
+    "max_seq_length", InstanceConfig.max_seq_length, "Pieces in a record."
+)
+flags.DEFINE_integer(
+    "max_predictions_per_seq",
+    InstanceConfig.max_predictions_per_seq,
+    "Masked pieces in a record, at most.",
+)
+flags.DEFINE_integer("random_seed", InstanceConfig.random_seed, "Seed.")
+flags.DEFINE_integer(
+    "dupe_factor",
+    InstanceConfig.dupe_factor,
+    "Times the text is used, with other pairs and masks each time.",
+)
+flags.DEFINE_float(
+    "masked_lm_prob", InstanceConfig.masked_lm_prob, "Share of pieces masked."
+)
+flags.DEFINE_float(
+    "short_seq_prob",
+    InstanceConfig.short_seq_prob,
+    "Share of documents cut into pairs that are shorter than they could be.",
+)
+flags.mark_flags_as_required(["input_file", "output_file", "vocab_file"])
+
+
+def main() -> None:
+    config = command.from_flags(InstanceConfig)
+    config.check()
+    vocabulary.check_vocabulary(FLAGS.vocab_file)
+
+    from data import records  # TensorFlow, and the seconds it takes
+
+    paths = records.expand_patterns(FLAGS.input_file)
+    tokenizer = tokenization.FullTokenizer(
+        FLAGS.vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
+    )
+    features = records.pretraining_features(
+        config.max_seq_length, config.max_predictions_per_seq
+    )
+    with records.RecordWriter(FLAGS.output_file.split(",")) as writer:
+        documents = instances.read_documents(_read(paths), tokenizer.tokenize)
+        made = instances.create_instances(
+            documents,
+            list(tokenizer.vocab),
+            config,
+            random.Random(config.random_seed),
+            functools.partial(tqdm, desc="pairing", unit=" documents"),
+        )
+        for instance in tqdm(made, desc="writing", unit=" records"):
+            values = instances.to_features(instance, tokenizer.vocab, config)
+            writer.write(records.encode(features, values))
+    print(format_summary(instances.summarize(documents, made)))
+
+
+def _read(paths: list[str]) -> Iterator[tuple[str, Iterator[str]]]:
+    """(name, lines) of every file, with one progress bar in bytes."""
+    from data import records
+
+    with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
+        for path in paths:
+            yield path, records.read_lines(path, bar.update)
+
+
+def format_summary(summary: instances.Summary) -> str:
+    """A little table: counts, and shares of the count above them."""
+
+    def share(part: int, whole: int) -> str:
+        return f"{part / whole:.2%}" if whole else "-"
+
+    num_records = summary.num_records
+    rows = [
+        ("documents", f"{summary.num_documents:,}"),
+        ("sentences", f"{summary.num_sentences:,}"),
+        ("pieces", f"{summary.num_pieces:,}"),
+        ("  [UNK]", share(summary.num_unknown, summary.num_pieces)),
+        ("records", f"{num_records:,}"),
+        ("  label 0, is next", share(summary.num_is_next, num_records)),
+        ("  label 1, random", share(summary.num_random_next, num_records)),
+        ("  pairs truncated", share(summary.num_truncated, num_records)),
+        ("pieces in records", f"{summary.num_tokens:,}"),
+        ("  masked", share(summary.num_masked, summary.num_tokens)),
+    ]
+    return "\n".join(f"{name:<20}{value:>15}" for name, value in rows)
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,341 @@
+"""Documents -> sentence pairs with masks: what pre-training records hold.
+
+BERT paper, section 3.1 and appendix A.2; google-research/bert,
+create_pretraining_data.py. The calls of the random generator come in that
+file's order, so that equal text, vocabulary and seed give equal records, in
+equal order (Python 3's generators have not changed since 3.2).
+"""
+
+import dataclasses
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from data import masking
+from data.vocabulary import SEPARATOR, START, UNKNOWN
+from input_error import InputError
+
+Document = list[list[str]]  # sentences, each a list of pieces
+
+NUM_SPECIAL = 3  # [CLS] A [SEP] B [SEP]
+WHY_DOCUMENTS = (
+    ", but next sentence prediction draws its wrong second sentences from "
+    "other documents: with one alone they would come from the same text and "
+    "be labelled wrong all the same; put a blank line between documents"
+)
+NUM_TRIES = 10  # at drawing another document than the one at hand
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceConfig:
+    """How pairs are cut and masked; the defaults are Google's."""
+
+    max_seq_length: int = 128  # pieces, with [CLS] and both [SEP]
+    max_predictions_per_seq: int = 20  # masked pieces at most
+    do_whole_word_mask: bool = False  # hide all pieces of a word or none
+    dupe_factor: int = 10  # times each document is cut and masked anew
+    masked_lm_prob: float = 0.15  # share of pieces hidden
+    short_seq_prob: float = 0.1  # share of documents cut to a shorter target
+    random_seed: int = 12345
+
+    def check(self) -> None:
+        """Raises an InputError that names the flag to change."""
+        shortest = NUM_SPECIAL + 2
+        if self.max_seq_length < shortest:
+            raise InputError(
+                f"--max_seq_length={self.max_seq_length} is too small: [CLS], "
+                f"two [SEP] and a piece of each sentence need {shortest}"
+            )
+        most = self.max_seq_length - NUM_SPECIAL
+        if not 1 <= self.max_predictions_per_seq <= most:
+            raise InputError(
+                f"--max_predictions_per_seq={self.max_predictions_per_seq} "
+                f"must lie between 1 and {most}, the pieces that can be masked "
+                f"at --max_seq_length={self.max_seq_length}"
+            )
+        if self.dupe_factor < 1:
+            raise InputError(
+                f"--dupe_factor={self.dupe_factor} must be at least 1"
+            )
+        for name in ("masked_lm_prob", "short_seq_prob"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InputError(
+                    f"--{name}={getattr(self, name)} must lie between 0 and 1"
+                )
+
+
+@dataclasses.dataclass(frozen=True)
+class Instance:
+    """One record, in pieces: [CLS] A [SEP] B [SEP] with holes."""
+
+    tokens: list[str]
+    segment_ids: list[int]  # 0 up to the first [SEP], then 1
+    is_random_next: bool  # B was drawn from a random document
+    is_truncated: bool  # pieces were cut off to fit
+    masked_lm_positions: list[int]
+    masked_lm_labels: list[str]
+
+
+def read_documents(
+    files: Iterable[tuple[str, Iterable[str]]],
+    tokenize: Callable[[str], list[str]],
+) -> list[Document]:
+    """Tokenizes text: a sentence a line, a blank line between documents.
+
+    As in Google's code a document goes on from one file into the next unless
+    a blank line ends it, and sentences without pieces are dropped.
+
+    Args:
+      files: (name, lines) pairs.
+    """
+    documents: list[Document] = [[]]
+    for name, lines in files:
+        has_text = has_blank = False
+        for line in lines:
+            line = line.strip()
+            if not line:
+                has_blank = True
+                documents.append([])
+            pieces = tokenize(line)
+            if pieces:
+                has_text = True
+                documents[-1].append(pieces)
+        _check_file(name, has_text, has_blank)
+    documents = [document for document in documents if document]
+    if len(documents) < 2:
+        raise InputError(f"the input is a single document{WHY_DOCUMENTS}")
+    return documents
+
+
+def _check_file(name: str, has_text: bool, has_blank: bool) -> None:
+    if not has_text:
+        raise InputError(f"{name} is empty: it holds no text")
+    # Theirs: such a file is glued to the next one's first document. Ours: an
+    # error, because pairs across that seam would be labelled "is next".
+    if not has_blank:
+        raise InputError(
+            f"{name} has no blank line, so it is a single document"
+            f"{WHY_DOCUMENTS}"
+        )
+
+
+def create_instances(
+    documents: Iterable[Document],
+    vocab_words: Sequence[str],
+    config: InstanceConfig,
+    rng: random.Random,
+    progress: Callable[[Sequence[int]], Iterable[int]] = iter,
+) -> list[Instance]:
+    """Cuts and masks every document dupe_factor times, shuffled at the end.
+
+    Args:
+      vocab_words: pieces that random replacements are drawn from.
+      progress: wraps the iteration over visits to documents (tqdm, say).
+    """
+    documents = list(documents)
+    rng.shuffle(documents)
+    instances: list[Instance] = []
+    for visit in progress(range(config.dupe_factor * len(documents))):
+        instances += instances_from_document(
+            documents, visit % len(documents), vocab_words, config, rng
+        )
+    rng.shuffle(instances)
+    return instances
+
+
+def instances_from_document(
+    documents: Sequence[Document],
+    document_index: int,
+    vocab_words: Sequence[str],
+    config: InstanceConfig,
+    rng: random.Random,
+) -> list[Instance]:
+    """One pass through a document: chunks of whole sentences, cut into A and B.
+
+    B is the rest of the chunk, or (half the time, and always where the chunk
+    is one sentence) a stretch of a random document; the sentences it displaces
+    are then used again by the next chunk.
+    """
+    document = documents[document_index]
+    target = _draw_target_length(config, rng)
+    instances = []
+    start = 0
+    while start < len(document):
+        stop = _chunk_end(document, start, target)
+        num_sentences = stop - start
+        middle = start + 1
+        if num_sentences >= 2:
+            middle = start + rng.randint(1, num_sentences - 1)
+        tokens_a = _concatenate(document[start:middle])
+        is_random_next = num_sentences == 1 or rng.random() < 0.5
+        if is_random_next:
+            tokens_b = _draw_continuation(
+                documents, document_index, target - len(tokens_a), rng
+            )
+        else:
+            tokens_b = _concatenate(document[middle:stop])
+        instances.append(
+            _make_instance(
+                tokens_a, tokens_b, is_random_next, vocab_words, config, rng
+            )
+        )
+        start = middle if is_random_next else stop
+    return instances
+
+
+def _draw_target_length(config: InstanceConfig, rng: random.Random) -> int:
+    """Pieces of A and B together at which a chunk is full; a rough aim."""
+    longest = config.max_seq_length - NUM_SPECIAL
+    if rng.random() < config.short_seq_prob:
+        return rng.randint(2, longest)
+    return longest
+
+
+def _chunk_end(document: Document, start: int, target: int) -> int:
+    num_pieces = 0
+    for i in range(start, len(document)):
+        num_pieces += len(document[i])
+        if num_pieces >= target:
+            return i + 1
+    return len(document)
+
+
+def _draw_continuation(
+    documents: Sequence[Document],
+    document_index: int,
+    target: int,
+    rng: random.Random,
+) -> list[str]:
+    """At least `target` pieces, or up to its end, of a random document.
+
+    After ten draws of the document at hand that one is taken after all, as in
+    Google's code (with two documents, once in a thousand).
+    """
+    for _ in range(NUM_TRIES):
+        random_index = rng.randint(0, len(documents) - 1)
+        if random_index != document_index:
+            break
+    document = documents[random_index]
+    start = rng.randint(0, len(document) - 1)
+    return _concatenate(document[start : _chunk_end(document, start, target)])
+
+
+def _make_instance(
+    tokens_a: list[str],
+    tokens_b: list[str],
+    is_random_next: bool,
+    vocab_words: Sequence[str],
+    config: InstanceConfig,
+    rng: random.Random,
+) -> Instance:
+    longest = config.max_seq_length - NUM_SPECIAL
+    a, b = truncate_pair(tokens_a, tokens_b, longest, rng)
+    masked = masking.mask_tokens(
+        [START, *a, SEPARATOR, *b, SEPARATOR],
+        config.masked_lm_prob,
+        config.max_predictions_per_seq,
+        config.do_whole_word_mask,
+        vocab_words,
+        rng,
+    )
+    return Instance(
+        tokens=masked.tokens,
+        segment_ids=[0] * (len(a) + 2) + [1] * (len(b) + 1),
+        is_random_next=is_random_next,
+        is_truncated=len(a) + len(b) < len(tokens_a) + len(tokens_b),
+        masked_lm_positions=masked.positions,
+        masked_lm_labels=masked.labels,
+    )
+
+
+def truncate_pair(
+    tokens_a: list[str],
+    tokens_b: list[str],
+    max_num_tokens: int,
+    rng: random.Random,
+) -> tuple[list[str], list[str]]:
+    """Cuts single pieces off the longer one's ends until both fit.
+
+    A coin says which end, so that neither beginnings nor ends are favoured.
+    Of two equally long ones it is the second's turn.
+    """
+    bounds = [[0, len(tokens_a)], [0, len(tokens_b)]]
+    lengths = [len(tokens_a), len(tokens_b)]
+    while sum(lengths) > max_num_tokens:
+        longer = 0 if lengths[0] > lengths[1] else 1
+        if rng.random() < 0.5:
+            bounds[longer][0] += 1
+        else:
+            bounds[longer][1] -= 1
+        lengths[longer] -= 1
+    (start_a, end_a), (start_b, end_b) = bounds
+    return tokens_a[start_a:end_a], tokens_b[start_b:end_b]
+
+
+def _concatenate(sentences: Iterable[list[str]]) -> list[str]:
+    return [piece for sentence in sentences for piece in sentence]
+
+
+def to_features(
+    instance: Instance, vocab: Mapping[str, int], config: InstanceConfig
+) -> dict[str, list[float]]:
+    """The record's features, padded with zeros (see data/records.py).
+
+    next_sentence_labels is 0 where B does follow A, 1 where it is random.
+    """
+    input_ids = [vocab[token] for token in instance.tokens]
+    labels = [vocab[label] for label in instance.masked_lm_labels]
+    length = config.max_seq_length
+    num_predictions = config.max_predictions_per_seq
+    return {
+        "input_ids": _pad(input_ids, length),
+        "input_mask": _pad([1] * len(input_ids), length),
+        "segment_ids": _pad(instance.segment_ids, length),
+        "masked_lm_positions": _pad(
+            instance.masked_lm_positions, num_predictions
+        ),
+        "masked_lm_ids": _pad(labels, num_predictions),
+        "masked_lm_weights": _pad([1.0] * len(labels), num_predictions),
+        "next_sentence_labels": [int(instance.is_random_next)],
+    }
+
+
+def _pad(values: Sequence[float], length: int) -> list[float]:
+    return [*values, *[0] * (length - len(values))]
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """What went in and what came out; shares lie between 0 and 1."""
+
+    num_documents: int
+    num_sentences: int
+    num_pieces: int  # of the text, each once whatever the dupe_factor
+    num_unknown: int  # of these, [UNK]
+    num_records: int
+    num_is_next: int  # records by their label
+    num_random_next: int
+    num_truncated: int  # records whose pair was cut to fit
+    num_tokens: int  # in all records, [CLS] and [SEP] too, padding not
+    num_masked: int  # of these, to be predicted
+
+
+def summarize(
+    documents: Sequence[Document], instances: Sequence[Instance]
+) -> Summary:
+    """Counts once through documents and instances."""
+    num_random_next = sum(instance.is_random_next for instance in instances)
+    sentences = [sentence for document in documents for sentence in document]
+    return Summary(
+        num_documents=len(documents),
+        num_sentences=len(sentences),
+        num_pieces=sum(map(len, sentences)),
+        num_unknown=sum(sentence.count(UNKNOWN) for sentence in sentences),
+        num_records=len(instances),
+        num_is_next=len(instances) - num_random_next,
+        num_random_next=num_random_next,
+        num_truncated=sum(instance.is_truncated for instance in instances),
+        num_tokens=sum(len(instance.tokens) for instance in instances),
+        num_masked=sum(
+            len(instance.masked_lm_positions) for instance in instances
+        ),
+    )

@@ -1,0 +1,87 @@
+"""Which pieces a record hides: the masked language model's 15 % / 80 / 10 / 10.
+
+BERT paper, section 3.1; google-research/bert, create_pretraining_data.py,
+create_masked_lm_predictions. The calls of the random generator come in that
+function's order, so that an equal generator gives equal records.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from data.vocabulary import MASK, SEPARATOR, START
+
+MASK_SHARE = 0.8  # of the chosen pieces
+KEEP_SHARE = 0.5  # of the chosen pieces that are not masked; the rest: random
+
+
+class Masked(NamedTuple):
+    """A sequence with holes, and what was in them."""
+
+    tokens: list[str]
+    positions: list[int]  # rising
+    labels: list[str]  # the pieces that stood at these positions
+
+
+def mask_tokens(
+    tokens: Sequence[str],
+    masked_lm_prob: float,
+    max_predictions_per_seq: int,
+    do_whole_word_mask: bool,
+    vocab_words: Sequence[str],
+    rng: random.Random,
+) -> Masked:
+    """Hides round(len(tokens) * masked_lm_prob) pieces, at least one.
+
+    Of 100 pieces with [CLS] and [SEP], 15 are chosen at 0.15: on average 12
+    become [MASK], 1.5 stay, 1.5 become a piece drawn from vocab_words (any
+    piece: special and unused ones too, as in Google's code).
+    """
+    groups = candidate_groups(tokens, do_whole_word_mask)
+    rng.shuffle(groups)
+    num_to_predict = min(
+        max_predictions_per_seq, max(1, round(len(tokens) * masked_lm_prob))
+    )
+    masked = list(tokens)
+    chosen: list[int] = []
+    for group in groups:
+        if len(chosen) >= num_to_predict:
+            break
+        # A word too long for what is left is passed over for a shorter one.
+        if len(chosen) + len(group) > num_to_predict:
+            continue
+        for position in group:
+            masked[position] = _replacement(tokens[position], vocab_words, rng)
+        chosen += group
+    chosen.sort()
+    return Masked(masked, chosen, [tokens[position] for position in chosen])
+
+
+def candidate_groups(
+    tokens: Sequence[str], do_whole_word_mask: bool
+) -> list[list[int]]:
+    """Positions that are hidden together: one piece, or one word's pieces.
+
+    Whole words: [CLS] un ##aff ##able man [SEP] gives [1, 2, 3] and [4].
+    A segment cut inside a word begins with "##": that piece joins the word
+    before the [SEP], as in Google's code.
+    """
+    groups: list[list[int]] = []
+    for position, token in enumerate(tokens):
+        if token in (START, SEPARATOR):
+            continue
+        if do_whole_word_mask and groups and token.startswith("##"):
+            groups[-1].append(position)
+        else:
+            groups.append([position])
+    return groups
+
+
+def _replacement(
+    token: str, vocab_words: Sequence[str], rng: random.Random
+) -> str:
+    if rng.random() < MASK_SHARE:
+        return MASK
+    if rng.random() < KEEP_SHARE:
+        return token
+    return vocab_words[rng.randint(0, len(vocab_words) - 1)]

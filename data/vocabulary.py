@@ -1,0 +1,229 @@
+"""Vocabularies: learning one from text, writing it, and checking any.
+
+The learner is Hugging Face `tokenizers`' WordPieceTrainer (it merges pairs by
+frequency, as BPE does; Google never released its own). The layout is that of
+the released uncased model: [PAD] is 0, then [unused] slots, then the other
+special tokens, then pieces. With 99 slots [UNK], [CLS], [SEP] and [MASK] are
+100 to 103 as in every model that Google released.
+"""
+
+import collections
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TextIO
+
+from data import tokenization
+from input_error import InputError
+
+PAD, UNKNOWN, START, SEPARATOR, MASK = SPECIAL_TOKENS = (
+    "[PAD]", tokenization.UNKNOWN, "[CLS]", "[SEP]", "[MASK]",
+)  # fmt: skip
+NUM_UNUSED = 99
+MIN_FREQUENCY = 2
+REPEATS_PER_CHUNK = 10_000  # of one word, handed to the learner at a time
+
+
+def check_vocabulary(
+    vocab_file: str, vocab_size: int | None = None
+) -> dict[str, int]:
+    """Loads a vocab.txt, or says in an InputError what is wrong with it.
+
+    Args:
+      vocab_size: the config's; every id must lie below it. None: not checked.
+
+    Returns:
+      piece -> id, as `tokenization.load_vocab`.
+    """
+    try:
+        with open(vocab_file, encoding="utf-8", newline="\n") as lines:
+            pieces = [line.strip() for line in lines]
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"the vocabulary {vocab_file} is not UTF-8 text"
+        ) from error
+    except OSError as error:
+        raise InputError(
+            f"cannot read --vocab_file={vocab_file}: {error.strerror}"
+        ) from error
+    if not any(pieces):
+        raise InputError(f"the vocabulary {vocab_file} is empty")
+    vocab = _number(vocab_file, pieces)
+    missing = [token for token in SPECIAL_TOKENS if token not in vocab]
+    if missing:
+        raise InputError(
+            f"{vocab_file} is no BERT vocabulary: it lacks {', '.join(missing)}"
+        )
+    if vocab_size is not None and len(pieces) > vocab_size:
+        raise InputError(
+            f"{vocab_file} holds ids up to {len(pieces) - 1} but vocab_size in "
+            f"the config is {vocab_size}; change --vocab_file or "
+            "--bert_config_file"
+        )
+    return vocab
+
+
+def _number(vocab_file: str, pieces: list[str]) -> dict[str, int]:
+    """Numbers the pieces from 0, refusing one that comes twice."""
+    vocab: dict[str, int] = {}
+    for number, piece in enumerate(pieces):
+        # Empty lines may repeat: released vocabularies list exotic white
+        # space (U+2028 in Chinese), which stripping leaves empty.
+        if piece in vocab and piece:
+            raise InputError(
+                f"{vocab_file} lists {piece} twice, in lines "
+                f"{vocab[piece] + 1} and {number + 1}"
+            )
+        vocab[piece] = number
+    return vocab
+
+
+def count_words(
+    lines: Iterable[str],
+    do_lower_case: bool = True,
+    strip_accents: bool | None = None,
+) -> dict[str, int]:
+    """Word -> occurrences, words being the basic tokenizer's.
+
+    Sorted by word, so that equal texts give equal dictionaries.
+    """
+    tokenizer = tokenization.BasicTokenizer(do_lower_case, strip_accents)
+    raw_counts: collections.Counter[str] = collections.Counter()
+    for line in lines:
+        raw_counts.update(tokenization.clean_text(line).split())
+    counts: collections.Counter[str] = collections.Counter()
+    for raw_word, count in raw_counts.items():
+        for word, _ in tokenizer.split_word(raw_word):
+            counts[word] += count
+    return dict(sorted(counts.items()))
+
+
+def learn(
+    word_counts: Mapping[str, int],
+    vocab_size: int,
+    num_unused: int = NUM_UNUSED,
+    min_frequency: int = MIN_FREQUENCY,
+) -> list[str]:
+    """Learns a vocabulary of at most vocab_size pieces, in order of their ids.
+
+    Args:
+      word_counts: from `count_words`.
+      vocab_size: pieces, with the special ones and the unused slots.
+      num_unused: slots [unused0], [unused1], ... for the user's own words.
+      min_frequency: occurrences below which neither a character nor a pair
+        of pieces enters the vocabulary.
+    """
+    if not word_counts:
+        raise InputError("the text is empty: it holds no word to learn from")
+    reserved = [PAD, *(f"[unused{i}]" for i in range(num_unused))]
+    reserved += [UNKNOWN, START, SEPARATOR, MASK]
+    room = vocab_size - len(reserved)
+    words = _spellable(word_counts, room, min_frequency)
+    if not words:
+        raise InputError(
+            f"--vocab_size={vocab_size} leaves {max(room, 0)} pieces beside "
+            f"{len(reserved)} special and unused ones, and no word of the text "
+            f"can be spelled with them at --min_frequency={min_frequency}"
+        )
+    return reserved + _train(words, room, min_frequency)
+
+
+def _spellable(
+    word_counts: Mapping[str, int], room: int, min_frequency: int
+) -> dict[str, int]:
+    """The words whose characters get into the vocabulary; others are [UNK].
+
+    The commonest characters do, while they and their "##" forms fill at most
+    half the room: a rare script must not crowd out the words.
+    """
+    counts: collections.Counter[str] = collections.Counter()
+    for word, count in word_counts.items():
+        for i, char in enumerate(word):
+            counts["##" + char if i else char] += count
+    totals: collections.Counter[str] = collections.Counter()
+    for form, count in counts.items():
+        totals[form[-1]] += count
+    kept: set[str] = set()
+    num_forms = 0
+    for char in sorted(totals, key=lambda char: (-totals[char], char)):
+        num_forms += 1 + ("##" + char in counts)
+        if totals[char] < min_frequency or 2 * num_forms > room:
+            break
+        kept.add(char)
+    return {
+        word: count
+        for word, count in word_counts.items()
+        if len(word) <= tokenization.MAX_CHARS_PER_WORD
+        and kept.issuperset(word)
+    }
+
+
+def _train(
+    words: Mapping[str, int], room: int, min_frequency: int
+) -> list[str]:
+    """The learner's pieces: characters, their "##" forms, then merges.
+
+    Its progress bars go to stderr where that is a terminal.
+    """
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    characters = sorted({char for word in words for char in word})
+    inner = sorted({"##" + char for word in words for char in word[1:]})
+    learner = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
+    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=room,
+        min_frequency=min_frequency,
+        initial_alphabet=characters,
+        # Left alone it numbers "##" characters in a hash map's order and
+        # breaks ties by these numbers, so that two runs on one text differ
+        # (huggingface/tokenizers#1794). Given as special tokens they are
+        # numbered in this order, and nothing else depends on the map.
+        special_tokens=inner,
+    )
+    learner.train_from_iterator(_repeat(words), trainer)
+    numbers = learner.get_vocab()
+    merges = numbers.keys() - {*characters, *inner}
+    return characters + inner + sorted(merges, key=numbers.__getitem__)
+
+
+def _repeat(words: Mapping[str, int]) -> Iterator[str]:
+    """Each word as often as it occurs: the learner does its own counting."""
+    for word, count in words.items():
+        for start in range(0, count, REPEATS_PER_CHUNK):
+            yield f"{word} " * min(REPEATS_PER_CHUNK, count - start)
+
+
+def unknown_share(
+    word_counts: Mapping[str, int], pieces: Iterable[str]
+) -> float:
+    """Share of the words, counted as often as they occur, that are [UNK]."""
+    vocab = {piece: number for number, piece in enumerate(pieces)}
+    tokenizer = tokenization.WordpieceTokenizer(vocab)
+    unknown = sum(
+        count
+        for word, count in word_counts.items()
+        if tokenizer.split(word)[0].piece == UNKNOWN
+    )
+    return unknown / sum(word_counts.values())
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[TextIO]:
+    """A text file that appears whole, when the block ends, or not at all."""
+    folder, name = os.path.split(path)
+    unfinished = os.path.join(folder, f".{name}.incomplete")
+    try:
+        os.makedirs(folder or ".", exist_ok=True)
+        file = open(unfinished, "w", encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise InputError(
+            f"cannot write --output_file={path}: {error.strerror}"
+        ) from error
+    try:
+        with file:
+            yield file
+        os.replace(unfinished, path)
+    except BaseException:
+        os.remove(unfinished)
+        raise
