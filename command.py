@@ -37,12 +37,14 @@ def run(main: Callable[[], None]) -> None:
 
 
 def from_flags(settings: type[Settings], **values: Any) -> Settings:
-    """Fills a dataclass from the flags named like its fields, and `values`."""
+    """Fills a dataclass from `values` and the flags named like its fields."""
     assert dataclasses.is_dataclass(settings)
-    for field in dataclasses.fields(settings):
-        if field.name not in values:
-            values[field.name] = flags.FLAGS[field.name].value
-    return settings(**values)
+    from_command_line = {
+        field.name: flags.FLAGS[field.name].value
+        for field in dataclasses.fields(settings)
+        if field.name in flags.FLAGS
+    }
+    return settings(**(from_command_line | values))
 
 
 def _fail(sentence: str) -> None:

@@ -1,0 +1,124 @@
+"""Record files to batches, by tf.data.
+
+The order of records is a function of the files and the seed alone. Every host
+walks the same order and keeps its own rows of each global batch, so any number
+of hosts sees the same batches; and since the iterator saves its position
+symbolically, what one host saved any other can restore, in constant time.
+Upstream file: run_pretraining.py, input_fn_builder.
+
+Shapes: B rows of the global batch.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from data.records import Feature, parse_batch
+
+NUM_FILES_AT_ONCE = 4  # interleaved, as upstream's num_cpu_threads
+SHUFFLE_BUFFER_RECORDS = 100  # upstream's
+
+
+@dataclasses.dataclass(frozen=True)
+class RowShare:
+    """Rows index, index + count, ... of every global batch: one host's."""
+
+    index: int = 0
+    count: int = 1
+
+
+def training_batches(
+    paths: Sequence[str],
+    features: Sequence[Feature],
+    batch_size: int,
+    seed: int,
+    vocab_size: int,
+    share: RowShare = RowShare(),
+) -> tf.data.Dataset:
+    """Shuffled batches without end, each tensor [B / share.count, length].
+
+    Raises, while iterating:
+        tf.errors.DataLossError, InvalidArgumentError: a record is damaged,
+            of another kind, or has an id of vocab_size or more.
+    """
+    names = tf.data.Dataset.from_tensor_slices(list(paths))
+    records = (
+        names.shuffle(len(paths), seed=seed)
+        .repeat()
+        .interleave(
+            _read,
+            cycle_length=min(NUM_FILES_AT_ONCE, len(paths)),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+        .shuffle(SHUFFLE_BUFFER_RECORDS, seed=seed)
+    )
+
+    def parse_share(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        return _parse(
+            features, serialized[share.index :: share.count], vocab_size
+        )
+
+    batches = records.batch(batch_size, drop_remainder=True).map(
+        parse_share, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    )
+    return _with_symbolic_state(batches.prefetch(tf.data.AUTOTUNE))
+
+
+def evaluation_batches(
+    paths: Sequence[str],
+    features: Sequence[Feature],
+    batch_size: int,
+    max_batches: int,
+    vocab_size: int,
+    share: RowShare = RowShare(),
+) -> tf.data.Dataset:
+    """At most `max_batches` batches in the order of the files.
+
+    Upstream repeats the files until the batches are full; here no record
+    counts twice, and the last batch is filled with rows of zeros.
+    """
+
+    def pad_and_share(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return {
+            name: _fill_rows(value, batch_size)[share.index :: share.count]
+            for name, value in batch.items()
+        }
+
+    records = tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(_read)
+    return (
+        records.batch(batch_size)
+        .take(max_batches)
+        .map(lambda serialized: _parse(features, serialized, vocab_size))
+        .map(pad_and_share)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+
+
+def _read(path: tf.Tensor) -> tf.data.Dataset:
+    is_gzip = tf.strings.regex_full_match(path, r".*\.gz")
+    return tf.data.TFRecordDataset(path, tf.where(is_gzip, "GZIP", ""))
+
+
+def _parse(
+    features: Sequence[Feature], serialized: tf.Tensor, vocab_size: int
+) -> dict[str, tf.Tensor]:
+    batch = parse_batch(features, serialized)
+    in_range = tf.debugging.assert_less(
+        batch["input_ids"], vocab_size, "an input id is not in the vocabulary"
+    )
+    with tf.control_dependencies([in_range] if in_range is not None else []):
+        return {name: tf.identity(value) for name, value in batch.items()}
+
+
+def _fill_rows(value: tf.Tensor, num_rows: int) -> tf.Tensor:
+    """Appends zero rows up to `num_rows`."""
+    filled = tf.pad(value, [[0, num_rows - tf.shape(value)[0]], [0, 0]])
+    return tf.ensure_shape(filled, [num_rows, value.shape[1]])
+
+
+def _with_symbolic_state(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    options = tf.data.Options()
+    options.experimental_symbolic_checkpoint = True
+    return dataset.with_options(options)

@@ -1,0 +1,199 @@
+"""Multi-head attention and the two other blocks of a Transformer layer.
+
+Devlin et al. 2018, section 3; Vaswani et al. 2017, section 3.2. Upstream file:
+modeling.py, attention_layer and transformer_model.
+
+Shapes: B batch, S query positions, T key positions, H hidden size, N heads,
+D head size (H = N * D), F feed-forward size.
+"""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from modeling import fused
+from modeling.config import BertConfig
+
+Tensor = Any
+
+MASKED_SCORE = -10000.0  # upstream's; finite, so that a row may be all masked
+
+
+def initializer(config: BertConfig) -> keras.initializers.Initializer:
+    """Google's: a normal truncated at two standard deviations."""
+    return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+
+
+def mask_adder(mask: Tensor) -> Tensor:
+    """What is added to the scores: 0 where seen, -10000 where masked.
+
+    Args:
+        mask: [B, T], seen by every query, or [B, S, T]; 1 seen, 0 masked.
+
+    Returns:
+        float32 [B, 1, 1, T] or [B, 1, S, T].
+    """
+    mask = ops.cast(mask, "float32")
+    mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask[:, None]
+    return (1.0 - mask) * MASKED_SCORE
+
+
+class LayerNorm(keras.layers.Layer):
+    """gamma and beta [H]; the arithmetic is fused with its neighbours."""
+
+    def __init__(self, size: int, **kwargs: Any):
+        super().__init__(name="LayerNorm", **kwargs)
+        self.size = size
+
+    def build(self, input_shape: Any = None) -> None:
+        self.gamma = _vector(self, "gamma", self.size, "ones")
+        self.beta = _vector(self, "beta", self.size, "zeros")
+
+
+class Attention(keras.layers.Layer):
+    """Scaled dot-product attention over N heads, before its output product.
+
+    One kernel [H, 3H] holds query, key and value side by side, so that
+    self-attention is one product. Upstream has three [H, H]; conversion.py
+    splits and joins them.
+    """
+
+    def __init__(self, config: BertConfig, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.num_heads = config.num_attention_heads
+        self.head_size = config.hidden_size // config.num_attention_heads
+        self.dropout_rate = config.attention_probs_dropout_prob
+        self.config = config
+
+    def build(self, input_shape: Any = None) -> None:
+        hidden = self.config.hidden_size
+        self.qkv_kernel = self.add_weight(
+            name="qkv_kernel",
+            shape=(hidden, 3 * hidden),
+            initializer=initializer(self.config),
+        )
+        self.qkv_bias = self.add_weight(
+            name="qkv_bias", shape=(3 * hidden,), initializer="zeros"
+        )
+
+    def call(
+        self,
+        from_tensor: Tensor,
+        adder: Tensor,
+        seed: Tensor | None = None,
+        to_tensor: Tensor | None = None,
+    ) -> Tensor:
+        """Attends from each of S positions to T of them.
+
+        Args:
+            from_tensor: [B, S, H].
+            adder: from `mask_adder`.
+            seed: int32 [2], the key of its dropout; None for none.
+            to_tensor: [B, T, H]; None for self-attention, where T is S.
+
+        Returns:
+            The context [B, S, H].
+        """
+        query, key, value = self._project(from_tensor, to_tensor)
+        scores = ops.einsum("BSND,BTND->BNST", query, key)
+        noise = fused.uniform_noise(ops.shape(scores), self.dropout_rate, seed)
+        probs = fused.attention_probs(
+            scores,
+            1.0 / math.sqrt(self.head_size),
+            adder,
+            noise,
+            self.dropout_rate,
+        )
+        context = ops.einsum("BNST,BTND->BSND", probs, value)
+        return ops.reshape(context, ops.shape(from_tensor))  # [B, S, H]
+
+    def _project(
+        self, from_tensor: Tensor, to_tensor: Tensor | None
+    ) -> list[Tensor]:
+        """Query [B, S, N, D], key and value [B, T, N, D]."""
+        kernel, bias = self.qkv_kernel, self.qkv_bias
+        hidden = from_tensor.shape[-1]
+        if to_tensor is None:
+            parts = ops.split(ops.matmul(from_tensor, kernel) + bias, 3, -1)
+        else:
+            query = ops.matmul(from_tensor, kernel[:, :hidden]) + bias[:hidden]
+            pair = ops.matmul(to_tensor, kernel[:, hidden:]) + bias[hidden:]
+            parts = [query, *ops.split(pair, 2, -1)]
+        return [
+            ops.reshape(
+                part,
+                (*ops.shape(part)[:2], self.num_heads, self.head_size),
+            )
+            for part in parts
+        ]
+
+
+class Residual(keras.layers.Layer):
+    """LayerNorm(residual + dropout(x W + b)): ends both halves of a layer."""
+
+    def __init__(self, config: BertConfig, input_size: int, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.config = config
+        self.input_size = input_size
+        self.layer_norm = LayerNorm(config.hidden_size)
+
+    def build(self, input_shape: Any = None) -> None:
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(self.input_size, self.config.hidden_size),
+            initializer=initializer(self.config),
+        )
+        self.bias = _vector(self, "bias", self.config.hidden_size, "zeros")
+        self.layer_norm.build()
+
+    def call(
+        self, x: Tensor, residual: Tensor, seed: Tensor | None = None
+    ) -> Tensor:
+        """x [B, S, input_size] and residual [B, S, H] -> [B, S, H]."""
+        rate = self.config.hidden_dropout_prob
+        product = ops.matmul(x, self.kernel)
+        noise = fused.uniform_noise(ops.shape(product), rate, seed)
+        return fused.bias_dropout_add_norm(
+            product,
+            self.bias.value,
+            residual,
+            self.layer_norm.gamma.value,
+            self.layer_norm.beta.value,
+            noise,
+            rate,
+        )
+
+
+class Intermediate(keras.layers.Layer):
+    """activation(x W + b), from H to F."""
+
+    def __init__(self, config: BertConfig, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.config = config
+
+    def build(self, input_shape: Any = None) -> None:
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(self.config.hidden_size, self.config.intermediate_size),
+            initializer=initializer(self.config),
+        )
+        self.bias = _vector(
+            self, "bias", self.config.intermediate_size, "zeros"
+        )
+
+    def call(self, x: Tensor) -> Tensor:
+        """[B, S, H] -> [B, S, F]."""
+        return fused.bias_activation(
+            ops.matmul(x, self.kernel), self.bias.value, self.config.hidden_act
+        )
+
+
+def _vector(
+    layer: keras.layers.Layer, name: str, size: int, start: str
+) -> keras.Variable:
+    """A float32 parameter of a fused chain, which computes in float32."""
+    return layer.add_weight(
+        name=name, shape=(size,), initializer=start, autocast=False
+    )

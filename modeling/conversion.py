@@ -1,0 +1,279 @@
+"""A model's weights from and to Google's checkpoints.
+
+A binding ties one variable of Google's model to the variable here that holds
+it, whole or as a block of columns. Everything that reads or writes weights is
+a walk over bindings. Names: google-research/bert modeling.py and
+run_pretraining.py, as listed by `tf.train.list_variables`.
+"""
+
+import contextlib
+import dataclasses
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from input_error import InputError
+from modeling.config import BertConfig
+from modeling.encoder import Encoder, TransformerLayer
+from modeling.heads import MaskedLmHead, NextSentenceHead
+
+CHECKPOINT = "bert_model.ckpt"
+CONFIG = "bert_config.json"
+VOCABULARY = "vocab.txt"
+
+# What Google's optimiser keeps beside the weights in a training checkpoint.
+TRAINING_STATE = ("/adam_m", "/adam_v", "global_step")
+
+
+@dataclasses.dataclass(frozen=True)
+class Binding:
+    """One variable of Google's model, found in one of ours."""
+
+    name: str  # Google's
+    variable: keras.Variable
+    block: int = 0  # which block of equal width of the last axis ...
+    num_blocks: int = 1  # ... out of how many
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        *rows, width = self.variable.shape
+        return (*rows, width // self.num_blocks)
+
+    def read(self) -> np.ndarray:
+        whole = keras.ops.convert_to_numpy(self.variable)
+        return np.split(whole, self.num_blocks, axis=-1)[self.block]
+
+    def write(self, value: np.ndarray) -> None:
+        whole = keras.ops.convert_to_numpy(self.variable)
+        blocks = np.split(whole, self.num_blocks, axis=-1)
+        blocks[self.block] = value
+        self.variable.assign(np.concatenate(blocks, axis=-1))
+
+
+def encoder_bindings(encoder: Encoder) -> list[Binding]:
+    """Everything below "bert/"."""
+    embeddings, root = encoder.embeddings, "bert/embeddings"
+    bindings = [
+        Binding(f"{root}/{name}", getattr(embeddings, name))
+        for name in (
+            "word_embeddings",
+            "token_type_embeddings",
+            "position_embeddings",
+        )
+    ]
+    bindings += _layer_norm(root, embeddings.layer_norm)
+    for i, layer in enumerate(encoder.layers):
+        bindings += _layer_bindings(f"bert/encoder/layer_{i}", layer)
+    return bindings + _dense("bert/pooler/dense", encoder.pooler.dense)
+
+
+def masked_lm_bindings(head: MaskedLmHead) -> list[Binding]:
+    root = "cls/predictions"
+    return [
+        *_dense(f"{root}/transform/dense", head),
+        *_layer_norm(f"{root}/transform", head.layer_norm),
+        Binding(f"{root}/output_bias", head.output_bias),
+    ]
+
+
+def next_sentence_bindings(head: NextSentenceHead) -> list[Binding]:
+    root = "cls/seq_relationship"
+    return [
+        Binding(f"{root}/output_weights", head.output_weights),
+        Binding(f"{root}/output_bias", head.output_bias),
+    ]
+
+
+def _layer_bindings(root: str, layer: TransformerLayer) -> list[Binding]:
+    bindings = []
+    for i, part in enumerate(("query", "key", "value")):
+        name = f"{root}/attention/self/{part}"
+        bindings += [
+            Binding(f"{name}/kernel", layer.attention.qkv_kernel, i, 3),
+            Binding(f"{name}/bias", layer.attention.qkv_bias, i, 3),
+        ]
+    for name, residual in (
+        ("attention/output", layer.attention_output),
+        ("output", layer.feed_forward_output),
+    ):
+        bindings += _dense(f"{root}/{name}/dense", residual)
+        bindings += _layer_norm(f"{root}/{name}", residual.layer_norm)
+    return bindings + _dense(f"{root}/intermediate/dense", layer.intermediate)
+
+
+def _dense(name: str, layer: Any) -> list[Binding]:
+    return [
+        Binding(f"{name}/kernel", layer.kernel),
+        Binding(f"{name}/bias", layer.bias),
+    ]
+
+
+def _layer_norm(root: str, layer: Any) -> list[Binding]:
+    return [
+        Binding(f"{root}/LayerNorm/beta", layer.beta),
+        Binding(f"{root}/LayerNorm/gamma", layer.gamma),
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadReport:
+    """Google's names, by what became of them."""
+
+    source: str
+    loaded: tuple[str, ...]
+    missing: tuple[str, ...]  # in the model, not in the checkpoint
+    unused: tuple[str, ...]  # in the checkpoint, not in the model
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.source}: {len(self.loaded)} variables loaded, "
+            f"{len(self.missing)} missing, {len(self.unused)} unused, "
+            "0 mis-shaped"
+        ]
+        lines += [f"  missing, starts at random: {n}" for n in self.missing]
+        lines += [f"  unused: {n}" for n in self.unused]
+        return "\n".join(lines)
+
+
+def resolve_checkpoint(path: str) -> str:
+    """The checkpoint prefix that `path` means.
+
+    Args:
+        path: a model folder, a prefix, or any one file of the checkpoint.
+
+    Raises:
+        InputError: there is no checkpoint.
+    """
+    import tensorflow as tf
+
+    prefix = path
+    if tf.io.gfile.isdir(path):
+        prefix = os.path.join(path, CHECKPOINT)
+        if not tf.io.gfile.exists(prefix + ".index"):
+            prefix = tf.train.latest_checkpoint(path) or prefix
+    for ending in (".index", ".meta", ".data-00000-of-00001"):
+        prefix = prefix.removesuffix(ending)
+    if not tf.io.gfile.exists(prefix + ".index"):
+        raise InputError(
+            f"no checkpoint at {path} ({prefix}.index does not exist); "
+            "--init_checkpoint must name a model folder or a checkpoint prefix"
+        )
+    return prefix
+
+
+def load_checkpoint(bindings: Sequence[Binding], path: str) -> LoadReport:
+    """Copies a checkpoint with Google's names into the bound variables.
+
+    Raises:
+        InputError: no such checkpoint, a damaged one, a variable of another
+            shape, or nothing of the encoder in it.
+    """
+    import tensorflow as tf
+
+    prefix = resolve_checkpoint(path)
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        shapes = reader.get_variable_to_shape_map()
+        loaded = [b for b in bindings if b.name in shapes]
+        _check_shapes(prefix, loaded, shapes)
+        for binding in loaded:
+            binding.write(reader.get_tensor(binding.name))
+    except (tf.errors.OpError, RuntimeError) as error:
+        raise InputError(
+            f"{prefix} cannot be read ({_first_line(error)}); "
+            "--init_checkpoint must name a whole checkpoint"
+        ) from error
+    if not any(binding.name.startswith("bert/") for binding in loaded):
+        raise InputError(
+            f"{prefix} holds no variable of a BERT encoder (its first is "
+            f"{min(shapes, default='none')!r}, expected names such as "
+            "'bert/embeddings/word_embeddings'); check --init_checkpoint"
+        )
+    names = {binding.name for binding in bindings}
+    return LoadReport(
+        prefix,
+        tuple(b.name for b in loaded),
+        tuple(b.name for b in bindings if b.name not in shapes),
+        tuple(
+            name
+            for name in sorted(shapes)
+            if name not in names and not name.endswith(TRAINING_STATE)
+        ),
+    )
+
+
+def _check_shapes(
+    prefix: str, bindings: Sequence[Binding], shapes: dict[str, list[int]]
+) -> None:
+    wrong = [b for b in bindings if tuple(shapes[b.name]) != b.shape]
+    if wrong:
+        first = wrong[0]
+        raise InputError(
+            f"{prefix} does not fit the config: {len(wrong)} variables are "
+            f"mis-shaped, the first being {first.name} with shape "
+            f"{list(shapes[first.name])} where {list(first.shape)} was "
+            "expected; check --bert_config_file and --init_checkpoint"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def save_checkpoint(bindings: Sequence[Binding], prefix: str) -> None:
+    """Writes a checkpoint that google-research/bert reads.
+
+    The files appear under their names only when they are whole.
+    """
+    import tensorflow as tf
+
+    with _beside(prefix) as temporary:
+        tf.raw_ops.SaveV2(
+            prefix=temporary,
+            tensor_names=[b.name for b in bindings],
+            shape_and_slices=[""] * len(bindings),
+            tensors=[tf.constant(b.read()) for b in bindings],
+        )
+        # The index comes last: a checkpoint without it does not exist.
+        for ending in (".data-00000-of-00001", ".index"):
+            tf.io.gfile.rename(
+                temporary + ending, prefix + ending, overwrite=True
+            )
+
+
+def save_model_folder(
+    folder: str,
+    config: BertConfig,
+    bindings: Sequence[Binding],
+    vocab_file: str | None,
+) -> None:
+    """Writes bert_model.ckpt, bert_config.json and, when known, vocab.txt."""
+    import tensorflow as tf
+
+    save_checkpoint(bindings, os.path.join(folder, CHECKPOINT))
+    with tf.io.gfile.GFile(os.path.join(folder, CONFIG), "w") as file:
+        file.write(config.to_json())
+    kept = os.path.join(folder, VOCABULARY)
+    if vocab_file is not None and vocab_file != kept:
+        tf.io.gfile.copy(vocab_file, kept, overwrite=True)
+
+
+@contextlib.contextmanager
+def _beside(prefix: str) -> Iterator[str]:
+    """A prefix in a new folder on the same file system, removed at the end."""
+    import tensorflow as tf
+
+    parent = os.path.dirname(os.path.abspath(prefix))
+    if "://" in prefix:
+        parent = os.path.dirname(prefix)
+    name = os.path.basename(tempfile.mktemp(prefix=".writing-"))
+    folder = os.path.join(parent, name)
+    tf.io.gfile.makedirs(folder)
+    try:
+        yield os.path.join(folder, "checkpoint")
+    finally:
+        tf.io.gfile.rmtree(folder)

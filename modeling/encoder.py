@@ -1,0 +1,181 @@
+"""The BERT encoder: embeddings, a stack of Transformer layers, the pooler.
+
+Devlin et al. 2018, sections 3 and A.2. Upstream file: modeling.py, BertModel.
+
+Shapes: B batch, S positions, H hidden size, V vocabulary.
+"""
+
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from modeling import fused
+from modeling.attention import (
+    Attention,
+    Intermediate,
+    LayerNorm,
+    Residual,
+    initializer,
+    mask_adder,
+)
+from modeling.config import BertConfig
+
+Tensor = Any
+
+NOISE_SITES_PER_LAYER = 3  # attention probabilities and the two residuals
+
+
+class EncoderOutputs(NamedTuple):
+    embeddings: Tensor  # [B, S, H], what the first layer reads
+    layers: tuple[Tensor, ...]  # each [B, S, H], first layer first
+    sequence: Tensor  # [B, S, H], the last layer's
+    pooled: Tensor  # [B, H]
+
+
+class Encoder(keras.layers.Layer):
+    """Token ids to one vector a position and one for the whole input."""
+
+    def __init__(self, config: BertConfig, name: str = "bert"):
+        super().__init__(name=name)
+        self.config = config
+        self.embeddings = Embeddings(config, name="embeddings")
+        self.layers = [
+            TransformerLayer(config, name=f"layer_{i}")
+            for i in range(config.num_hidden_layers)
+        ]
+        self.pooler = Pooler(config, name="pooler")
+
+    def build(self, input_shape: Any = None) -> None:
+        for part in (self.embeddings, *self.layers, self.pooler):
+            part.build()
+
+    def call(
+        self,
+        input_ids: Tensor,
+        input_mask: Tensor,
+        segment_ids: Tensor,
+        seed: Tensor | None = None,
+    ) -> EncoderOutputs:
+        """Encodes a batch.
+
+        Args:
+            input_ids: int [B, S], each below vocab_size.
+            input_mask: [B, S], or [B, S, S] with a row for each query; 1 where
+                a position may be attended to.
+            segment_ids: int [B, S], each below type_vocab_size.
+            seed: int32 [2], the key of this step's dropout; None for none.
+        """
+        adder = mask_adder(input_mask)
+        embedded = self.embeddings(input_ids, segment_ids, seed)
+        x, outputs = embedded, []
+        for i, layer in enumerate(self.layers):
+            first_site = 1 + i * NOISE_SITES_PER_LAYER  # 0: the embeddings
+            x = layer(x, adder, fused.site_seed(seed, first_site))
+            outputs.append(x)
+        return EncoderOutputs(embedded, tuple(outputs), x, self.pooler(x))
+
+
+class Embeddings(keras.layers.Layer):
+    """LayerNorm of word + segment + position vectors, then dropout."""
+
+    def __init__(self, config: BertConfig, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.config = config
+        self.layer_norm = LayerNorm(config.hidden_size)
+
+    def build(self, input_shape: Any = None) -> None:
+        config = self.config
+
+        def table(name: str, rows: int) -> keras.Variable:
+            # Rows are gathered in float32: casting the whole table first
+            # would touch every word of the vocabulary at each step.
+            return self.add_weight(
+                name=name,
+                shape=(rows, config.hidden_size),
+                initializer=initializer(config),
+                autocast=False,
+            )
+
+        self.word_embeddings = table("word_embeddings", config.vocab_size)
+        self.token_type_embeddings = table(
+            "token_type_embeddings", config.type_vocab_size
+        )
+        self.position_embeddings = table(
+            "position_embeddings", config.max_position_embeddings
+        )
+        self.layer_norm.build()
+
+    def call(
+        self, input_ids: Tensor, segment_ids: Tensor, seed: Tensor | None
+    ) -> Tensor:
+        """[B, S] and [B, S] -> [B, S, H]."""
+        config = self.config
+        words = ops.take(self.word_embeddings.value, input_ids, axis=0)
+        # So few segments that a product beats a gather (upstream's remark).
+        segments = ops.matmul(
+            ops.one_hot(segment_ids, config.type_vocab_size, dtype="float32"),
+            self.token_type_embeddings.value,
+        )
+        positions = self.position_embeddings.value[: input_ids.shape[1]]
+        rate = config.hidden_dropout_prob
+        x = words + segments + positions  # [B, S, H]
+        normed = fused.norm_dropout(
+            x,
+            self.layer_norm.gamma.value,
+            self.layer_norm.beta.value,
+            fused.uniform_noise(ops.shape(x), rate, seed),
+            rate,
+        )
+        return ops.cast(normed, self.compute_dtype)
+
+
+class TransformerLayer(keras.layers.Layer):
+    """Self-attention, then a feed-forward network, each with its residual."""
+
+    def __init__(self, config: BertConfig, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.attention = Attention(config, name="attention")
+        self.attention_output = Residual(
+            config, config.hidden_size, name="attention_output"
+        )
+        self.intermediate = Intermediate(config, name="intermediate")
+        self.feed_forward_output = Residual(
+            config, config.intermediate_size, name="output"
+        )
+
+    def build(self, input_shape: Any = None) -> None:
+        self.attention.build()
+        self.attention_output.build()
+        self.intermediate.build()
+        self.feed_forward_output.build()
+
+    def call(self, x: Tensor, adder: Tensor, seed: Tensor | None) -> Tensor:
+        """[B, S, H] -> [B, S, H]."""
+        context = self.attention(x, adder, seed)
+        attended = self.attention_output(context, x, fused.site_seed(seed, 1))
+        expanded = self.intermediate(attended)  # [B, S, F]
+        return self.feed_forward_output(
+            expanded, attended, fused.site_seed(seed, 2)
+        )
+
+
+class Pooler(keras.layers.Layer):
+    """tanh(x W + b) of the first position, [CLS]."""
+
+    def __init__(self, config: BertConfig, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.dense = keras.layers.Dense(
+            config.hidden_size,
+            activation="tanh",
+            kernel_initializer=initializer(config),
+            name="dense",
+        )
+        self.config = config
+
+    def build(self, input_shape: Any = None) -> None:
+        self.dense.build((None, self.config.hidden_size))
+
+    def call(self, sequence: Tensor) -> Tensor:
+        """[B, S, H] -> [B, H]."""
+        return self.dense(sequence[:, 0])

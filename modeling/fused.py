@@ -1,0 +1,163 @@
+"""The element-wise chains between a BERT's matrix products, and dropout.
+
+Each function is plain keras.ops, computes in float32 whatever it is given and
+returns the type of its first argument. On a CPU under TensorFlow each is
+compiled by XLA into one pass over memory; matrix products stay outside, with
+oneDNN. On other devices and backends the whole step is compiled instead, and
+these functions are what they read as.
+
+Dropout is stateless: `uniform_noise` draws from a key that is an argument, so
+that a step depends on its seed alone and nothing has to be saved to repeat it.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+Tensor = Any  # keras has no common tensor type over its backends
+
+LAYER_NORM_EPSILON = 1e-12  # upstream modeling.py, layer_norm
+
+# Google's "gelu" is the tanh approximation, Hugging Face's the exact one.
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": lambda x: ops.gelu(x, approximate=True),
+    "gelu_tanh": lambda x: ops.gelu(x, approximate=True),
+    "gelu_erf": lambda x: ops.gelu(x, approximate=False),
+    "relu": ops.relu,
+    "tanh": ops.tanh,
+    "linear": lambda x: x,
+}
+
+
+class _Key(keras.random.SeedGenerator):
+    """A generator whose one draw is the key it was given: no state."""
+
+    def __init__(self, key: Tensor):
+        self.key = key
+
+    def next(self, ordered: bool = True) -> Tensor:
+        return self.key
+
+
+def site_seed(seed: Tensor | None, site: int) -> Tensor | None:
+    """The key of one dropout among those that share `seed`.
+
+    Args:
+        seed: int32 [2], a key; None outside training.
+        site: number of the dropout, so that no two of them share bits.
+    """
+    if seed is None:
+        return None
+    return seed + ops.convert_to_tensor([0, site], dtype="int32")
+
+
+def uniform_noise(
+    shape: tuple[int, ...], rate: float, seed: Tensor | None
+) -> Tensor | None:
+    """float32 noise in [0, 1), or None where nothing is to be dropped."""
+    if seed is None or rate == 0.0:
+        return None
+    return keras.random.uniform(shape, dtype="float32", seed=_Key(seed))
+
+
+def _dropout(x: Tensor, noise: Tensor | None, rate: float) -> Tensor:
+    if noise is None:
+        return x
+    return ops.where(noise >= rate, x / (1.0 - rate), 0.0)
+
+
+def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+    mean = ops.mean(x, axis=-1, keepdims=True)
+    centred = x - mean
+    variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
+    return centred * ops.rsqrt(variance + LAYER_NORM_EPSILON) * gamma + beta
+
+
+@functools.cache
+def _compiles_chains() -> bool:
+    """Whether this process runs TensorFlow on a CPU and nothing else."""
+    if keras.config.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    return not tf.config.list_logical_devices(
+        "GPU"
+    ) and not tf.config.list_logical_devices("TPU")
+
+
+def _chain(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Compiles `function` on its first call, where that pays."""
+
+    @functools.cache
+    def resolved() -> Callable[..., Tensor]:
+        if not _compiles_chains():
+            return function
+        import tensorflow as tf
+
+        return tf.function(function, jit_compile=True, autograph=False)
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Tensor:
+        return resolved()(*args)
+
+    return call
+
+
+def _float32(x: Tensor) -> Tensor:
+    return ops.cast(x, "float32")
+
+
+@_chain
+def bias_activation(x: Tensor, bias: Tensor, activation: str) -> Tensor:
+    """activation(x + bias)."""
+    return ops.cast(ACTIVATIONS[activation](_float32(x) + bias), x.dtype)
+
+
+@_chain
+def attention_probs(
+    scores: Tensor,
+    scale: float,
+    mask_adder: Tensor,
+    noise: Tensor | None,
+    rate: float,
+) -> Tensor:
+    """Dropout of softmax(scores * scale + mask_adder) over the last axis."""
+    probs = ops.softmax(_float32(scores) * scale + mask_adder, axis=-1)
+    return ops.cast(_dropout(probs, noise, rate), scores.dtype)
+
+
+@_chain
+def bias_dropout_add_norm(
+    x: Tensor,
+    bias: Tensor,
+    residual: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    noise: Tensor | None,
+    rate: float,
+) -> Tensor:
+    """LayerNorm(dropout(x + bias) + residual)."""
+    dropped = _dropout(_float32(x) + bias, noise, rate)
+    summed = dropped + _float32(residual)
+    return ops.cast(_layer_norm(summed, gamma, beta), x.dtype)
+
+
+@_chain
+def norm_dropout(
+    x: Tensor, gamma: Tensor, beta: Tensor, noise: Tensor | None, rate: float
+) -> Tensor:
+    """dropout(LayerNorm(x))."""
+    normed = _layer_norm(_float32(x), gamma, beta)
+    return ops.cast(_dropout(normed, noise, rate), x.dtype)
+
+
+@_chain
+def bias_activation_norm(
+    x: Tensor, bias: Tensor, activation: str, gamma: Tensor, beta: Tensor
+) -> Tensor:
+    """LayerNorm(activation(x + bias))."""
+    activated = ACTIVATIONS[activation](_float32(x) + bias)
+    return ops.cast(_layer_norm(activated, gamma, beta), x.dtype)

@@ -1,0 +1,102 @@
+"""Pre-training: masked language model and next-sentence prediction at once.
+
+Devlin et al. 2018, section 3.1. Upstream file: run_pretraining.py.
+
+Shapes: B batch, S positions, P masked predictions.
+"""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from modeling.config import BertConfig
+from modeling.conversion import (
+    Binding,
+    encoder_bindings,
+    masked_lm_bindings,
+    next_sentence_bindings,
+)
+from modeling.encoder import Encoder
+from modeling.heads import MaskedLmHead, NextSentenceHead, cross_entropy
+
+Tensor = Any
+Batch = dict[str, Tensor]
+Sums = dict[str, tuple[Tensor, Tensor]]
+
+MASKED_LM_EPSILON = 1e-5  # upstream's guard against a batch without masks
+
+
+class Pretraining:
+    """An encoder with both heads, their losses and their accuracies."""
+
+    def __init__(self, config: BertConfig):
+        self.encoder = Encoder(config)
+        self.masked_lm = MaskedLmHead(config)
+        self.next_sentence = NextSentenceHead(config)
+        self._parts = (self.encoder, self.masked_lm, self.next_sentence)
+        for part in self._parts:
+            part.build()
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        return [v for part in self._parts for v in part.trainable_variables]
+
+    def bindings(self) -> list[Binding]:
+        return [
+            *encoder_bindings(self.encoder),
+            *masked_lm_bindings(self.masked_lm),
+            *next_sentence_bindings(self.next_sentence),
+        ]
+
+    def totals(self, batch: Batch) -> dict[str, Tensor]:
+        """What each loss is divided by: a sum over rows, so that it adds up."""
+        return {
+            "masked_lm": ops.sum(batch["masked_lm_weights"]),
+            "next_sentence": ops.sum(_row_weights(batch)),
+        }
+
+    def loss(
+        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
+    ) -> tuple[Tensor, Sums]:
+        """This batch's part of the loss of the whole that `totals` counts.
+
+        Args:
+            batch: the features of a pre-training record, each [B, length]; a
+                row without input is padding and counts for nothing.
+            totals: of the global batch, of which this may be one piece.
+            seed: int32 [2], the key of the dropout; None for none.
+
+        Returns:
+            The loss in nats, and for each metric a sum and its weight.
+        """
+        outputs = self.encoder(
+            batch["input_ids"], batch["input_mask"], batch["segment_ids"], seed
+        )
+        masked = cross_entropy(
+            self.masked_lm(
+                outputs.sequence,
+                batch["masked_lm_positions"],
+                self.encoder.embeddings.word_embeddings.value,
+            ),
+            batch["masked_lm_ids"],
+            batch["masked_lm_weights"],
+        )
+        pair = cross_entropy(
+            self.next_sentence(outputs.pooled),
+            batch["next_sentence_labels"][:, 0],
+            _row_weights(batch),
+        )
+        loss = masked.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
+        loss += pair.loss / totals["next_sentence"]
+        return loss, {
+            "masked_lm_loss": (masked.loss, masked.weight),
+            "masked_lm_accuracy": (masked.correct, masked.weight),
+            "next_sentence_loss": (pair.loss, pair.weight),
+            "next_sentence_accuracy": (pair.correct, pair.weight),
+        }
+
+
+def _row_weights(batch: Batch) -> Tensor:
+    """float32 [B]: 1, or 0 for a padding row, where even [CLS] is masked."""
+    return ops.cast(batch["input_mask"][:, 0], "float32")

@@ -1,0 +1,271 @@
+"""The training loop: how to fit any model, written out by hand.
+
+Keras's fit clips per replica, and neither compiles nor accumulates under
+MirroredStrategy. Here one step is a function over the global batch: gradients
+are summed over micro-batches and replicas, then clipped once, then applied,
+so that any number of either gives the same weights.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+import keras
+import tensorflow as tf
+
+from training.checkpoints import TrainingState
+from training.distribution import Host, split_between_replicas
+from training.optimization import AdamW, clip_by_global_norm, learning_rate
+from training.progress import Progress
+from training.settings import LoopConfig
+
+Batch = dict[str, tf.Tensor]
+Sums = dict[str, tuple[tf.Tensor, tf.Tensor]]
+
+
+class Objective(Protocol):
+    """What is fitted. All that it returns adds up over rows."""
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]: ...
+
+    def totals(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """What the losses are divided by, each a sum over rows."""
+
+    def loss(
+        self, batch: Batch, totals: dict[str, tf.Tensor], seed: tf.Tensor | None
+    ) -> tuple[tf.Tensor, Sums]:
+        """The loss of these rows, divided by the totals of the global batch;
+        and for each metric a sum over rows and the sum of its weights."""
+
+
+def train(
+    objective: Objective,
+    optimizer: AdamW,
+    dataset: tf.data.Dataset,
+    strategy: tf.distribute.Strategy,
+    host: Host,
+    config: LoopConfig,
+    output_dir: str,
+    tokens_per_step: int,
+) -> None:
+    """Trains up to `num_train_steps`, from the state in output_dir if any.
+
+    Args:
+        objective: built in the strategy's scope, like `optimizer`.
+        dataset: batches of this host's rows. The state of its iterator must
+            be symbolic, so that every host can read what the chief wrote.
+        tokens_per_step: of the global batch, for the rate that is shown.
+    """
+    iterator = iter(dataset)
+    state = TrainingState(
+        output_dir,
+        {
+            "weights": [v.value for v in objective.trainable_variables],
+            "first_moments": optimizer.first_moments,
+            "second_moments": optimizer.second_moments,
+            "data": iterator,
+        },
+        config.keep_checkpoint_max,
+        host.is_chief,
+    )
+    step = state.restore()
+    if step:
+        print(f"{output_dir}: going on from its state after step {step}")
+    else:
+        state.save(step)
+    progress = Progress(
+        output_dir if host.is_chief else None,
+        step,
+        config.num_train_steps,
+        tokens_per_step,
+    )
+    run_steps = StepFunction(objective, optimizer, strategy, config)
+    while step < config.num_train_steps:
+        next_save = step - step % config.save_checkpoints_steps
+        next_save += config.save_checkpoints_steps
+        stop = min(
+            step + config.steps_per_call, next_save, config.num_train_steps
+        )
+        batches = _stack(iterator, stop - step)
+        figures = run_steps(
+            split_between_replicas(strategy, host, batches), step
+        )
+        progress.write(list(zip(range(step + 1, stop + 1), figures)))
+        step = stop
+        if step in (next_save, config.num_train_steps):
+            progress.flush()
+            state.save(step)
+    progress.close()
+
+
+def _stack(iterator: Iterator[Batch], count: int) -> Batch:
+    """The next `count` batches, each tensor [count, rows, ...]."""
+    batches = [next(iterator) for _ in range(count)]
+    return {
+        name: tf.stack([batch[name] for batch in batches])
+        for name in batches[0]
+    }
+
+
+class StepFunction:
+    """Runs training steps, compiled once for each number of them."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        optimizer: AdamW,
+        strategy: tf.distribute.Strategy,
+        config: LoopConfig,
+    ):
+        self.objective = objective
+        self.optimizer = optimizer
+        self.strategy = strategy
+        self.config = config
+        self.names: tuple[str, ...] = ()  # of the figures, known once traced
+        self.micro_step = tf.function(
+            self._micro_step, jit_compile=config.use_xla, autograph=False
+        )
+
+    def __call__(self, batches: Any, first_step: int) -> list[dict[str, float]]:
+        """Runs one step for each batch; returns the figures of each.
+
+        Args:
+            batches: by replica, each tensor [steps, rows, ...].
+            first_step: number of updates before these.
+        """
+        rows = self._steps(batches, tf.constant(first_step, tf.int64))
+        return [dict(zip(self.names, row)) for row in rows.numpy().tolist()]
+
+    @tf.function
+    def _steps(self, batches: Any, first_step: tf.Tensor) -> tf.Tensor:
+        local = self.strategy.experimental_local_results(batches)[0]
+        num_steps = tf.nest.flatten(local)[0].shape[0]
+        rows = tf.TensorArray(tf.float32, size=num_steps)
+        for i in tf.range(num_steps):
+            row = self.strategy.run(
+                self._replica_step, args=(batches, i, first_step)
+            )
+            row = self.strategy.experimental_local_results(row)[0]
+            rows = rows.write(i, row)
+        return rows.stack()
+
+    def _replica_step(
+        self, batches: Batch, i: tf.Tensor, first_step: tf.Tensor
+    ) -> tf.Tensor:
+        """One replica's part in one step; returns the step's figures."""
+        replica = tf.distribute.get_replica_context()
+        step = first_step + tf.cast(i, tf.int64)
+        batch = {name: value[i] for name, value in batches.items()}
+        key = _fold(_fold(tf.constant([self.config.seed, 0]), step), _id())
+        totals = _sum_over_replicas(replica, self.objective.totals(batch))
+        gradients, loss, sums = _sum_over_replicas(
+            replica, self._accumulate(batch, totals, key)
+        )
+        gradients, norm = clip_by_global_norm(
+            gradients, self.optimizer.config.max_gradient_norm
+        )
+        self.optimizer.apply(gradients, step)
+        figures = {
+            "loss": loss,
+            **{name: _mean(*pair) for name, pair in sums.items()},
+            "learning_rate": learning_rate(self.optimizer.config, step),
+            "gradient_norm": norm,
+        }
+        self.names = tuple(figures)
+        return tf.stack(list(figures.values()))
+
+    def _accumulate(
+        self, batch: Batch, totals: dict[str, tf.Tensor], key: tf.Tensor
+    ) -> Any:
+        """Gradients, loss and metric sums over this replica's micro-batches."""
+        count = self.config.num_accumulation_steps
+        pieces = {
+            name: tf.reshape(value, [count, -1, *value.shape[1:]])
+            for name, value in batch.items()
+        }
+
+        def piece_sums(i: tf.Tensor) -> Any:
+            piece = {name: value[i] for name, value in pieces.items()}
+            return self.micro_step(piece, totals, _fold(key, i))
+
+        def add_piece(i: tf.Tensor, so_far: Any) -> Any:
+            added = tf.nest.map_structure(tf.add, so_far, piece_sums(i))
+            return i + 1, added
+
+        first = piece_sums(tf.constant(0))
+        if count == 1:
+            return first
+        return tf.while_loop(
+            lambda i, _: i < count, add_piece, (tf.constant(1), first)
+        )[1]
+
+    def _micro_step(
+        self, batch: Batch, totals: dict[str, tf.Tensor], key: tf.Tensor
+    ) -> tuple[list[tf.Tensor], tf.Tensor, Sums]:
+        variables = [v.value for v in self.objective.trainable_variables]
+        with tf.GradientTape() as tape:
+            loss, sums = self.objective.loss(batch, totals, key)
+        gradients = tape.gradient(loss, variables)
+        return [tf.convert_to_tensor(g) for g in gradients], loss, sums
+
+
+def evaluate(
+    objective: Objective,
+    dataset: Iterable[Batch],
+    strategy: tf.distribute.Strategy,
+    host: Host,
+) -> dict[str, float]:
+    """Means of the metrics over a dataset of this host's rows.
+
+    Returns:
+        Each metric's sum divided by its weight over all batches, and "loss",
+        the mean over batches of each batch's loss (as upstream has it).
+    """
+
+    def replica_sums(batches: Batch) -> tuple[tf.Tensor, Sums]:
+        replica = tf.distribute.get_replica_context()
+        batch = {name: value[0] for name, value in batches.items()}
+        totals = _sum_over_replicas(replica, objective.totals(batch))
+        return _sum_over_replicas(replica, objective.loss(batch, totals, None))
+
+    @tf.function
+    def batch_sums(batches: Any) -> tuple[tf.Tensor, Sums]:
+        per_replica = strategy.run(replica_sums, args=(batches,))
+        return tf.nest.map_structure(
+            lambda x: strategy.experimental_local_results(x)[0], per_replica
+        )
+
+    results: list[Any] = []
+    iterator = iter(dataset)
+    while True:
+        try:
+            batches = _stack(iterator, 1)
+        except StopIteration:
+            break
+        shares = split_between_replicas(strategy, host, batches)
+        results.append(
+            tf.nest.map_structure(
+                lambda x: float(x.numpy()), batch_sums(shares)
+            )
+        )
+    summed = tf.nest.map_structure(lambda *x: sum(x), *results)
+    loss, sums = summed
+    means = {name: total / weight for name, (total, weight) in sums.items()}
+    return {"loss": loss / len(results), **means}
+
+
+def _sum_over_replicas(replica: Any, values: Any) -> Any:
+    return replica.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+
+def _mean(total: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+    return tf.math.divide_no_nan(total, weight)
+
+
+def _fold(key: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+    return tf.random.experimental.stateless_fold_in(key, number)
+
+
+def _id() -> tf.Tensor:
+    context = tf.distribute.get_replica_context()
+    return tf.convert_to_tensor(context.replica_id_in_sync_group)

@@ -1,0 +1,133 @@
+"""Google's optimiser and learning-rate schedule for BERT.
+
+Upstream file: optimization.py. Loshchilov and Hutter 2019 for the decoupled
+decay; Zhang et al. 2021 ("Revisiting few-sample BERT fine-tuning") for why one
+may want the bias correction that upstream leaves out.
+"""
+
+import re
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from training.settings import OptimizerConfig
+
+NO_DECAY = re.compile("LayerNorm|layer_norm|bias")
+
+
+def learning_rate(config: OptimizerConfig, step: tf.Tensor) -> tf.Tensor:
+    """The rate of the update that follows `step` finished ones.
+
+    The decay runs from step 0 and the warm-up overrides it, so that the rate
+    falls at the end of the warm-up and is 0 at the first update, as upstream.
+
+    >>> config = OptimizerConfig(1.0, num_train_steps=10, num_warmup_steps=4)
+    >>> [float(learning_rate(config, tf.constant(i))) for i in (0, 3, 4)]
+    [0.0, 0.75, 0.6000000238418579]
+    """
+    done = tf.cast(step, tf.float32)
+    total = float(config.num_train_steps)
+    decayed = config.learning_rate * (1.0 - tf.minimum(done, total) / total)
+    if not config.num_warmup_steps:
+        return decayed
+    warmed = config.learning_rate * (done / float(config.num_warmup_steps))
+    return tf.where(done < float(config.num_warmup_steps), warmed, decayed)
+
+
+class AdamW:
+    """Adam with decoupled weight decay, by default without bias correction.
+
+    Create it inside the strategy's scope; call `apply` in a replica.
+    """
+
+    def __init__(
+        self, variables: Sequence[keras.Variable], config: OptimizerConfig
+    ):
+        self.config = config
+        self.variables = [v.value for v in variables]
+        self.first_moments = [_zeros_like(v) for v in self.variables]
+        self.second_moments = [_zeros_like(v) for v in self.variables]
+        self.decay_rates = [
+            0.0 if NO_DECAY.search(v.path) else config.weight_decay_rate
+            for v in variables
+        ]
+
+    def apply(self, gradients: Sequence[tf.Tensor], step: tf.Tensor) -> None:
+        """Updates every variable from gradients already summed over replicas.
+
+        Args:
+            gradients: one a variable, the same on every replica.
+            step: int64, the number of updates before this one.
+        """
+        rate = learning_rate(self.config, step)
+        done = tf.cast(step + 1, tf.float32)
+        corrections = (
+            1.0 - self.config.beta_1**done,
+            1.0 - self.config.beta_2**done,
+        )
+        replica = tf.distribute.get_replica_context()
+        replica.merge_call(self._update, args=(gradients, rate, corrections))
+
+    def _update(
+        self,
+        strategy: tf.distribute.Strategy,
+        gradients: Sequence[tf.Tensor],
+        rate: tf.Tensor,
+        corrections: tuple[tf.Tensor, tf.Tensor],
+    ) -> None:
+        for variable, m, v, gradient, decay in zip(
+            self.variables,
+            self.first_moments,
+            self.second_moments,
+            gradients,
+            self.decay_rates,
+            strict=True,
+        ):
+            strategy.extended.update(
+                variable,
+                self._update_one,
+                args=(m, v, gradient, rate, *corrections, decay),
+                group=False,
+            )
+
+    def _update_one(
+        self,
+        variable: tf.Variable,
+        m: tf.Variable,
+        v: tf.Variable,
+        gradient: tf.Tensor,
+        rate: tf.Tensor,
+        m_correction: tf.Tensor,
+        v_correction: tf.Tensor,
+        decay: float,
+    ) -> None:
+        c = self.config
+        new_m = c.beta_1 * m + (1.0 - c.beta_1) * gradient
+        new_v = c.beta_2 * v + (1.0 - c.beta_2) * tf.square(gradient)
+        if c.bias_correction:
+            update = (new_m / m_correction) / (
+                tf.sqrt(new_v / v_correction) + c.epsilon
+            )
+        else:
+            update = new_m / (tf.sqrt(new_v) + c.epsilon)
+        variable.assign_sub(rate * (update + decay * variable))
+        m.assign(new_m)
+        v.assign(new_v)
+
+
+def clip_by_global_norm(
+    gradients: Sequence[tf.Tensor], max_norm: float
+) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Scales the gradients to a joint norm of at most `max_norm`.
+
+    Returns:
+        The gradients, and their norm before.
+    """
+    norm = tf.linalg.global_norm(gradients)
+    scale = max_norm * tf.minimum(1.0 / norm, 1.0 / max_norm)
+    return [g * scale for g in gradients], norm
+
+
+def _zeros_like(variable: tf.Variable) -> tf.Variable:
+    return tf.Variable(tf.zeros(variable.shape), trainable=False)

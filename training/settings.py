@@ -1,0 +1,37 @@
+"""The settings of a run, apart from what they set, so that reading a command's
+flags needs no TensorFlow."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig:
+    learning_rate: float = 5e-5  # at the end of the warm-up
+    num_train_steps: int = 100000  # at which the rate reaches 0
+    num_warmup_steps: int = 10000
+    weight_decay_rate: float = 0.01  # not for LayerNorm and biases
+    bias_correction: bool = False  # Adam's, which upstream leaves out
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-6  # added outside the root
+    max_gradient_norm: float = 1.0  # of all gradients together
+
+
+@dataclasses.dataclass(frozen=True)
+class LoopConfig:
+    num_train_steps: int = 100000
+    save_checkpoints_steps: int = 1000
+    keep_checkpoint_max: int = 5
+    steps_per_call: int = 1  # between two returns to Python; more on a TPU
+    num_accumulation_steps: int = 1  # micro-batches of a step
+    use_xla: bool = False  # compile the forward and backward pass
+    seed: int = 12345  # of the dropout
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceConfig:
+    use_tpu: bool = False
+    tpu_name: str | None = None  # of the Cloud TPU
+    tpu_zone: str | None = None
+    gcp_project: str | None = None
+    master: str | None = None  # its address, when not found by name
