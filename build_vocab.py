@@ -4,8 +4,6 @@ Ours; google-research/bert has no such command. The same text and flags give
 the same vocabulary, byte for byte.
 """
 
-from collections.abc import Iterator
-
 from absl import flags
 from tqdm import tqdm
 
@@ -51,23 +49,20 @@ def main() -> None:
 
     paths = records.expand_patterns(FLAGS.input_file)
     with vocabulary.writing(FLAGS.output_file) as file:
-        word_counts = vocabulary.count_words(
-            _read(paths), FLAGS.do_lower_case, FLAGS.strip_accents
-        )
+        with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
+            lines = (
+                line
+                for path in paths
+                for line in records.read_lines(path, bar.update)
+            )
+            word_counts = vocabulary.count_words(
+                lines, FLAGS.do_lower_case, FLAGS.strip_accents
+            )
         pieces = vocabulary.learn(
             word_counts, FLAGS.vocab_size, FLAGS.num_unused, FLAGS.min_frequency
         )
         file.writelines(f"{piece}\n" for piece in pieces)
     print(format_summary(word_counts, pieces))
-
-
-def _read(paths: list[str]) -> Iterator[str]:
-    """The lines of all files, with one progress bar in bytes."""
-    from data import records
-
-    with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
-        for path in paths:
-            yield from records.read_lines(path, bar.update)
 
 
 def format_summary(word_counts: dict[str, int], pieces: list[str]) -> str:

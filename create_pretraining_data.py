@@ -8,7 +8,6 @@ documents.
 
 import functools
 import random
-from collections.abc import Iterator
 
 from absl import flags
 from tqdm import tqdm
@@ -80,7 +79,14 @@ def main() -> None:
         config.max_seq_length, config.max_predictions_per_seq
     )
     with records.RecordWriter(FLAGS.output_file.split(",")) as writer:
-        documents = instances.read_documents(_read(paths), tokenizer.tokenize)
+        with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
+            documents = instances.read_documents(
+                (
+                    (path, records.read_lines(path, bar.update))
+                    for path in paths
+                ),
+                tokenizer.tokenize,
+            )
         made = instances.create_instances(
             documents,
             list(tokenizer.vocab),
@@ -92,15 +98,6 @@ def main() -> None:
             values = instances.to_features(instance, tokenizer.vocab, config)
             writer.write(records.encode(features, values))
     print(format_summary(instances.summarize(documents, made)))
-
-
-def _read(paths: list[str]) -> Iterator[tuple[str, Iterator[str]]]:
-    """(name, lines) of every file, with one progress bar in bytes."""
-    from data import records
-
-    with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
-        for path in paths:
-            yield path, records.read_lines(path, bar.update)
 
 
 def format_summary(summary: instances.Summary) -> str:

@@ -221,7 +221,7 @@ def read_lines(
             for line in iter(reader.readline, b""):
                 number += 1
                 progress(len(line))
-                yield line.decode("utf-8")
+                yield line.replace(b"\r", b"").decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path}, line {number} is not UTF-8 text: byte "

@@ -10,6 +10,7 @@ special tokens, then pieces. With 99 slots [UNK], [CLS], [SEP] and [MASK] are
 import collections
 import contextlib
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
 
@@ -163,7 +164,7 @@ def _train(
 ) -> list[str]:
     """The learner's pieces: characters, their "##" forms, then merges.
 
-    Its progress bars go to stderr where that is a terminal.
+    It shows its progress on stderr where that is a terminal.
     """
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
@@ -180,6 +181,7 @@ def _train(
         # (huggingface/tokenizers#1794). Given as special tokens they are
         # numbered in this order, and nothing else depends on the map.
         special_tokens=inner,
+        show_progress=sys.stderr.isatty(),  # elsewhere it prints empty lines
     )
     learner.train_from_iterator(_repeat(words), trainer)
     numbers = learner.get_vocab()
@@ -214,16 +216,16 @@ def writing(path: str) -> Iterator[TextIO]:
     folder, name = os.path.split(path)
     unfinished = os.path.join(folder, f".{name}.incomplete")
     try:
+        if os.path.isdir(path):
+            raise IsADirectoryError(None, "it is a folder")
         os.makedirs(folder or ".", exist_ok=True)
-        file = open(unfinished, "w", encoding="utf-8", newline="\n")
+        with open(unfinished, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+        os.replace(unfinished, path)
     except OSError as error:
         raise InputError(
             f"cannot write --output_file={path}: {error.strerror}"
         ) from error
-    try:
-        with file:
-            yield file
-        os.replace(unfinished, path)
-    except BaseException:
-        os.remove(unfinished)
-        raise
+    finally:
+        with contextlib.suppress(OSError):
+            os.remove(unfinished)

@@ -1,0 +1,209 @@
+"""The real command: its records, its summary, and its one-sentence errors."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from data import records, tokenization
+
+ROOT = pathlib.Path(__file__).parents[1]
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+CORPUS, VOCAB = GOLDEN / "tiny_corpus.txt", GOLDEN / "tiny_vocab.txt"
+
+
+def run(*flags: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "create_pretraining_data.py", *flags],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+
+
+def read(path: pathlib.Path) -> list[dict[str, list[int]]]:
+    batch = records.parse_batch(
+        records.pretraining_features(23, 5),
+        list(records.read_records(str(path))),
+    )
+    arrays = {name: values.numpy().tolist() for name, values in batch.items()}
+    return [
+        dict(zip(arrays, row, strict=True))
+        for row in zip(*arrays.values(), strict=True)
+    ]
+
+
+def test_golden_records_and_summary(tmp_path: pathlib.Path) -> None:
+    one, two = tmp_path / "new" / "one.tfrecord", tmp_path / "two.tfrecord.gz"
+    done = run(
+        f"--input_file={CORPUS}",
+        f"--vocab_file={VOCAB}",
+        f"--output_file={one},{two}",
+        "--do_lower=True",
+        "--max_seq_length=23",
+        "--max_predictions_per_seq=5",
+        "--dupe_factor=3",
+        "--short_seq_prob=0.3",
+        "--random_seed=11",
+    )
+    assert done.returncode == 0, done.stderr
+    made = read(one), read(two)
+    expected = json.loads((GOLDEN / "tiny_instances.json").read_text("utf-8"))
+    assert len(expected) == 32
+    vocab = tokenization.load_vocab(str(VOCAB))
+    for i, instance in enumerate(expected):
+        record = made[i % 2][i // 2]
+        num_tokens = len(instance["tokens"])
+        num_masked = len(instance["masked_lm_positions"])
+        assert record["input_mask"] == (
+            [1] * num_tokens + [0] * (23 - num_tokens)
+        )
+        assert record["input_ids"][:num_tokens] == [
+            vocab[token] for token in instance["tokens"]
+        ]
+        assert record["masked_lm_ids"][:num_masked] == [
+            vocab[label] for label in instance["masked_lm_labels"]
+        ]
+        assert record["next_sentence_labels"] == [instance["is_random_next"]]
+    assert_summary(done.stdout, expected)
+
+
+def assert_summary(stdout: str, expected: list[dict[str, list[str]]]) -> None:
+    """The golden instances, counted otherwise; the corpus, counted by hand."""
+    shown = {
+        line[:20].strip(): line[20:].strip() for line in stdout.splitlines()
+    }
+    num_random = sum(bool(i["is_random_next"]) for i in expected)
+    num_tokens = sum(len(i["tokens"]) for i in expected)
+    num_masked = sum(len(i["masked_lm_positions"]) for i in expected)
+    truncated = float(shown.pop("pairs truncated").rstrip("%"))
+    assert 0 < truncated < 100
+    assert shown == {
+        "documents": "5",
+        "sentences": "16",
+        "pieces": "136",
+        "[UNK]": f"{1 / 136:.2%}",  # stormy
+        "records": "32",
+        "label 0, is next": f"{1 - num_random / 32:.2%}",
+        "label 1, random": f"{num_random / 32:.2%}",
+        "pieces in records": f"{num_tokens:,}",
+        "masked": f"{num_masked / num_tokens:.2%}",
+    }
+
+
+def test_summary_by_hand(tmp_path: pathlib.Path) -> None:
+    # Two documents of one sentence each: every pair is random, and each of
+    # the four records is [CLS] 4 pieces [SEP] 4 pieces [SEP] with 2 masks
+    # (11 * 0.15 = 1.65). 8 pieces in 8: nothing is cut off.
+    (tmp_path / "in.txt").write_text("The sea, zoo\n\nan old ship.\n")
+    done = run(
+        f"--input_file={tmp_path}/in.txt",
+        f"--vocab_file={VOCAB}",
+        f"--output_file={tmp_path}/out",
+        "--max_seq_length=11",
+        "--max_predictions_per_seq=5",
+        "--dupe_factor=2",
+        "--short_seq_prob=0",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (
+        "documents                         2\n"
+        "sentences                         2\n"
+        "pieces                            8\n"
+        "  [UNK]                      12.50%\n"
+        "records                           4\n"
+        "  label 0, is next            0.00%\n"
+        "  label 1, random           100.00%\n"
+        "  pairs truncated             0.00%\n"
+        "pieces in records                44\n"
+        "  masked                     18.18%\n"
+    )
+
+
+def test_several_inputs_accents_and_truncation(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a1.txt").write_text("café\n\n", "utf-8")
+    (tmp_path / "a2.txt").write_text("\nüber sea\n", "utf-8")
+    done = run(
+        f"--input_file={tmp_path}/a*.txt",
+        f"--vocab_file={VOCAB}",
+        f"--output_file={tmp_path}/out",
+        "--nostrip_accents",
+        "--max_seq_length=5",
+        "--max_predictions_per_seq=1",
+        "--dupe_factor=1",
+        "--masked_lm_prob=0.1",
+        "--do_whole_word_mask",
+    )
+    assert done.returncode == 0, done.stderr
+    vocab = tokenization.load_vocab(str(VOCAB))
+    features = records.pretraining_features(5, 1)
+    made = records.parse_batch(
+        features, list(records.read_records(f"{tmp_path}/out"))
+    )
+    ids = set(made["input_ids"].numpy().ravel().tolist())
+    ids |= set(made["masked_lm_ids"].numpy().ravel().tolist())
+    assert vocab["café"] in ids and vocab["cafe"] not in ids
+    assert "  pairs truncated           100.00%\n" in done.stdout
+
+
+def test_help_is_quick_and_names_googles_defaults() -> None:
+    code = (
+        "import sys, create_pretraining_data as command\n"
+        "flags = command.FLAGS\n"
+        "flags(['', '--input_file=a', '--output_file=b', '--vocab_file=c'])\n"
+        "assert 'tensorflow' not in sys.modules\n"
+        "print([flags[name].value for name in sys.argv[1:]])\n"
+    )
+    names = (
+        "do_lower_case do_whole_word_mask max_seq_length random_seed "
+        "max_predictions_per_seq dupe_factor masked_lm_prob short_seq_prob"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *names.split()],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "[True, False, 128, 12345, 20, 10, 0.15, 0.1]\n"
+
+
+def bad_files(folder: pathlib.Path) -> None:
+    (folder / "empty.txt").touch()
+    (folder / "one_document.txt").write_text("a sea\na ship\n\n\n")
+    (folder / "latin1.txt").write_bytes(b"a\n\nb\ncaf\xe9\n")
+    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\nsea\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--input_file={}/nothing*"], "no file matches --input_file={}/noth"),
+        (["--input_file={}/one_document.txt"], "next sentence prediction"),
+        (["--input_file={}/latin1.txt"], "{}/latin1.txt, line 4 is not UTF-8"),
+        (["--vocab_file={}/vocab.txt"], "it lacks [CLS], [SEP], [MASK]"),
+        (["--max_seq_length=4"], "--max_seq_length=4 is too small"),
+        (["--max_seq_length=16"], "--max_predictions_per_seq=20 must lie"),
+        (["--output_file={}/empty.txt/out"], "--output_file={}/empty.txt/out"),
+    ],
+)
+def test_bad_input(
+    tmp_path: pathlib.Path, flags: list[str], message: str
+) -> None:
+    bad_files(tmp_path)
+    before = sorted(os.listdir(tmp_path))
+    done = run(
+        f"--input_file={CORPUS}",
+        f"--vocab_file={VOCAB}",
+        f"--output_file={tmp_path}/out",
+        *[flag.format(tmp_path) for flag in flags],
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    last_line = done.stderr.splitlines()[-1]
+    assert last_line.startswith("create_pretraining_data.py: ")
+    assert message.format(tmp_path) in last_line
+    assert sorted(os.listdir(tmp_path)) == before
