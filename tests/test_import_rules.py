@@ -14,7 +14,7 @@ ORDER = {
     " pipeline",
     "modeling": "config fused attention encoder heads conversion",
     "tasks": "metrics task pretraining glue squad tagging multiple_choice",
-    "training": "optimization distribution checkpoints progress loop export",
+    "training": "settings optimization distribution checkpoints progress loop export",
 }
 MAY_IMPORT = {
     "data": set(),
