@@ -5,8 +5,6 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
-
 from data import vocabulary
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -50,26 +48,12 @@ def test_learns_from_several_files(tmp_path: pathlib.Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--input_file={}/empty.txt"], "the text is empty"),
-        (["--output_file={}/a.txt/vocab"], "--output_file={}/a.txt/vocab"),
-    ],
-)
-def test_bad_input(
-    tmp_path: pathlib.Path, flags: list[str], message: str
-) -> None:
+def test_bad_output(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a.txt").write_text("sea sea\n")
-    (tmp_path / "empty.txt").touch()
-    done = run(
-        f"--input_file={tmp_path}/a.txt",
-        f"--output_file={tmp_path}/vocab.txt",
-        *[flag.format(tmp_path) for flag in flags],
-    )
+    path = f"{tmp_path}/a.txt/vocab.txt"
+    done = run(f"--input_file={tmp_path}/a.txt", f"--output_file={path}")
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     last_line = done.stderr.splitlines()[-1]
-    assert last_line.startswith("build_vocab.py: ")
-    assert message.format(tmp_path) in last_line
-    assert not (tmp_path / "vocab.txt").exists()
+    assert last_line.startswith("build_vocab.py: cannot write ")
+    assert f"--output_file={path}" in last_line
