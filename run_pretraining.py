@@ -106,6 +106,8 @@ def main() -> None:
     from tasks.pretraining import Pretraining
     from training.distribution import make_strategy, this_host
 
+    # First of all: several hosts have to connect before TensorFlow starts.
+    strategy = make_strategy(command.from_flags(DeviceConfig))
     config = BertConfig.from_json_file(FLAGS.bert_config_file)
     features = pretraining_features(
         FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
@@ -113,33 +115,23 @@ def main() -> None:
     inputs = _checked_inputs(config, features)
     keras.config.set_dtype_policy(FLAGS.precision)
     keras.utils.set_random_seed(FLAGS.seed)
-    strategy = make_strategy(command.from_flags(DeviceConfig))
     host = this_host(strategy)
     with strategy.scope():
         model = Pretraining(config)
-        print(f"{model.encoder.count_params():,} parameters in the encoder")
-        try:
-            if FLAGS.do_train:
-                _train(
-                    model,
-                    config,
-                    features,
-                    inputs["input_file"],
-                    strategy,
-                    host,
-                )
-            if FLAGS.do_eval:
-                held_out = inputs.get("eval_file", inputs["input_file"])
-                _evaluate(model, config, features, held_out, strategy, host)
-        except tf.errors.OpError as error:
-            damage = find_damage(
-                [path for paths in inputs.values() for path in paths],
-                features,
-                config.vocab_size,
-            )
-            if damage is None:
-                raise
-            raise InputError(damage) from error
+    print(f"{model.encoder.count_params():,} parameters in the encoder")
+    held_out = inputs.get("eval_file", inputs["input_file"])
+    try:
+        if FLAGS.do_train:
+            train_files = inputs["input_file"]
+            _train(model, config, features, train_files, strategy, host)
+        if FLAGS.do_eval:
+            _evaluate(model, config, features, held_out, strategy, host)
+    except tf.errors.OpError as error:
+        paths = [path for files in inputs.values() for path in files]
+        damage = find_damage(paths, features, config.vocab_size)
+        if damage is None:
+            raise
+        raise InputError(damage) from error
 
 
 def _check_flags() -> None:
@@ -223,9 +215,13 @@ def _train(
             print("--init_checkpoint is not read again: --output_dir has begun")
     elif FLAGS.init_checkpoint:
         print(load_checkpoint(model.bindings(), FLAGS.init_checkpoint))
+    with strategy.scope():
+        optimizer = AdamW(
+            model.trainable_variables, command.from_flags(OptimizerConfig)
+        )
     train(
         model,
-        AdamW(model.trainable_variables, command.from_flags(OptimizerConfig)),
+        optimizer,
         training_batches(
             paths,
             features,

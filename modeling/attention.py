@@ -157,10 +157,10 @@ class Residual(keras.layers.Layer):
         noise = fused.uniform_noise(ops.shape(product), rate, seed)
         return fused.bias_dropout_add_norm(
             product,
-            self.bias.value,
+            self.bias,
             residual,
-            self.layer_norm.gamma.value,
-            self.layer_norm.beta.value,
+            self.layer_norm.gamma,
+            self.layer_norm.beta,
             noise,
             rate,
         )
@@ -186,7 +186,7 @@ class Intermediate(keras.layers.Layer):
     def call(self, x: Tensor) -> Tensor:
         """[B, S, H] -> [B, S, F]."""
         return fused.bias_activation(
-            ops.matmul(x, self.kernel), self.bias.value, self.config.hidden_act
+            ops.matmul(x, self.kernel), self.bias, self.config.hidden_act
         )
 
 

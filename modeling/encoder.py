@@ -111,19 +111,19 @@ class Embeddings(keras.layers.Layer):
     ) -> Tensor:
         """[B, S] and [B, S] -> [B, S, H]."""
         config = self.config
-        words = ops.take(self.word_embeddings.value, input_ids, axis=0)
+        words = ops.take(self.word_embeddings, input_ids, axis=0)
         # So few segments that a product beats a gather (upstream's remark).
         segments = ops.matmul(
             ops.one_hot(segment_ids, config.type_vocab_size, dtype="float32"),
-            self.token_type_embeddings.value,
+            self.token_type_embeddings,
         )
-        positions = self.position_embeddings.value[: input_ids.shape[1]]
+        positions = self.position_embeddings[: input_ids.shape[1]]
         rate = config.hidden_dropout_prob
         x = words + segments + positions  # [B, S, H]
         normed = fused.norm_dropout(
             x,
-            self.layer_norm.gamma.value,
-            self.layer_norm.beta.value,
+            self.layer_norm.gamma,
+            self.layer_norm.beta,
             fused.uniform_noise(ops.shape(x), rate, seed),
             rate,
         )

@@ -92,16 +92,32 @@ def _chain(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Compiles `function` on its first call, where that pays."""
 
     @functools.cache
-    def resolved() -> Callable[..., Tensor]:
-        if not _compiles_chains():
-            return function
-        import tensorflow as tf
-
-        return tf.function(function, jit_compile=True, autograph=False)
+    def chosen() -> Callable[..., Tensor]:
+        return _compiled(function) if _compiles_chains() else function
 
     @functools.wraps(function)
     def call(*args: Any) -> Tensor:
-        return resolved()(*args)
+        return chosen()(*args)
+
+    return call
+
+
+def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    import tensorflow as tf
+
+    compiled = tf.function(function, jit_compile=True, autograph=False)
+
+    def call(*args: Any) -> Tensor:
+        # Variables are read outside: of a replica's mirrored variable, passed
+        # as it is, the compiled function would give no gradient.
+        return compiled(
+            *(
+                tf.convert_to_tensor(arg)
+                if isinstance(arg, keras.Variable)
+                else arg
+                for arg in args
+            )
+        )
 
     return call
 

@@ -76,10 +76,10 @@ class MaskedLmHead(keras.layers.Layer):
         masked = ops.take_along_axis(sequence, positions[..., None], axis=1)
         transformed = fused.bias_activation_norm(  # [B, P, H]
             ops.matmul(masked, self.kernel),
-            self.bias.value,
+            self.bias,
             self.config.hidden_act,
-            self.layer_norm.gamma.value,
-            self.layer_norm.beta.value,
+            self.layer_norm.gamma,
+            self.layer_norm.beta,
         )
         table = ops.cast(word_embeddings, transformed.dtype)
         logits = ops.matmul(transformed, ops.transpose(table))

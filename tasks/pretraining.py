@@ -77,7 +77,7 @@ class Pretraining:
             self.masked_lm(
                 outputs.sequence,
                 batch["masked_lm_positions"],
-                self.encoder.embeddings.word_embeddings.value,
+                self.encoder.embeddings.word_embeddings,
             ),
             batch["masked_lm_ids"],
             batch["masked_lm_weights"],
