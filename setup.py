@@ -29,8 +29,9 @@ setup(
         "tqdm",
     ],
     extras_require={
+        # No "tpu": tensorflow-tpu would lie in the same folder as tensorflow,
+        # which pip writes over it. README.md says how to install for a TPU.
         "gpu": ["tensorflow[and-cuda]"],
-        "tpu": ["tensorflow-tpu>=2.20,<2.22"],  # Linux; the last one is 2.20
         "plot": PLOT,
         "test": [
             *PLOT,
