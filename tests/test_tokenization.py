@@ -75,6 +75,13 @@ def test_final_sigma_is_the_words() -> None:
     assert make_tokenizer().tokenize("ΟΔΥΣ") == ["ο", "##δ", "##υ", "##ς"]
 
 
+def test_words() -> None:
+    words = tokenization.BasicTokenizer().tokenize(
+        '"Sea!!" ship-s\u0301 \u0301'
+    )
+    assert words == ['"', "sea", "!", "!", '"', "ship", "-", "s"]
+
+
 def test_longest_word() -> None:
     pieces = make_tokenizer().tokenize("s" * 200 + " " + "s" * 201)
     assert pieces == ["s"] + ["##s"] * 199 + ["[UNK]"]
