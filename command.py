@@ -1,4 +1,4 @@
-"""What every command shares: absl flags in; a sentence and exit code 1 on bad input.
+"""What commands share: absl flags in; a sentence and exit code 1 on bad input.
 
 Heavy imports (TensorFlow, Keras) belong inside a command's `main`, so that
 `--help` and a mistyped flag answer at once.
@@ -17,8 +17,10 @@ from input_error import InputError
 Settings = TypeVar("Settings")
 
 
-def run(main: Callable[[], None]) -> None:
+def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
     """Parses the flags, calls `main()` and turns an InputError into exit 1.
+
+    With `takes_arguments` what follows the flags is handed to `main`.
 
     Unknown flags are refused by absl, with the nearest known name. (Google's
     tf.app.run ignores them, so that a typing error trains with a default.)
@@ -26,10 +28,11 @@ def run(main: Callable[[], None]) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
     def guarded(argv: list[str]) -> None:
-        if len(argv) > 1:
-            _fail(f"unexpected argument {argv[1]!r}; flags begin with --")
+        arguments = argv[1:]
+        if arguments and not takes_arguments:
+            _fail(f"unexpected argument {arguments[0]!r}; flags begin with --")
         try:
-            main()
+            main(*arguments)
         except InputError as error:
             _fail(str(error))
 

@@ -231,10 +231,26 @@ def prepare() -> None:
 # Results
 
 
-def majority_share(train_ids: Iterable[int], held_out_ids: list[int]) -> float:
-    """The accuracy of always answering with training's commonest id."""
-    commonest = Counter(train_ids).most_common(1)[0][0]
-    return held_out_ids.count(commonest) / len(held_out_ids)
+def commonest(values: Iterable[int]) -> int:
+    """The value met most often, the first of them in a tie."""
+    return Counter(values).most_common(1)[0][0]
+
+
+def share(value: int, values: list[int]) -> float:
+    """The accuracy of always answering `value`."""
+    return values.count(value) / len(values)
+
+
+def answers(path: Path) -> tuple[list[int], list[int]]:
+    """What is to be guessed in a record file: masked ids, and pair labels."""
+    from data.records import parse_batch, pretraining_features, read_records
+
+    features = pretraining_features(MAX_SEQ_LENGTH, MAX_PREDICTIONS_PER_SEQ)
+    batch = parse_batch(features, list(read_records(str(path))))
+    is_real = batch["masked_lm_weights"].numpy() > 0
+    masked_ids = batch["masked_lm_ids"].numpy()[is_real]
+    labels = batch["next_sentence_labels"].numpy()[:, 0]
+    return masked_ids.tolist(), labels.tolist()
 
 
 def read_results(path: Path) -> dict[str, float]:
@@ -270,14 +286,53 @@ def draw_losses(log: Path, picture: Path) -> None:
     figure.savefig(picture, dpi=120)
 
 
+def report() -> None:
+    """Prints the held-out accuracies beside those of guessing."""
+    train_ids, train_labels = answers(FOLDER / "train.tfrecord")
+    ids, labels = answers(FOLDER / "held_out.tfrecord")
+    piece, label = commonest(train_ids), commonest(train_labels)
+    pieces = VOCAB.read_text(encoding="utf-8").split("\n")
+    found = read_results(MODEL / "eval_results.txt")
+    always = (
+        f"always {pieces[piece]!r}",
+        f"always {('next', 'random')[label]!r}",
+    )
+    print(f"\nOn held-out text     {'this BERT':>9}  guessing")
+    print(
+        f"masked pieces        {found['masked_lm_accuracy']:9.1%}  "
+        f"{share(piece, ids):.1%} ({always[0]})\n"
+        f"is it the next one?  {found['next_sentence_accuracy']:9.1%}  "
+        f"{share(label, labels):.1%} ({always[1]}; a coin: 50.0%)"
+    )
+
+
+def what_next() -> None:
+    python = os.path.relpath(sys.executable)
+    print(
+        f"""
+The losses are drawn in {PLOT}; the model is the folder {MODEL}.
+Type next:
+
+  {python} fill_mask.py --model_dir={MODEL} "Words with a [MASK]."
+  .venv/bin/tensorboard --logdir={MODEL}
+  {python} run_pretraining.py --help
+
+To pre-train on text of your own, one sentence a line and a blank line between
+documents, type the commands above with its name; README.md says more."""
+    )
+
+
 def main() -> None:
     started = time.monotonic()
     os.chdir(Path(__file__).parent)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     prepare()
     for name, words in commands().items():
         make(name, words)
     draw_losses(MODEL / "train_log.jsonl", PLOT)
     run(["fill_mask.py", f"--model_dir={MODEL}", *MASKED_SENTENCES])
+    report()
+    what_next()
     print(f"\nDone in {time.monotonic() - started:.0f} seconds.")
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import demo
+from data.records import RecordWriter, encode, pretraining_features
 
 
 def test_sentences_end_before_a_capital() -> None:
@@ -60,9 +61,25 @@ def test_stdlib_sources_leave_out_tests_and_packages(tmp_path: Path) -> None:
     assert names == ["a.py", "b.py"]
 
 
-def test_majority_share() -> None:
+def test_guessing_the_commonest() -> None:
     # 5 is commonest in training, and two of the five held-out ids
-    assert demo.majority_share([5, 7, 5], [5, 7, 7, 5, 7]) == 0.4
+    assert demo.commonest([7, 5, 5, 9]) == 5
+    assert demo.share(5, [5, 7, 7, 5, 7]) == 0.4
+
+
+def test_answers_leave_out_padding(tmp_path: Path) -> None:
+    features = pretraining_features(
+        demo.MAX_SEQ_LENGTH, demo.MAX_PREDICTIONS_PER_SEQ
+    )
+    values = {feature.name: [0] * feature.length for feature in features}
+    values["masked_lm_ids"][:2] = [11, 13]
+    values["masked_lm_weights"][:2] = [1, 1]
+    path = tmp_path / "records"
+    with RecordWriter([str(path)]) as writer:
+        for label in (1, 0, 1):
+            values["next_sentence_labels"] = [label]
+            writer.write(encode(features, values))
+    assert demo.answers(path) == ([11, 13, 11, 13, 11, 13], [1, 0, 1])
 
 
 def test_read_results(tmp_path: Path) -> None:

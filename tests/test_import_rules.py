@@ -13,7 +13,7 @@ ORDER = {
     "data": "tokenization vocabulary masking instances records packing"
     " pipeline",
     "modeling": "config fused attention encoder heads conversion",
-    "tasks": "metrics task pretraining glue squad tagging multiple_choice",
+    "tasks": "metrics task pretraining blanks glue squad tagging multiple_choice",
     "training": "settings optimization distribution checkpoints progress loop export",
 }
 MAY_IMPORT = {
