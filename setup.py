@@ -23,6 +23,7 @@ setup(
         "absl-py",
         "keras>=3.12",  # 3.12 is the last Keras for Python 3.10
         "numpy",
+        "protobuf",
         "tensorboard",  # TensorFlow 2.21 no longer brings it
         "tensorflow>=2.20,<2.22",
         "tokenizers",
@@ -35,7 +36,6 @@ setup(
         "plot": PLOT,
         "test": [
             *PLOT,
-            "build",
             "hypothesis",
             "jax",
             "mypy",

@@ -13,8 +13,10 @@ ORDER = {
     "data": "tokenization vocabulary masking instances records packing"
     " pipeline",
     "modeling": "config fused attention encoder heads conversion",
-    "tasks": "metrics task pretraining blanks glue squad tagging multiple_choice",
-    "training": "settings optimization distribution checkpoints progress loop export",
+    "tasks": "metrics task pretraining blanks glue squad tagging"
+    " multiple_choice",
+    "training": "settings optimization distribution checkpoints progress loop"
+    " export",
 }
 MAY_IMPORT = {
     "data": set(),
