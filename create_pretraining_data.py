@@ -122,5 +122,9 @@ def format_summary(summary: instances.Summary) -> str:
     return "\n".join(f"{name:<20}{value:>15}" for name, value in rows)
 
 
-if __name__ == "__main__":
+def cli() -> None:
     command.run(main)
+
+
+if __name__ == "__main__":
+    cli()
