@@ -45,13 +45,11 @@ def training_batches(
     names = tf.data.Dataset.from_tensor_slices(list(paths))
     records = (
         names.shuffle(len(paths), seed=seed)
+        # Before the records are shuffled (as upstream, so that neighbouring
+        # epochs mix a little) and not read in parallel: an iterator with
+        # symbolic state hung after its restoration in the other two ways.
         .repeat()
-        .interleave(
-            _read,
-            cycle_length=min(NUM_FILES_AT_ONCE, len(paths)),
-            num_parallel_calls=tf.data.AUTOTUNE,
-            deterministic=True,
-        )
+        .interleave(_read, cycle_length=min(NUM_FILES_AT_ONCE, len(paths)))
         .shuffle(SHUFFLE_BUFFER_RECORDS, seed=seed)
     )
 

@@ -11,6 +11,10 @@ from typing import Any
 
 from input_error import InputError
 
+# "gelu" is the tanh approximation, as in Google's code; Hugging Face's "gelu"
+# is the exact one, here "gelu_erf".
+ACTIVATIONS = ("gelu", "gelu_tanh", "gelu_erf", "relu", "tanh", "linear")
+
 # name: (layers, hidden size, heads); feed-forward is four times the hidden size
 SIZES = {
     "tiny": (2, 128, 2),
@@ -31,7 +35,7 @@ class BertConfig:
     num_hidden_layers: int = 12
     num_attention_heads: int = 12
     intermediate_size: int = 3072  # of the feed-forward layer
-    hidden_act: str = "gelu"  # a name in fused.ACTIVATIONS
+    hidden_act: str = "gelu"  # one of ACTIVATIONS
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
     max_position_embeddings: int = 512  # the longest sequence, in pieces
@@ -42,18 +46,24 @@ class BertConfig:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.type in (int, "int") and not _is_positive(value):
-                raise InputError(
-                    f"the config has {field.name} = {value!r}; expected a "
-                    "positive whole number"
-                )
+            value, kind = getattr(self, field.name), field.type
+            if kind in (int, "int") and not _is_positive(value):
+                self._refuse(field.name, "a positive whole number")
+            if kind in (float, "float") and not _is_share(value):
+                self._refuse(field.name, "a number from 0 up to, not with, 1")
+        if self.hidden_act not in ACTIVATIONS:
+            self._refuse("hidden_act", f"one of {', '.join(ACTIVATIONS)}")
         if self.hidden_size % self.num_attention_heads:
-            raise InputError(
-                f"the config has hidden_size = {self.hidden_size}, which "
-                f"num_attention_heads = {self.num_attention_heads} does not "
-                "divide"
+            self._refuse(
+                "hidden_size",
+                f"a multiple of num_attention_heads {self.num_attention_heads}",
             )
+
+    def _refuse(self, name: str, expected: str) -> None:
+        raise InputError(
+            f"the config has {name} = {getattr(self, name)!r}; expected "
+            f"{expected}"
+        )
 
     @classmethod
     def of_size(cls, size: str, vocab_size: int) -> "BertConfig":
@@ -111,3 +121,7 @@ class BertConfig:
 
 def _is_positive(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value < 1

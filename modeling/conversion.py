@@ -44,12 +44,11 @@ class Binding:
         return (*rows, width // self.num_blocks)
 
     def read(self) -> np.ndarray:
-        whole = keras.ops.convert_to_numpy(self.variable)
-        return np.split(whole, self.num_blocks, axis=-1)[self.block]
+        blocks = np.split(self.variable.numpy(), self.num_blocks, axis=-1)
+        return blocks[self.block]
 
     def write(self, value: np.ndarray) -> None:
-        whole = keras.ops.convert_to_numpy(self.variable)
-        blocks = np.split(whole, self.num_blocks, axis=-1)
+        blocks = np.split(self.variable.numpy(), self.num_blocks, axis=-1)
         blocks[self.block] = value
         self.variable.assign(np.concatenate(blocks, axis=-1))
 
@@ -182,7 +181,7 @@ def load_checkpoint(bindings: Sequence[Binding], path: str) -> LoadReport:
         _check_shapes(prefix, loaded, shapes)
         for binding in loaded:
             binding.write(reader.get_tensor(binding.name))
-    except (tf.errors.OpError, RuntimeError) as error:
+    except (tf.errors.OpError, RuntimeError, IndexError) as error:
         raise InputError(
             f"{prefix} cannot be read ({_first_line(error)}); "
             "--init_checkpoint must name a whole checkpoint"

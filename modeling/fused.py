@@ -21,7 +21,6 @@ Tensor = Any  # keras has no common tensor type over its backends
 
 LAYER_NORM_EPSILON = 1e-12  # upstream modeling.py, layer_norm
 
-# Google's "gelu" is the tanh approximation, Hugging Face's the exact one.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": lambda x: ops.gelu(x, approximate=True),
     "gelu_tanh": lambda x: ops.gelu(x, approximate=True),
@@ -141,7 +140,8 @@ def attention_probs(
     rate: float,
 ) -> Tensor:
     """Dropout of softmax(scores * scale + mask_adder) over the last axis."""
-    probs = ops.softmax(_float32(scores) * scale + mask_adder, axis=-1)
+    logits = _float32(scores) * scale + _float32(mask_adder)
+    probs = ops.softmax(logits, axis=-1)
     return ops.cast(_dropout(probs, noise, rate), scores.dtype)
 
 

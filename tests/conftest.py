@@ -1,6 +1,115 @@
-"""What every test shares."""
+"""What every test shares: the one tiny config, its records, and processes."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
 
 # Before the first import of TensorFlow: only its errors are of interest here.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from modeling.config import BertConfig  # noqa: E402
+
+ROOT = Path(__file__).parent.parent
+GOLDEN = Path(__file__).parent / "golden"
+
+# Google's test sizes: primes and near-primes, so that no two axes can be
+# exchanged unnoticed.
+SEQ_LENGTH = 29
+NUM_PREDICTIONS = 5
+TINY = BertConfig(
+    vocab_size=101,
+    hidden_size=40,
+    num_hidden_layers=3,
+    num_attention_heads=5,
+    intermediate_size=53,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    max_position_embeddings=61,
+    type_vocab_size=2,
+)
+
+
+def tiny_record(rng: np.random.Generator) -> dict[str, list[float]]:
+    """Values of a valid pre-training record, of random length and content."""
+    length = int(rng.integers(9, SEQ_LENGTH + 1))
+    num_masks = int(rng.integers(1, NUM_PREDICTIONS + 1))
+    first = int(rng.integers(2, length - 2))
+    places = np.arange(1, length)
+    masked = sorted(rng.choice(places, num_masks, replace=False).tolist())
+
+    def padded(values: Sequence[float], width: int) -> list[float]:
+        return [*values, *[0] * (width - len(values))]
+
+    def ids(count: int) -> list[int]:
+        return rng.integers(0, TINY.vocab_size, count).tolist()
+
+    return {
+        "input_ids": padded(ids(length), SEQ_LENGTH),
+        "input_mask": padded([1] * length, SEQ_LENGTH),
+        "segment_ids": padded([0] * first + [1] * (length - first), SEQ_LENGTH),
+        "masked_lm_positions": padded(masked, NUM_PREDICTIONS),
+        "masked_lm_ids": padded(ids(num_masks), NUM_PREDICTIONS),
+        "masked_lm_weights": padded([1.0] * num_masks, NUM_PREDICTIONS),
+        "next_sentence_labels": [int(rng.integers(2))],
+    }
+
+
+def tiny_batch(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
+    """`rows` records as the arrays that a batch holds."""
+    rng = np.random.default_rng(seed)
+    records = [tiny_record(rng) for _ in range(rows)]
+    return {
+        name: np.array(
+            [record[name] for record in records],
+            "float32" if name == "masked_lm_weights" else "int32",
+        )
+        for name in records[0]
+    }
+
+
+@pytest.fixture(scope="session")
+def tiny_records(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A pattern of three files with 47 records each, all different."""
+    from data.records import RecordWriter, encode, pretraining_features
+
+    folder = tmp_path_factory.mktemp("records")
+    features = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
+    rng = np.random.default_rng(5)
+    with RecordWriter([str(folder / f"{i}.tfrecord") for i in range(3)]) as out:
+        for _ in range(3 * 47):
+            out.write(encode(features, tiny_record(rng)))
+    return str(folder / "*.tfrecord")
+
+
+def start(script: str, *args: str, **environment: str) -> subprocess.Popen[str]:
+    """Starts a command of the repository, as a user would."""
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / script), *args],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(script: str, *args: str, **environment: str) -> str:
+    """Runs a command to its end, which must be good; returns its output."""
+    process = start(script, *args, **environment)
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return output
+
+
+def fails_with(script: str, *args: str, **environment: str) -> str:
+    """Runs a command that must refuse; returns its one sentence."""
+    process = start(script, *args, **environment)
+    _, errors = process.communicate()
+    assert process.returncode == 1, errors
+    assert "Traceback" not in errors, errors
+    return errors.strip().splitlines()[-1]

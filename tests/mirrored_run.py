@@ -1,0 +1,26 @@
+"""run_pretraining.py on two replicas of one CPU, for the tests.
+
+The command itself makes replicas of GPUs, of which a test machine has none.
+"""
+
+import sys
+from pathlib import Path
+from unittest import mock
+
+import tensorflow as tf
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import run_pretraining
+from training import distribution
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2,
+)
+with mock.patch.object(
+    distribution,
+    "make_strategy",
+    lambda config: tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]),
+):
+    run_pretraining.cli()

@@ -1,0 +1,156 @@
+"""Tests of modeling/encoder.py against the original's recorded values."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import GOLDEN, ROOT, TINY, tiny_batch
+
+from modeling.config import SIZES, BertConfig
+from modeling.conversion import encoder_bindings, load_checkpoint
+from modeling.encoder import Encoder, EncoderOutputs
+
+TINY_BERT = GOLDEN / "tiny_bert"
+NUM_PARAMETERS = {  # encoder and pooler, 30,522 pieces
+    "tiny": 4_385_920,
+    "mini": 11_170_560,
+    "small": 28_763_648,
+    "medium": 41_373_184,
+    "base": 109_482_240,
+    "large": 335_141_888,
+}
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, np.ndarray]:
+    return dict(np.load(TINY_BERT / "forward.npz"))
+
+
+def golden_encoder() -> Encoder:
+    config = BertConfig.from_json_file(str(TINY_BERT / "bert_config.json"))
+    encoder = Encoder(config)
+    encoder.build()
+    load_checkpoint(encoder_bindings(encoder), str(TINY_BERT))
+    return encoder
+
+
+def encode(
+    encoder: Encoder, batch: dict[str, np.ndarray], seed: object = None
+) -> EncoderOutputs:
+    inputs = (batch[n] for n in ("input_ids", "input_mask", "segment_ids"))
+    return encoder(*map(tf.constant, inputs), seed=seed)
+
+
+def test_every_layer_is_googles(golden: dict[str, np.ndarray]) -> None:
+    batch = {k.removeprefix("in_"): v for k, v in golden.items()}
+    outputs = encode(golden_encoder(), batch)
+    close = {"atol": 1e-5, "rtol": 0}
+    np.testing.assert_allclose(
+        outputs.embeddings, golden["out_embedding_output"], **close
+    )
+    assert len(outputs.layers) == 3
+    for ours, theirs in zip(outputs.layers, golden["out_layers"], strict=True):
+        np.testing.assert_allclose(ours, theirs, **close)
+    np.testing.assert_allclose(
+        outputs.sequence, golden["out_sequence_output"], **close
+    )
+    np.testing.assert_allclose(
+        outputs.pooled, golden["out_pooled_output"], **close
+    )
+
+
+ON_JAX = """
+import sys
+import numpy as np
+sys.path.insert(0, "tests")
+import test_encoder
+golden = dict(np.load(test_encoder.TINY_BERT / "forward.npz"))
+encoder = test_encoder.golden_encoder()
+outputs = encoder(*(golden[f"in_{name}"] for name in
+                    ("input_ids", "input_mask", "segment_ids")))
+import keras
+assert keras.config.backend() == "jax"
+np.savez(sys.argv[1], np.stack([np.asarray(x) for x in outputs.layers]),
+         np.asarray(outputs.pooled))
+"""
+
+
+def test_jax_gives_what_tensorflow_gives(
+    tmp_path: Path, golden: dict[str, np.ndarray]
+) -> None:
+    path = tmp_path / "jax.npz"
+    subprocess.run(
+        [sys.executable, "-c", ON_JAX, str(path)],
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "KERAS_BACKEND": "jax"},
+    )
+    layers, pooled = np.load(path).values()
+    batch = {k.removeprefix("in_"): v for k, v in golden.items()}
+    ours = encode(golden_encoder(), batch)
+    np.testing.assert_allclose(layers, np.stack(ours.layers), atol=1e-5)
+    np.testing.assert_allclose(pooled, ours.pooled, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_parameter_counts(size: str) -> None:
+    config = BertConfig.of_size(size, 30522)
+    encoder = Encoder(dataclasses.replace(config, num_hidden_layers=1))
+    encoder.build()
+    more_layers = config.num_hidden_layers - 1  # each as large as the first
+    count = encoder.count_params()
+    count += more_layers * encoder.layers[0].count_params()
+    assert count == NUM_PARAMETERS[size]
+
+
+def test_initial_weights_are_googles_distribution() -> None:
+    keras.utils.set_random_seed(1)
+    encoder = Encoder(dataclasses.replace(TINY, vocab_size=10007))
+    encoder.build()
+    words = encoder.embeddings.word_embeddings.numpy()
+    assert np.abs(words).max() <= 0.04  # cut at two standard deviations
+    # the standard deviation of a normal cut so is 0.8796 of the normal's
+    assert words.std() == pytest.approx(0.02 * 0.8796, rel=0.01)
+    layer = encoder.layers[0]
+    assert not layer.attention.qkv_bias.numpy().any()
+    assert (layer.attention_output.layer_norm.gamma.numpy() == 1).all()
+
+
+def test_dropout_follows_the_seed() -> None:
+    config = dataclasses.replace(
+        TINY, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
+    )
+    encoder, batch = Encoder(config), tiny_batch(7)
+    one = encode(encoder, batch, tf.constant([3, 5])).sequence.numpy()
+    again = encode(encoder, batch, tf.constant([3, 5])).sequence.numpy()
+    other = encode(encoder, batch, tf.constant([3, 6])).sequence.numpy()
+    np.testing.assert_array_equal(one, again)
+    assert np.abs(one - other).max() > 0.1
+
+
+def test_bfloat16_stays_near_float32(golden: dict[str, np.ndarray]) -> None:
+    batch = {k.removeprefix("in_"): v for k, v in golden.items()}
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        encoder = golden_encoder()
+        outputs = encode(encoder, batch)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert outputs.sequence.dtype == tf.bfloat16
+    assert encoder.layers[0].attention.qkv_kernel.dtype == "float32"
+    difference = (
+        tf.cast(outputs.pooled, tf.float32) - golden["out_pooled_output"]
+    )
+    assert np.abs(difference).mean() < 0.02
+
+
+def test_config_of_the_golden_model_is_the_tiny_one() -> None:
+    text = (TINY_BERT / "bert_config.json").read_text()
+    assert json.loads(TINY.to_json()) == json.loads(text)

@@ -1,0 +1,76 @@
+"""Tests of modeling/fused.py."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modeling import fused
+
+
+def test_gelu_means_tanh_and_the_exact_one_differs() -> None:
+    # 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) and x Phi(x), at 2
+    x, zero = tf.constant([2.0]), tf.constant([0.0])
+    tanh = fused.bias_activation(x, zero, "gelu").numpy()[0]
+    assert tanh == pytest.approx(1.954598, abs=1e-6)
+    assert fused.bias_activation(x, zero, "gelu_tanh").numpy()[0] == tanh
+    erf = fused.bias_activation(x, zero, "gelu_erf").numpy()[0]
+    assert erf == pytest.approx(1.954500, abs=1e-6)
+
+
+def test_layer_norm_of_three_numbers() -> None:
+    # mean 2, variance 2 / 3: (-1, 0, 1) / sqrt(2 / 3), times 2, plus 1
+    normed = fused.norm_dropout(
+        tf.constant([1.0, 2.0, 3.0]),
+        tf.fill([3], 2.0),
+        tf.fill([3], 1.0),
+        None,
+        0.0,
+    )
+    expected = 2 * np.array([-1, 0, 1]) / np.sqrt(2 / 3) + 1
+    np.testing.assert_allclose(normed, expected, rtol=1e-6)
+
+
+def test_dropout_keeps_the_expectation_and_drops_by_the_noise() -> None:
+    dropped = fused.bias_dropout_add_norm(
+        tf.constant([3.0, 6.0]),
+        tf.constant([1.0, 2.0]),
+        tf.constant([0.0, 0.0]),
+        tf.constant([1.0, 1.0]),
+        tf.constant([0.0, 0.0]),
+        tf.constant([0.2, 0.3]),  # below the rate: dropped; above: kept
+        0.25,
+    )
+    # (0, 8 / 0.75) has mean m and deviations -m, m: normed to -1, 1
+    np.testing.assert_allclose(dropped, [-1.0, 1.0], rtol=1e-6)
+    probs = fused.attention_probs(
+        tf.constant([[0.0, 0.0]]), 1.0, tf.zeros([1, 2]),
+        tf.constant([[0.2, 0.3]]), 0.25,
+    )  # fmt: skip
+    np.testing.assert_allclose(probs, [[0.0, 0.5 / 0.75]], rtol=1e-6)
+
+
+def test_noise_depends_on_the_key_alone() -> None:
+    def noise(key: list[int], site: int) -> np.ndarray:
+        seed = fused.site_seed(tf.constant(key), site)
+        return fused.uniform_noise((11, 13), 0.1, seed).numpy()
+
+    np.testing.assert_array_equal(noise([3, 5], 1), noise([3, 5], 1))
+    assert not np.array_equal(noise([3, 5], 1), noise([3, 5], 2))
+    assert not np.array_equal(noise([3, 5], 1), noise([4, 5], 1))
+    large = fused.uniform_noise((1000, 101), 0.1, tf.constant([1, 2])).numpy()
+    # 101,000 draws: three standard errors of a share of 0.1 are 0.0028
+    assert (large < 0.1).mean() == pytest.approx(0.1, abs=0.0028)
+
+
+def test_no_noise_where_nothing_is_dropped() -> None:
+    assert fused.site_seed(None, 3) is None
+    assert fused.uniform_noise((2,), 0.1, None) is None
+    assert fused.uniform_noise((2,), 0.0, tf.constant([1, 2])) is None
+
+
+def test_low_precision_goes_out_as_it_came_in() -> None:
+    x = tf.cast([[1.0, 2.0]], tf.bfloat16)
+    bias = tf.zeros([2])
+    assert fused.bias_activation(x, bias, "relu").dtype == tf.bfloat16
+    probs = fused.attention_probs(x, 1.0, bias, None, 0.0)
+    assert probs.dtype == tf.bfloat16

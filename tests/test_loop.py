@@ -1,0 +1,110 @@
+"""Tests of training/loop.py: one step in all the ways to divide it."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import TINY, tiny_batch
+
+from tasks.pretraining import Pretraining
+from training.distribution import Host
+from training.loop import StepFunction, evaluate
+from training.optimization import AdamW
+from training.settings import LoopConfig, OptimizerConfig
+
+DROPOUT = dataclasses.replace(
+    TINY, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
+)
+ONE = tf.distribute.get_strategy()
+
+
+def run_steps(
+    model: Pretraining, batches: list[dict[str, np.ndarray]], **loop: object
+) -> list[dict[str, float]]:
+    optimizer = AdamW(model.trainable_variables, OptimizerConfig(1e-3, 10, 2))
+    run = StepFunction(model, optimizer, ONE, LoopConfig(**loop))
+    stacked = {
+        name: tf.stack([batch[name] for batch in batches])
+        for name in batches[0]
+    }
+    return run(stacked, 0)
+
+
+def fresh(model: Pretraining, start: list[np.ndarray]) -> Pretraining:
+    for variable, value in zip(model.trainable_variables, start, strict=True):
+        variable.assign(value)
+    return model
+
+
+def test_many_steps_a_call_are_the_single_ones() -> None:
+    model = Pretraining(DROPOUT)
+    start = [v.numpy() for v in model.trainable_variables]
+    batches = [tiny_batch(4, seed) for seed in range(3)]
+    at_once = run_steps(model, batches)
+    after = [v.numpy() for v in model.trainable_variables]
+    fresh(model, start)
+    optimizer = AdamW(model.trainable_variables, OptimizerConfig(1e-3, 10, 2))
+    run = StepFunction(model, optimizer, ONE, LoopConfig())
+    for step, batch in enumerate(batches):
+        single = {name: value[None] for name, value in batch.items()}
+        assert run(single, step) == at_once[step : step + 1]
+    for variable, value in zip(model.trainable_variables, after, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+@pytest.mark.parametrize(
+    "loop", [{"use_xla": True}, {"num_accumulation_steps": 4}]
+)
+def test_xla_and_accumulation_change_nothing(loop: dict[str, object]) -> None:
+    model = Pretraining(TINY)
+    start = [v.numpy() for v in model.trainable_variables]
+    batches = [tiny_batch(8, seed) for seed in range(3)]
+    plain = run_steps(model, batches)
+    after = [v.numpy() for v in model.trainable_variables]
+    other = run_steps(fresh(model, start), batches, **loop)
+    for ours, theirs in zip(plain, other, strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-5)
+    for variable, value in zip(model.trainable_variables, after, strict=True):
+        np.testing.assert_allclose(variable.numpy(), value, atol=1e-6)
+
+
+def test_micro_batches_draw_different_masks() -> None:
+    model = Pretraining(DROPOUT)
+    step = StepFunction(
+        model,
+        AdamW(model.trainable_variables, OptimizerConfig()),
+        ONE,
+        LoopConfig(num_accumulation_steps=2),
+    )
+    one_row = tiny_batch(1)
+    twice = {k: tf.constant(np.repeat(v, 2, 0)) for k, v in one_row.items()}
+    totals = model.totals(twice)
+    keys = [tf.constant([3, 5]), tf.constant([3, 6])]
+    row = {name: value[:1] for name, value in twice.items()}
+    losses = [float(step.micro_step(row, totals, key)[1]) for key in keys]
+    assert losses[0] != losses[1]
+    _, loss, _ = step._accumulate(twice, totals, tf.constant([3, 5]))
+    assert float(loss) != pytest.approx(2 * losses[0], abs=1e-6)
+
+
+def test_evaluation_divides_once() -> None:
+    model = Pretraining(TINY)
+    batches = [
+        {
+            name: tf.constant(value)
+            for name, value in tiny_batch(4, seed).items()
+        }
+        for seed in range(3)
+    ]
+    results = evaluate(model, batches, ONE, Host(0, 1))
+    together = {
+        name: tf.concat([batch[name] for batch in batches], 0)
+        for name in batches[0]
+    }
+    _, sums = model.loss(together, model.totals(together), None)
+    for name, (total, weight) in sums.items():
+        assert results[name] == pytest.approx(float(total / weight), rel=1e-5)
+    each = [float(model.loss(b, model.totals(b), None)[0]) for b in batches]
+    assert results["loss"] == pytest.approx(np.mean(each), rel=1e-5)

@@ -1,0 +1,96 @@
+"""Tests of data/pipeline.py."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import NUM_PREDICTIONS, SEQ_LENGTH, TINY
+
+from data.pipeline import RowShare, evaluation_batches, training_batches
+from data.records import expand_patterns, pretraining_features, read_records
+
+FEATURES = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
+NUM_RECORDS = 141
+
+
+def train(pattern: str, share: RowShare = RowShare()) -> tf.data.Dataset:
+    paths = expand_patterns(pattern)
+    return training_batches(paths, FEATURES, 6, 7, TINY.vocab_size, share)
+
+
+def rows(dataset: tf.data.Dataset, count: int) -> list[bytes]:
+    """Each row of the next `count` batches, as comparable bytes."""
+    return [
+        row.tobytes()
+        for batch in dataset.take(count)
+        for row in batch["input_ids"].numpy()
+    ]
+
+
+def test_every_record_comes_once_an_epoch(tiny_records: str) -> None:
+    on_disk = [
+        record
+        for path in expand_patterns(tiny_records)
+        for record in read_records(path)
+    ]
+    assert len(on_disk) == NUM_RECORDS
+    ten_epochs = 10 * NUM_RECORDS // 6  # batches
+    counts = collections.Counter(rows(train(tiny_records), ten_epochs))
+    assert len(counts) == NUM_RECORDS
+    # the shuffle buffer holds some back and takes some of the next epoch
+    assert set(counts.values()) <= set(range(7, 13))
+
+
+def test_the_order_is_a_function_of_the_seed(tiny_records: str) -> None:
+    assert rows(train(tiny_records), 9) == rows(train(tiny_records), 9)
+    paths = expand_patterns(tiny_records)
+    other = training_batches(paths, FEATURES, 6, 8, TINY.vocab_size)
+    assert rows(other, 9) != rows(train(tiny_records), 9)
+
+
+def test_hosts_share_each_batch_without_overlap(tiny_records: str) -> None:
+    whole = rows(train(tiny_records), 4)
+    first = rows(train(tiny_records, RowShare(0, 2)), 4)
+    second = rows(train(tiny_records, RowShare(1, 2)), 4)
+    for batch in range(4):
+        mine = first[batch * 3 : batch * 3 + 3]
+        theirs = second[batch * 3 : batch * 3 + 3]
+        assert sorted(mine + theirs) == sorted(whole[batch * 6 : batch * 6 + 6])
+
+
+def test_any_host_goes_on_from_what_one_has_saved(
+    tiny_records: str, tmp_path: object
+) -> None:
+    share = RowShare(1, 3)
+    chief = iter(train(tiny_records, RowShare(0, 3)))
+    other = iter(train(tiny_records, share))
+    for _ in range(50):  # beyond the first epoch
+        next(chief)
+        next(other)
+    saved = tf.train.Checkpoint(data=chief).write(f"{tmp_path}/state")
+    restored = iter(train(tiny_records, share))
+    tf.train.Checkpoint(data=restored).read(saved)
+    for _ in range(50):
+        np.testing.assert_array_equal(
+            next(restored)["input_ids"], next(other)["input_ids"]
+        )
+
+
+def test_evaluation_reads_each_record_once_and_fills_up(
+    tiny_records: str,
+) -> None:
+    paths = expand_patterns(tiny_records)
+    batches = list(evaluation_batches(paths, FEATURES, 20, 99, TINY.vocab_size))
+    assert [b["input_mask"].shape[0] for b in batches] == [20] * 8
+    real = sum(int(b["input_mask"][:, 0].numpy().sum()) for b in batches)
+    assert real == NUM_RECORDS  # the last 19 rows are zeros
+    short = evaluation_batches(paths, FEATURES, 20, 2, TINY.vocab_size)
+    assert len(list(short)) == 2
+
+
+def test_an_id_outside_the_vocabulary_stops_the_data(tiny_records: str) -> None:
+    paths = expand_patterns(tiny_records)
+    dataset = training_batches(paths, FEATURES, 6, 7, vocab_size=50)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="vocabulary"):
+        next(iter(dataset))
