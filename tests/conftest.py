@@ -12,7 +12,7 @@ import pytest
 # Before the first import of TensorFlow: only its errors are of interest here.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from modeling.config import BertConfig  # noqa: E402
+from modeling.config import BertConfig
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"

@@ -1,7 +1,6 @@
 """Tests of training/loop.py: one step in all the ways to divide it."""
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest

@@ -69,6 +69,9 @@ def train(
         host.is_chief,
     )
     step = state.restore()
+    if step >= config.num_train_steps:
+        print(f"{output_dir} has all of its {step} training steps already")
+        return
     if step:
         print(f"{output_dir}: going on from its state after step {step}")
     else:
@@ -90,7 +93,8 @@ def train(
         figures = run_steps(
             split_between_replicas(strategy, host, batches), step
         )
-        progress.write(list(zip(range(step + 1, stop + 1), figures)))
+        numbers = range(step + 1, stop + 1)
+        progress.write(list(zip(numbers, figures, strict=True)))
         step = stop
         if step in (next_save, config.num_train_steps):
             progress.flush()
@@ -134,7 +138,10 @@ class StepFunction:
             first_step: number of updates before these.
         """
         rows = self._steps(batches, tf.constant(first_step, tf.int64))
-        return [dict(zip(self.names, row)) for row in rows.numpy().tolist()]
+        return [
+            dict(zip(self.names, row, strict=True))
+            for row in rows.numpy().tolist()
+        ]
 
     @tf.function
     def _steps(self, batches: Any, first_step: tf.Tensor) -> tf.Tensor:

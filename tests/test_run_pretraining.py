@@ -1,0 +1,315 @@
+"""Tests of run_pretraining.py, as processes that a user could have started."""
+
+import json
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import (
+    GOLDEN,
+    NUM_PREDICTIONS,
+    SEQ_LENGTH,
+    TINY,
+    fails_with,
+    run,
+    start,
+    tiny_record,
+)
+
+from data.records import RecordWriter, encode, pretraining_features
+
+REPEAT = GOLDEN / "tiny_bert_repeat"
+SHAPE = (
+    f"--max_seq_length={SEQ_LENGTH}",
+    f"--max_predictions_per_seq={NUM_PREDICTIONS}",
+)
+
+
+def variables(folder: Path) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(str(folder / "bert_model.ckpt"))
+    shapes = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(name) for name in shapes}
+
+
+def log(folder: Path) -> list[dict[str, float]]:
+    lines = (folder / "train_log.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def config_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("config") / "bert_config.json"
+    path.write_text(TINY.to_json())
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def golden_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Trains as the recorded run of the original did; (output_dir, stdout)."""
+    folder = tmp_path_factory.mktemp("golden")
+    batches = np.load(REPEAT / "training.npz")
+    features = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
+    record = {f.name: batches[f"batch_{f.name}"][0, 0] for f in features}
+    with RecordWriter([str(folder / "one.tfrecord.gz")]) as writer:
+        writer.write(encode(features, record))
+    output = run(
+        "run_pretraining.py",
+        "--do_train",
+        "--do_eval",
+        f"--input_file={folder}/*.gz",
+        f"--bert_config_file={REPEAT}/bert_config.json",
+        f"--init_checkpoint={REPEAT}/bert_model.ckpt",
+        f"--output_dir={folder}/out",
+        *SHAPE,
+        "--train_batch_size=7",
+        "--num_train_steps=30",
+        "--num_warmup_steps=6",
+        "--learning_rate=1e-3",
+    )
+    return folder / "out", output
+
+
+def test_losses_and_weights_are_googles(golden_run: tuple[Path, str]) -> None:
+    folder, output = golden_run
+    assert "62 variables loaded, 0 missing, 0 unused" in output
+    golden = np.load(REPEAT / "training.npz")
+    names = ("masked_lm_loss", "next_sentence_loss", "loss")
+    losses = [[line[name] for name in names] for line in log(folder)]
+    np.testing.assert_allclose(losses, golden["losses"], atol=1e-4, rtol=0)
+    rates = [line["learning_rate"] for line in log(folder)]
+    np.testing.assert_allclose(rates, golden["learning_rates"], atol=1e-9)
+    written = variables(folder)
+    assert len(written) == 62
+    finals = [name for name in golden if name.startswith("final/")]
+    assert len(finals) == 30
+    for name in finals:
+        value = written[name.removeprefix("final/")]
+        np.testing.assert_allclose(value, golden[name], atol=1e-4, rtol=0)
+
+
+def test_eval_results_are_in_googles_format(
+    golden_run: tuple[Path, str],
+) -> None:
+    lines = (golden_run[0] / "eval_results.txt").read_text().splitlines()
+    figures = dict(line.split(" = ") for line in lines)
+    assert list(figures) == [
+        "global_step",
+        "loss",
+        "masked_lm_accuracy",
+        "masked_lm_loss",
+        "next_sentence_accuracy",
+        "next_sentence_loss",
+    ]
+    assert figures["global_step"] == "30"
+    # what TensorFlow 1.15 and the original print for this folder's weights
+    assert float(figures["loss"]) == pytest.approx(0.010631138, abs=1e-5)
+
+
+def test_a_finished_run_says_so_and_keeps_its_model(
+    golden_run: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder, _ = golden_run
+    before = variables(folder)
+    output = run(
+        "run_pretraining.py",
+        "--do_train",
+        f"--input_file={folder.parent}/one.tfrecord.gz",
+        f"--bert_config_file={REPEAT}/bert_config.json",
+        f"--output_dir={folder}",
+        *SHAPE,
+        "--train_batch_size=7",
+        "--num_train_steps=30",
+    )
+    assert "all of its 30 training steps" in output
+    after = variables(folder)
+    assert all((after[name] == before[name]).all() for name in before)
+
+
+def train_args(config_file: str, records: str, output_dir: Path) -> list[str]:
+    return [
+        "--do_train",
+        f"--input_file={records}",
+        f"--bert_config_file={config_file}",
+        f"--output_dir={output_dir}",
+        *SHAPE,
+        "--train_batch_size=8",
+        "--num_warmup_steps=3",
+        "--learning_rate=1e-3",
+    ]
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(
+    tiny_records: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "bert_config.json"
+    text = TINY.to_json().replace('dropout_prob": 0.0', 'dropout_prob": 0.1')
+    assert text.count("0.1") == 2
+    config.write_text(text)
+    common = ("--num_train_steps=40", "--save_checkpoints_steps=5")
+    straight, cut = tmp_path / "straight", tmp_path / "cut"
+    run(
+        "run_pretraining.py",
+        *train_args(str(config), tiny_records, straight),
+        *common,
+    )
+    args = [*train_args(str(config), tiny_records, cut), *common]
+    process = start("run_pretraining.py", *args)
+    state = cut / "training_state" / "step-15.index"
+    while not state.exists() and process.poll() is None:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (cut / "bert_model.ckpt.index").exists()
+    assert "going on from its state after step" in run(
+        "run_pretraining.py", *args
+    )
+    expected, resumed = variables(straight), variables(cut)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(resumed[name], value)
+    assert [line["step"] for line in log(cut)] == list(range(1, 41))
+    losses = [[line["loss"] for line in log(f)] for f in (straight, cut)]
+    assert losses[0] == losses[1]
+
+
+@pytest.fixture(scope="module")
+def one_device(
+    tiny_records: str,
+    config_file: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, np.ndarray]:
+    folder = tmp_path_factory.mktemp("one")
+    args = train_args(config_file, tiny_records, folder)
+    run("run_pretraining.py", *args, "--num_train_steps=10")
+    return variables(folder)
+
+
+def assert_close(folder: Path, expected: dict[str, np.ndarray]) -> None:
+    found = variables(folder)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-6, rtol=0)
+
+
+def test_accumulation_gives_the_weights_of_the_whole_batch(
+    tiny_records: str,
+    config_file: str,
+    one_device: dict[str, np.ndarray],
+    tmp_path: Path,
+) -> None:
+    args = train_args(config_file, tiny_records, tmp_path)
+    extra = ("--num_train_steps=10", "--num_accumulation_steps=4")
+    run("run_pretraining.py", *args, *extra)
+    assert_close(tmp_path, one_device)
+
+
+def test_two_replicas_give_the_weights_of_one_device(
+    tiny_records: str,
+    config_file: str,
+    one_device: dict[str, np.ndarray],
+    tmp_path: Path,
+) -> None:
+    args = train_args(config_file, tiny_records, tmp_path)
+    run("tests/mirrored_run.py", *args, "--num_train_steps=10")
+    assert_close(tmp_path, one_device)
+
+
+def test_two_hosts_give_the_weights_of_one_device(
+    tiny_records: str,
+    config_file: str,
+    one_device: dict[str, np.ndarray],
+    tmp_path: Path,
+) -> None:
+    workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    args = train_args(config_file, tiny_records, tmp_path)
+    processes = [
+        start(
+            "run_pretraining.py",
+            *args,
+            "--num_train_steps=10",
+            TF_CONFIG=json.dumps(
+                {
+                    "cluster": {"worker": workers},
+                    "task": {"type": "worker", "index": index},
+                }
+            ),
+        )
+        for index in range(2)
+    ]
+    for process in processes:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+    assert_close(tmp_path, one_device)
+    assert [line["step"] for line in log(tmp_path)] == list(range(1, 11))
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def test_bad_input_is_a_sentence(
+    tiny_records: str, config_file: str, tmp_path: Path
+) -> None:
+    vocabulary = tmp_path / "vocab.txt"
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces = [*specials, *(f"a{i}" for i in range(200))]
+    vocabulary.write_text("\n".join(pieces))
+    narrow = tmp_path / "narrow.json"
+    narrow.write_text(TINY.to_json().replace('size": 101', 'size": 50'))
+    short = tmp_path / "short.json"
+    short.write_text(TINY.to_json().replace(": 61", ": 17"))
+    (tmp_path / "file").write_text("")
+    args = train_args(config_file, tiny_records, tmp_path / "out")
+    cases = [
+        (["--input_file=/absent*"], "/absent*"),
+        (["--max_seq_length=31"], "--max_seq_length"),
+        (["--max_predictions_per_seq=7"], "--max_predictions_per_seq"),
+        ([f"--bert_config_file={narrow}"], "50"),
+        ([f"--bert_config_file={short}"], "max_position_embeddings"),
+        ([f"--vocab_file={vocabulary}"], "vocab_size"),
+        (["--init_checkpoint=/absent"], "--init_checkpoint"),
+        (["--num_accumulation_steps=3"], "--train_batch_size"),
+        (["--num_train_steps=0"], "--num_train_steps"),
+        ([f"--output_dir={tmp_path}/file/x"], "--output_dir"),
+        (["--nodo_train"], "--do_train"),
+        (["surplus"], "surplus"),
+    ]
+    for extra, named in cases:
+        assert named in fails_with("run_pretraining.py", *args, *extra)
+    assert not (tmp_path / "out" / "training_state").exists()
+
+
+def test_an_unknown_flag_is_named_with_the_nearest_one() -> None:
+    process = start("run_pretraining.py", "--max_seq_lenght=29")
+    _, errors = process.communicate()
+    assert process.returncode == 1
+    assert "max_seq_lenght" in errors
+    assert "max_seq_length" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_damaged_record_is_found_by_file_and_number(
+    config_file: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "cut.tfrecord"
+    features = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
+    rng = np.random.default_rng(3)
+    with RecordWriter([str(path)]) as writer:
+        for _ in range(9):
+            writer.write(encode(features, tiny_record(rng)))
+    path.write_bytes(path.read_bytes()[:-7])
+    args = train_args(config_file, str(path), tmp_path / "out")
+    sentence = fails_with("run_pretraining.py", *args, "--num_train_steps=9")
+    assert str(path) in sentence
+    assert "9" in sentence
+    assert os.listdir(tmp_path / "out" / "training_state")
