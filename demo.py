@@ -185,13 +185,17 @@ def commands() -> dict[str, list[str]]:
     }
 
 
-def run(words: list[str]) -> None:
-    """Prints a command, then runs it; ends the demo where it fails."""
+def show(words: list[str]) -> None:
+    """Prints a command as one would type it."""
     python = os.path.relpath(sys.executable)
     print(f"\n$ {shlex.join([python, words[0]])}", end="")
     for word in words[1:]:
         print(" \\\n    " + shlex.quote(word), end="")
     print(flush=True)
+
+
+def run(words: list[str]) -> None:
+    """Runs a command; ends the demo where it fails."""
     status = subprocess.run([sys.executable, *words]).returncode
     if status:
         sys.exit(f"demo.py: {words[0]} ended with exit code {status}")
@@ -199,9 +203,10 @@ def run(words: list[str]) -> None:
 
 def make(name: str, words: list[str]) -> None:
     """Runs a command unless an earlier run has finished it."""
+    show(words)
     finished = FOLDER / f".{name}.finished"
     if finished.exists():
-        print(f"{FOLDER / name}: kept from an earlier run")
+        print(f"{FOLDER / name} is kept from an earlier run")
         return
     run(words)
     finished.touch()
@@ -333,7 +338,9 @@ def main() -> None:
     for name, words in commands().items():
         make(name, words)
     draw_losses(MODEL / "train_log.jsonl", PLOT)
-    run(["fill_mask.py", f"--model_dir={MODEL}", *MASKED_SENTENCES])
+    blanks = ["fill_mask.py", f"--model_dir={MODEL}", *MASKED_SENTENCES]
+    show(blanks)
+    run(blanks)
     report()
     what_next()
     print(f"\nDone in {time.monotonic() - started:.0f} seconds.")
