@@ -7,6 +7,7 @@ may want the bias correction that upstream leaves out.
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -35,6 +36,13 @@ def learning_rate(config: OptimizerConfig, step: tf.Tensor) -> tf.Tensor:
     return tf.where(done < float(config.num_warmup_steps), warmed, decayed)
 
 
+class Scalars(NamedTuple):
+    """What the updates of all variables share."""
+
+    rate: tf.Tensor
+    count: tf.Tensor  # of updates, this one included
+
+
 class AdamW:
     """Adam with decoupled weight decay, by default without bias correction.
 
@@ -48,6 +56,10 @@ class AdamW:
         self.variables = [v.value for v in variables]
         self.first_moments = [_zeros_like(v) for v in self.variables]
         self.second_moments = [_zeros_like(v) for v in self.variables]
+        # One pass over memory for each variable, instead of a dozen.
+        self._compiled_update = tf.function(
+            self._update, jit_compile=True, autograph=False
+        )
         self.decay_rates = [
             0.0 if NO_DECAY.search(v.path) else config.weight_decay_rate
             for v in variables
@@ -60,21 +72,17 @@ class AdamW:
             gradients: one a variable, the same on every replica.
             step: int64, the number of updates before this one.
         """
-        rate = learning_rate(self.config, step)
-        done = tf.cast(step + 1, tf.float32)
-        corrections = (
-            1.0 - self.config.beta_1**done,
-            1.0 - self.config.beta_2**done,
+        scalars = Scalars(
+            learning_rate(self.config, step), tf.cast(step + 1, tf.float32)
         )
         replica = tf.distribute.get_replica_context()
-        replica.merge_call(self._update, args=(gradients, rate, corrections))
+        replica.merge_call(self._apply, args=(gradients, scalars))
 
-    def _update(
+    def _apply(
         self,
         strategy: tf.distribute.Strategy,
         gradients: Sequence[tf.Tensor],
-        rate: tf.Tensor,
-        corrections: tuple[tf.Tensor, tf.Tensor],
+        scalars: Scalars,
     ) -> None:
         for variable, m, v, gradient, decay in zip(
             self.variables,
@@ -86,34 +94,45 @@ class AdamW:
         ):
             strategy.extended.update(
                 variable,
-                self._update_one,
-                args=(m, v, gradient, rate, *corrections, decay),
+                self._assign,
+                args=(m, v, gradient, scalars, decay),
                 group=False,
             )
 
-    def _update_one(
+    def _assign(
         self,
         variable: tf.Variable,
         m: tf.Variable,
         v: tf.Variable,
         gradient: tf.Tensor,
-        rate: tf.Tensor,
-        m_correction: tf.Tensor,
-        v_correction: tf.Tensor,
+        scalars: Scalars,
         decay: float,
     ) -> None:
+        tensors = [tf.convert_to_tensor(x) for x in (variable, m, v)]
+        updated = self._compiled_update(*tensors, gradient, scalars, decay)
+        for target, value in zip((variable, m, v), updated, strict=True):
+            target.assign(value)
+
+    def _update(
+        self,
+        variable: tf.Tensor,
+        m: tf.Tensor,
+        v: tf.Tensor,
+        gradient: tf.Tensor,
+        scalars: Scalars,
+        decay: float,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """The new variable and moments, all of one shape."""
         c = self.config
-        new_m = c.beta_1 * m + (1.0 - c.beta_1) * gradient
-        new_v = c.beta_2 * v + (1.0 - c.beta_2) * tf.square(gradient)
+        m = c.beta_1 * m + (1.0 - c.beta_1) * gradient
+        v = c.beta_2 * v + (1.0 - c.beta_2) * tf.square(gradient)
         if c.bias_correction:
-            update = (new_m / m_correction) / (
-                tf.sqrt(new_v / v_correction) + c.epsilon
-            )
+            corrected_v = v / (1.0 - c.beta_2**scalars.count)
+            update = m / (1.0 - c.beta_1**scalars.count)
+            update /= tf.sqrt(corrected_v) + c.epsilon
         else:
-            update = new_m / (tf.sqrt(new_v) + c.epsilon)
-        variable.assign_sub(rate * (update + decay * variable))
-        m.assign(new_m)
-        v.assign(new_v)
+            update = m / (tf.sqrt(v) + c.epsilon)
+        return variable - scalars.rate * (update + decay * variable), m, v
 
 
 def clip_by_global_norm(
