@@ -49,8 +49,8 @@ BERT_TINY = {
     "vocab_size": VOCAB_SIZE,
 }
 MASKED_SENTENCES = (
-    "This method returns [MASK] if the argument is not a string.",
-    "If the file does not [MASK], an exception is raised.",
+    "Return the [MASK] of the string.",
+    "It returns a list of all the [MASK].",
     "The first [MASK] is the name of the module.",
 )
 
@@ -176,8 +176,8 @@ def commands() -> dict[str, list[str]]:
             "--train_batch_size=16",
             "--eval_batch_size=64",
             "--max_eval_steps=1000",
-            "--num_train_steps=6000",
-            "--num_warmup_steps=600",
+            "--num_train_steps=7000",
+            "--num_warmup_steps=700",
             "--learning_rate=1e-3",
             "--use_xla",
             "--seed=1",
