@@ -33,17 +33,28 @@ flags.DEFINE_string("output_dir", None, "Where everything is written.")
 flags.DEFINE_string(
     "init_checkpoint", None, "Model folder or checkpoint prefix to start from."
 )
-flags.DEFINE_integer("max_seq_length", 128, "Pieces of a record.")
-flags.DEFINE_integer("max_predictions_per_seq", 20, "Masks of a record.")
+flags.DEFINE_integer(
+    "max_seq_length", 128, "Pieces of a record.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "max_predictions_per_seq", 20, "Masks of a record.", lower_bound=1
+)
 flags.DEFINE_bool("do_train", False, "Whether to train.")
 flags.DEFINE_bool("do_eval", False, "Whether to evaluate, after any training.")
-flags.DEFINE_integer("train_batch_size", 32, "Rows of the global batch.")
-flags.DEFINE_integer("eval_batch_size", 8, "Rows of the global batch.")
+flags.DEFINE_integer(
+    "train_batch_size", 32, "Rows of the global batch.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "eval_batch_size", 8, "Rows of the global batch.", lower_bound=1
+)
 flags.DEFINE_float(
     "learning_rate", OptimizerConfig.learning_rate, "After the warm-up."
 )
 flags.DEFINE_integer(
-    "num_train_steps", OptimizerConfig.num_train_steps, "Steps in all."
+    "num_train_steps",
+    OptimizerConfig.num_train_steps,
+    "Steps in all.",
+    lower_bound=1,
 )
 flags.DEFINE_integer(
     "num_warmup_steps", OptimizerConfig.num_warmup_steps, "Of rising rate."
@@ -52,11 +63,17 @@ flags.DEFINE_integer(
     "save_checkpoints_steps",
     LoopConfig.save_checkpoints_steps,
     "Steps between two states from which the run can go on.",
+    lower_bound=1,
 )
 flags.DEFINE_integer(
-    "iterations_per_loop", 1000, "Steps between two looks at a Cloud TPU."
+    "iterations_per_loop",
+    1000,
+    "Steps between two looks at a Cloud TPU.",
+    lower_bound=1,
 )
-flags.DEFINE_integer("max_eval_steps", 100, "Batches to evaluate at most.")
+flags.DEFINE_integer(
+    "max_eval_steps", 100, "Batches to evaluate at most.", lower_bound=1
+)
 flags.DEFINE_bool("use_tpu", DeviceConfig.use_tpu, "Train on a Cloud TPU.")
 flags.DEFINE_string("tpu_name", DeviceConfig.tpu_name, "Its name.")
 flags.DEFINE_string("tpu_zone", DeviceConfig.tpu_zone, "Its zone.")
@@ -81,9 +98,13 @@ flags.DEFINE_integer(
     "num_accumulation_steps",
     LoopConfig.num_accumulation_steps,
     "Micro-batches to split each batch into, where memory is short.",
+    lower_bound=1,
 )
 flags.DEFINE_integer(
-    "keep_checkpoint_max", LoopConfig.keep_checkpoint_max, "States kept."
+    "keep_checkpoint_max",
+    LoopConfig.keep_checkpoint_max,
+    "States kept.",
+    lower_bound=1,
 )
 flags.DEFINE_bool(
     "bias_correction",
@@ -137,20 +158,6 @@ def main() -> None:
 def _check_flags() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("nothing to do: give --do_train, --do_eval or both")
-    for name in (
-        "max_seq_length",
-        "max_predictions_per_seq",
-        "num_train_steps",
-        "save_checkpoints_steps",
-        "iterations_per_loop",
-        "max_eval_steps",
-        "num_accumulation_steps",
-        "keep_checkpoint_max",
-    ):
-        if FLAGS[name].value < 1:
-            raise InputError(
-                f"--{name} is {FLAGS[name].value}; expected 1 or more"
-            )
 
 
 def _checked_inputs(

@@ -47,8 +47,10 @@ class Encoder(keras.layers.Layer):
         self.pooler = Pooler(config, name="pooler")
 
     def build(self, input_shape: Any = None) -> None:
-        for part in (self.embeddings, *self.layers, self.pooler):
-            part.build()
+        self.embeddings.build()
+        for layer in self.layers:
+            layer.build()
+        self.pooler.build()
 
     def call(
         self,

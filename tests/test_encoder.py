@@ -48,22 +48,19 @@ def encode(
     return encoder(*map(tf.constant, inputs), seed=seed)
 
 
+def close(ours: object, theirs: np.ndarray) -> None:
+    np.testing.assert_allclose(np.asarray(ours), theirs, atol=1e-5, rtol=0)
+
+
 def test_every_layer_is_googles(golden: dict[str, np.ndarray]) -> None:
     batch = {k.removeprefix("in_"): v for k, v in golden.items()}
     outputs = encode(golden_encoder(), batch)
-    close = {"atol": 1e-5, "rtol": 0}
-    np.testing.assert_allclose(
-        outputs.embeddings, golden["out_embedding_output"], **close
-    )
+    close(outputs.embeddings, golden["out_embedding_output"])
     assert len(outputs.layers) == 3
     for ours, theirs in zip(outputs.layers, golden["out_layers"], strict=True):
-        np.testing.assert_allclose(ours, theirs, **close)
-    np.testing.assert_allclose(
-        outputs.sequence, golden["out_sequence_output"], **close
-    )
-    np.testing.assert_allclose(
-        outputs.pooled, golden["out_pooled_output"], **close
-    )
+        close(ours, theirs)
+    close(outputs.sequence, golden["out_sequence_output"])
+    close(outputs.pooled, golden["out_pooled_output"])
 
 
 ON_JAX = """

@@ -7,6 +7,7 @@ from conftest import GOLDEN
 from test_encoder import encode, golden_encoder
 
 from modeling.conversion import (
+    encoder_bindings,
     load_checkpoint,
     masked_lm_bindings,
     next_sentence_bindings,
@@ -34,11 +35,10 @@ def test_log_probabilities_are_googles() -> None:
     masked_lm.build()
     next_sentence.build()
     load_checkpoint(
-        # with the encoder's, since a checkpoint of heads alone is refused
         [
             *masked_lm_bindings(masked_lm),
             *next_sentence_bindings(next_sentence),
-            *_word_embeddings(encoder),
+            *encoder_bindings(encoder),
         ],
         str(GOLDEN / "tiny_bert"),
     )
@@ -59,9 +59,3 @@ def test_log_probabilities_are_googles() -> None:
         atol=1e-5,
         rtol=0,
     )
-
-
-def _word_embeddings(encoder: object) -> list:
-    from modeling.conversion import encoder_bindings
-
-    return encoder_bindings(encoder)[:1]

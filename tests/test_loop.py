@@ -1,6 +1,7 @@
 """Tests of training/loop.py: one step in all the ways to divide it."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ ONE = tf.distribute.get_strategy()
 
 
 def run_steps(
-    model: Pretraining, batches: list[dict[str, np.ndarray]], **loop: object
+    model: Pretraining, batches: list[dict[str, np.ndarray]], **loop: Any
 ) -> list[dict[str, float]]:
     optimizer = AdamW(model.trainable_variables, OptimizerConfig(1e-3, 10, 2))
     run = StepFunction(model, optimizer, ONE, LoopConfig(**loop))
@@ -56,7 +57,7 @@ def test_many_steps_a_call_are_the_single_ones() -> None:
 @pytest.mark.parametrize(
     "loop", [{"use_xla": True}, {"num_accumulation_steps": 4}]
 )
-def test_xla_and_accumulation_change_nothing(loop: dict[str, object]) -> None:
+def test_xla_and_accumulation_change_nothing(loop: dict[str, Any]) -> None:
     model = Pretraining(TINY)
     start = [v.numpy() for v in model.trainable_variables]
     batches = [tiny_batch(8, seed) for seed in range(3)]

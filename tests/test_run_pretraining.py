@@ -130,6 +130,28 @@ def test_a_finished_run_says_so_and_keeps_its_model(
     assert all((after[name] == before[name]).all() for name in before)
 
 
+def test_evaluation_alone_reads_the_checkpoint(
+    golden_run: tuple[Path, str], tmp_path: Path
+) -> None:
+    args = [
+        "--do_eval",
+        f"--input_file={golden_run[0].parent}/one.tfrecord.gz",
+        f"--bert_config_file={REPEAT}/bert_config.json",
+        f"--output_dir={tmp_path}",
+        *SHAPE,
+    ]
+    sentence = fails_with("run_pretraining.py", *args)
+    assert "no trained model" in sentence
+    run("run_pretraining.py", *args, f"--init_checkpoint={REPEAT}")
+    results = (tmp_path / "eval_results.txt").read_text()
+    loss = float(results.split("loss = ")[1].split()[0])
+    golden = np.load(REPEAT / "training.npz")["losses"][0]
+    assert loss == pytest.approx(float(golden[2]), abs=1e-4)
+    assert "global_step = 0" in results
+    trained = run("run_pretraining.py", *args, f"--output_dir={golden_run[0]}")
+    assert "global_step = 30" in trained
+
+
 def train_args(config_file: str, records: str, output_dir: Path) -> list[str]:
     return [
         "--do_train",
@@ -279,7 +301,6 @@ def test_bad_input_is_a_sentence(
         ([f"--vocab_file={vocabulary}"], "vocab_size"),
         (["--init_checkpoint=/absent"], "--init_checkpoint"),
         (["--num_accumulation_steps=3"], "--train_batch_size"),
-        (["--num_train_steps=0"], "--num_train_steps"),
         ([f"--output_dir={tmp_path}/file/x"], "--output_dir"),
         (["--nodo_train"], "--do_train"),
         (["surplus"], "surplus"),
@@ -289,12 +310,19 @@ def test_bad_input_is_a_sentence(
     assert not (tmp_path / "out" / "training_state").exists()
 
 
-def test_an_unknown_flag_is_named_with_the_nearest_one() -> None:
-    process = start("run_pretraining.py", "--max_seq_lenght=29")
+@pytest.mark.parametrize(
+    ("flag", "named"),
+    [
+        ("--max_seq_lenght=29", "max_seq_length"),  # the nearest known one
+        ("--num_train_steps=0", "--num_train_steps=0"),
+        ("--learning_rate=high", "--learning_rate=high"),
+    ],
+)
+def test_a_wrong_flag_is_named(flag: str, named: str) -> None:
+    process = start("run_pretraining.py", flag)
     _, errors = process.communicate()
     assert process.returncode == 1
-    assert "max_seq_lenght" in errors
-    assert "max_seq_length" in errors
+    assert named in errors
     assert "Traceback" not in errors
 
 
