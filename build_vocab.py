@@ -45,7 +45,8 @@ flags.mark_flags_as_required(["input_file", "output_file"])
 
 
 def main() -> None:
-    from data import records  # TensorFlow, and the seconds it takes
+    command.import_tensorflow()
+    from data import records
 
     paths = records.expand_patterns(FLAGS.input_file)
     with vocabulary.writing(FLAGS.output_file) as file:

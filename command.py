@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from absl import app, flags
+from absl import app, flags, logging
 
 from input_error import InputError
 
@@ -28,6 +28,8 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
     def guarded(argv: list[str]) -> None:
+        if not flags.FLAGS["verbosity"].present:
+            logging.set_verbosity(logging.WARNING)
         arguments = argv[1:]
         if arguments and not takes_arguments:
             _fail(f"unexpected argument {arguments[0]!r}; flags begin with --")
@@ -37,6 +39,24 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
             _fail(str(error))
 
     app.run(guarded)
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow without the page of greetings that it writes.
+
+    They come from below Python and no setting silences them (2.21). An import
+    that fails still raises.
+    """
+    stderr = os.dup(sys.stderr.fileno())
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stderr.fileno())
+    try:
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
+    finally:
+        os.dup2(stderr, sys.stderr.fileno())
+        os.close(stderr)
 
 
 def from_flags(settings: type[Settings], **values: Any) -> Settings:

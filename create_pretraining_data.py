@@ -69,7 +69,8 @@ def main() -> None:
     config.check()
     vocabulary.check_vocabulary(FLAGS.vocab_file)
 
-    from data import records  # TensorFlow, and the seconds it takes
+    command.import_tensorflow()
+    from data import records
 
     paths = records.expand_patterns(FLAGS.input_file)
     tokenizer = tokenization.FullTokenizer(

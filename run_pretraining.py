@@ -118,6 +118,7 @@ flags.mark_flags_as_required(["input_file", "bert_config_file", "output_dir"])
 
 def main() -> None:
     _check_flags()
+    command.import_tensorflow()
 
     import keras
     import tensorflow as tf

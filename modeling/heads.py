@@ -73,8 +73,11 @@ class MaskedLmHead(keras.layers.Layer):
         self, sequence: Tensor, positions: Tensor, word_embeddings: Tensor
     ) -> Tensor:
         """[B, S, H], int [B, P] and [V, H] -> logits [B, P, V]."""
-        masked = ops.take_along_axis(sequence, positions[..., None], axis=1)
-        transformed = fused.bias_activation_norm(  # [B, P, H]
+        batch, length, hidden = ops.shape(sequence)
+        rows = ops.reshape(sequence, (batch * length, hidden))
+        first_rows = ops.arange(batch, dtype="int32")[:, None] * length
+        masked = ops.take(rows, first_rows + positions, axis=0)  # [B, P, H]
+        transformed = fused.bias_activation_norm(
             ops.matmul(masked, self.kernel),
             self.bias,
             self.config.hidden_act,

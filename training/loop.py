@@ -137,7 +137,7 @@ class StepFunction:
             batches: by replica, each tensor [steps, rows, ...].
             first_step: number of updates before these.
         """
-        rows = self._steps(batches, tf.constant(first_step, tf.int64))
+        rows = self._steps(batches, tf.constant(first_step))
         return [
             dict(zip(self.names, row, strict=True))
             for row in rows.numpy().tolist()
@@ -161,7 +161,7 @@ class StepFunction:
     ) -> tf.Tensor:
         """One replica's part in one step; returns the step's figures."""
         replica = tf.distribute.get_replica_context()
-        step = first_step + tf.cast(i, tf.int64)
+        step = first_step + i
         batch = {name: value[i] for name, value in batches.items()}
         key = _fold(_fold(tf.constant([self.config.seed, 0]), step), _id())
         totals = _sum_over_replicas(replica, self.objective.totals(batch))

@@ -70,7 +70,7 @@ class AdamW:
 
         Args:
             gradients: one a variable, the same on every replica.
-            step: int64, the number of updates before this one.
+            step: int32, the number of updates before this one.
         """
         scalars = Scalars(
             learning_rate(self.config, step), tf.cast(step + 1, tf.float32)
