@@ -86,6 +86,14 @@ def tiny_records(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "*.tfrecord")
 
 
+@pytest.fixture(scope="session")
+def config_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The bert_config.json of TINY."""
+    path = tmp_path_factory.mktemp("config") / "bert_config.json"
+    path.write_text(TINY.to_json())
+    return str(path)
+
+
 def start(script: str, *args: str, **environment: str) -> subprocess.Popen[str]:
     """Starts a command of the repository, as a user would."""
     return subprocess.Popen(

@@ -42,13 +42,6 @@ def log(folder: Path) -> list[dict[str, float]]:
 
 
 @pytest.fixture(scope="module")
-def config_file(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("config") / "bert_config.json"
-    path.write_text(TINY.to_json())
-    return str(path)
-
-
-@pytest.fixture(scope="module")
 def golden_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Trains as the recorded run of the original did; (output_dir, stdout)."""
     folder = tmp_path_factory.mktemp("golden")

@@ -1,0 +1,111 @@
+"""Tests of training/distribution.py, and of dropout between replicas."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+from conftest import ROOT, fails_with
+
+from input_error import InputError
+from training.distribution import (
+    Host,
+    check_batch_size,
+    make_strategy,
+    split_between_replicas,
+    this_host,
+)
+from training.settings import DeviceConfig
+
+TWO_REPLICAS = """
+import dataclasses, json, sys
+sys.path[:0] = [".", "tests"]
+import tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2)
+from conftest import TINY, tiny_batch
+from tasks.pretraining import Pretraining
+from training.distribution import Host, split_between_replicas
+from training.loop import StepFunction, _fold, _id
+from training.optimization import AdamW
+from training.settings import LoopConfig, OptimizerConfig
+
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+losses = {}
+for rate in (0.0, 0.1):
+    config = dataclasses.replace(
+        TINY, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
+    with strategy.scope():
+        model = Pretraining(config)
+        optimizer = AdamW(model.trainable_variables, OptimizerConfig())
+    step = StepFunction(model, optimizer, strategy, LoopConfig())
+    one = tiny_batch(1)
+    twice = {k: tf.repeat(v[None], 2, axis=1) for k, v in one.items()}
+    shares = split_between_replicas(strategy, Host(0, 1), twice)
+
+    def replica_loss(batches):
+        batch = {name: value[0] for name, value in batches.items()}
+        key = _fold(tf.constant([3, 5]), _id())
+        return step._accumulate(batch, model.totals(batch), key)[1]
+
+    run = tf.function(lambda x: strategy.run(replica_loss, (x,)))
+    per_replica = run(shares)
+    losses[rate] = [float(x) for x in per_replica.values]
+print(json.dumps(losses))
+"""
+
+
+def test_replicas_draw_different_masks() -> None:
+    output = subprocess.run(
+        [sys.executable, "-c", TWO_REPLICAS],
+        check=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    ).stdout
+    losses = json.loads(output.splitlines()[-1])
+    # the same row on both: the same loss, but for what dropout takes away
+    assert losses["0.0"][0] == losses["0.0"][1]
+    assert losses["0.1"][0] != losses["0.1"][1]
+
+
+def test_one_device_is_one_host() -> None:
+    strategy = make_strategy(DeviceConfig())
+    assert strategy.num_replicas_in_sync == 1
+    assert this_host(strategy) == Host(0, 1)
+    batch = {"x": tf.reshape(tf.range(6), [1, 2, 3])}
+    shares = split_between_replicas(strategy, Host(0, 1), batch)
+    assert shares["x"].numpy().tolist() == batch["x"].numpy().tolist()
+
+
+def test_a_batch_must_split_evenly() -> None:
+    strategy = tf.distribute.get_strategy()
+    check_batch_size(strategy, "train_batch_size", 12, 3)
+    with pytest.raises(InputError, match="--train_batch_size is 13; .* of 3 "):
+        check_batch_size(strategy, "train_batch_size", 13, 3)
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"cluster": 3}'])
+def test_a_wrong_tf_config_is_shown(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(InputError, match="TF_CONFIG is"):
+        make_strategy(DeviceConfig())
+
+
+def test_a_tpu_that_is_not_there_is_a_sentence(
+    config_file: str, tiny_records: str, tmp_path: object
+) -> None:
+    sentence = fails_with(
+        "run_pretraining.py",
+        "--do_train",
+        f"--input_file={tiny_records}",
+        f"--bert_config_file={config_file}",
+        f"--output_dir={tmp_path}/out",
+        "--use_tpu",
+        "--tpu_name=absent",
+    )
+    assert "no Cloud TPU answers" in sentence
