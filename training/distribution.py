@@ -44,7 +44,7 @@ def _tpu_strategy(config: DeviceConfig) -> tf.distribute.Strategy:
         )
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+    except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         raise InputError(
             "--use_tpu was given but no Cloud TPU answers "
             f"({str(error).splitlines()[0]}); check --tpu_name, --tpu_zone "
