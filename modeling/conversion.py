@@ -9,7 +9,6 @@ run_pretraining.py, as listed by `tf.train.list_variables`.
 import contextlib
 import dataclasses
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -263,16 +262,16 @@ def save_model_folder(
 
 @contextlib.contextmanager
 def _beside(prefix: str) -> Iterator[str]:
-    """A prefix in a new folder on the same file system, removed at the end."""
+    """A prefix in a folder beside the final one, which is removed at the end
+    (and at the start, where a killed run has left it)."""
     import tensorflow as tf
 
-    parent = os.path.dirname(os.path.abspath(prefix))
-    if "://" in prefix:
-        parent = os.path.dirname(prefix)
-    name = os.path.basename(tempfile.mktemp(prefix=".writing-"))
-    folder = os.path.join(parent, name)
+    parent, name = os.path.split(prefix)
+    folder = os.path.join(parent, f".{name}.incomplete")
+    if tf.io.gfile.exists(folder):
+        tf.io.gfile.rmtree(folder)
     tf.io.gfile.makedirs(folder)
     try:
-        yield os.path.join(folder, "checkpoint")
+        yield os.path.join(folder, name)
     finally:
         tf.io.gfile.rmtree(folder)
