@@ -88,7 +88,7 @@ def test_probabilities_do_not_see_the_padding() -> None:
         )
         logits = model.masked_lm(
             exact.sequence,
-            np.array([[3, 1]]),
+            np.array([[3, 1]], np.int32),
             model.encoder.embeddings.word_embeddings.value,
         )
         odds = np.exp(logits)[0]
