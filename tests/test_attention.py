@@ -62,7 +62,7 @@ def test_cross_attention_takes_keys_from_the_other_tensor() -> None:
     mask[:, :, 0] = True
     context = attention(x, mask_adder(tf.constant(mask)), to_tensor=y)
     expected = numpy_attention(attention, x, y, mask)
-    np.testing.assert_allclose(context, expected, atol=1e-5)
+    np.testing.assert_allclose(context, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_causal_mask_hides_the_right_context() -> None:
