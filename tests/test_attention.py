@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import keras
 import numpy as np
 import tensorflow as tf
 from conftest import TINY
@@ -12,7 +13,9 @@ BATCH, FROM, TO = 2, 7, 11
 
 
 def make_attention() -> Attention:
-    attention = Attention(dataclasses.replace(TINY, initializer_range=0.5))
+    keras.utils.set_random_seed(11)
+    # Wide enough for sharp weights; wider ones cost float32 its fifth place.
+    attention = Attention(dataclasses.replace(TINY, initializer_range=0.25))
     attention.build()
     return attention
 
@@ -62,7 +65,7 @@ def test_cross_attention_takes_keys_from_the_other_tensor() -> None:
     mask[:, :, 0] = True
     context = attention(x, mask_adder(tf.constant(mask)), to_tensor=y)
     expected = numpy_attention(attention, x, y, mask)
-    np.testing.assert_allclose(context, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(context, expected, atol=1e-5)
 
 
 def test_a_causal_mask_hides_the_right_context() -> None:
