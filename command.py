@@ -7,6 +7,7 @@ Heavy imports (TensorFlow, Keras) belong inside a command's `main`, so that
 import dataclasses
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
     tf.app.run ignores them, so that a typing error trains with a default.)
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    _show_in_help(main.__module__)
 
     def guarded(argv: list[str]) -> None:
         if not flags.FLAGS["verbosity"].present:
@@ -59,6 +61,20 @@ def import_tensorflow() -> None:
         os.close(stderr)
 
 
+def local(path: str) -> str:
+    """The path itself, or that of a copy of what lies on gs:// and the like."""
+    if "://" not in path:
+        return path
+    import tensorflow as tf
+
+    copy = os.path.join(tempfile.mkdtemp(), os.path.basename(path))
+    try:
+        tf.io.gfile.copy(path, copy)
+    except tf.errors.OpError as error:
+        raise InputError(f"cannot read {path}: {error.message}") from error
+    return copy
+
+
 def from_flags(settings: type[Settings], **values: Any) -> Settings:
     """Fills a dataclass from `values` and the flags named like its fields."""
     assert dataclasses.is_dataclass(settings)
@@ -68,6 +84,15 @@ def from_flags(settings: type[Settings], **values: Any) -> Settings:
         if field.name in flags.FLAGS
     }
     return settings(**(from_command_line | values))
+
+
+def _show_in_help(module: str) -> None:
+    """Lets --help tell of a command that was installed: absl would tell of
+    the little script that calls it."""
+    if module != "__main__":
+        sys.modules["__main__"].__doc__ = sys.modules[module].__doc__
+        for flag in flags.FLAGS.get_key_flags_for_module(module):
+            flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
 
 
 def _fail(sentence: str) -> None:

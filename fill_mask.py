@@ -45,6 +45,7 @@ def main(*texts: str) -> None:
             f"both --input_file and the text {texts[0]!r} are given; drop one"
         )
     command.import_tensorflow()
+    command.import_tensorflow()
     tokenizer, model = _load(FLAGS.model_dir)
     lines = texts or _read_lines(FLAGS.input_file)
     for number, line in enumerate(lines, 1):

@@ -9,6 +9,7 @@ known, vocab.txt.
 """
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -85,7 +86,11 @@ flags.DEFINE_integer("num_tpu_cores", 8, "Unused: the TPU says it itself.")
 flags.DEFINE_string("vocab_file", None, "To check, and to keep with the model.")
 flags.DEFINE_string("eval_file", None, "Records of --do_eval; else input_file.")
 flags.DEFINE_integer(
-    "seed", LoopConfig.seed, "Of initial weights, dropout and record order."
+    "seed",
+    LoopConfig.seed,
+    "Of initial weights, dropout and record order.",
+    lower_bound=0,
+    upper_bound=2**31 - 1,
 )
 flags.DEFINE_enum(
     "precision",
@@ -93,7 +98,9 @@ flags.DEFINE_enum(
     ["float32", "mixed_bfloat16"],
     "Of the matrix products; weights are float32 either way.",
 )
-flags.DEFINE_bool("use_xla", LoopConfig.use_xla, "Compile the whole step.")
+flags.DEFINE_bool(
+    "use_xla", LoopConfig.use_xla, "Compile the forward and backward pass."
+)
 flags.DEFINE_integer(
     "num_accumulation_steps",
     LoopConfig.num_accumulation_steps,
@@ -112,12 +119,17 @@ flags.DEFINE_bool(
     "Adam's, which google-research/bert leaves out.",
 )
 
+# A TPU holds the batches of a whole call, and the host sees nothing before its
+# end: upstream's iterations_per_loop of 1000 is taken as far as this.
+MAX_STEPS_PER_CALL = 50
+
 FLAGS = flags.FLAGS
 flags.mark_flags_as_required(["input_file", "bert_config_file", "output_dir"])
 
 
 def main() -> None:
-    _check_flags()
+    if not FLAGS.do_train and not FLAGS.do_eval:
+        raise InputError("nothing to do: give --do_train, --do_eval or both")
     command.import_tensorflow()
 
     import keras
@@ -130,41 +142,51 @@ def main() -> None:
 
     # First of all: several hosts have to connect before TensorFlow starts.
     strategy = make_strategy(command.from_flags(DeviceConfig))
-    config = BertConfig.from_json_file(FLAGS.bert_config_file)
+    host = this_host(strategy)
+    config = BertConfig.from_json_file(command.local(FLAGS.bert_config_file))
     features = pretraining_features(
-        FLAGS.max_seq_length, FLAGS.max_predictions_per_seq
+        FLAGS.max_seq_length,
+        FLAGS.max_predictions_per_seq,
+        config.type_vocab_size,
     )
+    _check_batch_sizes(strategy)
     inputs = _checked_inputs(config, features)
     keras.config.set_dtype_policy(FLAGS.precision)
     keras.utils.set_random_seed(FLAGS.seed)
-    host = this_host(strategy)
     with strategy.scope():
         model = Pretraining(config)
     print(f"{model.encoder.count_params():,} parameters in the encoder")
-    held_out = inputs.get("eval_file", inputs["input_file"])
     try:
-        if FLAGS.do_train:
-            train_files = inputs["input_file"]
-            _train(model, config, features, train_files, strategy, host)
+        step = _train(model, config, features, inputs[0], strategy, host)
         if FLAGS.do_eval:
-            _evaluate(model, config, features, held_out, strategy, host)
-    except tf.errors.OpError as error:
-        paths = [path for files in inputs.values() for path in files]
+            _evaluate(model, config, features, inputs[1], step, strategy, host)
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+        print("looking for a damaged record", file=sys.stderr)
+        paths = sorted({*inputs[0], *inputs[1]})
         damage = find_damage(paths, features, config.vocab_size)
         if damage is None:
             raise
         raise InputError(damage) from error
 
 
-def _check_flags() -> None:
-    if not FLAGS.do_train and not FLAGS.do_eval:
-        raise InputError("nothing to do: give --do_train, --do_eval or both")
+def _check_batch_sizes(strategy: "tf.distribute.Strategy") -> None:
+    from training.distribution import check_batch_size
+
+    if FLAGS.do_train:
+        check_batch_size(
+            strategy,
+            "train_batch_size",
+            FLAGS.train_batch_size,
+            FLAGS.num_accumulation_steps,
+        )
+    if FLAGS.do_eval:
+        check_batch_size(strategy, "eval_batch_size", FLAGS.eval_batch_size, 1)
 
 
 def _checked_inputs(
     config: "BertConfig", features: "tuple[Feature, ...]"
-) -> dict[str, list[str]]:
-    """The files behind --input_file and --eval_file, by flag."""
+) -> tuple[list[str], list[str]]:
+    """The files to train on and those to evaluate on; output_dir is made."""
     import tensorflow as tf
 
     from data.records import check_files, expand_patterns
@@ -176,13 +198,15 @@ def _checked_inputs(
             f"max_position_embeddings is {config.max_position_embeddings}; "
             "shorten the records or change --bert_config_file"
         )
-    if FLAGS.vocab_file:
-        check_vocabulary(FLAGS.vocab_file, config.vocab_size)
-    inputs = {"input_file": expand_patterns(FLAGS.input_file)}
+    vocabulary = _known_vocabulary()
+    if vocabulary:
+        check_vocabulary(command.local(vocabulary), config.vocab_size)
+    inputs = held_out = expand_patterns(FLAGS.input_file)
     if FLAGS.eval_file:
-        inputs["eval_file"] = expand_patterns(FLAGS.eval_file)
-    for paths in inputs.values():
-        check_files(paths, features, config.vocab_size)
+        held_out = expand_patterns(FLAGS.eval_file, "--eval_file")
+    check_files(
+        sorted({*inputs, *held_out}), features, vocab_size=config.vocab_size
+    )
     try:
         tf.io.gfile.makedirs(FLAGS.output_dir)
     except tf.errors.OpError as error:
@@ -190,65 +214,7 @@ def _checked_inputs(
             f"cannot make the folder --output_dir={FLAGS.output_dir} "
             f"({error.message})"
         ) from error
-    return inputs
-
-
-def _train(
-    model: "Pretraining",
-    config: "BertConfig",
-    features: "tuple[Feature, ...]",
-    paths: list[str],
-    strategy: "tf.distribute.Strategy",
-    host: "Host",
-) -> None:
-    from data.pipeline import RowShare, training_batches
-    from modeling.conversion import load_checkpoint, save_model_folder
-    from training.checkpoints import has_state
-    from training.distribution import check_batch_size
-    from training.loop import train
-    from training.optimization import AdamW
-
-    loop = command.from_flags(
-        LoopConfig,
-        steps_per_call=FLAGS.iterations_per_loop if FLAGS.use_tpu else 1,
-    )
-    check_batch_size(
-        strategy,
-        "train_batch_size",
-        FLAGS.train_batch_size,
-        loop.num_accumulation_steps,
-    )
-    if has_state(FLAGS.output_dir):
-        if FLAGS.init_checkpoint:
-            print("--init_checkpoint is not read again: --output_dir has begun")
-    elif FLAGS.init_checkpoint:
-        print(load_checkpoint(model.bindings(), FLAGS.init_checkpoint))
-    with strategy.scope():
-        optimizer = AdamW(
-            model.trainable_variables, command.from_flags(OptimizerConfig)
-        )
-    train(
-        model,
-        optimizer,
-        training_batches(
-            paths,
-            features,
-            FLAGS.train_batch_size,
-            FLAGS.seed,
-            config.vocab_size,
-            RowShare(host.index, host.count),
-        ),
-        strategy,
-        host,
-        loop,
-        FLAGS.output_dir,
-        FLAGS.train_batch_size * FLAGS.max_seq_length,
-    )
-    if host.is_chief:
-        save_model_folder(
-            FLAGS.output_dir, config, model.bindings(), _known_vocabulary()
-        )
-        print(f"the model is in {FLAGS.output_dir}")
+    return inputs, held_out
 
 
 def _known_vocabulary() -> str | None:
@@ -264,23 +230,95 @@ def _known_vocabulary() -> str | None:
     return beside if tf.io.gfile.exists(beside) else None
 
 
-def _evaluate(
+def _train(
     model: "Pretraining",
     config: "BertConfig",
     features: "tuple[Feature, ...]",
     paths: list[str],
     strategy: "tf.distribute.Strategy",
     host: "Host",
+) -> int:
+    """Trains if --do_train, else loads; returns the model's step."""
+    from data.pipeline import RowShare, training_batches
+    from modeling.conversion import load_checkpoint, save_model_folder
+    from training.checkpoints import check_settings, saved_states
+    from training.loop import train
+    from training.optimization import AdamW
+
+    if not FLAGS.do_train:
+        return _restore(model)
+    if not saved_states(FLAGS.output_dir):
+        if FLAGS.init_checkpoint:
+            print(load_checkpoint(model.bindings(), FLAGS.init_checkpoint))
+    elif FLAGS.init_checkpoint:
+        print("--init_checkpoint is not read again: --output_dir has begun")
+    data_order = ("input_file", "train_batch_size", "max_seq_length", "seed")
+    check_settings(
+        FLAGS.output_dir,
+        {flag: FLAGS[flag].value for flag in data_order},
+        host.is_chief,
+    )
+    with strategy.scope():
+        optimizer = AdamW(
+            model.trainable_variables, command.from_flags(OptimizerConfig)
+        )
+    batches = training_batches(
+        paths,
+        features,
+        FLAGS.train_batch_size,
+        FLAGS.seed,
+        config.vocab_size,
+        RowShare(host.index, host.count),
+    )
+    steps = min(FLAGS.iterations_per_loop, MAX_STEPS_PER_CALL)
+    step = train(
+        model,
+        optimizer,
+        batches,
+        strategy,
+        host,
+        command.from_flags(
+            LoopConfig, steps_per_call=steps if FLAGS.use_tpu else 1
+        ),
+        FLAGS.output_dir,
+        FLAGS.train_batch_size * FLAGS.max_seq_length,
+    )
+    if host.is_chief:
+        save_model_folder(
+            FLAGS.output_dir, config, model.bindings(), _known_vocabulary()
+        )
+        print(f"the model is in {FLAGS.output_dir}")
+    return step
+
+
+def _restore(model: "Pretraining") -> int:
+    """Loads what --output_dir has, else --init_checkpoint; returns its step."""
+    from modeling.conversion import load_checkpoint
+    from training.checkpoints import TrainingState, saved_states
+
+    if saved_states(FLAGS.output_dir):
+        weights = [v.value for v in model.trainable_variables]
+        tracked = {"weights": weights}
+        return TrainingState(FLAGS.output_dir, tracked, 1, False).restore()
+    source = FLAGS.init_checkpoint or FLAGS.output_dir
+    print(load_checkpoint(model.bindings(), source))
+    return 0
+
+
+def _evaluate(
+    model: "Pretraining",
+    config: "BertConfig",
+    features: "tuple[Feature, ...]",
+    paths: list[str],
+    step: int,
+    strategy: "tf.distribute.Strategy",
+    host: "Host",
 ) -> None:
     """Writes eval_results.txt in google-research/bert's format."""
-    import tensorflow as tf
-
     from data.pipeline import RowShare, evaluation_batches
-    from training.distribution import check_batch_size
+    from modeling.conversion import write_whole
     from training.loop import evaluate
 
-    check_batch_size(strategy, "eval_batch_size", FLAGS.eval_batch_size, 1)
-    step = FLAGS.num_train_steps if FLAGS.do_train else _restore(model)
     batches = evaluation_batches(
         paths,
         features,
@@ -294,26 +332,7 @@ def _evaluate(
     print("***** Eval results *****", *lines, sep="\n")
     if host.is_chief:
         path = os.path.join(FLAGS.output_dir, "eval_results.txt")
-        with tf.io.gfile.GFile(path, "w") as file:
-            file.write("\n".join(lines) + "\n")
-
-
-def _restore(model: "Pretraining") -> int:
-    """Loads what --output_dir has, else --init_checkpoint; returns its step."""
-    from modeling.conversion import load_checkpoint
-    from training.checkpoints import TrainingState, has_state
-
-    if has_state(FLAGS.output_dir):
-        weights = [v.value for v in model.trainable_variables]
-        tracked = {"weights": weights}
-        return TrainingState(FLAGS.output_dir, tracked, 1, False).restore()
-    if not FLAGS.init_checkpoint:
-        raise InputError(
-            f"{FLAGS.output_dir} holds no trained model to evaluate; give "
-            "--do_train, or --init_checkpoint"
-        )
-    print(load_checkpoint(model.bindings(), FLAGS.init_checkpoint))
-    return 0
+        write_whole(path, ("\n".join(lines) + "\n").encode())
 
 
 def cli() -> None:

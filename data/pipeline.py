@@ -3,7 +3,8 @@
 The order of records is a function of the files and the seed alone. Every host
 walks the same order and keeps its own rows of each global batch, so any number
 of hosts sees the same batches; and since the iterator saves its position
-symbolically, what one host saved any other can restore, in constant time.
+symbolically, what one host saved any other can restore, without reading the
+data again (but for a .gz file, which is unpacked from its beginning).
 Upstream file: run_pretraining.py, input_fn_builder.
 
 Shapes: B rows of the global batch.
@@ -102,11 +103,18 @@ def _read(path: tf.Tensor) -> tf.data.Dataset:
 def _parse(
     features: Sequence[Feature], serialized: tf.Tensor, vocab_size: int
 ) -> dict[str, tf.Tensor]:
+    """Parses a batch; a number outside its range is an error here, since some
+    devices would train on it without a word."""
     batch = parse_batch(features, serialized)
-    in_range = tf.debugging.assert_less(
-        batch["input_ids"], vocab_size, "an input id is not in the vocabulary"
-    )
-    with tf.control_dependencies([in_range] if in_range is not None else []):
+    checks = []
+    for feature in features:
+        if feature.dtype != "int64":
+            continue
+        values, limit = batch[feature.name], feature.upper_limit(vocab_size)
+        checks.append(tf.debugging.assert_non_negative(values, feature.name))
+        if limit is not None:
+            checks.append(tf.debugging.assert_less(values, limit, feature.name))
+    with tf.control_dependencies(checks):
         return {name: tf.identity(value) for name, value in batch.items()}
 
 

@@ -35,18 +35,28 @@ class Feature:
     limit: int | None = None  # values lie in [0, limit); None: no upper limit
     is_piece_id: bool = False  # values lie in [0, vocab_size)
 
+    def upper_limit(self, vocab_size: int | None) -> int | None:
+        """Values are below it; None: no limit."""
+        return vocab_size if self.is_piece_id else self.limit
+
 
 def pretraining_features(
-    max_seq_length: int, max_predictions_per_seq: int
+    max_seq_length: int,
+    max_predictions_per_seq: int,
+    type_vocab_size: int | None = None,
 ) -> tuple[Feature, ...]:
-    """Sentence pairs with masked pieces; 1 in next_sentence_labels: random."""
+    """Sentence pairs with masked pieces; 1 in next_sentence_labels: random.
+
+    Args:
+      type_vocab_size: of the model that reads them, to check segment_ids.
+    """
     sequence = max_seq_length, "int64", SEQUENCE_FLAG
     predictions = max_predictions_per_seq, "int64", PREDICTIONS_FLAG
     weights = max_predictions_per_seq, "float32", PREDICTIONS_FLAG
     return (
         Feature("input_ids", *sequence, is_piece_id=True),
         Feature("input_mask", *sequence, limit=2),
-        Feature("segment_ids", *sequence),
+        Feature("segment_ids", *sequence, limit=type_vocab_size),
         Feature("masked_lm_positions", *predictions, limit=max_seq_length),
         Feature("masked_lm_ids", *predictions, is_piece_id=True),
         Feature("masked_lm_weights", *weights),
@@ -337,7 +347,7 @@ def _list_fault(
         )
     if feature.dtype != "int64":
         return None
-    limit = vocab_size if feature.is_piece_id else feature.limit
+    limit = feature.upper_limit(vocab_size)
     largest, smallest = max(numbers), min(numbers)
     if smallest < 0:
         return f"{feature.name} holds {smallest}, a negative number"

@@ -236,7 +236,10 @@ def save_checkpoint(bindings: Sequence[Binding], prefix: str) -> None:
             shape_and_slices=[""] * len(bindings),
             tensors=[tf.constant(b.read()) for b in bindings],
         )
-        # The index comes last: a checkpoint without it does not exist.
+        # Without an index a checkpoint does not exist: the old one goes first
+        # and the new one comes last.
+        if tf.io.gfile.exists(prefix + ".index"):
+            tf.io.gfile.remove(prefix + ".index")
         for ending in (".data-00000-of-00001", ".index"):
             tf.io.gfile.rename(
                 temporary + ending, prefix + ending, overwrite=True
@@ -253,11 +256,20 @@ def save_model_folder(
     import tensorflow as tf
 
     save_checkpoint(bindings, os.path.join(folder, CHECKPOINT))
-    with tf.io.gfile.GFile(os.path.join(folder, CONFIG), "w") as file:
-        file.write(config.to_json())
-    kept = os.path.join(folder, VOCABULARY)
-    if vocab_file is not None and vocab_file != kept:
-        tf.io.gfile.copy(vocab_file, kept, overwrite=True)
+    write_whole(os.path.join(folder, CONFIG), config.to_json().encode())
+    if vocab_file is not None:
+        with tf.io.gfile.GFile(vocab_file, "rb") as file:
+            content = file.read()  # first: it may be the file written next
+        write_whole(os.path.join(folder, VOCABULARY), content)
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Writes a file that appears under its name only when it is complete."""
+    import tensorflow as tf
+
+    with tf.io.gfile.GFile(path + ".incomplete", "wb") as file:
+        file.write(content)
+    tf.io.gfile.rename(path + ".incomplete", path, overwrite=True)
 
 
 @contextlib.contextmanager

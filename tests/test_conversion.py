@@ -124,6 +124,10 @@ def test_a_model_folder_has_three_files(tmp_path: Path) -> None:
         "vocab.txt",
     ]
     # again, over itself: the vocabulary is the folder's own
-    kept = str(folder / "vocab.txt")
-    save_model_folder(str(folder), TINY, bindings, kept)
-    assert (folder / "vocab.txt").read_text() == "[PAD]\n"
+    for kept in (
+        folder / "vocab.txt",
+        tmp_path / "x" / ".." / "model/vocab.txt",
+    ):
+        (tmp_path / "x").mkdir(exist_ok=True)
+        save_model_folder(str(folder), TINY, bindings, str(kept))
+        assert (folder / "vocab.txt").read_text() == "[PAD]\n"

@@ -87,7 +87,20 @@ def test_a_batch_must_split_evenly() -> None:
         check_batch_size(strategy, "train_batch_size", 13, 3)
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", '{"cluster": 3}'])
+HOSTS = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[1]",
+        '{"cluster": 3}',
+        json.dumps({"cluster": HOSTS}),
+        json.dumps({"cluster": HOSTS, "task": {"type": "worker", "index": 2}}),
+        json.dumps({"cluster": HOSTS, "task": {"type": "ps", "index": 0}}),
+    ],
+)
 def test_a_wrong_tf_config_is_shown(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:

@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 from conftest import TINY, tiny_batch
 
+from modeling import fused
 from tasks.pretraining import Pretraining
 from training.distribution import Host
-from training.loop import StepFunction, evaluate
+from training.loop import StepFunction, _fold, evaluate
 from training.optimization import AdamW
 from training.settings import LoopConfig, OptimizerConfig
 
@@ -70,6 +71,17 @@ def test_xla_and_accumulation_change_nothing(loop: dict[str, Any]) -> None:
         np.testing.assert_allclose(variable.numpy(), value, atol=1e-6)
 
 
+def test_no_two_dropouts_share_a_key() -> None:
+    keys = {
+        tuple(fused.site_seed(_fold(_fold(run, step), i), site).numpy())
+        for run in (tf.constant([7, 0]), tf.constant([8, 0]))
+        for step in range(3)
+        for i in range(3)  # a replica, or a micro-batch
+        for site in range(5)
+    }
+    assert len(keys) == 2 * 3 * 3 * 5
+
+
 def test_micro_batches_draw_different_masks() -> None:
     model = Pretraining(DROPOUT)
     step = StepFunction(
@@ -80,13 +92,14 @@ def test_micro_batches_draw_different_masks() -> None:
     )
     one_row = tiny_batch(1)
     twice = {k: tf.constant(np.repeat(v, 2, 0)) for k, v in one_row.items()}
-    totals = model.totals(twice)
-    keys = [tf.constant([3, 5]), tf.constant([3, 6])]
     row = {name: value[:1] for name, value in twice.items()}
-    losses = [float(step.micro_step(row, totals, key)[1]) for key in keys]
-    assert losses[0] != losses[1]
-    _, loss, _ = step._accumulate(twice, totals, tf.constant([3, 5]))
-    assert float(loss) != pytest.approx(2 * losses[0], abs=1e-6)
+    totals, key = model.totals(twice), tf.constant([3, 5])
+    parts = [
+        float(step.micro_step(row, totals, _fold(key, i))[1]) for i in (0, 1)
+    ]
+    assert parts[0] != parts[1]
+    _, loss, _ = step._accumulate(twice, totals, key)
+    assert float(loss) == pytest.approx(sum(parts), rel=1e-6)
 
 
 def test_evaluation_divides_once() -> None:

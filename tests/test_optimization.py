@@ -1,10 +1,14 @@
 """Tests of training/optimization.py."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from conftest import TINY
 
+from tasks.pretraining import Pretraining
 from training.optimization import (
     AdamW,
     OptimizerConfig,
@@ -63,14 +67,20 @@ def test_bias_correction_makes_the_first_update_the_learning_rate() -> None:
     assert float(weight.numpy()[0]) == pytest.approx(0.5, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "decays"),
-    [("kernel", True), ("LayerNorm", False), ("output_bias", False),
-     ("word_embeddings", True), ("qkv_bias", False)],
-)  # fmt: skip
-def test_what_decays(name: str, decays: bool) -> None:
-    optimizer = AdamW([variable([1.0], name)], OptimizerConfig())
-    assert (optimizer.decay_rates == [0.01]) is decays
+def test_what_decays_is_what_decays_at_google() -> None:
+    model = Pretraining(TINY)
+    optimizer = AdamW(model.trainable_variables, OptimizerConfig())
+    rates = {
+        id(variable): rate
+        for variable, rate in zip(
+            model.trainable_variables, optimizer.decay_rates, strict=True
+        )
+    }
+    bindings = model.bindings()
+    assert len(bindings) == 62
+    for binding in bindings:
+        exempt = re.search("LayerNorm|layer_norm|bias", binding.name)
+        assert rates[id(binding.variable)] == (0.0 if exempt else 0.01)
 
 
 def test_clipping_is_by_the_joint_norm() -> None:

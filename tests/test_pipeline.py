@@ -1,14 +1,22 @@
 """Tests of data/pipeline.py."""
 
 import collections
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import NUM_PREDICTIONS, SEQ_LENGTH, TINY
+from conftest import NUM_PREDICTIONS, SEQ_LENGTH, TINY, tiny_record
 
 from data.pipeline import RowShare, evaluation_batches, training_batches
-from data.records import expand_patterns, pretraining_features, read_records
+from data.records import (
+    RecordWriter,
+    encode,
+    expand_patterns,
+    find_damage,
+    pretraining_features,
+    read_records,
+)
 
 FEATURES = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
 NUM_RECORDS = 141
@@ -92,5 +100,37 @@ def test_evaluation_reads_each_record_once_and_fills_up(
 def test_an_id_outside_the_vocabulary_stops_the_data(tiny_records: str) -> None:
     paths = expand_patterns(tiny_records)
     dataset = training_batches(paths, FEATURES, 6, 7, vocab_size=50)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="vocabulary"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="input_ids"):
         next(iter(dataset))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("input_ids", -3),
+        ("segment_ids", 2),
+        ("masked_lm_positions", SEQ_LENGTH),
+        ("masked_lm_ids", TINY.vocab_size),
+        ("next_sentence_labels", 2),
+    ],
+)
+def test_a_number_out_of_its_range_stops_the_data(
+    name: str, value: int, tmp_path: Path
+) -> None:
+    features = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS, 2)
+    record = tiny_record(np.random.default_rng(3))
+    path = str(tmp_path / "one.tfrecord")
+    good = {**record}
+    record[name] = [value, *record[name][1:]]
+    for values in (good, record):
+        with RecordWriter([path]) as writer:
+            writer.write(encode(features, values))
+        dataset = training_batches([path], features, 1, 7, TINY.vocab_size)
+        if values is good:
+            next(iter(dataset))
+            continue
+        with pytest.raises(tf.errors.InvalidArgumentError, match=name):
+            next(iter(dataset))
+        damage = find_damage([path], features, TINY.vocab_size)
+        assert damage is not None
+        assert f"record 1: {name} holds {value}" in damage

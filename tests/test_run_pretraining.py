@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import time
 from pathlib import Path
 
@@ -134,7 +135,7 @@ def test_evaluation_alone_reads_the_checkpoint(
         *SHAPE,
     ]
     sentence = fails_with("run_pretraining.py", *args)
-    assert "no trained model" in sentence
+    assert "no checkpoint at" in sentence
     run("run_pretraining.py", *args, f"--init_checkpoint={REPEAT}")
     results = (tmp_path / "eval_results.txt").read_text()
     loss = float(results.split("loss = ")[1].split()[0])
@@ -239,13 +240,22 @@ def test_two_hosts_give_the_weights_of_one_device(
     one_device: dict[str, np.ndarray],
     tmp_path: Path,
 ) -> None:
-    workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
     args = train_args(config_file, tiny_records, tmp_path)
-    processes = [
+    processes = start_hosts([[*args, "--num_train_steps=10"]] * 2)
+    for process in processes:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+    assert_close(tmp_path, one_device)
+    assert [line["step"] for line in log(tmp_path)] == list(range(1, 11))
+
+
+def start_hosts(args: list[list[str]]) -> list[subprocess.Popen[str]]:
+    """Starts one worker for each list of arguments, all of one job."""
+    workers = [f"127.0.0.1:{port}" for port in free_ports(len(args))]
+    return [
         start(
             "run_pretraining.py",
-            *args,
-            "--num_train_steps=10",
+            *args[index],
             TF_CONFIG=json.dumps(
                 {
                     "cluster": {"worker": workers},
@@ -253,13 +263,8 @@ def test_two_hosts_give_the_weights_of_one_device(
                 }
             ),
         )
-        for index in range(2)
+        for index in range(len(args))
     ]
-    for process in processes:
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
-    assert_close(tmp_path, one_device)
-    assert [line["step"] for line in log(tmp_path)] == list(range(1, 11))
 
 
 def free_ports(count: int) -> list[int]:
@@ -289,7 +294,7 @@ def test_bad_input_is_a_sentence(
         (["--input_file=/absent*"], "/absent*"),
         (["--max_seq_length=31"], "--max_seq_length"),
         (["--max_predictions_per_seq=7"], "--max_predictions_per_seq"),
-        ([f"--bert_config_file={narrow}"], "50"),
+        ([f"--bert_config_file={narrow}"], "outside vocab_size"),
         ([f"--bert_config_file={short}"], "max_position_embeddings"),
         ([f"--vocab_file={vocabulary}"], "vocab_size"),
         (["--init_checkpoint=/absent"], "--init_checkpoint"),
@@ -331,6 +336,70 @@ def test_a_damaged_record_is_found_by_file_and_number(
     path.write_bytes(path.read_bytes()[:-7])
     args = train_args(config_file, str(path), tmp_path / "out")
     sentence = fails_with("run_pretraining.py", *args, "--num_train_steps=9")
-    assert str(path) in sentence
-    assert "9" in sentence
+    assert f"{path}, record 9 cannot be read" in sentence
     assert os.listdir(tmp_path / "out" / "training_state")
+
+
+def test_damaged_states_and_changed_flags(
+    tiny_records: str, config_file: str, tmp_path: Path
+) -> None:
+    args = [
+        *train_args(config_file, tiny_records, tmp_path / "out"),
+        "--save_checkpoints_steps=5",
+    ]
+    run("run_pretraining.py", *args, "--num_train_steps=10")
+    states = tmp_path / "out" / "training_state"
+
+    sentence = fails_with("run_pretraining.py", *args, "--train_batch_size=4")
+    assert "--train_batch_size is 4 but was 8" in sentence
+
+    def cut(step: int) -> None:
+        path = states / f"step-{step}.data-00000-of-00001"
+        path.write_bytes(path.read_bytes()[:500])
+
+    cut(10)
+    process = start("run_pretraining.py", *args, "--num_train_steps=12")
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert "step-10 is damaged" in errors
+    assert "going on from its state after step 5" in output
+    steps = [line["step"] for line in log(tmp_path / "out")]
+    assert steps == list(range(1, 13))
+    for path in states.glob("step-*.index"):
+        cut(int(path.stem.removeprefix("step-")))
+    assert "every state" in fails_with("run_pretraining.py", *args)
+
+
+def test_a_loss_that_is_no_number_stops_the_run(
+    tiny_records: str, config_file: str, tmp_path: Path
+) -> None:
+    sentence = fails_with(
+        "run_pretraining.py",
+        *train_args(config_file, tiny_records, tmp_path),
+        "--learning_rate=1e38",
+        "--num_warmup_steps=0",
+    )
+    assert "the loss is nan" in sentence or "the loss is inf" in sentence
+    assert not (tmp_path / "bert_model.ckpt.index").exists()
+
+
+def test_hosts_with_different_states_are_stopped(
+    tiny_records: str, config_file: str, tmp_path: Path
+) -> None:
+    begun, fresh = tmp_path / "begun", tmp_path / "fresh"
+    steps = ("--num_train_steps=2",)
+    run(
+        "run_pretraining.py",
+        *train_args(config_file, tiny_records, begun),
+        *steps,
+    )
+    processes = start_hosts(
+        [
+            [*train_args(config_file, tiny_records, folder), *steps]
+            for folder in (begun, fresh)
+        ]
+    )
+    for process in processes:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 1
+        assert "one folder that all hosts see" in errors

@@ -4,7 +4,11 @@ It holds the weights, the optimiser's moments, the step and the position in
 the data, and lives in a folder of its own: it is not what users pass on.
 """
 
+import json
 import os
+import re
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -12,12 +16,18 @@ import tensorflow as tf
 from input_error import InputError
 
 FOLDER = "training_state"  # under output_dir
+SETTINGS = "settings.json"  # what the data position depends on
 
 
-def has_state(output_dir: str) -> bool:
-    """Whether a run has left anything to go on from."""
-    folder = os.path.join(output_dir, FOLDER)
-    return tf.train.latest_checkpoint(folder) is not None
+def saved_states(output_dir: str) -> list[str]:
+    """The prefixes of the states of a run, newest first."""
+    pattern = os.path.join(output_dir, FOLDER, "step-*.index")
+    steps = {
+        int(found[1]): path.removesuffix(".index")
+        for path in tf.io.gfile.glob(pattern)
+        if (found := re.search(r"step-(\d+)\.index$", path))
+    }
+    return [steps[step] for step in sorted(steps, reverse=True)]
 
 
 class TrainingState:
@@ -31,9 +41,10 @@ class TrainingState:
         is_chief: bool,
     ):
         """`tracked` maps names to variables, lists of them, or iterators."""
+        self.output_dir = output_dir
+        self.is_chief = is_chief
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self.checkpoint = tf.train.Checkpoint(step=self.step, **tracked)
-        self.is_chief = is_chief
         self.manager = tf.train.CheckpointManager(
             self.checkpoint,
             os.path.join(output_dir, FOLDER),
@@ -44,29 +55,80 @@ class TrainingState:
     def save(self, step: int) -> None:
         """Keeps the state after `step` updates.
 
-        The files are complete before the pointer to them is renamed into
-        place, so that a kill leaves the state before this one.
+        The index is written last, and without it a state does not exist: a
+        kill leaves the state before this one.
         """
         if self.is_chief:
             self.step.assign(step)
             self.manager.save(checkpoint_number=step)
 
     def restore(self) -> int:
-        """Goes back to the newest state; returns its step, 0 without one.
+        """Goes back to the newest whole state; returns its step, or 0.
 
         Raises:
-            InputError: the state was written by a run of another shape.
+            InputError: no state is whole, or it belongs to another run.
         """
-        newest = self.manager.latest_checkpoint
-        if newest is None:
-            return 0
+        states = saved_states(self.output_dir)
+        for state in states:
+            damage = _damage(state)
+            if damage:
+                print(
+                    f"{state} is damaged ({damage}); trying the one before",
+                    file=sys.stderr,
+                )
+                continue
+            self._restore(state)
+            return int(self.step.numpy())
+        if states:
+            raise InputError(
+                f"every state in {self.output_dir}/{FOLDER} is damaged; remove "
+                "that folder, or give another --output_dir"
+            )
+        return 0
+
+    def _restore(self, state: str) -> None:
         try:
-            status = self.checkpoint.restore(newest)
+            status = self.checkpoint.restore(state)
             status.assert_existing_objects_matched()
         except (ValueError, AssertionError, tf.errors.OpError) as error:
             raise InputError(
-                f"{newest} does not fit this run "
-                f"({str(error).splitlines()[0]}); give the flags it was "
-                "started with, or another --output_dir"
+                f"{state} is not of this model and these input files; give "
+                "the flags that it was started with, or another --output_dir"
             ) from error
-        return int(self.step.numpy())
+
+
+def check_settings(
+    output_dir: str, settings: Mapping[str, Any], is_chief: bool
+) -> None:
+    """Refuses to go on in another data order than the run began with.
+
+    Args:
+        settings: by flag; the chief keeps them when the run begins.
+    """
+    path = os.path.join(output_dir, FOLDER, SETTINGS)
+    if not saved_states(output_dir) or not tf.io.gfile.exists(path):
+        if is_chief:
+            tf.io.gfile.makedirs(os.path.dirname(path))
+            with tf.io.gfile.GFile(path, "w") as file:
+                file.write(json.dumps(settings, indent=2) + "\n")
+        return
+    with tf.io.gfile.GFile(path) as file:
+        began = json.loads(file.read())
+    for flag, value in settings.items():
+        if began.get(flag) != value:
+            raise InputError(
+                f"--{flag} is {value!r} but was {began.get(flag)!r} when "
+                f"{output_dir} was begun; give that again, or another "
+                "--output_dir"
+            )
+
+
+def _damage(state: str) -> str | None:
+    """Why a state cannot be read to its end; None if it can."""
+    try:
+        reader = tf.train.load_checkpoint(state)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except (tf.errors.OpError, RuntimeError, IndexError) as error:
+        return str(error).strip().splitlines()[0]
+    return None

@@ -48,20 +48,32 @@ def _tpu_strategy(config: DeviceConfig) -> tf.distribute.Strategy:
         raise InputError(
             "--use_tpu was given but no Cloud TPU answers "
             f"({str(error).splitlines()[0]}); check --tpu_name, --tpu_zone "
-            "and --gcp_project, and that the tpu extra is installed"
+            "and --gcp_project, and that tensorflow-tpu is installed"
         ) from error
     return tf.distribute.TPUStrategy(resolver)
 
 
 def _num_workers() -> int:
     text = os.environ.get("TF_CONFIG", "")
+    if not text:
+        return 1
     try:
-        cluster = json.loads(text).get("cluster", {}) if text else {}
-        return len(cluster.get("worker", [])) + len(cluster.get("chief", []))
-    except (ValueError, AttributeError, TypeError) as error:
+        config = json.loads(text)
+        hosts = {k: config["cluster"].get(k, []) for k in ("chief", "worker")}
+        task = config["task"]
+        hosts[task["type"]][task["index"]]
+        return sum(map(len, hosts.values()))
+    except (
+        ValueError,
+        KeyError,
+        IndexError,
+        TypeError,
+        AttributeError,
+    ) as error:
         raise InputError(
             f"the environment variable TF_CONFIG is {text!r}; expected JSON "
-            'such as {"cluster": {"worker": ["host:port", ...]}, "task": '
+            "that lists the hosts and says which of them this one is, such as "
+            ' {"cluster": {"worker": ["host:port", ...]}, "task": '
             '{"type": "worker", "index": 0}}'
         ) from error
 

@@ -6,12 +6,14 @@ are summed over micro-batches and replicas, then clipped once, then applied,
 so that any number of either gives the same weights.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import keras
 import tensorflow as tf
 
+from input_error import InputError
 from training.checkpoints import TrainingState
 from training.distribution import Host, split_between_replicas
 from training.optimization import AdamW, clip_by_global_norm, learning_rate
@@ -47,7 +49,7 @@ def train(
     config: LoopConfig,
     output_dir: str,
     tokens_per_step: int,
-) -> None:
+) -> int:
     """Trains up to `num_train_steps`, from the state in output_dir if any.
 
     Args:
@@ -55,6 +57,12 @@ def train(
         dataset: batches of this host's rows. The state of its iterator must
             be symbolic, so that every host can read what the chief wrote.
         tokens_per_step: of the global batch, for the rate that is shown.
+
+    Returns:
+        The number of steps that the model has been trained for.
+
+    Raises:
+        InputError: the loss is no longer finite, or hosts disagree.
     """
     iterator = iter(dataset)
     state = TrainingState(
@@ -69,9 +77,10 @@ def train(
         host.is_chief,
     )
     step = state.restore()
+    _check_hosts_agree(strategy, step)
     if step >= config.num_train_steps:
         print(f"{output_dir} has all of its {step} training steps already")
-        return
+        return step
     if step:
         print(f"{output_dir}: going on from its state after step {step}")
     else:
@@ -94,12 +103,49 @@ def train(
             split_between_replicas(strategy, host, batches), step
         )
         numbers = range(step + 1, stop + 1)
+        _check_finite(numbers, figures, output_dir)
         progress.write(list(zip(numbers, figures, strict=True)))
         step = stop
         if step in (next_save, config.num_train_steps):
             progress.flush()
             state.save(step)
     progress.close()
+    return step
+
+
+def _check_hosts_agree(strategy: tf.distribute.Strategy, step: int) -> None:
+    """Stops hosts that would train from different states."""
+
+    @tf.function
+    def sum_of_steps() -> tf.Tensor:
+        summed = strategy.run(
+            lambda: _sum_over_replicas(
+                tf.distribute.get_replica_context(),
+                tf.constant(step, tf.float32),
+            )
+        )
+        return strategy.experimental_local_results(summed)[0]
+
+    mean = float(sum_of_steps()) / strategy.num_replicas_in_sync
+    if abs(mean - step) > 1e-6 * step:
+        raise InputError(
+            f"this host goes on from step {step} and another one does not; "
+            "--output_dir must be one folder that all hosts see"
+        )
+
+
+def _check_finite(
+    steps: range, figures: list[dict[str, float]], output_dir: str
+) -> None:
+    """Stops before a state that is no longer made of numbers is kept."""
+    for step, values in zip(steps, figures, strict=True):
+        if not math.isfinite(values["loss"] + values["gradient_norm"]):
+            raise InputError(
+                f"the loss is {values['loss']} and the gradient norm "
+                f"{values['gradient_norm']} at step {step}, at a learning rate "
+                f"of {values['learning_rate']:.3g}; the last good state is in "
+                f"{output_dir}; lower --learning_rate or check the data"
+            )
 
 
 def _stack(iterator: Iterator[Batch], count: int) -> Batch:
@@ -257,7 +303,10 @@ def evaluate(
         )
     summed = tf.nest.map_structure(lambda *x: sum(x), *results)
     loss, sums = summed
-    means = {name: total / weight for name, (total, weight) in sums.items()}
+    means = {
+        name: total / weight if weight else 0.0
+        for name, (total, weight) in sums.items()
+    }
     return {"loss": loss / len(results), **means}
 
 
@@ -270,7 +319,10 @@ def _mean(total: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
 
 
 def _fold(key: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    return tf.random.experimental.stateless_fold_in(key, number)
+    """A new key. Folding alone would leave `number` in its second half, where
+    the dropouts of a model count themselves."""
+    folded = tf.random.experimental.stateless_fold_in(key, number)
+    return tf.random.experimental.stateless_split(folded, 1)[0]
 
 
 def _id() -> tf.Tensor:
