@@ -21,6 +21,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import command
+
 FOLDER = Path("demo_output")
 MODEL = FOLDER / "model"
 VOCAB = FOLDER / "vocab.txt"
@@ -296,6 +298,7 @@ def draw_losses(log: Path, picture: Path) -> None:
 
 def report() -> None:
     """Prints the held-out accuracies beside those of guessing."""
+    command.import_tensorflow()
     train_ids, train_labels = answers(FOLDER / "train.tfrecord")
     ids, labels = answers(FOLDER / "held_out.tfrecord")
     piece, label = commonest(train_ids), commonest(train_labels)
@@ -333,7 +336,6 @@ documents, type the commands above with its name; README.md says more."""
 def main() -> None:
     started = time.monotonic()
     os.chdir(Path(__file__).parent)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     prepare()
     for name, words in commands().items():
         make(name, words)

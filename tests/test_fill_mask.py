@@ -105,3 +105,15 @@ def test_text_and_file_at_once() -> None:
     assert "both --input_file and the text 'a [MASK]'" in failure(
         "--model_dir=x", "--input_file=y", "a [MASK]"
     )
+
+
+def test_help_of_the_installed_command_lists_the_flags() -> None:
+    script = "import fill_mask; fill_mask.cli()"  # what pip installs
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.startswith("Fills in blanks")
+    assert "--top_k" in done.stdout
