@@ -252,12 +252,12 @@ def _train(
             print(load_checkpoint(model.bindings(), FLAGS.init_checkpoint))
     elif FLAGS.init_checkpoint:
         print("--init_checkpoint is not read again: --output_dir has begun")
-    data_order = ("input_file", "train_batch_size", "max_seq_length", "seed")
-    check_settings(
-        FLAGS.output_dir,
-        {flag: FLAGS[flag].value for flag in data_order},
-        host.is_chief,
-    )
+    data_order = {
+        "input_file": paths,
+        "train_batch_size": FLAGS.train_batch_size,
+        "seed": FLAGS.seed,
+    }
+    check_settings(FLAGS.output_dir, data_order, host.is_chief)
     with strategy.scope():
         optimizer = AdamW(
             model.trainable_variables, command.from_flags(OptimizerConfig)

@@ -73,7 +73,7 @@ def test_xla_and_accumulation_change_nothing(loop: dict[str, Any]) -> None:
 
 def test_no_two_dropouts_share_a_key() -> None:
     keys = {
-        tuple(fused.site_seed(_fold(_fold(run, step), i), site).numpy())
+        tuple(np.asarray(fused.site_seed(_fold(_fold(run, step), i), site)))
         for run in (tf.constant([7, 0]), tf.constant([8, 0]))
         for step in range(3)
         for i in range(3)  # a replica, or a micro-batch

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -117,18 +118,23 @@ def check_settings(
     for flag, value in settings.items():
         if began.get(flag) != value:
             raise InputError(
-                f"--{flag} is {value!r} but was {began.get(flag)!r} when "
-                f"{output_dir} was begun; give that again, or another "
-                "--output_dir"
+                f"--{flag} is {_short(value)} but was "
+                f"{_short(began.get(flag))} when {output_dir} was begun; give "
+                "that again, or another --output_dir"
             )
+
+
+def _short(value: Any) -> str:
+    return textwrap.shorten(repr(value), 200)
 
 
 def _damage(state: str) -> str | None:
     """Why a state cannot be read to its end; None if it can."""
     try:
         reader = tf.train.load_checkpoint(state)
-        for name in reader.get_variable_to_shape_map():
-            reader.get_tensor(name)
+        for name, dtype in reader.get_variable_to_dtype_map().items():
+            if dtype != tf.variant:  # the iterator's: the restore reads it
+                reader.get_tensor(name)
     except (tf.errors.OpError, RuntimeError, IndexError) as error:
         return str(error).strip().splitlines()[0]
     return None
