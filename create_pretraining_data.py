@@ -67,14 +67,15 @@ flags.mark_flags_as_required(["input_file", "output_file", "vocab_file"])
 def main() -> None:
     config = command.from_flags(InstanceConfig)
     config.check()
-    vocabulary.check_vocabulary(FLAGS.vocab_file)
+    vocab_file = command.local(FLAGS.vocab_file)
+    vocabulary.check_vocabulary(vocab_file)
 
     command.import_tensorflow()
     from data import records
 
     paths = records.expand_patterns(FLAGS.input_file)
     tokenizer = tokenization.FullTokenizer(
-        FLAGS.vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
+        vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
     )
     features = records.pretraining_features(
         config.max_seq_length, config.max_predictions_per_seq

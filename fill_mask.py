@@ -72,7 +72,9 @@ def _load(folder: str) -> "tuple[FullTokenizer, BlankFiller]":
                 f"--model_dir={folder} has no {name}; it must name a folder "
                 "that run_pretraining.py, with --vocab_file, has written"
             )
-    config_file, vocab_file = (f"{folder}/{name}" for name in files)
+    config_file, vocab_file = (
+        command.local(f"{folder}/{name}") for name in files
+    )
     config = BertConfig.from_json_file(config_file)
     check_vocabulary(vocab_file, config.vocab_size)
     tokenizer = FullTokenizer(
