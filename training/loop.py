@@ -116,7 +116,7 @@ def train(
 def _check_hosts_agree(strategy: tf.distribute.Strategy, step: int) -> None:
     """Stops hosts that would train from different states."""
 
-    @tf.function
+    @tf.function(autograph=False)
     def sum_of_steps() -> tf.Tensor:
         summed = strategy.run(
             lambda: _sum_over_replicas(
@@ -189,18 +189,22 @@ class StepFunction:
             for row in rows.numpy().tolist()
         ]
 
-    @tf.function
+    @tf.function(autograph=False)
     def _steps(self, batches: Any, first_step: tf.Tensor) -> tf.Tensor:
         local = self.strategy.experimental_local_results(batches)[0]
         num_steps = tf.nest.flatten(local)[0].shape[0]
-        rows = tf.TensorArray(tf.float32, size=num_steps)
-        for i in tf.range(num_steps):
+
+        def run_one(i: tf.Tensor, rows: tf.TensorArray) -> Any:
             row = self.strategy.run(
                 self._replica_step, args=(batches, i, first_step)
             )
             row = self.strategy.experimental_local_results(row)[0]
-            rows = rows.write(i, row)
-        return rows.stack()
+            return i + 1, rows.write(i, row)
+
+        rows = tf.TensorArray(tf.float32, size=num_steps)
+        return tf.while_loop(
+            lambda i, _: i < num_steps, run_one, (tf.constant(0), rows)
+        )[1].stack()
 
     def _replica_step(
         self, batches: Batch, i: tf.Tensor, first_step: tf.Tensor
@@ -281,7 +285,7 @@ def evaluate(
         totals = _sum_over_replicas(replica, objective.totals(batch))
         return _sum_over_replicas(replica, objective.loss(batch, totals, None))
 
-    @tf.function
+    @tf.function(autograph=False)
     def batch_sums(batches: Any) -> tuple[tf.Tensor, Sums]:
         per_replica = strategy.run(replica_sums, args=(batches,))
         return tf.nest.map_structure(
