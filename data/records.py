@@ -50,17 +50,56 @@ def pretraining_features(
     Args:
       type_vocab_size: of the model that reads them, to check segment_ids.
     """
-    sequence = max_seq_length, "int64", SEQUENCE_FLAG
     predictions = max_predictions_per_seq, "int64", PREDICTIONS_FLAG
     weights = max_predictions_per_seq, "float32", PREDICTIONS_FLAG
     return (
-        Feature("input_ids", *sequence, is_piece_id=True),
-        Feature("input_mask", *sequence, limit=2),
-        Feature("segment_ids", *sequence, limit=type_vocab_size),
+        *_input_features(max_seq_length, type_vocab_size),
         Feature("masked_lm_positions", *predictions, limit=max_seq_length),
         Feature("masked_lm_ids", *predictions, is_piece_id=True),
         Feature("masked_lm_weights", *weights),
         Feature("next_sentence_labels", 1, limit=2),
+    )
+
+
+def classifier_features(
+    max_seq_length: int, label: Feature, type_vocab_size: int | None = None
+) -> tuple[Feature, ...]:
+    """One text or a pair, with what is to be predicted of it.
+
+    Args:
+      label: named label_ids; upstream's is one int64, the number of a class.
+    """
+    return (
+        *_input_features(max_seq_length, type_vocab_size),
+        label,
+        Feature("is_real_example", 1, limit=2),
+    )
+
+
+def span_features(
+    max_seq_length: int, has_answers: bool, type_vocab_size: int | None = None
+) -> tuple[Feature, ...]:
+    """A question and a window of its paragraph; positions are of pieces."""
+    answers = (
+        Feature("start_positions", 1, limit=max_seq_length),
+        Feature("end_positions", 1, limit=max_seq_length),
+        Feature("is_impossible", 1, limit=2),
+    )
+    return (
+        Feature("unique_ids", 1),
+        *_input_features(max_seq_length, type_vocab_size),
+        *(answers if has_answers else ()),
+    )
+
+
+def _input_features(
+    max_seq_length: int, type_vocab_size: int | None
+) -> tuple[Feature, ...]:
+    sequence = max_seq_length, "int64", SEQUENCE_FLAG
+    return (
+        Feature("input_ids", *sequence, is_piece_id=True),
+        Feature("input_mask", *sequence, limit=2),
+        Feature("segment_ids", *sequence, limit=type_vocab_size),
     )
 
 

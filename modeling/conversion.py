@@ -18,11 +18,16 @@ import numpy as np
 from input_error import InputError
 from modeling.config import BertConfig
 from modeling.encoder import Encoder, TransformerLayer
-from modeling.heads import MaskedLmHead, NextSentenceHead
+from modeling.heads import LinearHead, MaskedLmHead
 
 CHECKPOINT = "bert_model.ckpt"
 CONFIG = "bert_config.json"
 VOCABULARY = "vocab.txt"
+
+# Where Google's checkpoints keep the variables of a linear head.
+NEXT_SENTENCE = "cls/seq_relationship/"
+CLASSIFIER = ""
+SPAN = "cls/squad/"
 
 # What Google's optimiser keeps beside the weights in a training checkpoint.
 TRAINING_STATE = ("/adam_m", "/adam_v", "global_step")
@@ -78,11 +83,11 @@ def masked_lm_bindings(head: MaskedLmHead) -> list[Binding]:
     ]
 
 
-def next_sentence_bindings(head: NextSentenceHead) -> list[Binding]:
-    root = "cls/seq_relationship"
+def linear_bindings(head: LinearHead, root: str) -> list[Binding]:
+    """`root` is one of NEXT_SENTENCE, CLASSIFIER and SPAN."""
     return [
-        Binding(f"{root}/output_weights", head.output_weights),
-        Binding(f"{root}/output_bias", head.output_bias),
+        Binding(f"{root}output_weights", head.output_weights),
+        Binding(f"{root}output_bias", head.output_bias),
     ]
 
 

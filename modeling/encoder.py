@@ -46,6 +46,11 @@ class Encoder(keras.layers.Layer):
         ]
         self.pooler = Pooler(config, name="pooler")
 
+    @property
+    def num_noise_sites(self) -> int:
+        """Dropouts here, so that a head can count its own from there."""
+        return 1 + len(self.layers) * NOISE_SITES_PER_LAYER
+
     def build(self, input_shape: Any = None) -> None:
         self.embeddings.build()
         for layer in self.layers:

@@ -62,6 +62,11 @@ def uniform_noise(
     return keras.random.uniform(shape, dtype="float32", seed=_Key(seed))
 
 
+def dropout(x: Tensor, rate: float, seed: Tensor | None) -> Tensor:
+    """Each number of x with probability `rate` 0, else scaled to the mean."""
+    return _dropout(x, uniform_noise(ops.shape(x), rate, seed), rate)
+
+
 def _dropout(x: Tensor, noise: Tensor | None, rate: float) -> Tensor:
     if noise is None:
         return x

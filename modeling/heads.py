@@ -40,6 +40,35 @@ def cross_entropy(
     )
 
 
+def binary_cross_entropy(
+    logits: Tensor, labels: Tensor, weights: Tensor
+) -> WeightedSums:
+    """Means over C independent yes-or-no labels, summed over rows.
+
+    Args:
+        logits: [B, C].
+        labels: [B, C], each 0 or 1.
+        weights: [B].
+    """
+    logits = ops.cast(logits, "float32")
+    labels = ops.cast(labels, "float32")
+    nll = ops.binary_crossentropy(labels, logits, from_logits=True)
+    hit = ops.equal(logits > 0.0, labels > 0.5)
+    return WeightedSums(
+        ops.sum(weights * ops.mean(nll, axis=-1)),
+        ops.sum(weights * ops.mean(ops.cast(hit, "float32"), axis=-1)),
+        ops.sum(weights),
+    )
+
+
+def squared_error(
+    values: Tensor, targets: Tensor, weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Sums of weight * (value - target)^2, and of weight; all are [B]."""
+    error = ops.cast(values, "float32") - targets
+    return ops.sum(weights * ops.square(error)), ops.sum(weights)
+
+
 class MaskedLmHead(keras.layers.Layer):
     """Scores the vocabulary at the masked positions.
 
@@ -89,24 +118,37 @@ class MaskedLmHead(keras.layers.Layer):
         return logits + self.output_bias
 
 
-class NextSentenceHead(keras.layers.Layer):
-    """Class 0: the second segment follows the first; class 1: it is random."""
+class LinearHead(keras.layers.Layer):
+    """Scores C classes for each vector, after a dropout of its own.
 
-    def __init__(self, config: BertConfig, name: str = "next_sentence"):
+    On pooled outputs: next sentence (class 1: it is random), classification,
+    regression. On sequences: the ends of a span, tags.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        num_classes: int,
+        dropout_prob: float = 0.0,
+        name: str = "linear_head",
+    ):
         super().__init__(name=name)
         self.config = config
+        self.num_classes = num_classes
+        self.dropout_prob = dropout_prob
 
     def build(self, input_shape: Any = None) -> None:
         self.output_weights = self.add_weight(
             name="output_weights",
-            shape=(2, self.config.hidden_size),
+            shape=(self.num_classes, self.config.hidden_size),
             initializer=initializer(self.config),
         )
         self.output_bias = self.add_weight(
-            name="output_bias", shape=(2,), initializer="zeros"
+            name="output_bias", shape=(self.num_classes,), initializer="zeros"
         )
 
-    def call(self, pooled: Tensor) -> Tensor:
-        """[B, H] -> logits [B, 2]."""
+    def call(self, x: Tensor, seed: Tensor | None = None) -> Tensor:
+        """[..., H] -> logits [..., C]; seed: the key of the dropout."""
+        dropped = fused.dropout(x, self.dropout_prob, seed)
         weights = ops.transpose(self.output_weights)
-        return ops.matmul(pooled, weights) + self.output_bias
+        return ops.matmul(dropped, weights) + self.output_bias

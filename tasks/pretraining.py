@@ -12,13 +12,14 @@ from keras import ops
 
 from modeling.config import BertConfig
 from modeling.conversion import (
+    NEXT_SENTENCE,
     Binding,
     encoder_bindings,
+    linear_bindings,
     masked_lm_bindings,
-    next_sentence_bindings,
 )
 from modeling.encoder import Encoder
-from modeling.heads import MaskedLmHead, NextSentenceHead, cross_entropy
+from modeling.heads import LinearHead, MaskedLmHead, cross_entropy
 
 Tensor = Any
 Batch = dict[str, Tensor]
@@ -33,7 +34,7 @@ class Pretraining:
     def __init__(self, config: BertConfig):
         self.encoder = Encoder(config)
         self.masked_lm = MaskedLmHead(config)
-        self.next_sentence = NextSentenceHead(config)
+        self.next_sentence = LinearHead(config, 2, name="next_sentence")
         self._parts = (self.encoder, self.masked_lm, self.next_sentence)
         for part in self._parts:
             part.build()
@@ -46,7 +47,7 @@ class Pretraining:
         return [
             *encoder_bindings(self.encoder),
             *masked_lm_bindings(self.masked_lm),
-            *next_sentence_bindings(self.next_sentence),
+            *linear_bindings(self.next_sentence, NEXT_SENTENCE),
         ]
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:

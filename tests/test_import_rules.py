@@ -10,13 +10,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 ORDER = {
-    "data": "tokenization vocabulary masking instances records packing"
-    " pipeline",
-    "modeling": "config fused attention encoder heads conversion",
-    "tasks": "metrics task pretraining blanks glue squad tagging"
-    " multiple_choice",
+    "data": "tokenization vocabulary masking instances rows records"
+    " packing pipeline",
+    "modeling": "config fused attention encoder heads conversion hugging_face",
+    "tasks": "metrics targets pretraining blanks classification glue tables"
+    " features spans answers squad tagging multiple_choice",
     "training": "settings optimization distribution checkpoints progress loop"
-    " export",
+    " inference export",
 }
 MAY_IMPORT = {
     "data": set(),
