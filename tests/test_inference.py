@@ -1,0 +1,125 @@
+"""Tests of training/inference.py."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import ROOT
+
+from training import inference
+from training.inference import Predictor, predict
+
+
+class Doubler:
+    """Counts how often it is traced."""
+
+    def __init__(self) -> None:
+        self.num_traces = 0
+        self.factor = tf.Variable(2.0)
+
+    def __call__(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        self.num_traces += 1
+        x = batch["x"]
+        half = tf.cast(x, tf.float16) * tf.cast(self.factor, tf.float16)
+        return {"doubled": half, "sum": tf.reduce_sum(x, axis=1)}
+
+
+def batches(*numbers: list[int]) -> Iterator[tuple[list[int], dict]]:
+    """Batches of two rows, each row its number three times."""
+    for members in numbers:
+        padded = [*members, 0, 0][:2]
+        yield members, {"x": np.array(padded, np.int32)[:, None].repeat(3, 1)}
+
+
+def test_compiles_once_a_shape_and_reads_the_weights_each_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    double = Doubler()
+    predictor = Predictor(double)
+    for value in (2.0, 5.0):
+        double.factor.assign(value)
+        for width in range(1, 8):
+            x = np.arange(2 * width, dtype=np.int32).reshape(2, width)
+            outputs = predictor({"x": x})
+            assert outputs["doubled"].dtype == np.float32
+            assert outputs["doubled"].tolist() == (value * x).tolist()
+            assert outputs["sum"].dtype == np.int32
+            assert outputs["sum"].tolist() == x.sum(1).tolist()
+    assert double.num_traces == 7
+    assert "retracing" not in caplog.text
+
+
+def test_rows_come_in_order_and_padding_does_not() -> None:
+    rows = predict(Predictor(Doubler()), batches([4, 1], [3, 0], [2]))
+    assert [row["sum"].tolist() for row in rows] == [0, 3, 6, 9, 12]
+
+
+def test_no_rows_at_all() -> None:
+    assert list(predict(Predictor(Doubler()), batches())) == []
+
+
+def test_a_row_is_yielded_before_later_batches_are_read() -> None:
+    """One batch is begun ahead, no more."""
+    read = []
+
+    def watched() -> Iterator[tuple[list[int], dict]]:
+        for batch in batches([0, 1], [2, 3], [4, 5]):
+            read.append(batch[0])
+            yield batch
+
+    next(predict(Predictor(Doubler()), watched()))
+    assert read == [[0, 1], [2, 3]]
+
+
+def test_progress_is_shown_when_it_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inference, "SECONDS_WITHOUT_PROGRESS", 0.0)
+    for num_rows, shown in ((2, "2/2"), (None, "")):
+        monkeypatch.setattr(sys, "stderr", screen := io.StringIO())
+        list(predict(Predictor(Doubler()), batches([0, 1]), num_rows))
+        assert shown in screen.getvalue()
+        assert bool(shown) == bool(screen.getvalue())
+
+
+TWO_REPLICAS = """
+import json, sys
+import numpy as np
+import tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2)
+from training.inference import Predictor
+
+shapes = []
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+with strategy.scope():
+    factor = tf.Variable(3)
+
+def forward(batch):
+    shapes.append(list(batch["x"].shape))
+    return {"y": batch["x"] * factor}
+
+predictor = Predictor(forward, strategy)
+outputs = predictor({"x": np.arange(10, dtype=np.int32).reshape(5, 2)})
+print(json.dumps([outputs["y"].tolist(), shapes]))
+"""
+
+
+def test_replicas_share_the_rows() -> None:
+    """Five rows on two replicas: three each, the last one padding."""
+    output = subprocess.run(
+        [sys.executable, "-c", TWO_REPLICAS],
+        check=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    ).stdout
+    values, shapes = json.loads(output.splitlines()[-1])
+    assert values == (3 * np.arange(10)).reshape(5, 2).tolist()
+    assert shapes and all(shape == [3, 2] for shape in shapes)

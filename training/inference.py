@@ -1,0 +1,149 @@
+"""Running a trained model: batches in, a dictionary for each row out.
+
+Knows nothing of BERT. Each host answers whole batches by itself and deals
+their rows to its own devices, so that hosts need not hold equally many.
+
+Shapes: B rows of a batch.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from training.distribution import split_between_replicas, this_host
+
+SECONDS_WITHOUT_PROGRESS = 5.0  # a shorter run shows none
+SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is no terminal
+
+Tensors = dict[str, tf.Tensor]
+
+
+class Predictor:
+    """A forward pass, compiled once for each shape of its inputs."""
+
+    def __init__(
+        self,
+        forward: Callable[[Tensors], Tensors],
+        strategy: tf.distribute.Strategy | None = None,
+        use_xla: bool = False,
+    ):
+        """Wraps a forward pass.
+
+        Args:
+            forward: tensors by name, each [B, ...], to tensors by name whose
+                first axis is B as well; made in the strategy's scope.
+            strategy: where it runs; None: on one device.
+            use_xla: compile the pass as a whole.
+        """
+        self.strategy = strategy or tf.distribute.get_strategy()
+        self.host = this_host(self.strategy)
+        self.num_replicas = (
+            self.strategy.num_replicas_in_sync // self.host.count
+        )
+        self.forward = tf.function(
+            forward, jit_compile=use_xla, autograph=False
+        )
+        self.run = tf.function(self._run, autograph=False)
+        self.runs: dict[tuple[tuple[int, ...], ...], Any] = {}  # by shapes
+
+    def __call__(self, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Arrays [B, ...] by name -> arrays [B, ...]; fractions in float32."""
+        return self.fetch(self.start(batch))
+
+    def start(self, batch: Mapping[str, np.ndarray]) -> tuple[int, Tensors]:
+        """Begins a batch; `fetch` waits for it. On a GPU other work fits in
+        between."""
+        num_rows = len(next(iter(batch.values())))
+        missing = -num_rows % self.num_replicas
+        stacked = {
+            name: np.pad(value, [(0, missing)] + [(0, 0)] * (value.ndim - 1))
+            for name, value in batch.items()
+        }
+        shares = split_between_replicas(
+            self.strategy,
+            self.host,
+            {name: tf.constant(value)[None] for name, value in stacked.items()},
+        )
+        # Called by itself, `run` would warn that it sees many shapes.
+        shapes = tuple(x.shape for x in stacked.values())
+        if shapes not in self.runs:
+            self.runs[shapes] = self.run.get_concrete_function(shares)
+        return num_rows, self.runs[shapes](shares)
+
+    @staticmethod
+    def fetch(started: tuple[int, Tensors]) -> dict[str, Any]:
+        num_rows, outputs = started
+        return {name: x.numpy()[:num_rows] for name, x in outputs.items()}
+
+    def _run(self, shares: Any) -> Tensors:
+        parts = self.strategy.run(self._replica_forward, args=(shares,))
+        return {
+            name: tf.concat(
+                self.strategy.experimental_local_results(part), axis=0
+            )
+            for name, part in parts.items()
+        }
+
+    def _replica_forward(self, share: Tensors) -> Tensors:
+        outputs = self.forward({name: x[0] for name, x in share.items()})
+        return {
+            name: tf.cast(x, tf.float32) if x.dtype.is_floating else x
+            for name, x in outputs.items()
+        }
+
+
+def predict(
+    predictor: Predictor,
+    batches: Iterable[tuple[list[int], Mapping[str, np.ndarray]]],
+    num_rows: int | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yields each row's outputs, in the order of the rows' numbers.
+
+    A row is yielded as soon as all rows before it have been; what came too
+    early waits.
+
+    Args:
+        batches: numbers of rows, together 0, 1, 2, ...; and their features.
+            Rows of features beyond the numbers are padding.
+        num_rows: of all batches, to show the progress; None shows none.
+    """
+    waiting: dict[int, dict[str, Any]] = {}
+    next_number = 0
+    with _progress_bar(num_rows) as bar:
+        for numbers, outputs in _overlapped(predictor, batches):
+            for i, number in enumerate(numbers):
+                waiting[number] = {n: x[i] for n, x in outputs.items()}
+            bar.update(len(numbers))
+            while next_number in waiting:
+                yield waiting.pop(next_number)
+                next_number += 1
+    assert not waiting, f"row {next_number} is in no batch"
+
+
+def _overlapped(
+    predictor: Predictor,
+    batches: Iterable[tuple[list[int], Mapping[str, np.ndarray]]],
+) -> Iterator[tuple[list[int], dict[str, Any]]]:
+    """Results of batches, each waited for only when the next has begun."""
+    begun: tuple[list[int], tuple[int, Tensors]] | None = None
+    for numbers, features in batches:
+        previous, begun = begun, (numbers, predictor.start(features))
+        if previous is not None:
+            yield previous[0], predictor.fetch(previous[1])
+    if begun is not None:
+        yield begun[0], predictor.fetch(begun[1])
+
+
+def _progress_bar(num_rows: int | None) -> "tqdm[None]":
+    return tqdm(
+        total=num_rows,
+        unit="row",
+        file=sys.stderr,
+        delay=SECONDS_WITHOUT_PROGRESS,
+        mininterval=0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,
+        disable=num_rows is None,
+    )
