@@ -8,7 +8,7 @@ Shapes: B rows of a batch.
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -20,6 +20,7 @@ SECONDS_WITHOUT_PROGRESS = 5.0  # a shorter run shows none
 SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is no terminal
 
 Tensors = dict[str, tf.Tensor]
+Item = TypeVar("Item")
 
 
 class Predictor:
@@ -111,16 +112,38 @@ def predict(
             Rows of features beyond the numbers are padding.
         num_rows: of all batches, to show the progress; None shows none.
     """
+    yield from with_progress(_in_order(predictor, batches), num_rows)
+
+
+def with_progress(items: Iterable[Item], count: int | None) -> Iterator[Item]:
+    """The items; on stderr how many of `count` have been, if it takes long.
+
+    Args:
+        count: None: nothing is shown.
+    """
+    yield from tqdm(
+        items,
+        total=count,
+        unit="row",
+        file=sys.stderr,
+        delay=SECONDS_WITHOUT_PROGRESS,
+        mininterval=0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,
+        disable=count is None,
+    )
+
+
+def _in_order(
+    predictor: Predictor,
+    batches: Iterable[tuple[list[int], Mapping[str, np.ndarray]]],
+) -> Iterator[dict[str, Any]]:
     waiting: dict[int, dict[str, Any]] = {}
     next_number = 0
-    with _progress_bar(num_rows) as bar:
-        for numbers, outputs in _overlapped(predictor, batches):
-            for i, number in enumerate(numbers):
-                waiting[number] = {n: x[i] for n, x in outputs.items()}
-            bar.update(len(numbers))
-            while next_number in waiting:
-                yield waiting.pop(next_number)
-                next_number += 1
+    for numbers, outputs in _overlapped(predictor, batches):
+        for i, number in enumerate(numbers):
+            waiting[number] = {name: x[i] for name, x in outputs.items()}
+        while next_number in waiting:
+            yield waiting.pop(next_number)
+            next_number += 1
     assert not waiting, f"row {next_number} is in no batch"
 
 
@@ -136,14 +159,3 @@ def _overlapped(
             yield previous[0], predictor.fetch(previous[1])
     if begun is not None:
         yield begun[0], predictor.fetch(begun[1])
-
-
-def _progress_bar(num_rows: int | None) -> "tqdm[None]":
-    return tqdm(
-        total=num_rows,
-        unit="row",
-        file=sys.stderr,
-        delay=SECONDS_WITHOUT_PROGRESS,
-        mininterval=0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,
-        disable=num_rows is None,
-    )
