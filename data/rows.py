@@ -8,9 +8,10 @@ run_classifier.py, convert_single_example, for how a row is put together.
 Shapes: B rows of a batch, S positions.
 """
 
+import collections
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,16 @@ class Row(NamedTuple):
 
     input_ids: list[int]
     segment_ids: list[int]  # 0 for the first text, 1 for the second
+
+
+class Document(Protocol):
+    """A text to be read through any number of windows."""
+
+    @property
+    def rows(self) -> Sequence[Row]: ...
+
+
+SomeDocument = TypeVar("SomeDocument", bound=Document)
 
 
 class Batch(NamedTuple):
@@ -76,7 +87,10 @@ def padded_length(length: int) -> int:
 
 
 def length_batches(
-    rows: Iterable[Row], batch_size: int, max_length: int
+    rows: Iterable[Row],
+    batch_size: int,
+    max_length: int,
+    chunk_batches: int = CHUNK_BATCHES,
 ) -> Iterator[Batch]:
     """Batches of rows of like length, of few shapes; the longest rows first.
 
@@ -85,11 +99,71 @@ def length_batches(
 
     Args:
       max_length: positions that the model has; no row is longer.
+      chunk_batches: what may have to wait for a row before it.
     """
     numbered = enumerate(rows)
-    while chunk := list(itertools.islice(numbered, batch_size * CHUNK_BATCHES)):
+    while chunk := list(itertools.islice(numbered, batch_size * chunk_batches)):
         chunk.sort(key=lambda item: -len(item[1].input_ids))
         for i in range(0, len(chunk), batch_size):
             indices, members = zip(*chunk[i : i + batch_size], strict=True)
             length = min(padded_length(len(members[0].input_ids)), max_length)
             yield Batch(list(indices), pad(members, length, batch_size))
+
+
+def windows(num_pieces: int, width: int, stride: int) -> list[range]:
+    """Overlapping stretches of at most `width` pieces that cover them all.
+
+    (7, 4, 2) gives pieces 0 to 3, 2 to 5 and 4 to 6. Upstream file:
+    run_squad.py, convert_examples_to_features.
+    """
+    stride = min(stride, width)  # without gaps
+    starts = range(0, max(0, num_pieces - width) + stride, stride)
+    return [range(i, min(i + width, num_pieces)) for i in starts]
+
+
+def most_context(spans: Sequence[range], num_pieces: int) -> list[int]:
+    """For each piece the number of the window where it has most context.
+
+    That is: most neighbours on the side where it has fewer; of equals the
+    longer window, then the first. Windows 0-3 and 2-5: piece 2 has one
+    neighbour on its left in the first and none in the second. Upstream file:
+    run_squad.py, _check_is_max_context.
+    """
+    best = np.full(num_pieces, -np.inf)
+    owner = np.zeros(num_pieces, int)
+    for number, span in enumerate(spans):
+        place = np.arange(len(span))
+        score = np.minimum(place, place[::-1]) + 0.01 * len(span)
+        better = score > best[span.start : span.stop]
+        best[span.start : span.stop][better] = score[better]
+        owner[span.start : span.stop][better] = number
+    return owner.tolist()
+
+
+def run_documents(
+    documents: Iterable[SomeDocument],
+    run: Callable[[Iterator[Row]], Iterator[Any]],
+) -> Iterator[tuple[SomeDocument, list[Any]]]:
+    """Yields each document with the outputs of its rows, in order.
+
+    Args:
+      run: all rows in, one output for each in the same order out. It may read
+        ahead; documents wait until it has answered.
+    """
+    waiting: collections.deque[SomeDocument] = collections.deque()
+
+    def rows() -> Iterator[Row]:
+        for document in documents:
+            waiting.append(document)
+            yield from document.rows
+
+    outputs = run(rows())
+    members: list[Any] = []
+    for output in outputs:
+        while not waiting[0].rows:
+            yield waiting.popleft(), []
+        members.append(output)
+        if len(members) == len(waiting[0].rows):
+            yield waiting.popleft(), members
+            members = []
+    yield from ((document, []) for document in waiting)

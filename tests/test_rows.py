@@ -1,8 +1,21 @@
 """Tests of data/rows.py."""
 
-import numpy as np
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from data.rows import Row, join, length_batches, pad, padded_length
+import numpy as np
+import pytest
+
+from data.rows import (
+    Row,
+    join,
+    length_batches,
+    most_context,
+    pad,
+    padded_length,
+    run_documents,
+    windows,
+)
 
 
 def test_join_is_the_worked_example() -> None:
@@ -59,3 +72,57 @@ def test_a_batch_is_no_longer_than_the_model() -> None:
     rows = [Row([1] * 61, [0] * 61)]
     ((_, features),) = length_batches(rows, 1, 61)
     assert features["input_ids"].shape == (1, 61)
+
+
+def test_windows_cover_every_piece() -> None:
+    assert windows(7, 4, 2) == [range(0, 4), range(2, 6), range(4, 7)]
+    assert windows(8, 4, 2) == [range(0, 4), range(2, 6), range(4, 8)]
+    assert windows(4, 4, 2) == [range(4)]
+    assert windows(0, 4, 2) == [range(0)]
+    assert windows(7, 3, 5) == [range(0, 3), range(3, 6), range(6, 7)]
+
+
+def test_most_context() -> None:
+    # neighbours on the poorer side: 0 1 1 0, then 0 1 1 0, then 0 1 0
+    spans = windows(7, 4, 2)
+    assert most_context(spans, 7) == [0, 0, 0, 1, 1, 2, 2]
+    assert most_context([range(0)], 0) == []
+
+
+@pytest.mark.parametrize(("width", "stride"), [(5, 1), (11, 4), (16, 16)])
+def test_most_context_is_upstreams_rule(width: int, stride: int) -> None:
+    spans = windows(61, width, stride)
+    for piece, owner in enumerate(most_context(spans, 61)):
+        scores = [
+            min(piece - s.start, s.stop - 1 - piece) + 0.01 * len(s)
+            if piece in s
+            else -1.0
+            for s in spans
+        ]
+        assert owner == scores.index(max(scores))
+
+
+class Text(NamedTuple):
+    rows: list[Row]
+
+
+def test_documents_get_the_outputs_of_their_rows() -> None:
+    """A document of two rows, one of none, of one, and of none at the end."""
+    documents = [
+        Text([Row([i], [0]) for i in numbers])
+        for numbers in ([], [1, 2], [], [3], [])
+    ]
+
+    def double(rows: Iterator[Row]) -> Iterator[int]:
+        yield from [2 * row.input_ids[0] for row in rows]  # reads all first
+
+    results = list(run_documents(documents, double))
+    assert [document for document, _ in results] == documents
+    assert [outputs for _, outputs in results] == [[], [2, 4], [], [6], []]
+
+
+def test_documents_are_answered_before_all_are_read() -> None:
+    documents = iter([Text([Row([i], [0])]) for i in range(9)])
+    answers = run_documents(documents, lambda rows: (row for row in rows))
+    next(answers)
+    assert len(list(documents)) == 8
