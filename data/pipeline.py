@@ -10,23 +10,27 @@ Upstream file: run_pretraining.py, input_fn_builder.
 Shapes: B rows of the global batch.
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 import tensorflow as tf
 
+from data.batches import RowShare
 from data.records import Feature, parse_batch
 
 NUM_FILES_AT_ONCE = 4  # interleaved, as upstream's num_cpu_threads
 SHUFFLE_BUFFER_RECORDS = 100  # upstream's
 
 
-@dataclasses.dataclass(frozen=True)
-class RowShare:
-    """Rows index, index + count, ... of every global batch: one host's."""
+class RecordBatches:
+    """Batches of a dataset, one a step, with the position to be saved."""
 
-    index: int = 0
-    count: int = 1
+    def __init__(self, dataset: tf.data.Dataset):
+        self._iterator = iter(dataset)
+        self.tracked = {"data": self._iterator}
+
+    def batch(self, step: int) -> dict[str, tf.Tensor]:
+        """The next one: `step` says nothing that the iterator does not know."""
+        return next(self._iterator)
 
 
 def training_batches(

@@ -51,6 +51,19 @@ class Encoder(keras.layers.Layer):
         """Dropouts here, so that a head can count its own from there."""
         return 1 + len(self.layers) * NOISE_SITES_PER_LAYER
 
+    def freeze(self, num_layers: int) -> None:
+        """Leaves the embeddings and the lowest `num_layers` as they are."""
+        for part in (self.embeddings, *self.layers[:num_layers]):
+            part.trainable = False
+
+    def depth(self, variable: keras.Variable) -> int:
+        """0 in the embeddings, 1 to L in the layers, L + 1 above them."""
+        parts = (self.embeddings, *self.layers)
+        for depth, part in enumerate(parts):
+            if any(variable is own for own in part.variables):
+                return depth
+        return len(parts)
+
     def build(self, input_shape: Any = None) -> None:
         self.embeddings.build()
         for layer in self.layers:

@@ -40,6 +40,11 @@ def cross_entropy(
     )
 
 
+def row_weights(input_mask: Tensor) -> Tensor:
+    """float32 [B]: 1, or 0 for a padding row, where even [CLS] is masked."""
+    return ops.cast(input_mask[:, 0], "float32")
+
+
 def binary_cross_entropy(
     logits: Tensor, labels: Tensor, weights: Tensor
 ) -> WeightedSums:

@@ -19,7 +19,12 @@ from modeling.conversion import (
     masked_lm_bindings,
 )
 from modeling.encoder import Encoder
-from modeling.heads import LinearHead, MaskedLmHead, cross_entropy
+from modeling.heads import (
+    LinearHead,
+    MaskedLmHead,
+    cross_entropy,
+    row_weights,
+)
 
 Tensor = Any
 Batch = dict[str, Tensor]
@@ -40,6 +45,10 @@ class Pretraining:
             part.build()
 
     @property
+    def variables(self) -> list[keras.Variable]:
+        return [v for part in self._parts for v in part.variables]
+
+    @property
     def trainable_variables(self) -> list[keras.Variable]:
         return [v for part in self._parts for v in part.trainable_variables]
 
@@ -54,7 +63,7 @@ class Pretraining:
         """What each loss is divided by: a sum over rows, so that it adds up."""
         return {
             "masked_lm": ops.sum(batch["masked_lm_weights"]),
-            "next_sentence": ops.sum(_row_weights(batch)),
+            "next_sentence": ops.sum(row_weights(batch["input_mask"])),
         }
 
     def loss(
@@ -86,7 +95,7 @@ class Pretraining:
         pair = cross_entropy(
             self.next_sentence(outputs.pooled),
             batch["next_sentence_labels"][:, 0],
-            _row_weights(batch),
+            row_weights(batch["input_mask"]),
         )
         loss = masked.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
         loss += pair.loss / totals["next_sentence"]
@@ -96,8 +105,3 @@ class Pretraining:
             "next_sentence_loss": (pair.loss, pair.weight),
             "next_sentence_accuracy": (pair.correct, pair.weight),
         }
-
-
-def _row_weights(batch: Batch) -> Tensor:
-    """float32 [B]: 1, or 0 for a padding row, where even [CLS] is masked."""
-    return ops.cast(batch["input_mask"][:, 0], "float32")

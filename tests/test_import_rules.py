@@ -10,13 +10,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 ORDER = {
-    "data": "tokenization vocabulary masking instances rows records"
+    "data": "tokenization vocabulary masking instances rows batches records"
     " packing pipeline",
     "modeling": "config fused attention encoder heads conversion hugging_face",
-    "tasks": "metrics targets pretraining blanks classification glue tables"
+    "tasks": "metrics task targets pretraining blanks classification glue tables"
     " features spans answers squad tagging multiple_choice",
     "training": "settings optimization distribution checkpoints progress loop"
-    " inference export",
+    " watching inference export",
 }
 MAY_IMPORT = {
     "data": set(),

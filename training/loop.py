@@ -7,7 +7,7 @@ so that any number of either gives the same weights.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
@@ -28,6 +28,9 @@ class Objective(Protocol):
     """What is fitted. All that it returns adds up over rows."""
 
     @property
+    def variables(self) -> list[keras.Variable]: ...
+
+    @property
     def trainable_variables(self) -> list[keras.Variable]: ...
 
     def totals(self, batch: Batch) -> dict[str, tf.Tensor]:
@@ -40,22 +43,48 @@ class Objective(Protocol):
         and for each metric a sum over rows and the sum of its weights."""
 
 
+class Source(Protocol):
+    """Where batches come from."""
+
+    @property
+    def tracked(self) -> Mapping[str, Any]:
+        """What has to be saved for the batches to go on, by name. The state
+        of an iterator must be symbolic, so that every host can read what the
+        chief wrote."""
+
+    def batch(self, step: int) -> Mapping[str, Any]:
+        """This host's rows of the batch that follows `step` finished ones."""
+
+
+class Watch(Protocol):
+    """Looks at the model now and then."""
+
+    @property
+    def every_steps(self) -> int: ...
+
+    def resume(self, step: int) -> bool:
+        """Called before the first step; whether training was stopped here."""
+
+    def look(self, step: int) -> bool:
+        """Called after every `every_steps` steps and after the last one;
+        whether training is to stop."""
+
+
 def train(
     objective: Objective,
     optimizer: AdamW,
-    dataset: tf.data.Dataset,
+    source: Source,
     strategy: tf.distribute.Strategy,
     host: Host,
     config: LoopConfig,
     output_dir: str,
     tokens_per_step: int,
+    watch: Watch | None = None,
 ) -> int:
-    """Trains up to `num_train_steps`, from the state in output_dir if any.
+    """Trains all of the optimiser's steps, from the state in output_dir if any.
 
     Args:
         objective: built in the strategy's scope, like `optimizer`.
-        dataset: batches of this host's rows. The state of its iterator must
-            be symbolic, so that every host can read what the chief wrote.
         tokens_per_step: of the global batch, for the rate that is shown.
 
     Returns:
@@ -64,21 +93,22 @@ def train(
     Raises:
         InputError: the loss is no longer finite, or hosts disagree.
     """
-    iterator = iter(dataset)
     state = TrainingState(
         output_dir,
         {
-            "weights": [v.value for v in objective.trainable_variables],
+            "weights": [v.value for v in objective.variables],
             "first_moments": optimizer.first_moments,
             "second_moments": optimizer.second_moments,
-            "data": iterator,
+            **source.tracked,
         },
         config.keep_checkpoint_max,
         host.is_chief,
     )
+    num_train_steps = optimizer.config.num_train_steps
     step = state.restore()
     _check_hosts_agree(strategy, step)
-    if step >= config.num_train_steps:
+    stopped = watch is not None and watch.resume(step)
+    if stopped or step >= num_train_steps:
         print(f"{output_dir} has all of its {step} training steps already")
         return step
     if step:
@@ -88,17 +118,13 @@ def train(
     progress = Progress(
         output_dir if host.is_chief else None,
         step,
-        config.num_train_steps,
+        num_train_steps,
         tokens_per_step,
     )
     run_steps = StepFunction(objective, optimizer, strategy, config)
-    while step < config.num_train_steps:
-        next_save = step - step % config.save_checkpoints_steps
-        next_save += config.save_checkpoints_steps
-        stop = min(
-            step + config.steps_per_call, next_save, config.num_train_steps
-        )
-        batches = _stack(iterator, stop - step)
+    while step < num_train_steps and not stopped:
+        stop = _next_stop(step, num_train_steps, config, watch)
+        batches = _stack([source.batch(i) for i in range(step, stop)])
         figures = run_steps(
             split_between_replicas(strategy, host, batches), step
         )
@@ -106,11 +132,28 @@ def train(
         _check_finite(numbers, figures, output_dir)
         progress.write(list(zip(numbers, figures, strict=True)))
         step = stop
-        if step in (next_save, config.num_train_steps):
+        is_last = step == num_train_steps
+        if watch is not None and (is_last or not step % watch.every_steps):
+            stopped = watch.look(step)
+        if stopped or is_last or not step % config.save_checkpoints_steps:
             progress.flush()
             state.save(step)
     progress.close()
     return step
+
+
+def _next_stop(
+    step: int, num_train_steps: int, config: LoopConfig, watch: Watch | None
+) -> int:
+    """The step up to which nothing has to be done between steps."""
+    periods = [config.save_checkpoints_steps]
+    if watch is not None:
+        periods.append(watch.every_steps)
+    return min(
+        num_train_steps,
+        step + config.steps_per_call,
+        *(step - step % period + period for period in periods),
+    )
 
 
 def _check_hosts_agree(strategy: tf.distribute.Strategy, step: int) -> None:
@@ -148,9 +191,8 @@ def _check_finite(
             )
 
 
-def _stack(iterator: Iterator[Batch], count: int) -> Batch:
-    """The next `count` batches, each tensor [count, rows, ...]."""
-    batches = [next(iterator) for _ in range(count)]
+def _stack(batches: Sequence[Mapping[str, Any]]) -> Batch:
+    """One dictionary of them, each tensor [len(batches), rows, ...]."""
     return {
         name: tf.stack([batch[name] for batch in batches])
         for name in batches[0]
@@ -293,13 +335,8 @@ def evaluate(
         )
 
     results: list[Any] = []
-    iterator = iter(dataset)
-    while True:
-        try:
-            batches = _stack(iterator, 1)
-        except StopIteration:
-            break
-        shares = split_between_replicas(strategy, host, batches)
+    for batch in dataset:
+        shares = split_between_replicas(strategy, host, _stack([batch]))
         results.append(
             tf.nest.map_structure(
                 lambda x: float(x.numpy()), batch_sums(shares)

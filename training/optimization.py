@@ -50,9 +50,14 @@ class AdamW:
     """
 
     def __init__(
-        self, variables: Sequence[keras.Variable], config: OptimizerConfig
+        self,
+        variables: Sequence[keras.Variable],
+        config: OptimizerConfig,
+        rate_scales: Sequence[float] | None = None,
     ):
+        """`rate_scales`: by what each variable's rate is multiplied."""
         self.config = config
+        self.rate_scales = rate_scales or [1.0] * len(variables)
         self.variables = [v.value for v in variables]
         self.first_moments = [_zeros_like(v) for v in self.variables]
         self.second_moments = [_zeros_like(v) for v in self.variables]
@@ -84,18 +89,20 @@ class AdamW:
         gradients: Sequence[tf.Tensor],
         scalars: Scalars,
     ) -> None:
-        for variable, m, v, gradient, decay in zip(
+        for variable, m, v, gradient, decay, scale in zip(
             self.variables,
             self.first_moments,
             self.second_moments,
             gradients,
             self.decay_rates,
+            self.rate_scales,
             strict=True,
         ):
+            scaled = scalars._replace(rate=scalars.rate * scale)
             strategy.extended.update(
                 variable,
                 self._assign,
-                args=(m, v, gradient, scalars, decay),
+                args=(m, v, gradient, scaled, decay),
                 group=False,
             )
 

@@ -34,7 +34,7 @@ class Progress:
         self.is_silent = output_dir is None
         if output_dir is not None:
             path = os.path.join(output_dir, LOG)
-            _forget_steps_after(path, first_step)
+            forget_steps_after(path, first_step)
             self.log = tf.io.gfile.GFile(path, "a")
             self.events = tf.summary.create_file_writer(
                 os.path.join(output_dir, TENSORBOARD)
@@ -89,7 +89,7 @@ def _summary(figures: Mapping[str, float]) -> bytes:
     return summary.SerializeToString()
 
 
-def _forget_steps_after(path: str, step: int) -> None:
+def forget_steps_after(path: str, step: int) -> None:
     """Drops what a killed run logged beyond the state it left."""
     if not tf.io.gfile.exists(path):
         return

@@ -19,7 +19,6 @@ class OptimizerConfig:
 
 @dataclasses.dataclass(frozen=True)
 class LoopConfig:
-    num_train_steps: int = 100000
     save_checkpoints_steps: int = 1000
     keep_checkpoint_max: int = 5
     steps_per_call: int = 1  # between two returns to Python; more on a TPU

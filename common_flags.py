@@ -1,0 +1,151 @@
+"""Flags that several commands have: one definition, one default.
+
+A group is defined by the command that wants it. Names and defaults are
+google-research/bert's; those it does not have are marked by a comment.
+"""
+
+from absl import flags
+
+from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
+
+flags.disclaim_key_flags()  # they are of the command that calls
+
+
+def define_training() -> None:
+    """What every command that trains has."""
+    flags.DEFINE_string(
+        "bert_config_file", None, "bert_config.json of the model."
+    )
+    flags.DEFINE_string(
+        "vocab_file", None, "vocab.txt of the model; kept with what is trained."
+    )
+    flags.DEFINE_string("output_dir", None, "Where everything is written.")
+    flags.DEFINE_string(
+        "init_checkpoint",
+        None,
+        "Model folder (also Hugging Face's) or checkpoint to start from.",
+    )
+    flags.DEFINE_bool("do_train", False, "Whether to train.")
+    flags.DEFINE_integer(
+        "train_batch_size", 32, "Rows of the global batch.", lower_bound=1
+    )
+    flags.DEFINE_float(
+        "learning_rate", OptimizerConfig.learning_rate, "After the warm-up."
+    )
+    flags.DEFINE_integer(
+        "save_checkpoints_steps",
+        LoopConfig.save_checkpoints_steps,
+        "Steps between two states from which the run can go on.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "iterations_per_loop",
+        1000,
+        "Steps between two looks at a Cloud TPU.",
+        lower_bound=1,
+    )
+    _define_devices()
+    _define_training_beyond_google()
+
+
+def _define_devices() -> None:
+    flags.DEFINE_bool("use_tpu", DeviceConfig.use_tpu, "Use a Cloud TPU.")
+    flags.DEFINE_string("tpu_name", DeviceConfig.tpu_name, "Its name.")
+    flags.DEFINE_string("tpu_zone", DeviceConfig.tpu_zone, "Its zone.")
+    flags.DEFINE_string("gcp_project", DeviceConfig.gcp_project, "Its project.")
+    flags.DEFINE_string("master", DeviceConfig.master, "Its address, if any.")
+    flags.DEFINE_integer("num_tpu_cores", 8, "Unused: the TPU says it itself.")
+
+
+def _define_training_beyond_google() -> None:
+    flags.DEFINE_integer(
+        "seed",
+        LoopConfig.seed,
+        "Of initial weights, dropout and data order.",
+        lower_bound=0,
+        upper_bound=2**31 - 1,
+    )
+    flags.DEFINE_enum(
+        "precision",
+        "float32",
+        ["float32", "mixed_bfloat16"],
+        "Of the matrix products; weights are float32 either way.",
+    )
+    flags.DEFINE_bool(
+        "use_xla", LoopConfig.use_xla, "Compile the forward and backward pass."
+    )
+    flags.DEFINE_integer(
+        "num_accumulation_steps",
+        LoopConfig.num_accumulation_steps,
+        "Micro-batches to split each batch into, where memory is short.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "keep_checkpoint_max",
+        LoopConfig.keep_checkpoint_max,
+        "States kept.",
+        lower_bound=1,
+    )
+    flags.DEFINE_bool(
+        "bias_correction",
+        OptimizerConfig.bias_correction,
+        "Adam's, which google-research/bert leaves out.",
+    )
+
+
+def define_fine_tuning() -> None:
+    """What the commands that fine-tune have beyond `define_training`."""
+    flags.DEFINE_bool(
+        "do_lower_case", True, "True for uncased models, False for cased ones."
+    )
+    flags.DEFINE_alias("do_lower", "do_lower_case")
+    flags.DEFINE_float(
+        "num_train_epochs", 3.0, "Passes over the data.", lower_bound=0.0
+    )
+    flags.DEFINE_float(
+        "warmup_proportion",
+        0.1,
+        "Share of the steps in which the rate rises.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    # google-research/bert has none of these.
+    flags.DEFINE_bool(
+        "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
+    )
+    flags.DEFINE_integer(
+        "eval_steps",
+        0,
+        "Steps between two evaluations while training; 0: none. The best model"
+        " seen is the one that stays.",
+        lower_bound=0,
+    )
+    flags.DEFINE_string(
+        "best_metric", None, "By which the best is chosen; unset: the task's."
+    )
+    flags.DEFINE_integer(
+        "patience",
+        0,
+        "Evaluations without a better one after which training stops; 0: never",
+        lower_bound=0,
+    )
+    flags.DEFINE_integer(
+        "num_seeds",
+        1,
+        "Runs with --seed, --seed + 1, ...; the best model is kept.",
+        lower_bound=1,
+    )
+    flags.DEFINE_float(
+        "layer_decay",
+        1.0,
+        "By what the learning rate falls from each layer to the one below.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    flags.DEFINE_integer(
+        "num_frozen_layers",
+        -1,
+        "Lowest layers left as they are, with the embeddings; 0: these alone,"
+        " -1: everything is trained.",
+        lower_bound=-1,
+    )

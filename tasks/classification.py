@@ -1,0 +1,112 @@
+"""Fine-tuning on a target of a text or a pair: encoder, pooler, linear head.
+
+Devlin et al. 2018, section 4.1. Upstream file: run_classifier.py,
+create_model.
+
+Shapes: B batch, S positions, C outputs, W windows of a document.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from data.rows import Row
+from modeling import fused
+from modeling.config import BertConfig
+from modeling.conversion import (
+    CLASSIFIER,
+    Binding,
+    encoder_bindings,
+    linear_bindings,
+)
+from modeling.encoder import Encoder
+from modeling.heads import LinearHead, row_weights
+from tasks.targets import LABELS, Sums, Target
+
+Tensor = Any
+Batch = dict[str, Tensor]
+
+HEAD_DROPOUT_PROB = 0.1  # upstream's, whatever the config says
+
+
+class Classifier:
+    """An encoder with a head on its pooled output, and the target's loss."""
+
+    def __init__(self, config: BertConfig, target: Target):
+        self.target = target
+        self.encoder = Encoder(config)
+        self.head = LinearHead(
+            config, target.num_outputs, HEAD_DROPOUT_PROB, name="classifier"
+        )
+        self.encoder.build()
+        self.head.build()
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        return [*self.encoder.variables, *self.head.variables]
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        return [
+            *self.encoder.trainable_variables,
+            *self.head.trainable_variables,
+        ]
+
+    def bindings(self) -> list[Binding]:
+        return [
+            *encoder_bindings(self.encoder),
+            *linear_bindings(self.head, CLASSIFIER),
+        ]
+
+    def totals(self, batch: Batch) -> dict[str, Tensor]:
+        return {"rows": ops.sum(self._weights(batch))}
+
+    def loss(
+        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
+    ) -> tuple[Tensor, Sums]:
+        """This batch's part of the mean loss of the rows in `totals`.
+
+        Args:
+            batch: input_ids, input_mask, segment_ids, each [B, S], and
+                label_ids [B, length]; a row without input is padding.
+            totals: of the global batch, of which this may be one piece.
+            seed: int32 [2], the key of the dropout; None for none.
+        """
+        total, sums = self.target.loss(
+            self._logits(batch, seed), batch[LABELS], self._weights(batch)
+        )
+        return total / totals["rows"], sums
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """{"logits": [B, C]} without dropout."""
+        return {"logits": self._logits(batch, None)}
+
+    def _logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
+        outputs = self.encoder(
+            batch["input_ids"], batch["input_mask"], batch["segment_ids"], seed
+        )
+        site = fused.site_seed(seed, self.encoder.num_noise_sites)
+        return self.head(outputs.pooled, site)
+
+    def _weights(self, batch: Batch) -> Tensor:
+        return self.target.weights(
+            batch[LABELS], row_weights(batch["input_mask"])
+        )
+
+
+def pool_windows(
+    logits: Iterable[np.ndarray], rows: Sequence[Sequence[Row]], pooling: str
+) -> Iterator[np.ndarray]:
+    """Joins the logits [C] of each document's W windows into one [C].
+
+    Args:
+        logits: of all windows, document after document.
+        pooling: "mean" or "max".
+    """
+    windows = iter(logits)
+    for document in rows:
+        members = [next(windows) for _ in document]
+        yield np.mean(members, 0) if pooling == "mean" else np.max(members, 0)

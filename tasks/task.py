@@ -1,0 +1,68 @@
+"""What a fine-tuned model folder says of itself: task.json beside the weights.
+
+Whoever predicts with the folder then needs no flag of the training run.
+"""
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+from input_error import InputError
+
+TASK = "task.json"
+TARGETS = ("single_label", "multi_label", "regression", "span")
+POOLINGS = ("mean", "max")
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskSettings:
+    target: str  # one of TARGETS
+    max_seq_length: int  # pieces
+    do_lower_case: bool
+    strip_accents: bool | None = None  # None: as do_lower_case
+    labels: tuple[str, ...] = ()  # in the order of the model's outputs
+    doc_stride: int | None = None  # pieces between two windows; None: cut off
+    window_pooling: str = "mean"  # one of POOLINGS, of a document's windows
+    # of spans
+    max_query_length: int = 64  # pieces
+    max_answer_length: int = 30  # pieces
+    n_best_size: int = 20
+    version_2_with_negative: bool = False  # questions may have no answer
+    null_score_diff_threshold: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.target not in TARGETS:
+            raise InputError(
+                f"the target is {self.target!r}; expected one of "
+                f"{', '.join(TARGETS)}"
+            )
+        if self.window_pooling not in POOLINGS:
+            raise InputError(
+                f"window_pooling is {self.window_pooling!r}; expected one of "
+                f"{', '.join(POOLINGS)}"
+            )
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_folder(cls, folder: str) -> "TaskSettings | None":
+        """Reads a folder's task.json; None where there is none.
+
+        Raises:
+            InputError: it is there and not what `to_json` writes.
+        """
+        path = os.path.join(folder, TASK)
+        try:
+            with open(path, encoding="utf-8") as file:
+                values: dict[str, Any] = json.load(file)
+            values["labels"] = tuple(values["labels"])
+            return cls(**values)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise InputError(
+                f"{path} cannot be used ({error}); it should be as a training "
+                "command wrote it"
+            ) from error

@@ -1,0 +1,96 @@
+"""Evaluation while a model is trained: the best one kept, early stopping.
+
+What was seen stands in eval_log.jsonl, and everything else follows from it, so
+that a run that goes on decides as if it had never stopped.
+"""
+
+import json
+import os
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from input_error import InputError
+from training.progress import forget_steps_after
+
+LOG = "eval_log.jsonl"
+LOWER_IS_BETTER = ("loss", "error")  # what such metrics' names end in
+
+
+def is_lower_better(metric: str) -> bool:
+    return metric.endswith(LOWER_IS_BETTER)
+
+
+class BestKeeper:
+    """Evaluates every so many steps and keeps the model where it is best.
+
+    Args:
+        every_steps: between two evaluations.
+        metric: by which models are compared.
+        patience: evaluations without a better one after which training stops;
+            0 for never.
+        evaluate: gives the metrics of the model as it is now.
+        keep: stores the model as the best, given its step and metrics.
+        writes: whether this host writes the log.
+    """
+
+    def __init__(
+        self,
+        every_steps: int,
+        metric: str,
+        patience: int,
+        evaluate: Callable[[], dict[str, float]],
+        keep: Callable[[int, dict[str, float]], None],
+        output_dir: str,
+        writes: bool,
+    ):
+        self.every_steps = every_steps
+        self.metric = metric
+        self.patience = patience
+        self.evaluate = evaluate
+        self.keep = keep
+        self.path = os.path.join(output_dir, LOG)
+        self.writes = writes
+        self.seen: list[tuple[int, float]] = []
+
+    def resume(self, step: int) -> bool:
+        """Forgets what a killed run saw after `step`; whether it had ended."""
+        if self.writes:
+            forget_steps_after(self.path, step)
+        if tf.io.gfile.exists(self.path):
+            with tf.io.gfile.GFile(self.path) as log:
+                lines = [json.loads(line) for line in log]
+            self.seen = [
+                (line["step"], line[self.metric])
+                for line in lines
+                if line["step"] <= step
+            ]
+        return self._is_exhausted()
+
+    def look(self, step: int) -> bool:
+        figures = self.evaluate()
+        if self.metric not in figures:
+            raise InputError(
+                f"--best_metric={self.metric} is not among the metrics of "
+                f"this task: {', '.join(sorted(figures))}"
+            )
+        shown = "  ".join(f"{k} {v:.4f}" for k, v in sorted(figures.items()))
+        print(f"evaluation after step {step}: {shown}", flush=True)
+        self.seen.append((step, figures[self.metric]))
+        if self.writes:
+            with tf.io.gfile.GFile(self.path, "a") as log:
+                log.write(json.dumps({"step": step, **figures}) + "\n")
+        if self.best_step() == step:
+            self.keep(step, figures)
+        return self._is_exhausted()
+
+    def best_step(self) -> int:
+        """The first step of the best value."""
+        sign = 1 if is_lower_better(self.metric) else -1
+        return min(self.seen, key=lambda seen: (sign * seen[1], seen[0]))[0]
+
+    def _is_exhausted(self) -> bool:
+        if not self.patience or not self.seen:
+            return False
+        steps = [step for step, _ in self.seen]
+        return len(steps) - 1 - steps.index(self.best_step()) >= self.patience
