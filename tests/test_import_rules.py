@@ -14,7 +14,8 @@ ORDER = {
     " packing pipeline",
     "modeling": "config fused attention encoder heads conversion hugging_face",
     "tasks": "metrics task targets pretraining blanks classification glue tables"
-    " features spans answers squad tagging multiple_choice",
+    " features spans squad windows answers squad_evaluation tagging"
+    " multiple_choice",
     "training": "settings optimization distribution checkpoints progress loop"
     " watching inference export",
 }

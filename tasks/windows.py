@@ -1,0 +1,181 @@
+"""Questions with parts of their paragraphs, as a model reads them.
+
+Upstream file: run_squad.py, convert_examples_to_features.
+
+A paragraph may be longer than a model's input: it is shown in windows, which
+overlap. Positions in a row are of pieces, with [CLS] at 0.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from data.rows import Row
+from data.tokenization import FullTokenizer
+from data.vocabulary import SEPARATOR, START
+from tasks.squad import Answer, Example, Paragraph, progress
+from tasks.task import TaskSettings
+
+FIRST_UNIQUE_ID = 1000000000  # of the windows of each file
+
+
+class Pieces(NamedTuple):
+    """A paragraph cut by the tokenizer."""
+
+    tokens: list[str]
+    words: list[int]  # of each piece
+    first_piece: list[int]  # of each word, and one past the last
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """A question with a part of its paragraph, as the model reads them."""
+
+    row: Row  # [CLS] question [SEP] part [SEP]
+    pieces: Pieces  # the whole paragraph's, shared by all its windows
+    part: range  # those of them that are in the row
+    max_context: np.ndarray  # bool; no other window shows more around it
+    start_position: int = 0  # of the answer in the row; 0 where it has none
+    end_position: int = 0  # its last piece
+    is_impossible: bool = False
+
+    @property
+    def shift(self) -> int:
+        """Place in the row less place in the paragraph, of each piece."""
+        return len(self.row.input_ids) - 1 - self.part.stop
+
+
+def make_windows(
+    examples: Sequence[Example],
+    tokenizer: FullTokenizer,
+    settings: TaskSettings,
+) -> list[list[Window]]:
+    """Each question's windows, in order; an empty paragraph has none."""
+    cut: dict[Paragraph, Pieces] = {}  # once for all questions about it
+    windows = []
+    for example in progress(examples, "windows", " questions"):
+        paragraph = example.paragraph
+        if paragraph not in cut:
+            cut[paragraph] = _cut(paragraph, tokenizer)
+        windows.append(
+            _example_windows(example, cut[paragraph], tokenizer, settings)
+        )
+    return windows
+
+
+def record_values(
+    number: int, window: Window, max_seq_length: int
+) -> dict[str, list[int]]:
+    """What a record holds of the file's window of this number, from 0."""
+    ids, segments = window.row
+    padding = [0] * (max_seq_length - len(ids))
+    return {
+        "unique_ids": [FIRST_UNIQUE_ID + number],
+        "input_ids": ids + padding,
+        "input_mask": [1] * len(ids) + padding,
+        "segment_ids": segments + padding,
+        "start_positions": [window.start_position],
+        "end_positions": [window.end_position],
+        "is_impossible": [int(window.is_impossible)],
+    }
+
+
+def _cut(paragraph: Paragraph, tokenizer: FullTokenizer) -> Pieces:
+    tokens: list[str] = []
+    words: list[int] = []
+    first_piece = [0]
+    for i, word in enumerate(paragraph.words):
+        tokens += tokenizer.tokenize(word)
+        words += [i] * (len(tokens) - len(words))
+        first_piece.append(len(tokens))
+    return Pieces(tokens, words, first_piece)
+
+
+def _example_windows(
+    example: Example,
+    pieces: Pieces,
+    tokenizer: FullTokenizer,
+    settings: TaskSettings,
+) -> list[Window]:
+    question = tokenizer.tokenize(example.question)[: settings.max_query_length]
+    room = settings.max_seq_length - len(question) - 3  # [CLS], [SEP], [SEP]
+    assert settings.doc_stride is not None, "spans are looked for everywhere"
+    parts = window_parts(len(pieces.tokens), room, settings.doc_stride)
+    answer = _answer_pieces(example.answer, pieces, tokenizer)
+    start = [START, *question, SEPARATOR]
+    windows = []
+    for part, max_context in zip(parts, max_contexts(parts), strict=True):
+        shown = pieces.tokens[part.start : part.stop]
+        row = Row(
+            tokenizer.convert_tokens_to_ids([*start, *shown, SEPARATOR]),
+            [0] * len(start) + [1] * (len(shown) + 1),
+        )
+        shift = len(start) - part.start
+        positions = (
+            (answer[0] + shift, answer[1] + shift)
+            if answer and part.start <= answer[0] and answer[1] < part.stop
+            else (0, 0)
+        )
+        windows.append(
+            Window(
+                row, pieces, part, max_context, *positions,
+                example.is_impossible,
+            )
+        )  # fmt: skip
+    return windows
+
+
+def window_parts(num_pieces: int, room: int, stride: int) -> list[range]:
+    """Which pieces of a paragraph each window shows.
+
+    10 pieces with room for 6 and a stride of 3: 0-5, 3-8 and 6-9.
+    """
+    parts: list[range] = []
+    begin = 0
+    while begin < num_pieces and (not parts or parts[-1].stop < num_pieces):
+        parts.append(range(begin, min(begin + room, num_pieces)))
+        begin += min(room, stride)
+    return parts
+
+
+def max_contexts(parts: Sequence[range]) -> list[np.ndarray]:
+    """For each window: is it, of a piece, the one that shows most around it?
+
+    That is the lesser of what it shows on both sides, plus a hundredth of the
+    window's length; of equals the first. Piece 5 has no neighbour on one side
+    in the window 0-5 and two on each in 3-8, to which it belongs.
+    """
+    num_pieces = max((part.stop for part in parts), default=0)
+    best = np.full(num_pieces, -1.0)
+    owner = np.zeros(num_pieces, np.int32)
+    for i, part in enumerate(parts):
+        left = np.arange(len(part))
+        score = np.minimum(left, left[::-1]) + 0.01 * len(part)
+        here = slice(part.start, part.stop)
+        better = score > best[here]
+        best[here][better] = score[better]
+        owner[here][better] = i
+    return [owner[p.start : p.stop] == i for i, p in enumerate(parts)]
+
+
+def _answer_pieces(
+    answer: Answer | None, pieces: Pieces, tokenizer: FullTokenizer
+) -> tuple[int, int] | None:
+    """First and last piece of the answer.
+
+    The words around it may hold more: for 1895 in "(1895-1943)." the pieces
+    are searched for the answer's own, and it is 1895 alone. An answer inside
+    a piece (Japan in Japanese) stays the whole words.
+    """
+    if answer is None:
+        return None
+    first = pieces.first_piece[answer.first_word]
+    last = pieces.first_piece[answer.last_word + 1] - 1
+    wanted = tokenizer.tokenize(answer.text)
+    for begin in range(first, last + 1):
+        end = begin + len(wanted)
+        if wanted and end <= last + 1 and pieces.tokens[begin:end] == wanted:
+            return begin, end - 1
+    return first, last
