@@ -4,12 +4,13 @@ Heavy imports (TensorFlow, Keras) belong inside a command's `main`, so that
 `--help` and a mistyped flag answer at once.
 """
 
+import contextlib
 import dataclasses
 import os
 import sys
 import tempfile
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import IO, Any, TypeVar
 
 from absl import app, flags, logging
 
@@ -73,6 +74,42 @@ def local(path: str) -> str:
     except tf.errors.OpError as error:
         raise InputError(f"cannot read {path}: {error.message}") from error
     return copy
+
+
+@contextlib.contextmanager
+def writing(path: str, flag: str) -> Iterator[IO[bytes]]:
+    """A file that appears whole, when the block ends, or not at all.
+
+    Args:
+        path: also on gs:// and the like.
+        flag: that names it, for errors.
+    """
+    import tensorflow as tf
+
+    folder, name = os.path.split(path)
+    unfinished = os.path.join(folder, f".{name}.incomplete")
+    try:
+        if tf.io.gfile.isdir(path):
+            raise IsADirectoryError(None, "it is a folder")
+        tf.io.gfile.makedirs(folder or ".")
+        opener = tf.io.gfile.GFile if "://" in path else open
+        file = opener(unfinished, "wb")
+    except (OSError, tf.errors.OpError) as error:
+        raise _unwritable(path, flag, error) from error
+    try:
+        with file:
+            yield file
+        tf.io.gfile.rename(unfinished, path, overwrite=True)
+    except OSError as error:  # the block's own work raises no such thing
+        raise _unwritable(path, flag, error) from error
+    finally:
+        with contextlib.suppress(tf.errors.OpError):
+            tf.io.gfile.remove(unfinished)
+
+
+def _unwritable(path: str, flag: str, error: Any) -> InputError:
+    reason = getattr(error, "message", "") or getattr(error, "strerror", "")
+    return InputError(f"cannot write {flag}={path}: {reason}")
 
 
 def from_flags(settings: type[Settings], **values: Any) -> Settings:

@@ -1,0 +1,222 @@
+"""Writes a BERT's vectors for each line of a text, as google-research/bert.
+
+    python extract_features.py --input_file=input.txt \\
+        --output_file=output.jsonl --vocab_file=$BERT/vocab.txt \\
+        --bert_config_file=$BERT/bert_config.json \\
+        --init_checkpoint=$BERT/bert_model.ckpt --layers=-1,-2,-3,-4
+
+A line is a text, or a pair: "Who was Jim ? ||| He was a man". Beyond that
+project: one vector a line (--pooled_file), and longer texts by overlapping
+windows (--doc_stride). Upstream file: extract_features.py.
+"""
+
+import contextlib
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from typing import IO, TYPE_CHECKING
+
+from absl import flags
+
+import command
+from input_error import InputError
+from training.settings import DeviceConfig
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from data.tokenization import FullTokenizer
+    from modeling.config import BertConfig
+    from tasks.features import Document, FeatureExtractor
+
+FLAGS = flags.FLAGS
+CHUNK_BATCHES = 4  # sorted by length together: all of their vectors are held
+
+flags.DEFINE_string("input_file", None, "Lines: comma-separated names, globs.")
+flags.DEFINE_string("output_file", None, "JSON lines, one for each line.")
+flags.DEFINE_string(
+    "layers", "-1,-2,-3,-4", "Which: from 0, or downwards from -1, the last."
+)
+flags.DEFINE_string("bert_config_file", None, "bert_config.json of the model.")
+flags.DEFINE_integer(
+    "max_seq_length", 128, "Pieces, [CLS] and [SEP] among them.", lower_bound=3
+)
+flags.DEFINE_string("init_checkpoint", None, "Model folder or checkpoint.")
+flags.DEFINE_string("vocab_file", None, "vocab.txt of the model.")
+flags.DEFINE_bool(
+    "do_lower_case", True, "True for uncased models, False for cased ones."
+)
+flags.DEFINE_alias("do_lower", "do_lower_case")
+flags.DEFINE_integer("batch_size", 32, "Rows at once.", lower_bound=1)
+flags.DEFINE_bool("use_tpu", DeviceConfig.use_tpu, "Use a Cloud TPU.")
+flags.DEFINE_string("master", DeviceConfig.master, "Address of the Cloud TPU.")
+flags.DEFINE_integer("num_tpu_cores", 8, "Unused: the TPU says it itself.")
+flags.DEFINE_bool("use_one_hot_embeddings", False, "Unused: rows are gathered.")
+
+# The flags above are google-research/bert's; those below are not.
+flags.DEFINE_bool(
+    "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
+)
+flags.DEFINE_integer(
+    "doc_stride",
+    0,
+    "Pieces between the starts of two windows of a text that is too long; 0:"
+    " it is cut. Pairs are always cut.",
+    lower_bound=0,
+)
+flags.DEFINE_string("pooled_file", None, "A .npy with one vector a line.")
+flags.DEFINE_enum(
+    "pooling",
+    "mean",
+    ["cls", "mean", "max"],
+    "That of [CLS] (of the first window), or the mean or maximum of all.",
+)
+flags.DEFINE_integer("pooling_layer", -1, "The layer that is pooled.")
+flags.DEFINE_bool("use_xla", False, "Compile the model as a whole.")
+for name in ("input_file", "vocab_file", "bert_config_file", "init_checkpoint"):
+    flags.mark_flag_as_required(name)
+
+
+def main() -> None:
+    wanted = _layers() if FLAGS.output_file else []
+    if not (FLAGS.output_file or FLAGS.pooled_file):
+        raise InputError("give --output_file, --pooled_file or both")
+    if FLAGS.doc_stride > FLAGS.max_seq_length - 2:
+        raise InputError(
+            f"--doc_stride is {FLAGS.doc_stride}; expected at most "
+            f"{FLAGS.max_seq_length - 2}, --max_seq_length less [CLS] and [SEP]"
+        )
+    command.import_tensorflow()
+
+    from data.records import expand_patterns
+    from tasks.features import pool, to_json
+    from training.inference import with_progress
+
+    paths = expand_patterns(FLAGS.input_file)
+    num_lines = sum(1 for _ in _read(paths))
+    layers = wanted + [FLAGS.pooling_layer] * bool(FLAGS.pooled_file)
+    config, tokenizer = _read_model_files()
+    results = _run(_read(paths), config, tokenizer, layers)
+    with contextlib.ExitStack() as files:
+        json_file = _open(files, "output_file")
+        npy_file = _open(files, "pooled_file")
+        if npy_file:
+            _write_header(npy_file, num_lines, config.hidden_size)
+        lines = with_progress(results, num_lines)
+        for number, (document, vectors) in enumerate(lines):
+            if json_file:
+                chosen = vectors[:, : len(wanted)]
+                line = to_json(number, document.tokens, wanted, chosen)
+                json_file.write((line + "\n").encode())
+            if npy_file:
+                pooled = pool(vectors[:, -1], FLAGS.pooling)
+                npy_file.write(pooled.astype("<f4").tobytes())
+
+
+def _layers() -> list[int]:
+    try:
+        return [int(number) for number in FLAGS.layers.split(",")]
+    except ValueError as error:
+        raise InputError(
+            f"--layers is {FLAGS.layers!r}; expected numbers with commas "
+            "between them, such as -1,-2"
+        ) from error
+
+
+def _read(paths: list[str]) -> Iterator[str]:
+    from data.records import read_lines
+
+    return (line for path in paths for line in read_lines(path))
+
+
+def _open(files: contextlib.ExitStack, flag: str) -> IO[bytes] | None:
+    path = FLAGS[flag].value
+    if not path:
+        return None
+    return files.enter_context(command.writing(path, f"--{flag}"))
+
+
+def _write_header(file: IO[bytes], num_rows: int, width: int) -> None:
+    from numpy.lib import format as npy
+
+    shape = (num_rows, width)
+    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    npy.write_array_header_1_0(file, header)
+
+
+def _read_model_files() -> "tuple[BertConfig, FullTokenizer]":
+    from data.tokenization import (
+        FullTokenizer,
+        validate_case_matches_checkpoint,
+    )
+    from data.vocabulary import check_vocabulary
+    from modeling.config import BertConfig
+
+    validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
+    config = BertConfig.from_json_file(command.local(FLAGS.bert_config_file))
+    if FLAGS.max_seq_length > config.max_position_embeddings:
+        raise InputError(
+            f"--max_seq_length is {FLAGS.max_seq_length}; the model has "
+            f"{config.max_position_embeddings} positions, so expected no more"
+        )
+    vocab_file = command.local(FLAGS.vocab_file)
+    check_vocabulary(vocab_file, config.vocab_size)
+    return config, FullTokenizer(
+        vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
+    )
+
+
+def _run(
+    lines: Iterable[str],
+    config: "BertConfig",
+    tokenizer: "FullTokenizer",
+    layers: list[int],
+) -> "Iterator[tuple[Document, np.ndarray]]":
+    """Yields each line's document with its vectors [T, L, H]."""
+    from data.rows import length_batches, run_documents
+    from tasks.features import FeatureExtractor, read_document
+    from training.distribution import make_strategy
+    from training.inference import Predictor, predict
+
+    strategy = make_strategy(command.from_flags(DeviceConfig))
+    with strategy.scope():
+        extractor = FeatureExtractor(config, layers)
+    _load(extractor)
+    predictor = Predictor(extractor.forward, strategy, FLAGS.use_xla)
+    documents = (
+        read_document(line, tokenizer, FLAGS.max_seq_length, FLAGS.doc_stride)
+        for line in lines
+    )
+    batched = functools.partial(
+        length_batches,
+        batch_size=FLAGS.batch_size,
+        max_length=FLAGS.max_seq_length,
+        chunk_batches=CHUNK_BATCHES,
+    )
+    results = run_documents(
+        documents, lambda rows: predict(predictor, batched(rows))
+    )
+    return ((document, document.vectors(x)) for document, x in results)
+
+
+def _load(extractor: "FeatureExtractor") -> None:
+    from modeling.conversion import load_checkpoint
+
+    report = load_checkpoint(extractor.bindings(), FLAGS.init_checkpoint)
+    print(report, file=sys.stderr)
+    # Theirs: what is missing stays random and is written. The pooler, above
+    # all layers, changes none.
+    missing = [name for name in report.missing if "/pooler/" not in name]
+    if missing:
+        raise InputError(
+            f"--init_checkpoint={FLAGS.init_checkpoint} has no {missing[0]}; "
+            "the model that --bert_config_file describes is another one"
+        )
+
+
+def cli() -> None:
+    command.run(main)
+
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,136 @@
+"""A text's vectors at chosen layers: one a piece, or one for all of it.
+
+Texts longer than the model reads are read through overlapping windows, and
+each piece is taken from the window where it has most context. Upstream file:
+extract_features.py; it cuts longer texts.
+
+Shapes: B batch, S positions, T tokens of a text, L chosen layers, H hidden
+size.
+"""
+
+import dataclasses
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from data.rows import Row, join, most_context, windows
+from data.tokenization import FullTokenizer
+from input_error import InputError
+from modeling.config import BertConfig
+from modeling.conversion import Binding, encoder_bindings
+from modeling.encoder import Encoder
+
+POOLINGS = ("cls", "mean", "max")
+PAIR = re.compile(r"^(.*) \|\|\| (.*)$")  # upstream's
+
+
+class FeatureExtractor:
+    """An encoder of which some layers are wanted.
+
+    Args:
+        layers: numbers from 0, or from -1, the last one, downwards.
+    """
+
+    def __init__(self, config: BertConfig, layers: Sequence[int]):
+        num_layers = config.num_hidden_layers
+        for layer in layers:
+            if not -num_layers <= layer < num_layers:
+                raise InputError(
+                    f"there is no layer {layer}; the model has {num_layers}: "
+                    f"0 to {num_layers - 1}, or -{num_layers} to -1"
+                )
+        self.layers = layers
+        self.encoder = Encoder(config)
+        self.encoder.build()
+
+    def bindings(self) -> list[Binding]:
+        return encoder_bindings(self.encoder)
+
+    def forward(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """{"vectors": [B, S, L, H]}."""
+        outputs = self.encoder(
+            batch["input_ids"], batch["input_mask"], batch["segment_ids"]
+        )
+        chosen = [outputs.layers[layer] for layer in self.layers]
+        return {"vectors": ops.stack(chosen, axis=2)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """A text, or a pair, and the windows that the model reads it through."""
+
+    tokens: list[str]  # [CLS] and [SEP] among them
+    rows: list[Row]
+    places: list[tuple[int, int]]  # of each token: its window, and where in it
+
+    def vectors(self, outputs: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
+        """The windows' [S, L, H] joined to [T, L, H]."""
+        return np.stack([outputs[w]["vectors"][i] for w, i in self.places])
+
+
+def read_document(
+    line: str, tokenizer: FullTokenizer, max_length: int, stride: int = 0
+) -> Document:
+    """A line as upstream reads it: one text, or "a pair ||| of two".
+
+    Args:
+        max_length: of a window, in pieces.
+        stride: pieces between the starts of two windows of a longer text; 0:
+            it is cut. A pair that is longer is always cut.
+    """
+    pair = PAIR.match(line.strip())
+    first = tokenizer.tokenize(pair[1] if pair else line)
+    second = tokenizer.tokenize(pair[2]) if pair else []
+    if second or not stride:
+        tokens, segments = join(first, second or None, max_length)
+        row = Row(tokenizer.convert_tokens_to_ids(tokens), segments)
+        return Document(tokens, [row], [(0, i) for i in range(len(tokens))])
+    spans = windows(len(first), max_length - 2, stride)
+    parts = [join(first[s.start : s.stop], None, max_length) for s in spans]
+    owners = enumerate(most_context(spans, len(first)))
+    return Document(
+        [parts[0][0][0], *first, parts[0][0][-1]],
+        [Row(tokenizer.convert_tokens_to_ids(t), s) for t, s in parts],
+        [
+            (0, 0),
+            *((owner, 1 + i - spans[owner].start) for i, owner in owners),
+            (len(spans) - 1, 1 + len(spans[-1])),
+        ],
+    )
+
+
+def to_json(
+    number: int, tokens: Sequence[str], layers: Sequence[int], x: np.ndarray
+) -> str:
+    """Upstream's line for a text.
+
+    Args:
+        number: the line's, from 0; its name "linex_index" is upstream's.
+        x: [T, L, H].
+    """
+    rounded = np.round(x.astype(np.float64), 6).tolist()
+    features = [
+        {
+            "token": token,
+            "layers": [
+                {"index": layer, "values": values}
+                for layer, values in zip(layers, vectors, strict=True)
+            ],
+        }
+        for token, vectors in zip(tokens, rounded, strict=True)
+    ]
+    return json.dumps({"linex_index": number, "features": features})
+
+
+def pool(x: np.ndarray, pooling: str) -> np.ndarray:
+    """[T, H] -> [H]: the first token's vector, or all tokens' mean or maximum.
+
+    [CLS] and [SEP] are among them, as in sentence-transformers.
+    """
+    if pooling == "cls":
+        return x[0]
+    return x.mean(axis=0) if pooling == "mean" else x.max(axis=0)
