@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 ORDER = {
     "data": "tokenization vocabulary masking instances rows batches records"
     " packing pipeline",
-    "modeling": "config fused attention encoder heads conversion hugging_face",
+    "modeling": "config fused attention encoder heads hugging_face conversion",
     "tasks": "metrics task targets pretraining blanks classification glue tables"
     " features spans squad windows answers squad_evaluation tagging"
     " multiple_choice",
@@ -30,6 +30,7 @@ KNOWS_TENSORFLOW = {
     "data.records",
     "modeling.conversion",
     "modeling.fused",
+    "modeling.hugging_face",
 }
 ROOMS = {
     f"{package}.{path.stem}": path
