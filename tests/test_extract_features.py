@@ -1,0 +1,65 @@
+"""Tests of extract_features.py, beside what the original wrote."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+from conftest import GOLDEN, fails_with, run
+
+MODEL = (
+    f"--vocab_file={GOLDEN}/tiny_vocab.txt",
+    f"--bert_config_file={GOLDEN}/tiny_bert/bert_config.json",
+    f"--init_checkpoint={GOLDEN}/tiny_bert/bert_model.ckpt",
+)
+TEXT = f"--input_file={GOLDEN}/tiny_features.txt"
+
+
+def test_lines_are_the_originals(tmp_path: Path) -> None:
+    """Pairs, cut lines, an empty one, a carriage return; and pooled vectors."""
+    run(
+        "extract_features.py",
+        *MODEL,
+        TEXT,
+        f"--output_file={tmp_path}/new/out.jsonl",
+        "--layers=-1,1",
+        "--max_seq_length=16",
+        "--batch_size=4",
+        f"--pooled_file={tmp_path}/pooled.npy",
+    )
+    pooled = np.load(tmp_path / "pooled.npy")
+    lines = (tmp_path / "new" / "out.jsonl").read_text().splitlines()
+    with gzip.open(GOLDEN / "tiny_features.jsonl.gz", "rt") as golden:
+        for line, expected, vector in zip(lines, golden, pooled, strict=True):
+            values, shape = _apart(line)
+            golden_values, golden_shape = _apart(expected)
+            assert shape == golden_shape
+            np.testing.assert_allclose(values, golden_values, atol=1e-5)
+            np.testing.assert_allclose(
+                vector, golden_values[:, 0].mean(0), atol=1e-5
+            )
+
+
+def _apart(line: str) -> tuple[np.ndarray, object]:
+    """The numbers [T, L, H], and the line without them."""
+    content = json.loads(line)
+    layers = [feature["layers"] for feature in content["features"]]
+    numbers = [[layer.pop("values") for layer in token] for token in layers]
+    return np.array(numbers), content
+
+
+def test_bad_flags(tmp_path: Path) -> None:
+    for flags, sentence in (
+        ([], "give --output_file, --pooled_file or both"),
+        (
+            ["--output_file=x", "--layers=a"],
+            "--layers is 'a'; expected numbers",
+        ),
+        (["--output_file=x", "--doc_stride=127"], "expected at most 126"),
+    ):
+        found = fails_with("extract_features.py", *MODEL, TEXT, *flags)
+        assert sentence in found
+    assert "the model has 61 positions" in fails_with(
+        "extract_features.py", *MODEL, TEXT, f"--output_file={tmp_path}/x"
+    )
+    assert list(tmp_path.iterdir()) == []
