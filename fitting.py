@@ -1,0 +1,276 @@
+"""What the commands that train do alike, between their flags and the rooms.
+
+A run: the place is made (devices, hosts), a model in it, weights are loaded or
+a stopped run is taken up, it is trained, and output_dir ends as a model folder.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import keras
+import tensorflow as tf
+
+import command
+from data.vocabulary import check_vocabulary
+from input_error import InputError
+from modeling.config import BertConfig
+from modeling.conversion import (
+    CHECKPOINT,
+    Binding,
+    load_checkpoint,
+    save_model_folder,
+    write_whole,
+)
+from modeling.encoder import Encoder
+from modeling.hugging_face import model_config_file, vocabulary_file
+from training.checkpoints import TrainingState, check_settings, saved_states
+from training.distribution import Host, make_strategy, this_host
+from training.loop import Objective, Source, train
+from training.optimization import AdamW
+from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
+from tasks.task import TASK
+from training.watching import BestKeeper
+
+# A TPU holds the batches of a whole call, and the host sees nothing before its
+# end: upstream's iterations_per_loop of 1000 is taken as far as this.
+MAX_STEPS_PER_CALL = 50
+
+RESULTS = "eval_results.txt"
+BEST = "best"  # folder of the best model seen, under output_dir
+BEST_METRICS = "best.json"  # its step and metrics, once training has ended
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """Where a run's model comes from and goes to, and how it is trained."""
+
+    output_dir: str
+    bert_config_file: str | None
+    vocab_file: str | None
+    init_checkpoint: str | None
+    precision: str
+    layer_decay: float = 1.0
+    num_frozen_layers: int = -1  # -1: not even the embeddings
+
+
+class Place(NamedTuple):
+    strategy: tf.distribute.Strategy
+    host: Host
+
+
+class Model(Objective, Protocol):
+    encoder: Encoder
+
+    def bindings(self) -> list[Binding]: ...
+
+
+def make_place(devices: DeviceConfig) -> Place:
+    """Call it first of all: several hosts connect before TensorFlow starts."""
+    strategy = make_strategy(devices)
+    return Place(strategy, this_host(strategy))
+
+
+def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
+    """The model's config, which must have room for `max_seq_length`."""
+    path = run.bert_config_file
+    if path is None and run.init_checkpoint:
+        path = model_config_file(run.init_checkpoint)
+    if path is None:
+        raise InputError(
+            "the model's config is not known: give --bert_config_file, or an "
+            "--init_checkpoint with a bert_config.json beside it"
+        )
+    config = BertConfig.from_json_file(command.local(path))
+    if max_seq_length > config.max_position_embeddings:
+        raise InputError(
+            f"--max_seq_length is {max_seq_length} but the config's "
+            f"max_position_embeddings is {config.max_position_embeddings}; "
+            "shorten it or change --bert_config_file"
+        )
+    return config
+
+
+def find_vocabulary(run: RunConfig, config: BertConfig) -> str | None:
+    """A local path of --vocab_file, else of what came with the checkpoint."""
+    path = run.vocab_file
+    if path is None and run.init_checkpoint:
+        path = vocabulary_file(run.init_checkpoint)
+    if path is None:
+        return None
+    path = command.local(path)
+    check_vocabulary(path, config.vocab_size)
+    return path
+
+
+def make_folder(output_dir: str) -> None:
+    try:
+        tf.io.gfile.makedirs(output_dir)
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"cannot make the folder --output_dir={output_dir} "
+            f"({error.message})"
+        ) from error
+
+
+def make_model(
+    make: Callable[[], Any], place: Place, run: RunConfig, seed: int
+) -> Any:
+    """Builds a model where it will be trained, lower layers frozen if asked."""
+    keras.config.set_dtype_policy(run.precision)
+    keras.utils.set_random_seed(seed)
+    with place.strategy.scope():
+        model = make()
+    print(f"{model.encoder.count_params():,} parameters in the encoder")
+    if run.num_frozen_layers >= 0:
+        model.encoder.freeze(run.num_frozen_layers)
+    return model
+
+
+class Run:
+    """One model in one output_dir."""
+
+    def __init__(
+        self,
+        model: Model,
+        config: BertConfig,
+        place: Place,
+        run: RunConfig,
+        vocab_file: str | None,
+        task: str | None = None,
+    ):
+        """`task`: the text of task.json, where the model is fine-tuned."""
+        self.model = model
+        self.config = config
+        self.place = place
+        self.run = run
+        self.vocab_file = vocab_file
+        self.task = task
+        self.folder = run.output_dir
+
+    def train(
+        self,
+        source: Source,
+        optimizer_config: OptimizerConfig,
+        loop_config: LoopConfig,
+        data_order: Mapping[str, Any],
+        tokens_per_step: int,
+        keeper: BestKeeper | None = None,
+    ) -> int:
+        """Trains to the end and saves the model; returns its step.
+
+        Args:
+            data_order: what the order of the data follows from, by flag: a
+                stopped run goes on with the same alone.
+        """
+        if not saved_states(self.folder):
+            if self.run.init_checkpoint:
+                self._load(self.run.init_checkpoint)
+        elif self.run.init_checkpoint:
+            print("--init_checkpoint is not read again: --output_dir has begun")
+        strategy, host = self.place
+        check_settings(self.folder, data_order, host.is_chief)
+        with strategy.scope():
+            optimizer = self._optimizer(optimizer_config)
+        step = train(
+            self.model,
+            optimizer,
+            source,
+            strategy,
+            host,
+            loop_config,
+            self.folder,
+            tokens_per_step,
+            keeper,
+        )
+        if keeper is not None:
+            step = keeper.best_step()
+            self._load(os.path.join(self.folder, BEST), quietly=True)
+        if host.is_chief:
+            self._save(self.folder)
+            if keeper is not None:
+                self._promote_best()
+            print(f"the model is in {self.folder}")
+        return step
+
+    def keep_best(self, step: int, metrics: dict[str, float]) -> None:
+        if not self.place.host.is_chief:
+            return
+        folder = os.path.join(self.folder, BEST)
+        tf.io.gfile.makedirs(folder)
+        self._save(folder)
+        text = json.dumps({"step": step, **metrics}, indent=2) + "\n"
+        write_whole(os.path.join(folder, BEST_METRICS), text.encode())
+
+    def take_over(self, folder: str) -> None:
+        """Makes the model of another run's folder this one's."""
+        self._load(folder, quietly=True)
+        if self.place.host.is_chief:
+            self._save(self.folder)
+
+    def restore(self) -> int:
+        """Loads what output_dir has, else --init_checkpoint; returns the step.
+
+        What it has is its best model, its newest state, or just a model.
+        """
+        best = os.path.join(self.folder, BEST_METRICS)
+        if tf.io.gfile.exists(best):
+            self._load(self.folder)
+            with tf.io.gfile.GFile(best) as file:
+                return int(json.loads(file.read())["step"])
+        if saved_states(self.folder):
+            weights = [v.value for v in self.model.variables]
+            tracked = {"weights": weights}
+            return TrainingState(self.folder, tracked, 1, False).restore()
+        has_model = tf.io.gfile.exists(
+            os.path.join(self.folder, CHECKPOINT + ".index")
+        )
+        source = self.folder if has_model else self.run.init_checkpoint
+        self._load(source or self.folder)
+        return 0
+
+    def write_results(self, results: Mapping[str, float]) -> None:
+        """Writes eval_results.txt in google-research/bert's format."""
+        lines = [f"{key} = {results[key]}" for key in sorted(results)]
+        print("***** Eval results *****", *lines, sep="\n")
+        if self.place.host.is_chief:
+            path = os.path.join(self.folder, RESULTS)
+            write_whole(path, ("\n".join(lines) + "\n").encode())
+
+    def _optimizer(self, config: OptimizerConfig) -> AdamW:
+        variables, encoder = self.model.trainable_variables, self.model.encoder
+        top = len(encoder.layers) + 1
+        scales = [
+            self.run.layer_decay ** (top - encoder.depth(variable))
+            for variable in variables
+        ]
+        return AdamW(variables, config, scales)
+
+    def _load(self, source: str, quietly: bool = False) -> None:
+        report = load_checkpoint(self.model.bindings(), source)
+        if not quietly:
+            print(report)
+
+    def _save(self, folder: str) -> None:
+        save_model_folder(
+            folder, self.config, self.model.bindings(), self.vocab_file
+        )
+        if self.task is not None:
+            path = os.path.join(folder, TASK)
+            write_whole(path, self.task.encode())
+
+    def _promote_best(self) -> None:
+        tf.io.gfile.copy(
+            os.path.join(self.folder, BEST, BEST_METRICS),
+            os.path.join(self.folder, BEST_METRICS),
+            overwrite=True,
+        )
+
+
+def loop_config(use_tpu: bool, iterations_per_loop: int) -> LoopConfig:
+    steps = min(iterations_per_loop, MAX_STEPS_PER_CALL)
+    return command.from_flags(
+        LoopConfig, steps_per_call=steps if use_tpu else 1
+    )
