@@ -1,0 +1,273 @@
+"""Fine-tuning as run_classifier.py, run_squad.py and their like do it.
+
+A job says what is learnt and how it is scored; here is the rest: steps from
+epochs, evaluation on the way, several seeds, and the command that predicts.
+Devlin et al. 2018, section 4 and A.3; several seeds as Dodge et al. 2020.
+"""
+
+import dataclasses
+import functools
+import json
+import os
+import sys
+import zlib
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import fitting
+from data.batches import RowBatches, RowShare
+from data.rows import Row
+from input_error import InputError
+from modeling.config import BertConfig
+from modeling.conversion import write_whole
+from tasks.metrics import summarize
+from tasks.task import TaskSettings
+from training.distribution import check_batch_size
+from training.inference import Predictor
+from training.settings import LoopConfig, OptimizerConfig
+from training.watching import BestKeeper, is_lower_better
+
+SEEDS = "seeds.json"  # what each of several seeds reached
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """How long, how often, how many."""
+
+    max_seq_length: int  # pieces
+    train_batch_size: int
+    num_train_epochs: float
+    warmup_proportion: float  # of the steps
+    seed: int
+    num_seeds: int
+    eval_steps: int  # 0: not while training
+    best_metric: str | None  # None: the job's
+    patience: int  # evaluations; 0: without end
+
+
+class TrainingData:
+    """Rows with their labels."""
+
+    def __init__(
+        self,
+        rows: list[Row],
+        labels: Mapping[str, np.ndarray],
+        num_examples: int,
+        fits_length: bool,
+    ):
+        """`num_examples`: of which an epoch consists; windows make more rows.
+        `fits_length`: as in RowBatches."""
+        self.rows = rows
+        self.labels = labels
+        self.num_examples = num_examples
+        self.fits_length = fits_length
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Tells other data from these."""
+        crc = 0
+        for row in self.rows:
+            crc = zlib.crc32(np.array(row.input_ids, np.int32), crc)
+        for name in sorted(self.labels):
+            crc = zlib.crc32(np.ascontiguousarray(self.labels[name]), crc)
+        return f"{len(self.rows)} rows, checksum {crc:08x}"
+
+
+class Model(fitting.Model, Protocol):
+    def forward(self, batch: dict[str, Any]) -> dict[str, Any]: ...
+
+
+class Job(Protocol):
+    """What is fine-tuned."""
+
+    settings: TaskSettings
+    main_metric: str
+
+    def make_model(self, config: BertConfig) -> Model: ...
+
+    def training_data(self) -> TrainingData: ...
+
+    def evaluate(self, fitted: "FineTuned") -> dict[str, float]:
+        """The metrics on the data for it, with whatever warning is due."""
+
+
+class FineTuned(fitting.Run):
+    """A run whose model also predicts."""
+
+    model: Model
+
+    @functools.cached_property
+    def predictor(self) -> Predictor:
+        return Predictor(self.model.forward, self.place.strategy)
+
+
+@dataclasses.dataclass(frozen=True)
+class FineTuning:
+    """A job with all that its runs share."""
+
+    job: Job
+    place: fitting.Place
+    run: fitting.RunConfig
+    schedule: Schedule
+    config: BertConfig
+    vocab_file: str
+    optimizer: OptimizerConfig  # its numbers of steps follow from the data
+    loop: LoopConfig
+
+    def train(self) -> tuple[FineTuned, int]:
+        """Trains with each seed; returns the best run, its model's step."""
+        check_batch_size(
+            self.place.strategy,
+            "train_batch_size",
+            self.schedule.train_batch_size,
+            self.loop.num_accumulation_steps,
+        )
+        data = self.job.training_data()
+        if self.schedule.num_seeds == 1:
+            fitted, step = self._train_one(data, self.schedule.seed, self.run)
+        else:
+            fitted, step = self._train_seeds(data)
+        print(
+            "to predict with it:\n"
+            f"  python predict.py --model_dir={self.run.output_dir}"
+        )
+        return fitted, step
+
+    def restore(self) -> tuple[FineTuned, int]:
+        """The model as it is in output_dir, else in --init_checkpoint."""
+        fitted = self._make(self.schedule.seed, self.run)
+        return fitted, fitted.restore()
+
+    def _make(self, seed: int, run: fitting.RunConfig) -> FineTuned:
+        model = fitting.make_model(
+            lambda: self.job.make_model(self.config), self.place, run, seed
+        )
+        return FineTuned(
+            model,
+            self.config,
+            self.place,
+            run,
+            self.vocab_file,
+            self.job.settings.to_json(),
+        )
+
+    def _train_one(
+        self, data: TrainingData, seed: int, run: fitting.RunConfig
+    ) -> tuple[FineTuned, int]:
+        schedule, host = self.schedule, self.place.host
+        fitting.make_folder(run.output_dir)
+        fitted = self._make(seed, run)
+        source = RowBatches(
+            data.rows,
+            data.labels,
+            schedule.train_batch_size,
+            schedule.max_seq_length,
+            seed,
+            RowShare(host.index, host.count),
+            # Several batches in one call, as on a TPU, have one shape.
+            data.fits_length and self.loop.steps_per_call == 1,
+        )
+        step = fitted.train(
+            source,
+            self._optimizer_config(data),
+            dataclasses.replace(self.loop, seed=seed),
+            {
+                "train_batch_size": schedule.train_batch_size,
+                "seed": seed,
+                "training data": data.digest,
+            },
+            schedule.train_batch_size * schedule.max_seq_length,
+            self._keeper(fitted),
+        )
+        return fitted, step
+
+    def _optimizer_config(self, data: TrainingData) -> OptimizerConfig:
+        steps = int(
+            data.num_examples
+            / self.schedule.train_batch_size
+            * self.schedule.num_train_epochs
+        )
+        if not steps:
+            raise InputError(
+                f"{data.num_examples} examples for "
+                f"{self.schedule.num_train_epochs} epochs make no batch of {self.schedule.train_batch_size}; "
+                "lower --train_batch_size or raise --num_train_epochs"
+            )
+        return dataclasses.replace(
+            self.optimizer,
+            num_train_steps=steps,
+            num_warmup_steps=int(steps * self.schedule.warmup_proportion),
+        )
+
+    def _keeper(self, fitted: FineTuned) -> BestKeeper | None:
+        if not self.schedule.eval_steps:
+            return None
+        return BestKeeper(
+            self.schedule.eval_steps,
+            self._metric,
+            self.schedule.patience,
+            lambda: self.job.evaluate(fitted),
+            fitted.keep_best,
+            fitted.folder,
+            self.place.host.is_chief,
+        )
+
+    @property
+    def _metric(self) -> str:
+        return self.schedule.best_metric or self.job.main_metric
+
+    def _train_seeds(self, data: TrainingData) -> tuple[FineTuned, int]:
+        first = self.schedule.seed
+        outcomes: dict[int, tuple[int, dict[str, float]]] = {}
+        for seed in range(first, first + self.schedule.num_seeds):
+            print(f"seed {seed}", flush=True)
+            fitted, step = self._train_one(data, seed, self._seed_run(seed))
+            outcomes[seed] = step, self.job.evaluate(fitted)
+            keras.backend.clear_session()
+        best = self._summarize({s: m for s, (_, m) in outcomes.items()})
+        fitted = self._make(best, self.run)
+        fitted.take_over(self._seed_run(best).output_dir)
+        return fitted, outcomes[best][0]
+
+    def _seed_run(self, seed: int) -> fitting.RunConfig:
+        folder = os.path.join(self.run.output_dir, f"seed-{seed}")
+        return dataclasses.replace(self.run, output_dir=folder)
+
+    def _summarize(self, outcomes: dict[int, dict[str, float]]) -> int:
+        """Writes and prints what the seeds reached; returns the best seed."""
+        metric = self._metric
+        values = {seed: metrics[metric] for seed, metrics in outcomes.items()}
+        sign = -1 if is_lower_better(metric) else 1
+        best = max(values, key=lambda seed: sign * values[seed])
+        summary = {
+            "metric": metric,
+            "best_seed": best,
+            **summarize(list(values.values())),
+        }
+        print(
+            f"{len(values)} seeds, {metric}: median {summary['median']:.4f}, "
+            f"best {values[best]:.4f} (seed {best}), "
+            f"standard deviation {summary['spread']:.4f}",
+        )
+        if self.place.host.is_chief:
+            text = json.dumps({**summary, "seeds": outcomes}, indent=2) + "\n"
+            path = os.path.join(self.run.output_dir, SEEDS)
+            write_whole(path, text.encode())
+        return best
+
+
+def warn(sentence: str) -> None:
+    print(f"WARNING: {sentence}", file=sys.stderr, flush=True)
+
+
+def train_losses(folder: str) -> list[float]:
+    """The losses of the steps of a run, from its log."""
+    path = os.path.join(folder, "train_log.jsonl")
+    if not tf.io.gfile.exists(path):
+        return []
+    with tf.io.gfile.GFile(path) as log:
+        return [json.loads(line)["loss"] for line in log]
