@@ -1,7 +1,8 @@
 """The shape of a BERT: bert_config.json as google-research/bert releases it.
 
 Sizes: Devlin et al. 2018, section 3 (base, large) and Turc et al. 2019 (tiny
-to medium). Upstream file: modeling.py, BertConfig.
+to medium). Upstream file: modeling.py, BertConfig. A config.json of Hugging
+Face transformers (configuration_bert.py there) is read too.
 """
 
 import dataclasses
@@ -14,6 +15,46 @@ from input_error import InputError
 # "gelu" is the tanh approximation, as in Google's code; Hugging Face's "gelu"
 # is the exact one, here "gelu_erf".
 ACTIVATIONS = ("gelu", "gelu_tanh", "gelu_erf", "relu", "tanh", "linear")
+
+# By Hugging Face's names (gelu_new, gelu_pytorch_tanh and gelu_fast are one
+# function), and the other way by the names that its oldest versions know.
+FROM_HUGGING_FACE = {
+    "gelu": "gelu_erf",
+    "gelu_python": "gelu_erf",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_fast": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+TO_HUGGING_FACE = {
+    "gelu": "gelu_new",
+    "gelu_tanh": "gelu_new",
+    "gelu_erf": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+
+# Any of these keys tells its config.json from Google's bert_config.json.
+HUGGING_FACE_KEYS = {"model_type", "architectures", "transformers_version"}
+
+# Its defaults where they are not Google's.
+HUGGING_FACE_DEFAULTS = {
+    "vocab_size": 30522,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+}
+
+# What this model is, where Hugging Face's has a choice: the only value read.
+HUGGING_FACE_FIXED = {
+    "model_type": "bert",
+    "position_embedding_type": "absolute",
+    "layer_norm_eps": 1e-12,
+    "is_decoder": False,
+    "add_cross_attention": False,
+}
 
 # name: (layers, hidden size, heads); feed-forward is four times the hidden size
 SIZES = {
@@ -82,8 +123,12 @@ class BertConfig:
     def from_json_file(cls, path: str) -> "BertConfig":
         """Reads a bert_config.json; unknown keys are kept in `other`.
 
+        A config.json of Hugging Face is told by its keys and translated: what
+        it alone has is checked and dropped.
+
         Raises:
-            InputError: no such file, not JSON, or a value out of its range.
+            InputError: no such file, not JSON, a value out of its range, or a
+                Hugging Face model that is no such encoder.
         """
         try:
             with open(path, encoding="utf-8") as file:
@@ -98,13 +143,15 @@ class BertConfig:
                 f"{path} is not a JSON file ({error}); --bert_config_file "
                 "must name a bert_config.json"
             ) from error
-        if not isinstance(values, dict) or "vocab_size" not in values:
-            raise InputError(
-                f"{path} has no vocab_size; --bert_config_file must name a "
-                "bert_config.json"
-            )
-        known = {f.name for f in dataclasses.fields(cls)} - {"other"}
         try:
+            if isinstance(values, dict) and HUGGING_FACE_KEYS & values.keys():
+                values = _from_hugging_face(values)
+            if not isinstance(values, dict) or "vocab_size" not in values:
+                raise InputError(
+                    "it has no vocab_size; --bert_config_file must name a "
+                    "bert_config.json"
+                )
+            known = {f.name for f in dataclasses.fields(cls)} - {"other"}
             return cls(
                 **{k: v for k, v in values.items() if k in known},
                 other={k: v for k, v in values.items() if k not in known},
@@ -117,6 +164,44 @@ class BertConfig:
         values = dataclasses.asdict(self)
         values |= values.pop("other")
         return json.dumps(values, indent=2, sort_keys=True) + "\n"
+
+    def to_hugging_face(self) -> dict[str, Any]:
+        """The values of a config.json, but for what the heads say."""
+        values = dataclasses.asdict(self)
+        return {
+            **values.pop("other"),
+            **values,
+            **HUGGING_FACE_FIXED,
+            "hidden_act": TO_HUGGING_FACE[self.hidden_act],
+            "pad_token_id": 0,
+        }
+
+
+def _from_hugging_face(values: dict[str, Any]) -> dict[str, Any]:
+    """A config.json's values as a bert_config.json would have them."""
+    values = HUGGING_FACE_DEFAULTS | HUGGING_FACE_FIXED | values
+    for key, only in HUGGING_FACE_FIXED.items():
+        if values[key] != only:
+            raise InputError(
+                f"the Hugging Face model has {key} = {values[key]!r}; the one "
+                f"supported value is {only!r}"
+            )
+    act = values["hidden_act"]
+    if act not in list(FROM_HUGGING_FACE):  # a list: act may be anything
+        raise InputError(
+            f"the Hugging Face model has hidden_act = {act!r}; expected one of "
+            f"{', '.join(FROM_HUGGING_FACE)}"
+        )
+    known = {field.name for field in dataclasses.fields(BertConfig)}
+    return {
+        **{k: v for k, v in values.items() if k in known or _is_googles(k)},
+        "hidden_act": FROM_HUGGING_FACE[act],
+    }
+
+
+def _is_googles(key: str) -> bool:
+    """Keys that Hugging Face's files took over from Google's, unused."""
+    return key.startswith("pooler_") or key == "directionality"
 
 
 def _is_positive(value: object) -> bool:

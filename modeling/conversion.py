@@ -1,16 +1,17 @@
-"""A model's weights from and to Google's checkpoints.
+"""A model's weights from and to checkpoints, by Google's names.
 
 A binding ties one variable of Google's model to the variable here that holds
 it, whole or as a block of columns. Everything that reads or writes weights is
-a walk over bindings. Names: google-research/bert modeling.py and
+a walk over bindings; a Hugging Face folder has its names translated
+(hugging_face.py). Names: google-research/bert modeling.py and
 run_pretraining.py, as listed by `tf.train.list_variables`.
 """
 
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import keras
 import numpy as np
@@ -19,10 +20,17 @@ from input_error import InputError
 from modeling.config import BertConfig
 from modeling.encoder import Encoder, TransformerLayer
 from modeling.heads import LinearHead, MaskedLmHead
+from modeling.hugging_face import (
+    CONFIG,
+    VOCABULARY,
+    Safetensors,
+    copy_whole,
+    is_hugging_face,
+    refuse_pickle,
+    write_whole,
+)
 
 CHECKPOINT = "bert_model.ckpt"
-CONFIG = "bert_config.json"
-VOCABULARY = "vocab.txt"
 
 # Where Google's checkpoints keep the variables of a linear head.
 NEXT_SENTENCE = "cls/seq_relationship/"
@@ -124,7 +132,10 @@ def _layer_norm(root: str, layer: Any) -> list[Binding]:
 
 @dataclasses.dataclass(frozen=True)
 class LoadReport:
-    """Google's names, by what became of them."""
+    """Google's names, by what became of them.
+
+    What is unused and unknown to Google has the name it has in its file.
+    """
 
     source: str
     loaded: tuple[str, ...]
@@ -161,44 +172,92 @@ def resolve_checkpoint(path: str) -> str:
     for ending in (".index", ".meta", ".data-00000-of-00001"):
         prefix = prefix.removesuffix(ending)
     if not tf.io.gfile.exists(prefix + ".index"):
+        refuse_pickle(path)
         raise InputError(
             f"no checkpoint at {path} ({prefix}.index does not exist); "
-            "--init_checkpoint must name a model folder or a checkpoint prefix"
+            "--init_checkpoint must name a model folder, a checkpoint prefix "
+            "or a Hugging Face folder with safetensors"
         )
     return prefix
 
 
-def load_checkpoint(bindings: Sequence[Binding], path: str) -> LoadReport:
-    """Copies a checkpoint with Google's names into the bound variables.
+class Weights(Protocol):
+    """A checkpoint that is read variable by variable, by Google's names."""
+
+    source: str  # its path
+
+    @property
+    def shapes(self) -> Mapping[str, Sequence[int]]: ...
+
+    def read(self, name: str) -> np.ndarray: ...
+
+
+def open_weights(path: str) -> Weights:
+    """What --init_checkpoint=`path` means: Hugging Face's or Google's.
 
     Raises:
-        InputError: no such checkpoint, a damaged one, a variable of another
-            shape, or nothing of the encoder in it.
+        InputError: no such checkpoint, a damaged one, or a pickle.
     """
+    if is_hugging_face(path):
+        return Safetensors(path)
+    return Checkpoint(path)
+
+
+class Checkpoint:
+    """Google's."""
+
+    def __init__(self, path: str):
+        import tensorflow as tf
+
+        self.source = resolve_checkpoint(path)
+        with _as_input_error(self.source):
+            self._reader = tf.train.load_checkpoint(self.source)
+            self.shapes = self._reader.get_variable_to_shape_map()
+
+    def read(self, name: str) -> np.ndarray:
+        with _as_input_error(self.source):
+            return self._reader.get_tensor(name)
+
+
+@contextlib.contextmanager
+def _as_input_error(prefix: str) -> Iterator[None]:
     import tensorflow as tf
 
-    prefix = resolve_checkpoint(path)
     try:
-        reader = tf.train.load_checkpoint(prefix)
-        shapes = reader.get_variable_to_shape_map()
-        loaded = [b for b in bindings if b.name in shapes]
-        _check_shapes(prefix, loaded, shapes)
-        for binding in loaded:
-            binding.write(reader.get_tensor(binding.name))
+        yield
     except (tf.errors.OpError, RuntimeError, IndexError) as error:
         raise InputError(
             f"{prefix} cannot be read ({_first_line(error)}); "
             "--init_checkpoint must name a whole checkpoint"
         ) from error
+
+
+def load_checkpoint(bindings: Sequence[Binding], path: str) -> LoadReport:
+    """Copies a checkpoint into the bound variables, one by one.
+
+    Args:
+        path: a model folder, a checkpoint prefix or one of its files; or a
+            Hugging Face folder or .safetensors file.
+
+    Raises:
+        InputError: no such checkpoint, a damaged one, a pickle, a variable of
+            another shape, or nothing of the encoder in it.
+    """
+    weights = open_weights(path)
+    source, shapes = weights.source, weights.shapes
+    loaded = [binding for binding in bindings if binding.name in shapes]
+    _check_shapes(source, loaded, shapes)
+    for binding in loaded:
+        binding.write(weights.read(binding.name))
     if not any(binding.name.startswith("bert/") for binding in loaded):
         raise InputError(
-            f"{prefix} holds no variable of a BERT encoder (its first is "
+            f"{source} holds no variable of a BERT encoder (its first is "
             f"{min(shapes, default='none')!r}, expected names such as "
             "'bert/embeddings/word_embeddings'); check --init_checkpoint"
         )
     names = {binding.name for binding in bindings}
     return LoadReport(
-        prefix,
+        source,
         tuple(b.name for b in loaded),
         tuple(b.name for b in bindings if b.name not in shapes),
         tuple(
@@ -210,7 +269,9 @@ def load_checkpoint(bindings: Sequence[Binding], path: str) -> LoadReport:
 
 
 def _check_shapes(
-    prefix: str, bindings: Sequence[Binding], shapes: dict[str, list[int]]
+    prefix: str,
+    bindings: Sequence[Binding],
+    shapes: Mapping[str, Sequence[int]],
 ) -> None:
     wrong = [b for b in bindings if tuple(shapes[b.name]) != b.shape]
     if wrong:
@@ -258,23 +319,10 @@ def save_model_folder(
     vocab_file: str | None,
 ) -> None:
     """Writes bert_model.ckpt, bert_config.json and, when known, vocab.txt."""
-    import tensorflow as tf
-
     save_checkpoint(bindings, os.path.join(folder, CHECKPOINT))
     write_whole(os.path.join(folder, CONFIG), config.to_json().encode())
     if vocab_file is not None:
-        with tf.io.gfile.GFile(vocab_file, "rb") as file:
-            content = file.read()  # first: it may be the file written next
-        write_whole(os.path.join(folder, VOCABULARY), content)
-
-
-def write_whole(path: str, content: bytes) -> None:
-    """Writes a file that appears under its name only when it is complete."""
-    import tensorflow as tf
-
-    with tf.io.gfile.GFile(path + ".incomplete", "wb") as file:
-        file.write(content)
-    tf.io.gfile.rename(path + ".incomplete", path, overwrite=True)
+        copy_whole(vocab_file, os.path.join(folder, VOCABULARY))
 
 
 @contextlib.contextmanager

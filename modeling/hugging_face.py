@@ -1,19 +1,154 @@
-"""Hugging Face's model folders, and what lies beside weights of either kind.
+"""Hugging Face's model folders, read and written.
 
-Files: config.json, model.safetensors (or several, with an index), vocab.txt
-and tokenizer_config.json, as transformers writes them.
+Files: config.json, model.safetensors (or several, with an index), vocab.txt and
+tokenizer_config.json. The safetensors library reads; a pickle is never opened.
 """
 
+import json
+import math
 import os
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import ml_dtypes  # noqa: F401 (gives NumPy the dtype bfloat16)
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from input_error import InputError
+from modeling.config import BertConfig
+from modeling.hugging_face_names import google_name, hugging_face_name
 
 # Google's folder and Hugging Face's.
 CONFIG = "bert_config.json"
 HUGGING_FACE_CONFIG = "config.json"
 VOCABULARY = "vocab.txt"
+TOKENIZER = "tokenizer.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
 SAFETENSORS = ".safetensors"
 WEIGHTS = f"model{SAFETENSORS}"
 INDEX = f"{WEIGHTS}.index.json"  # which tensor is in which of several files
+PICKLES = (".bin", ".pt", ".pth", ".pkl")
+
+# The output layer's second names, in files that have them: Google's names for
+# what they must equal.
+_TIED = {
+    "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
+    "cls.predictions.decoder.bias": "cls/predictions/output_bias",
+}
+_BUFFERS = ("position_ids", "token_type_ids")  # 0, 1, 2 ... and zeros
+
+
+class Safetensors:
+    """The tensors of a folder or a file, by Google's names where it has one.
+
+    Opening reads the headers; `read` copies one tensor.
+    """
+
+    def __init__(self, path: str):
+        """Raises InputError where a file is absent or damaged."""
+        self.source = _weights_file(path)
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self._places: dict[str, tuple[Any, str]] = {}  # file, name in it
+        self._twins: dict[str, tuple[Any, str]] = {}  # by Google's name
+        for file in _weights_files(self.source):
+            for name in file.keys():  # noqa: SIM118 (it is no dictionary)
+                self._add(file, name)
+        for google, place in self._twins.items():
+            self._places.setdefault(google, place)
+        for google, (file, name) in self._places.items():
+            shape = file.get_slice(name).get_shape()
+            is_kernel = google.endswith("/kernel")
+            self.shapes[google] = tuple(shape[::-1] if is_kernel else shape)
+
+    def _add(self, file: Any, name: str) -> None:
+        if name in _TIED:
+            self._twins[_TIED[name]] = file, name
+        elif not name.endswith(_BUFFERS):
+            self._places[google_name(name) or name] = file, name
+
+    def read(self, google: str) -> np.ndarray:
+        """float32, with the axes of Google's variable."""
+        value = self._array(*self._places[google])
+        if google == "cls/predictions/output_bias":
+            self._check_twins()
+        return value.T if google.endswith("/kernel") else value
+
+    def _array(self, file: Any, name: str) -> np.ndarray:
+        dtype = file.get_slice(name).get_dtype()
+        if dtype not in ("F64", "F32", "F16", "BF16"):
+            raise InputError(
+                f"{self.source} holds {name} as {dtype}; expected F32, F16 or "
+                "BF16, so save the model again in one of these"
+            )
+        return file.get_tensor(name).astype(np.float32, copy=False)
+
+    def _check_twins(self) -> None:
+        """Here, as in Google's, the output layer is the embedding table."""
+        for google, twin in self._twins.items():
+            place = self._places[google]
+            if not np.array_equal(self._array(*twin), self._array(*place)):
+                raise InputError(
+                    f"{self.source} has another {twin[1]} than {place[1]}; "
+                    "an output layer of its own is not supported"
+                )
+
+
+def _weights_file(path: str) -> str:
+    import tensorflow as tf
+
+    if "://" in path:
+        raise InputError(
+            f"{path} is not on this machine: safetensors are read from local "
+            "disks only; copy the folder and name the copy"
+        )
+    if not tf.io.gfile.isdir(path):
+        return path
+    whole = os.path.join(path, WEIGHTS)
+    return whole if os.path.exists(whole) else os.path.join(path, INDEX)
+
+
+def _weights_files(path: str) -> list[Any]:
+    """Opens a .safetensors file, or each that an index names."""
+    if not path.endswith(INDEX):
+        return [_open(path)]
+    try:
+        with open(path, encoding="utf-8") as file:
+            names = sorted(set(json.load(file)["weight_map"].values()))
+        paths = [os.path.join(os.path.dirname(path), name) for name in names]
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as e:
+        raise _unreadable(path, e) from e
+    return [_open(name) for name in paths]
+
+
+def _open(path: str) -> Any:
+    try:
+        return safe_open(path, framework="np")
+    except (OSError, SafetensorError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str, error: Exception) -> InputError:
+    return InputError(
+        f"{path} cannot be read ({error}); --init_checkpoint must name whole "
+        "safetensors"
+    )
+
+
+def refuse_pickle(path: str) -> None:
+    """Raises an InputError if `path` is one, or a folder with nothing else."""
+    import tensorflow as tf
+
+    names = [path]
+    if tf.io.gfile.isdir(path):
+        names = [os.path.join(path, n) for n in tf.io.gfile.listdir(path)]
+    pickles = [name for name in sorted(names) if name.endswith(PICKLES)]
+    if pickles:
+        raise InputError(
+            f"{pickles[0]} is a pickle, which runs whatever code is in it and "
+            "is never opened here; save the model as safetensors, in "
+            "transformers by model.save_pretrained(folder)"
+        )
 
 
 def is_hugging_face(path: str) -> bool:
@@ -42,8 +177,41 @@ def model_config_file(path: str) -> str | None:
 
 
 def vocabulary_file(path: str) -> str | None:
-    """The vocab.txt beside the weights that `path` names, or None."""
-    return _beside(path, [VOCABULARY])
+    """The vocab.txt beside the weights that `path` names, or None.
+
+    Where tokenizer.json alone is there, as transformers 5 leaves it, its pieces
+    are written to a temporary vocab.txt.
+    """
+    tokenizer = _beside(path, [TOKENIZER])
+    found = _beside(path, [VOCABULARY])
+    if found or tokenizer is None:
+        return found
+    copy = os.path.join(tempfile.mkdtemp(), VOCABULARY)
+    with open(copy, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{piece}\n" for piece in _pieces(tokenizer))
+    return copy
+
+
+def _pieces(tokenizer: str) -> list[str]:
+    """The vocabulary in a tokenizer.json, by id."""
+    import tensorflow as tf
+
+    try:
+        with tf.io.gfile.GFile(tokenizer) as file:
+            values = json.loads(file.read())
+        ids = dict(values["model"]["vocab"])
+        ids |= {t["content"]: t["id"] for t in values["added_tokens"]}
+        pieces = sorted(ids, key=ids.__getitem__)
+        if values["model"]["type"] != "WordPiece":
+            raise ValueError(f"a {values['model']['type']} model")
+        if [ids[piece] for piece in pieces] != list(range(len(pieces))):
+            raise ValueError("its ids are not 0, 1, 2 ...")
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise InputError(
+            f"{tokenizer} holds no vocabulary of BERT's ({error}); put a "
+            "vocab.txt beside it"
+        ) from error
+    return pieces
 
 
 def _beside(path: str, names: Iterable[str]) -> str | None:
@@ -52,3 +220,160 @@ def _beside(path: str, names: Iterable[str]) -> str | None:
     folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
     candidates = (os.path.join(folder, name) for name in names)
     return next((c for c in candidates if tf.io.gfile.exists(c)), None)
+
+
+class Variable(Protocol):
+    """What is written: conversion.Binding has this form."""
+
+    @property
+    def name(self) -> str: ...  # Google's
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def read(self) -> np.ndarray: ...
+
+
+def save_hugging_face_folder(
+    folder: str,
+    config: BertConfig,
+    variables: Sequence[Variable],
+    vocab_file: str | None,
+    labels: Sequence[str] = (),
+    problem_type: str | None = None,
+    do_lower_case: bool = True,
+    strip_accents: bool | None = None,
+) -> None:
+    """Writes what transformers' AutoModel and AutoTokenizer load.
+
+    config.json, model.safetensors and, where there is a vocabulary, vocab.txt
+    and tokenizer_config.json.
+
+    Args:
+        variables: an encoder's and its heads'; which heads there are says
+            which class of transformers the folder is for.
+        labels: of a classifier's outputs; () for none known.
+        problem_type: of a classifier, by transformers' names:
+            single_label_classification, multi_label_classification, regression.
+    """
+    import tensorflow as tf
+
+    tf.io.gfile.makedirs(folder)
+    architecture = _architecture({variable.name for variable in variables})
+    tensors = [_tensor(variable, architecture) for variable in variables]
+    _write_safetensors(os.path.join(folder, WEIGHTS), tensors)
+    values = {
+        **config.to_hugging_face(),
+        "architectures": [architecture],
+        **_classes(variables, labels, problem_type),
+    }
+    _write_json(os.path.join(folder, HUGGING_FACE_CONFIG), values)
+    if vocab_file is not None:
+        tokenizer = {
+            "tokenizer_class": "BertTokenizer",
+            "do_lower_case": do_lower_case,
+            "strip_accents": strip_accents,
+            "tokenize_chinese_chars": True,
+            "model_max_length": config.max_position_embeddings,
+        }
+        _write_json(os.path.join(folder, TOKENIZER_CONFIG), tokenizer)
+        copy_whole(vocab_file, os.path.join(folder, VOCABULARY))
+
+
+def _architecture(names: set[str]) -> str:
+    """The class of transformers that has these heads."""
+    has_masked_lm = "cls/predictions/output_bias" in names
+    if "output_weights" in names:
+        return "BertForSequenceClassification"
+    if "cls/squad/output_weights" in names:
+        return "BertForQuestionAnswering"
+    if "cls/seq_relationship/output_weights" in names:
+        return (
+            "BertForPreTraining"
+            if has_masked_lm
+            else "BertForNextSentencePrediction"
+        )
+    return "BertForMaskedLM" if has_masked_lm else "BertModel"
+
+
+def _classes(
+    variables: Sequence[Variable],
+    labels: Sequence[str],
+    problem_type: str | None,
+) -> dict[str, Any]:
+    """What config.json says of a classifier's outputs."""
+    shapes = {variable.name: variable.shape for variable in variables}
+    if "output_bias" not in shapes:
+        return {}
+    numbers = range(shapes["output_bias"][0])
+    names = list(labels) or [f"LABEL_{number}" for number in numbers]
+    return {
+        "id2label": {str(i): names[i] for i in numbers},
+        "label2id": {names[i]: i for i in numbers},
+        "problem_type": problem_type,
+    }
+
+
+class _Tensor(NamedTuple):
+    """A variable under its Hugging Face name; `read` when it is written."""
+
+    name: str
+    shape: tuple[int, ...]
+    read: Callable[[], np.ndarray]
+
+
+def _tensor(variable: Variable, architecture: str) -> _Tensor:
+    name = hugging_face_name(variable.name)
+    if architecture == "BertModel":  # a bare one's names have no "bert."
+        name = name.removeprefix("bert.")
+    if variable.name.endswith("/kernel"):
+        shape = variable.shape[::-1]
+        return _Tensor(name, shape, lambda: variable.read().T)
+    return _Tensor(name, variable.shape, variable.read)
+
+
+def _write_safetensors(path: str, tensors: Sequence[_Tensor]) -> None:
+    """One tensor at a time: the library's writer wants them all at once.
+
+    The format: the header's length in 8 bytes, the header, the tensors.
+    """
+    import tensorflow as tf
+
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, shape, _ in tensors:
+        begin, end = end, end + 4 * math.prod(shape)
+        header[name] = {
+            "dtype": "F32",
+            "shape": shape,
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of 8
+    with tf.io.gfile.GFile(path + ".incomplete", "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for tensor in tensors:
+            file.write(np.ascontiguousarray(tensor.read(), "<f4").tobytes())
+    tf.io.gfile.rename(path + ".incomplete", path, overwrite=True)
+
+
+def _write_json(path: str, values: dict[str, Any]) -> None:
+    write_whole(path, (json.dumps(values, indent=2) + "\n").encode())
+
+
+def copy_whole(source: str, path: str) -> None:
+    """Copies a file, which may be itself."""
+    import tensorflow as tf
+
+    with tf.io.gfile.GFile(source, "rb") as file:
+        content = file.read()
+    write_whole(path, content)
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Writes a file that appears under its name only when it is complete."""
+    import tensorflow as tf
+
+    with tf.io.gfile.GFile(path + ".incomplete", "wb") as file:
+        file.write(content)
+    tf.io.gfile.rename(path + ".incomplete", path, overwrite=True)

@@ -12,7 +12,8 @@ ROOT = Path(__file__).parent.parent
 ORDER = {
     "data": "tokenization vocabulary masking instances rows batches records"
     " packing pipeline",
-    "modeling": "config fused attention encoder heads hugging_face conversion",
+    "modeling": "config fused attention encoder heads hugging_face_names"
+    " hugging_face conversion",
     "tasks": "metrics task targets pretraining blanks classification glue tables"
     " features spans squad windows answers squad_evaluation tagging"
     " multiple_choice",
