@@ -123,6 +123,16 @@ def from_flags(settings: type[Settings], **values: Any) -> Settings:
     return settings(**(from_command_line | values))
 
 
+def save_flags(output_dir: str) -> None:
+    """Writes flags.txt, with which --flagfile repeats the command."""
+    import tensorflow as tf
+
+    given = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
+    lines = [flag.serialize() for flag in given if flag.value is not None]
+    with tf.io.gfile.GFile(os.path.join(output_dir, "flags.txt"), "w") as file:
+        file.write("\n".join(filter(None, lines)) + "\n")
+
+
 def _show_in_help(module: str) -> None:
     """Lets --help tell of a command that was installed: absl would tell of
     the little script that calls it."""

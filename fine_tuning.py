@@ -71,9 +71,9 @@ class TrainingData:
         """Tells other data from these."""
         crc = 0
         for row in self.rows:
-            crc = zlib.crc32(np.array(row.input_ids, np.int32), crc)
+            crc = zlib.crc32(np.array(row.input_ids).tobytes(), crc)
         for name in sorted(self.labels):
-            crc = zlib.crc32(np.ascontiguousarray(self.labels[name]), crc)
+            crc = zlib.crc32(self.labels[name].tobytes(), crc)
         return f"{len(self.rows)} rows, checksum {crc:08x}"
 
 
@@ -194,8 +194,9 @@ class FineTuning:
         if not steps:
             raise InputError(
                 f"{data.num_examples} examples for "
-                f"{self.schedule.num_train_epochs} epochs make no batch of {self.schedule.train_batch_size}; "
-                "lower --train_batch_size or raise --num_train_epochs"
+                f"{self.schedule.num_train_epochs} epochs make no batch of "
+                f"{self.schedule.train_batch_size}; lower "
+                "--train_batch_size or raise --num_train_epochs"
             )
         return dataclasses.replace(
             self.optimizer,

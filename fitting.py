@@ -7,7 +7,7 @@ a stopped run is taken up, it is trained, and output_dir ends as a model folder.
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import keras
@@ -26,19 +26,18 @@ from modeling.conversion import (
 )
 from modeling.encoder import Encoder
 from modeling.hugging_face import model_config_file, vocabulary_file
+from tasks.task import TASK
 from training.checkpoints import TrainingState, check_settings, saved_states
 from training.distribution import Host, make_strategy, this_host
 from training.loop import Objective, Source, train
 from training.optimization import AdamW
 from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
-from tasks.task import TASK
 from training.watching import BestKeeper
 
 # A TPU holds the batches of a whole call, and the host sees nothing before its
 # end: upstream's iterations_per_loop of 1000 is taken as far as this.
 MAX_STEPS_PER_CALL = 50
 
-RESULTS = "eval_results.txt"
 BEST = "best"  # folder of the best model seen, under output_dir
 BEST_METRICS = "best.json"  # its step and metrics, once training has ended
 
@@ -102,6 +101,17 @@ def find_vocabulary(run: RunConfig, config: BertConfig) -> str | None:
         return None
     path = command.local(path)
     check_vocabulary(path, config.vocab_size)
+    return path
+
+
+def need_vocabulary(run: RunConfig, config: BertConfig) -> str:
+    """As find_vocabulary, where there is nothing to be done without it."""
+    path = find_vocabulary(run, config)
+    if path is None:
+        raise InputError(
+            "the vocabulary is not known: give --vocab_file, or an "
+            "--init_checkpoint with a vocab.txt beside it"
+        )
     return path
 
 
@@ -231,12 +241,18 @@ class Run:
         self._load(source or self.folder)
         return 0
 
-    def write_results(self, results: Mapping[str, float]) -> None:
-        """Writes eval_results.txt in google-research/bert's format."""
+    def write_results(
+        self, results: Mapping[str, float], suffix: str = ""
+    ) -> None:
+        """Writes eval_results.txt in google-research/bert's format.
+
+        Args:
+            suffix: to the file's name, where there are several.
+        """
         lines = [f"{key} = {results[key]}" for key in sorted(results)]
         print("***** Eval results *****", *lines, sep="\n")
         if self.place.host.is_chief:
-            path = os.path.join(self.folder, RESULTS)
+            path = os.path.join(self.folder, f"eval_results{suffix}.txt")
             write_whole(path, ("\n".join(lines) + "\n").encode())
 
     def _optimizer(self, config: OptimizerConfig) -> AdamW:

@@ -53,12 +53,13 @@ class Encoder(keras.layers.Layer):
 
     def freeze(self, num_layers: int) -> None:
         """Leaves the embeddings and the lowest `num_layers` as they are."""
-        for part in (self.embeddings, *self.layers[:num_layers]):
+        parts: list[keras.layers.Layer] = [self.embeddings]
+        for part in parts + self.layers[:num_layers]:
             part.trainable = False
 
     def depth(self, variable: keras.Variable) -> int:
         """0 in the embeddings, 1 to L in the layers, L + 1 above them."""
-        parts = (self.embeddings, *self.layers)
+        parts: list[keras.layers.Layer] = [self.embeddings, *self.layers]
         for depth, part in enumerate(parts):
             if any(variable is own for own in part.variables):
                 return depth
@@ -137,7 +138,7 @@ class Embeddings(keras.layers.Layer):
             ops.one_hot(segment_ids, config.type_vocab_size, dtype="float32"),
             self.token_type_embeddings,
         )
-        positions = self.position_embeddings[: input_ids.shape[1]]
+        positions = self.position_embeddings[: ops.shape(input_ids)[1]]
         rate = config.hidden_dropout_prob
         x = words + segments + positions  # [B, S, H]
         normed = fused.norm_dropout(

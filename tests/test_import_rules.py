@@ -13,9 +13,9 @@ ORDER = {
     "data": "tokenization vocabulary masking instances rows batches records"
     " packing pipeline",
     "modeling": "config fused attention encoder heads hugging_face_names"
-    " hugging_face conversion",
-    "tasks": "metrics task targets pretraining blanks classification glue tables"
-    " features spans squad windows answers squad_evaluation tagging"
+    " hugging_face conversion any_model",
+    "tasks": "metrics task examples targets pretraining blanks classification"
+    " glue tables features spans squad windows answers squad_evaluation tagging"
     " multiple_choice",
     "training": "settings optimization distribution checkpoints progress loop"
     " watching inference export",

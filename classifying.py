@@ -1,0 +1,335 @@
+"""run_classifier.py's work: problems from files, scores and predictions.
+
+Upstream file: run_classifier.py, whose records, eval_results.txt and
+test_results.tsv these are.
+
+Shapes: N examples, C outputs.
+"""
+
+import collections
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from data.records import RecordWriter, classifier_features, encode
+from data.rows import Row, length_batches, pad
+from data.tokenization import FullTokenizer
+from fine_tuning import FineTuned, TrainingData, train_losses, warn
+from input_error import InputError
+from modeling.config import BertConfig
+from modeling.conversion import write_whole
+from tasks.classification import Classifier, pool_windows
+from tasks.examples import Example, encode_examples
+from tasks.glue import GlueTask, find_task
+from tasks.metrics import degenerate
+from tasks.tables import TableFormat, labels_of, read_table
+from tasks.targets import (
+    LABELS,
+    MultiLabel,
+    Regression,
+    SingleLabel,
+    Target,
+)
+from tasks.task import TaskSettings
+from training.inference import predict
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """Examples, and how they are scored."""
+
+    target: Target
+    metrics: tuple[str, ...]  # the first is the main one
+    train: list[Example]
+    # by what ends the names of their results: "" or "_mismatched"
+    evaluation: dict[str, list[Example]]
+    prediction: dict[str, list[Example]]
+    glue: GlueTask | None = None
+
+
+class Classification:
+    """A job of fine_tuning.py."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        settings: TaskSettings,
+        tokenizer: FullTokenizer,
+        output_dir: str,
+        eval_batch_size: int,
+        predict_batch_size: int,
+    ):
+        self.problem = problem
+        self.target = problem.target
+        self.main_metric = f"eval_{problem.metrics[0]}"
+        self.settings = settings
+        self.tokenizer = tokenizer
+        self.output_dir = output_dir
+        self.eval_batch_size = eval_batch_size
+        self.predict_batch_size = predict_batch_size
+        self.encoded: dict[str, list[list[Row]]] = {}  # by record file
+
+    def make_model(self, config: BertConfig) -> Classifier:
+        return Classifier(config, self.target)
+
+    def training_data(self) -> TrainingData:
+        examples = self.problem.train
+        if not examples:
+            raise InputError("there is no example to train on")
+        encoded = self._encode(examples, "train")
+        labels = self._labels(examples)
+        counts = [len(rows) for rows in encoded]
+        return TrainingData(
+            [row for rows in encoded for row in rows],
+            {LABELS: np.repeat(labels, counts, axis=0)},
+            sum(counts),
+            fits_length=True,
+        )
+
+    def evaluate(self, fitted: FineTuned) -> dict[str, float]:
+        """The metrics of the first evaluation set."""
+        return self.evaluate_set(fitted, next(iter(self.problem.evaluation)))
+
+    def evaluate_set(self, fitted: FineTuned, name: str) -> dict[str, float]:
+        """The metrics on problem.evaluation[name], "loss" and "eval_loss"."""
+        examples = self.problem.evaluation[name]
+        labels = self._labels(examples)
+        encoded = self._encode(examples, "eval" + name)
+        logits = self._logits(fitted, encoded, self.eval_batch_size)
+        losses = self.target.losses(logits, labels)
+        scores = self.target.scores(logits)
+        metrics = self.target.evaluate(self.problem.metrics, scores, labels)
+        if isinstance(self.target, SingleLabel):
+            warning = degenerate(
+                scores.argmax(-1), labels[:, 0], train_losses(fitted.folder)
+            )
+            if warning:
+                warn(warning)
+        return {
+            # upstream's: a mean over batches, the last one smaller; and ...
+            "loss": _mean_of_batches(losses, self.eval_batch_size),
+            # ... one over examples
+            "eval_loss": float(losses.mean()),
+            **{f"eval_{name}": value for name, value in metrics.items()},
+        }
+
+    def report(self, fitted: FineTuned, step: int) -> None:
+        """Writes eval_results.txt, one for each evaluation set."""
+        for name in self.problem.evaluation:
+            metrics = self.evaluate_set(fitted, name)
+            fitted.write_results({"global_step": step, **metrics}, name)
+
+    def predict(self, fitted: FineTuned) -> None:
+        """Writes test_results.tsv, and what GLUE's server takes."""
+        for name, examples in self.problem.prediction.items():
+            encoded = self._encode(examples, "predict" + name)
+            logits = self._logits(fitted, encoded, self.predict_batch_size)
+            scores = self.target.scores(logits)
+            rows = scores.astype(np.float32)
+            lines = ("\t".join(map(str, row)) + "\n" for row in rows)
+            self._write(f"test_results{name}.tsv", "".join(lines))
+            if self.problem.glue is not None:
+                self._write(
+                    self.problem.glue.submissions["test" + name],
+                    self.problem.glue.submission(scores),
+                )
+
+    def _write(self, name: str, text: str) -> None:
+        path = os.path.join(self.output_dir, name)
+        write_whole(path, text.encode())
+        print(f"predictions are in {path}")
+
+    def _encode(
+        self, examples: Sequence[Example], name: str
+    ) -> list[list[Row]]:
+        """Each example's rows, which name.tf_record then holds."""
+        if name not in self.encoded:
+            self.encoded[name] = encode_examples(
+                examples,
+                self.tokenizer,
+                self.settings.max_seq_length,
+                self.settings.doc_stride,
+            )
+            self._write_records(name, examples)
+        return self.encoded[name]
+
+    def _labels(self, examples: Sequence[Example]) -> np.ndarray:
+        """[N, length], by the target's feature."""
+        numbers = []
+        for example in examples:
+            try:
+                numbers.append(self.target.encode(example.label))
+            except InputError as error:
+                raise InputError(f"{example.guid}: {error}") from error
+        return np.array(numbers, _array_type(self.target.feature.dtype))
+
+    def _write_records(self, name: str, examples: Sequence[Example]) -> None:
+        """Writes the file that upstream would have trained on."""
+        length = self.settings.max_seq_length
+        features = classifier_features(length, self.target.feature)
+        labels = self._labels(examples).tolist()
+        path = os.path.join(self.output_dir, f"{name}.tf_record")
+        with RecordWriter([path], "--output_dir") as writer:
+            for rows, label in zip(self.encoded[name], labels, strict=True):
+                for row in rows:
+                    values = pad([row], length, 1)
+                    record: dict[str, Any] = {
+                        key: value[0].tolist() for key, value in values.items()
+                    }
+                    record |= {LABELS: label, "is_real_example": [1]}
+                    writer.write(encode(features, record))
+
+    def _logits(
+        self, fitted: FineTuned, encoded: list[list[Row]], batch_size: int
+    ) -> np.ndarray:
+        """[N, C]; the windows of a document joined."""
+        rows = [row for rows in encoded for row in rows]
+        batches = length_batches(rows, batch_size, self.settings.max_seq_length)
+        outputs = predict(fitted.predictor, batches, len(rows))
+        logits = (output["logits"] for output in outputs)
+        pooling = self.settings.window_pooling
+        return np.array(list(pool_windows(logits, encoded, pooling)))
+
+
+def _array_type(dtype: str) -> type[np.generic]:
+    return np.int32 if dtype == "int64" else np.float32
+
+
+def _mean_of_batches(losses: np.ndarray, batch_size: int) -> float:
+    begins = range(0, len(losses), batch_size)
+    return float(np.mean([losses[i : i + batch_size].mean() for i in begins]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """Which examples have to be read."""
+
+    do_train: bool
+    do_eval: bool
+    do_predict: bool
+    eval_steps: int
+    num_seeds: int
+
+    @property
+    def evaluates(self) -> bool:
+        return self.do_eval or self.eval_steps > 0 or self.num_seeds > 1
+
+
+def glue_problem(name: str, data_dir: str, wanted: Wanted) -> Problem:
+    """A task of GLUE, or XNLI, as its files lie in `data_dir`."""
+    task = find_task(name)
+    target = Regression() if task.labels is None else SingleLabel(task.labels)
+
+    def read(kind: str) -> dict[str, list[Example]]:
+        splits = task.splits(kind)
+        if not splits:
+            raise InputError(
+                f"{task.name} has no {kind} set; leave out "
+                f"{'--do_eval' if kind == 'dev' else '--do_predict'}"
+            )
+        return {s.removeprefix(kind): task.read(data_dir, s) for s in splits}
+
+    return Problem(
+        target,
+        task.metrics,
+        task.read(data_dir, "train") if wanted.do_train else [],
+        read("dev") if wanted.evaluates else {},
+        read("test") if wanted.do_predict else {},
+        task,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnFiles:
+    train_file: str | None
+    eval_file: str | None
+    predict_file: str | None
+    target: str  # one of tasks.targets'
+    label_separator: str
+    class_weights: str | None
+
+
+METRICS = {
+    "single_label": ("accuracy", "macro_f1", "matthews"),
+    "multi_label": ("micro_f1", "macro_f1", "accuracy"),
+    "regression": ("pearson", "spearman", "mean_squared_error"),
+}
+
+
+def table_problem(
+    files: OwnFiles,
+    table: TableFormat,
+    wanted: Wanted,
+    stored_labels: tuple[str, ...],
+) -> Problem:
+    """People's own files.
+
+    Args:
+        stored_labels: of the model folder that is used or started from; those
+            of the training examples, if there are none.
+    """
+
+    def read(path: str | None, flag: str, has_labels: bool) -> list[Example]:
+        if not path:
+            raise InputError(f"{flag} is missing: it names the table to read")
+        return read_table(path, table, has_labels)
+
+    train, held_out, asked = [], {}, {}
+    if wanted.do_train:
+        train = read(files.train_file, "--train_file", True)
+    if wanted.evaluates:
+        held_out = {"": read(files.eval_file, "--eval_file", True)}
+    if wanted.do_predict:
+        asked = {"": read(files.predict_file, "--predict_file", False)}
+    target = _target(files, stored_labels, train)
+    return Problem(target, METRICS[files.target], train, held_out, asked)
+
+
+def _target(
+    files: OwnFiles, stored: tuple[str, ...], train: list[Example]
+) -> Target:
+    if files.target == "regression":
+        return Regression()
+    separator = files.label_separator
+    is_single = files.target == "single_label"
+    labels = stored or labels_of(train, None if is_single else separator)
+    if len(labels) < 1 + is_single:
+        raise InputError(
+            f"the examples have {len(labels)} different labels, too few to "
+            "learn from; check --label_column, or --init_checkpoint, whose "
+            "task.json would name them"
+        )
+    if not is_single:
+        return MultiLabel(labels, separator)
+    return SingleLabel(
+        labels, _class_weights(files.class_weights, labels, train)
+    )
+
+
+def _class_weights(
+    text: str | None, labels: tuple[str, ...], train: list[Example]
+) -> tuple[float, ...]:
+    """By label; "balanced" is N / (C * count), as scikit-learn has it."""
+    if text is None or not train:
+        return ()
+    if text == "balanced":
+        counts = collections.Counter(example.label for example in train)
+        return tuple(
+            len(train) / (len(labels) * max(counts[label], 1))
+            for label in labels
+        )
+    try:
+        pairs = (pair.rsplit("=", 1) for pair in text.split(","))
+        weights = {label.strip(): float(weight) for label, weight in pairs}
+    except ValueError:
+        weights = {}
+    unknown = weights.keys() - set(labels)
+    if unknown or not weights or min(weights.values()) < 0:
+        raise InputError(
+            f"--class_weights={text} is not understood; expected balanced, or "
+            f"label=weight pairs with commas, of the labels {', '.join(labels)}"
+        )
+    return tuple(weights.get(label, 1.0) for label in labels)

@@ -1,0 +1,161 @@
+"""Fine-tunes a BERT on texts or pairs, with google-research/bert's flags.
+
+    python run_classifier.py --task_name=MRPC --do_train --do_eval \\
+        --data_dir=$GLUE/MRPC --init_checkpoint=$BERT/bert_model.ckpt \\
+        --bert_config_file=$BERT/bert_config.json \\
+        --vocab_file=$BERT/vocab.txt --output_dir=/tmp/mrpc
+
+Tasks of GLUE and XNLI by --task_name; people's own TSV, CSV and JSONL files by
+--train_file, --eval_file and --predict_file. The same command again goes on
+where the last run stopped. At its end output_dir is a model folder that
+predict.py takes.
+"""
+
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+import command
+import common_flags
+from input_error import InputError
+from training.settings import DeviceConfig, OptimizerConfig
+
+if TYPE_CHECKING:
+    from classifying import Problem
+
+common_flags.define_training()
+common_flags.define_fine_tuning()
+flags.DEFINE_string("data_dir", None, "Folder of the task's files.")
+flags.DEFINE_string("task_name", None, "Name of a GLUE task, or XNLI.")
+flags.DEFINE_integer(
+    "max_seq_length", 128, "Pieces of an input; longer ones are cut."
+)
+flags.DEFINE_bool("do_eval", False, "Whether to evaluate, after any training.")
+flags.DEFINE_bool("do_predict", False, "Whether to predict the test set.")
+flags.DEFINE_integer("eval_batch_size", 8, "Rows at once.", lower_bound=1)
+flags.DEFINE_integer("predict_batch_size", 8, "Rows at once.", lower_bound=1)
+
+# The flags above are google-research/bert's; those below are not.
+flags.DEFINE_string("train_file", None, "Own data: TSV, CSV or JSONL.")
+flags.DEFINE_string("eval_file", None, "Own data to evaluate on.")
+flags.DEFINE_string("predict_file", None, "Own data without labels.")
+flags.DEFINE_bool("has_header", True, "Whether own files name their columns.")
+flags.DEFINE_string(
+    "text_column", "text", "Name of the column; from 0 if there is no header."
+)
+flags.DEFINE_string("text_pair_column", None, "That of the second text, if any")
+flags.DEFINE_string("label_column", "label", "That of the label.")
+flags.DEFINE_enum(
+    "target",
+    "single_label",
+    ["single_label", "multi_label", "regression"],
+    "What own data's labels are: one class, several, a number.",
+)
+flags.DEFINE_string("label_separator", ",", "Between several labels.")
+flags.DEFINE_string(
+    "class_weights",
+    None,
+    '"balanced", or label=weight pairs with commas, for the loss.',
+)
+flags.DEFINE_integer(
+    "doc_stride",
+    None,
+    "Texts that are too long become windows, this many pieces apart.",
+    lower_bound=1,
+)
+flags.DEFINE_enum(
+    "window_pooling",
+    "mean",
+    ["mean", "max"],
+    "How a text's windows are joined when it is evaluated.",
+)
+
+FLAGS = flags.FLAGS
+flags.mark_flag_as_required("output_dir")
+
+
+def main() -> None:
+    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
+        raise InputError(
+            "nothing to do: give --do_train, --do_eval or --do_predict"
+        )
+    command.import_tensorflow()
+
+    import classifying
+    import fitting
+    from data.tokenization import FullTokenizer
+    from fine_tuning import FineTuning, Schedule
+    from tasks.task import TaskSettings
+
+    place = fitting.make_place(command.from_flags(DeviceConfig))
+    run = command.from_flags(fitting.RunConfig)
+    problem = _read_problem(run.output_dir)
+    settings = command.from_flags(
+        TaskSettings, target=problem.target.kind, labels=problem.target.labels
+    )
+    config = fitting.read_config(run, FLAGS.max_seq_length)
+    vocab_file = fitting.need_vocabulary(run, config)
+    tokenizer = FullTokenizer(
+        vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
+    )
+    fitting.make_folder(run.output_dir)
+    command.save_flags(run.output_dir)
+    job = classifying.Classification(
+        problem,
+        settings,
+        tokenizer,
+        FLAGS.output_dir,
+        FLAGS.eval_batch_size,
+        FLAGS.predict_batch_size,
+    )
+    tuning = FineTuning(
+        job,
+        place,
+        run,
+        command.from_flags(Schedule),
+        config,
+        vocab_file,
+        command.from_flags(OptimizerConfig),
+        fitting.loop_config(FLAGS.use_tpu, FLAGS.iterations_per_loop),
+    )
+    fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
+    if FLAGS.do_eval:
+        job.report(fitted, step)
+    if FLAGS.do_predict:
+        job.predict(fitted)
+
+
+def _read_problem(output_dir: str) -> "Problem":
+    import classifying
+    from tasks.tables import TableFormat
+    from tasks.task import TaskSettings
+
+    own = FLAGS.train_file or FLAGS.eval_file or FLAGS.predict_file
+    if bool(own) == bool(FLAGS.task_name):
+        raise InputError(
+            "expected either --task_name with --data_dir, or files of your own "
+            "by --train_file, --eval_file and --predict_file"
+        )
+    if FLAGS.task_name and not FLAGS.data_dir:
+        raise InputError("--task_name needs --data_dir, where its files are")
+    wanted = command.from_flags(classifying.Wanted)
+    if FLAGS.task_name:
+        return classifying.glue_problem(FLAGS.task_name, FLAGS.data_dir, wanted)
+    stored = TaskSettings.from_folder(output_dir)
+    if stored is None and FLAGS.init_checkpoint:
+        stored = TaskSettings.from_folder(FLAGS.init_checkpoint)
+    return classifying.table_problem(
+        command.from_flags(classifying.OwnFiles),
+        command.from_flags(TableFormat),
+        wanted,
+        stored.labels if stored else (),
+    )
+
+
+def cli() -> None:
+    """Entry point of the console command."""
+    command.run(main)
+
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,280 @@
+"""The tasks of GLUE, and XNLI: files, labels, metrics, submissions.
+
+Wang et al. 2018 (GLUE), Conneau et al. 2018 (XNLI). Upstream file:
+run_classifier.py, whose four processors are CoLA, MNLI, MRPC and XNLI here.
+"""
+
+import dataclasses
+import itertools
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from data.records import read_lines
+from input_error import InputError
+from tasks.examples import Example
+
+BINARY = ("0", "1")
+ENTAILMENT = ("entailment", "not_entailment")
+INFERENCE = ("contradiction", "entailment", "neutral")  # upstream's order
+
+XNLI_LANGUAGE = "zh"  # upstream's, like the two files' names
+XNLI_TRAIN_SPELLING = {"contradictory": "contradiction"}
+STS_B_RANGE = (0.0, 5.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A file of tab-separated columns, counted from 0; quotes are characters.
+
+    A label of None: it has none.
+    """
+
+    name: str
+    text_a: int
+    text_b: int | None = None
+    label: int | None = None
+    has_header: bool = True
+    guid: int | None = None  # None: guids count the file's lines from 0
+    language: int | None = None  # rows of others than XNLI_LANGUAGE are skipped
+    skips_short_rows: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class GlueTask:
+    name: str  # as GLUE writes it; also that of the folder
+    labels: tuple[str, ...] | None  # None: a number
+    metrics: tuple[str, ...]  # of tasks.metrics; the first is the main one
+    tables: Mapping[str, Table]  # by split: train, dev, test, test_mismatched
+    submissions: Mapping[str, str]  # GLUE's file names, by split
+
+    def splits(self, kind: str) -> list[str]:
+        """The splits that begin with "dev" or "test"."""
+        return [split for split in self.tables if split.startswith(kind)]
+
+    def read(self, data_dir: str, split: str) -> list[Example]:
+        """The examples of a split; labels are among `labels`.
+
+        Args:
+            data_dir: with the task's files, or with a folder of its name.
+
+        Raises:
+            InputError: no such file, a row that is too short, or a label that
+                the task does not have; with the file and the line.
+        """
+        table = self.tables.get(split)
+        if table is None:
+            raise InputError(
+                f"{self.name} has no {split} set; it has "
+                f"{', '.join(self.tables)}"
+            )
+        path = _find(data_dir, self.name, table.name)
+        return list(self._examples(path, table, split))
+
+    def _examples(
+        self, path: str, table: Table, split: str
+    ) -> Iterator[Example]:
+        used = (table.text_a, table.text_b, table.label, table.guid)
+        width = 1 + max(i for i in used if i is not None)
+        num_short = 0
+        for number, row in _rows(path):
+            if table.has_header and number == 0:
+                continue
+            if len(row) < width:
+                if not table.skips_short_rows:
+                    raise InputError(
+                        f"{path}, line {number + 1} has {len(row)} columns, "
+                        f"where {self.name} has at least {width}, parted by "
+                        "tabs; check --data_dir"
+                    )
+                num_short += 1
+                continue
+            language = table.language
+            if language is not None and row[language] != XNLI_LANGUAGE:
+                continue
+            yield self._example(path, number, row, table, split)
+        if num_short:
+            print(f"{path}: {num_short} short rows skipped", file=sys.stderr)
+
+    def _example(
+        self, path: str, number: int, row: list[str], table: Table, split: str
+    ) -> Example:
+        guid = number if table.guid is None else row[table.guid]
+        label = None
+        if table.label is not None:
+            label = self._checked(path, number, row[table.label])
+        text_b = None if table.text_b is None else row[table.text_b]
+        return Example(f"{split}-{guid}", row[table.text_a], text_b, label)
+
+    def _checked(self, path: str, number: int, label: str) -> str:
+        label = XNLI_TRAIN_SPELLING.get(label, label)
+        if self.labels is None:
+            is_known = _is_number(label)
+        else:
+            is_known = label in self.labels
+        if not is_known:
+            expected = ", ".join(self.labels or ("a number",))
+            raise InputError(
+                f"{path}, line {number + 1} has the label {label!r}; "
+                f"{self.name} expects {expected}"
+            )
+        return label
+
+    def submission(self, scores: np.ndarray) -> str:
+        """The text of the file that GLUE's server takes.
+
+        Args:
+            scores: [N, C] in the order of the test file and of `labels`.
+        """
+        if self.labels is None:
+            values = np.clip(scores[:, 0], *STS_B_RANGE)
+            answers: Iterable[str] = (f"{value:.3f}" for value in values)
+        else:
+            answers = (self.labels[i] for i in scores.argmax(-1))
+        lines = (f"{i}\t{answer}\n" for i, answer in enumerate(answers))
+        return "".join(itertools.chain(["index\tprediction\n"], lines))
+
+
+def find_task(name: str) -> GlueTask:
+    """By its name in any case, with or without hyphens.
+
+    Raises:
+        InputError: there is no such task.
+    """
+    wanted = name.lower().replace("-", "")
+    for task in TASKS:
+        if task.name.lower().replace("-", "") == wanted:
+            return task
+    raise InputError(
+        f"--task_name={name} is not known; expected one of "
+        f"{', '.join(task.name for task in TASKS)}"
+    )
+
+
+def _find(data_dir: str, folder: str, name: str) -> str:
+    path = os.path.join(data_dir, name)
+    within = os.path.join(data_dir, folder, name)
+    if not os.path.exists(path) and os.path.exists(within):
+        return within
+    return path
+
+
+def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
+    """The lines that are not empty, cut at tabs and counted from 0."""
+    for number, line in enumerate(read_lines(path)):
+        line = line.removesuffix("\n")
+        if number == 0:
+            line = line.removeprefix("\ufeff")
+        if line:
+            yield number, line.split("\t")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
+def _task(
+    name: str,
+    labels: tuple[str, ...] | None,
+    metrics: tuple[str, ...],
+    train: Table,
+    test: Table,
+) -> GlueTask:
+    """One with train.tsv, dev.tsv and test.tsv."""
+    tables = {
+        "train": train,
+        "dev": dataclasses.replace(train, name="dev.tsv"),
+        "test": test,
+    }
+    return GlueTask(name, labels, metrics, tables, {"test": f"{name}.tsv"})
+
+
+_COLA = Table("train.tsv", text_a=3, label=1, has_header=False)
+_MNLI = Table("train.tsv", text_a=8, text_b=9, label=-1, guid=0)
+_QQP = Table("train.tsv", 3, 4, label=5, skips_short_rows=True)
+
+TASKS = (
+    _task(
+        "CoLA", BINARY, ("matthews", "accuracy"), _COLA, Table("test.tsv", 1)
+    ),
+    _task(
+        "SST-2",
+        BINARY,
+        ("accuracy",),
+        Table("train.tsv", 0, label=1),
+        Table("test.tsv", 1),
+    ),
+    _task(
+        "MRPC",
+        BINARY,
+        ("accuracy", "f1"),
+        Table("train.tsv", 3, 4, label=0),
+        Table("test.tsv", 3, 4),
+    ),
+    _task(
+        "STS-B",
+        None,
+        ("pearson", "spearman"),
+        Table("train.tsv", 7, 8, label=9),
+        Table("test.tsv", 7, 8),
+    ),
+    _task("QQP", BINARY, ("accuracy", "f1"), _QQP, Table("test.tsv", 1, 2)),
+    GlueTask(
+        "MNLI",
+        INFERENCE,
+        ("accuracy",),
+        {
+            "train": _MNLI,
+            "dev": dataclasses.replace(_MNLI, name="dev_matched.tsv"),
+            "dev_mismatched": dataclasses.replace(
+                _MNLI, name="dev_mismatched.tsv"
+            ),
+            "test": Table("test_matched.tsv", 8, 9, guid=0),
+            "test_mismatched": Table("test_mismatched.tsv", 8, 9, guid=0),
+        },
+        {"test": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"},
+    ),
+    _task(
+        "QNLI",
+        ENTAILMENT,
+        ("accuracy",),
+        Table("train.tsv", 1, 2, label=3),
+        Table("test.tsv", 1, 2),
+    ),
+    _task(
+        "RTE",
+        ENTAILMENT,
+        ("accuracy",),
+        Table("train.tsv", 1, 2, label=3),
+        Table("test.tsv", 1, 2),
+    ),
+    _task(
+        "WNLI",
+        BINARY,
+        ("accuracy",),
+        Table("train.tsv", 1, 2, label=3),
+        Table("test.tsv", 1, 2),
+    ),
+    GlueTask(
+        "AX",  # predicted by a model of MNLI
+        INFERENCE,
+        ("matthews",),
+        {"test": Table("diagnostic.tsv", 1, 2)},
+        {"test": "AX.tsv"},
+    ),
+    GlueTask(
+        "XNLI",
+        INFERENCE,
+        ("accuracy",),
+        {
+            "train": Table("multinli/multinli.train.zh.tsv", 0, 1, label=2),
+            "dev": Table("xnli.dev.tsv", 6, 7, label=1, language=0),
+        },
+        {},
+    ),
+)

@@ -1,0 +1,111 @@
+"""Scores of classification and regression, as GLUE's tasks define them.
+
+Wang et al. 2018 (GLUE), table 1. The formulas are scikit-learn's and SciPy's.
+
+Shapes: N examples, C labels.
+"""
+
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats
+from sklearn import metrics
+
+# A loss above this share of the prior's entropy has learnt nothing.
+PRIOR_SHARE = 0.97
+
+
+def classification_metrics(
+    names: Sequence[str], predicted: np.ndarray, labels: np.ndarray
+) -> dict[str, float]:
+    """Of int [N] each; "f1" is that of class 1 among two."""
+    known = {
+        "accuracy": lambda: metrics.accuracy_score(labels, predicted),
+        "f1": lambda: metrics.f1_score(labels, predicted, zero_division=0.0),
+        "macro_f1": lambda: metrics.f1_score(
+            labels, predicted, average="macro", zero_division=0.0
+        ),
+        "matthews": lambda: metrics.matthews_corrcoef(labels, predicted),
+    }
+    return {name: float(known[name]()) for name in names}
+
+
+def regression_metrics(
+    predicted: np.ndarray, targets: np.ndarray
+) -> dict[str, float]:
+    """Of float [N] each. Numbers that are all the same correlate with
+    nothing: 0."""
+    figures = {
+        "mean_squared_error": float(np.mean(np.square(predicted - targets)))
+    }
+    for name, correlation in (
+        ("pearson", stats.pearsonr),
+        ("spearman", stats.spearmanr),
+    ):
+        varies = min(np.ptp(predicted), np.ptp(targets)) > 0.0
+        value = correlation(predicted, targets).statistic if varies else 0.0
+        figures[name] = float(value)
+    return figures
+
+
+def multi_label_metrics(
+    predicted: np.ndarray, labels: np.ndarray
+) -> dict[str, float]:
+    """Of [N, C], true where a label is; accuracy: all C of them are right."""
+    return {
+        "accuracy": float(np.mean(np.all(predicted == (labels > 0.5), -1))),
+        **{
+            f"{average}_f1": float(
+                metrics.f1_score(
+                    labels > 0.5,
+                    predicted,
+                    average=average,
+                    zero_division=0.0,
+                )
+            )
+            for average in ("micro", "macro")
+        },
+    }
+
+
+def summarize(values: Sequence[float]) -> dict[str, float]:
+    """Several runs in short; "spread" is the standard deviation."""
+    return {
+        "median": statistics.median(values),
+        "highest": max(values),
+        "lowest": min(values),
+        "spread": statistics.stdev(values) if len(values) > 1 else 0.0,
+    }
+
+
+def degenerate(
+    predicted: np.ndarray, labels: np.ndarray, train_losses: Sequence[float]
+) -> str | None:
+    """A sentence when a run has come to nothing, as small sets' do at times.
+
+    Args:
+        predicted, labels: int [N], of an evaluation.
+        train_losses: of each step, in nats; may be empty.
+    """
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) < 2:
+        return None
+    if len(np.unique(predicted)) == 1:
+        share = np.mean(labels == predicted[0])
+        return (
+            f"degenerate run: class {predicted[0]} is predicted for all "
+            f"{len(labels)} examples, of which {share:.1%} are of it; another "
+            "--seed, a lower --learning_rate or --bias_correction may help"
+        )
+    last = train_losses[-max(1, len(train_losses) // 10) :]
+    shares = counts / counts.sum()
+    entropy = float(-np.sum(shares * np.log(shares)))
+    if last and statistics.mean(last) >= PRIOR_SHARE * entropy:
+        return (
+            "degenerate run: the training loss ended at "
+            f"{statistics.mean(last):.3f}, where always giving the classes' "
+            f"shares would cost {entropy:.3f}; more --num_train_epochs, "
+            "another --seed or --learning_rate may help"
+        )
+    return None

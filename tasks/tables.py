@@ -1,0 +1,160 @@
+"""People's own examples: TSV, CSV and JSONL files, plain or .gz.
+
+Ours; google-research/bert asks for a processor class for each data set.
+"""
+
+import csv
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+from data.records import read_lines
+from input_error import InputError
+from tasks.examples import Example
+
+ENDINGS = (".tsv", ".csv", ".jsonl", ".json")
+
+
+@dataclasses.dataclass(frozen=True)
+class TableFormat:
+    """Columns by their names in the header, by their numbers from 0 where
+    there is none, or by the keys of a JSON object."""
+
+    text_column: str
+    text_pair_column: str | None
+    label_column: str
+    has_header: bool
+
+
+def read_table(
+    path: str, table: TableFormat, has_labels: bool
+) -> list[Example]:
+    """The examples of a file; its ending says what it is.
+
+    Args:
+        has_labels: whether the label column has to be there.
+
+    Raises:
+        InputError: no such file, or a row that does not fit the format.
+    """
+    plain = path.removesuffix(".gz")
+    if plain.endswith((".jsonl", ".json")):
+        rows = _json_rows(path)
+    elif plain.endswith((".tsv", ".csv")):
+        rows = _table_rows(path, plain.endswith(".csv"), table.has_header)
+    else:
+        raise InputError(
+            f"{path} ends in none of {', '.join(ENDINGS)} (.gz may follow); "
+            "the ending says how a table is read"
+        )
+    wanted = [table.text_column, table.text_pair_column]
+    wanted.append(table.label_column if has_labels else None)
+    examples = []
+    for number, row in rows:
+        text_a, text_b, label = (
+            None if column is None else _cell(path, number, row, column)
+            for column in wanted
+        )
+        guid = f"{path}, line {number}"
+        examples.append(Example(guid, text_a or "", text_b, label))
+    if not examples:
+        raise InputError(f"{path} holds no example")
+    return examples
+
+
+def labels_of(
+    examples: Iterable[Example], separator: str | None = None
+) -> tuple[str, ...]:
+    """All labels, numbers in their order before the rest in theirs.
+
+    Args:
+        separator: between several labels of one example; None: one each.
+    """
+    labels: set[str] = set()
+    for example in examples:
+        label = example.label or ""
+        parts = [label] if separator is None else label.split(separator)
+        labels.update(part.strip() for part in parts)
+    return tuple(sorted(labels - {""}, key=_natural))
+
+
+def _natural(label: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(label), label
+    except ValueError:
+        return True, 0.0, label
+
+
+def _cell(path: str, number: int, row: dict[str, str], column: str) -> str:
+    if column not in row:
+        raise InputError(
+            f"{path}, line {number} has no column {column!r} but "
+            f"{', '.join(map(repr, row))}; check --text_column, "
+            "--text_pair_column, --label_column and --has_header"
+        )
+    return row[column].strip()
+
+
+def _lines(path: str) -> Iterator[str]:
+    for number, line in enumerate(read_lines(path)):
+        yield line.removeprefix("\ufeff") if number == 0 else line
+
+
+def _json_rows(path: str) -> Iterator[tuple[int, dict[str, str]]]:
+    for number, line in enumerate(_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{path}, line {number} is not JSON ({error}); expected one "
+                "object a line"
+            ) from error
+        if not isinstance(row, dict):
+            raise InputError(
+                f"{path}, line {number} is not a JSON object but {line[:60]!r}"
+            )
+        yield number, {key: _text(value) for key, value in row.items()}
+
+
+def _text(value: object) -> str:
+    """What a table would say: a list of labels is one cell."""
+    if isinstance(value, list):
+        return ",".join(map(_text, value))
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _table_rows(
+    path: str, is_csv: bool, has_header: bool
+) -> Iterator[tuple[int, dict[str, str]]]:
+    names: Sequence[str] | None = None
+    for number, cells in _csv_rows(path) if is_csv else _tsv_rows(path):
+        if names is None:
+            names = cells if has_header else [str(i) for i in range(len(cells))]
+            if has_header:
+                continue
+        if len(cells) != len(names):
+            raise InputError(
+                f"{path}, line {number} has {len(cells)} columns, where the "
+                f"first line has {len(names)}"
+            )
+        yield number, dict(zip(names, cells, strict=True))
+
+
+def _tsv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(_lines(path), 1):
+        if line.strip():
+            yield number, line.removesuffix("\n").split("\t")
+
+
+def _csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(_lines(path), strict=True)
+    try:
+        for cells in reader:
+            if cells:
+                yield reader.line_num, cells
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {reader.line_num} is not CSV: {error}"
+        ) from error
