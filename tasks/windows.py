@@ -69,7 +69,7 @@ def record_values(
     number: int, window: Window, max_seq_length: int
 ) -> dict[str, list[int]]:
     """What a record holds of the file's window of this number, from 0."""
-    ids, segments = window.row
+    ids, segments = window.row.input_ids, window.row.segment_ids
     padding = [0] * (max_seq_length - len(ids))
     return {
         "unique_ids": [FIRST_UNIQUE_ID + number],

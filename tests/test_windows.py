@@ -1,0 +1,131 @@
+"""Tests of tasks/windows.py."""
+
+import numpy as np
+import pytest
+from conftest import GOLDEN, ROOT
+
+from data.tokenization import FullTokenizer
+from tasks.squad import read_examples
+from tasks.task import TaskSettings
+from tasks.windows import (
+    FIRST_UNIQUE_ID,
+    Window,
+    make_windows,
+    max_contexts,
+    record_values,
+    window_parts,
+)
+
+FOLDER = GOLDEN / "squad"
+SETTINGS = {
+    "v1": TaskSettings("span", 48, True, doc_stride=16, max_query_length=12),
+    "v2": TaskSettings(
+        "span", 40, True, doc_stride=9, max_query_length=10,
+        version_2_with_negative=True,
+    ),
+}  # fmt: skip
+
+
+def golden_windows(version: str, is_training: bool) -> list[list[Window]]:
+    settings = SETTINGS[version]
+    examples = read_examples(
+        str(FOLDER / f"{version}.json"),
+        settings.version_2_with_negative,
+        is_training,
+    )
+    tokenizer = FullTokenizer(str(FOLDER / "vocab.txt"))
+    return make_windows(examples, tokenizer, settings)
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_records_are_googles(version: str, mode: str) -> None:
+    windows = golden_windows(version, mode == "train")
+    records = [
+        record_values(i, window, SETTINGS[version].max_seq_length)
+        for i, window in enumerate(w for own in windows for w in own)
+    ]
+    recorded = np.load(FOLDER / "recorded.npz")
+    prefix = f"{version}_{mode}_"
+    names = [n for n in recorded if n.startswith(prefix)]
+    assert len(names) == (7 if mode == "train" else 4)
+    for key in names:
+        name = key.removeprefix(prefix)
+        # The original's features lack the plural of its records.
+        plural = {"unique_id", "start_position", "end_position"}
+        name += "s" if name in plural else ""
+        ours = np.array([record[name] for record in records]).squeeze()
+        assert np.array_equal(ours, recorded[key]), key
+
+
+@pytest.mark.parametrize(
+    ("version", "length", "stride"), [("v1", 384, 128), ("v2", 128, 48)]
+)
+def test_records_of_real_questions_are_googles(
+    version: str, length: int, stride: int
+) -> None:
+    shared = ROOT.parent / "shared"
+    folder = shared / "golden" / f"squad_{version}"
+    if not folder.exists():
+        pytest.skip(f"{folder} is not there")
+    settings = TaskSettings("span", length, True, doc_stride=stride)
+    vocabulary = shared / "data/vocab/bert-base-uncased/vocab.txt"
+    tokenizer = FullTokenizer(str(vocabulary))
+    examples = read_examples(
+        str(folder / "input.json"), version == "v2", is_training=True
+    )
+    windows = make_windows(examples, tokenizer, settings)
+    recorded = np.load(folder / "train_features.npz")
+    flat = [window for own in windows for window in own]
+    assert len(flat) == len(recorded["unique_id"])
+    for i, window in enumerate(flat):
+        record = record_values(i, window, length)
+        assert record["unique_ids"] == [FIRST_UNIQUE_ID + i]
+        assert record["input_ids"] == recorded["input_ids"][i].tolist()
+        assert record["segment_ids"] == recorded["segment_ids"][i].tolist()
+        assert record["start_positions"] == [recorded["start_position"][i]]
+        assert record["end_positions"] == [recorded["end_position"][i]]
+        assert record["is_impossible"] == [recorded["is_impossible"][i]]
+
+
+def test_window_parts_are_the_worked_example() -> None:
+    parts = window_parts(10, 6, 3)
+    assert parts == [range(6), range(3, 9), range(6, 10)]
+    assert window_parts(6, 6, 3) == [range(6)]
+    assert window_parts(7, 3, 5) == [range(3), range(3, 6), range(6, 7)]
+    assert window_parts(0, 6, 3) == []
+
+
+def test_each_piece_belongs_to_the_window_that_shows_most_around_it() -> None:
+    parts = window_parts(10, 6, 3)
+    # piece     0  1  2  3  4  5  6  7  8  9
+    # in 0-5    0  1  2  2  1  0
+    # in 3-8             0  1  2  2  1  0
+    # in 6-9                      0  1  1  0, but 0.02 less for its length
+    assert [c.astype(int).tolist() for c in max_contexts(parts)] == [
+        [1, 1, 1, 1, 1, 0],
+        [0, 0, 1, 1, 1, 0],
+        [0, 0, 1, 1],
+    ]
+    assert max_contexts([]) == []
+
+
+def test_a_question_about_nothing_has_no_window() -> None:
+    (example, *_) = read_examples(str(FOLDER / "v1.json"), False, False)
+    empty = type(example)("q", "What?", type(example.paragraph)([], []))
+    tokenizer = FullTokenizer(str(FOLDER / "vocab.txt"))
+    assert make_windows([empty], tokenizer, SETTINGS["v1"]) == [[]]
+
+
+def test_questions_are_cut_and_answers_found_in_pieces() -> None:
+    windows = golden_windows("v1", is_training=True)
+    vocab = FullTokenizer(str(FOLDER / "vocab.txt")).inv_vocab
+    year = next(w for w in windows[0] if w.start_position)
+    shown = [vocab[i] for i in year.row.input_ids]
+    # Not "(1895-1943).", which is the word around the answer.
+    assert shown[year.start_position : year.end_position + 1] == ["1895"]
+    land = next(w for w in windows[1] if w.start_position)
+    shown = [vocab[i] for i in land.row.input_ids]
+    assert shown[land.start_position : land.end_position + 1] == ["japanese"]
+    long_question = windows[2][0]
+    assert long_question.row.segment_ids.index(1) == 12 + 2
