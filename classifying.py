@@ -71,6 +71,8 @@ class Classification:
         self.eval_batch_size = eval_batch_size
         self.predict_batch_size = predict_batch_size
         self.encoded: dict[str, list[list[Row]]] = {}  # by record file
+        # classes predicted and classes meant, at the latest evaluation
+        self.latest: tuple[np.ndarray, np.ndarray] | None = None
 
     def make_model(self, config: BertConfig) -> Classifier:
         return Classifier(config, self.target)
@@ -93,6 +95,17 @@ class Classification:
         """The metrics of the first evaluation set."""
         return self.evaluate_set(fitted, next(iter(self.problem.evaluation)))
 
+    def check(self, fitted: FineTuned) -> None:
+        """Warns of one class for everything, or of a loss that never fell.
+
+        It is about the evaluation that has just been made.
+        """
+        if isinstance(self.target, SingleLabel) and self.latest is not None:
+            predicted, labels = self.latest
+            warning = degenerate(predicted, labels, train_losses(fitted.folder))
+            if warning:
+                warn(warning)
+
     def evaluate_set(self, fitted: FineTuned, name: str) -> dict[str, float]:
         """The metrics on problem.evaluation[name], "loss" and "eval_loss"."""
         examples = self.problem.evaluation[name]
@@ -101,13 +114,8 @@ class Classification:
         logits = self._logits(fitted, encoded, self.eval_batch_size)
         losses = self.target.losses(logits, labels)
         scores = self.target.scores(logits)
+        self.latest = scores.argmax(-1), labels[:, 0]
         metrics = self.target.evaluate(self.problem.metrics, scores, labels)
-        if isinstance(self.target, SingleLabel):
-            warning = degenerate(
-                scores.argmax(-1), labels[:, 0], train_losses(fitted.folder)
-            )
-            if warning:
-                warn(warning)
         return {
             # upstream's: a mean over batches, the last one smaller; and ...
             "loss": _mean_of_batches(losses, self.eval_batch_size),
@@ -121,6 +129,7 @@ class Classification:
         for name in self.problem.evaluation:
             metrics = self.evaluate_set(fitted, name)
             fitted.write_results({"global_step": step, **metrics}, name)
+            self.check(fitted)
 
     def predict(self, fitted: FineTuned) -> None:
         """Writes test_results.tsv, and what GLUE's server takes."""

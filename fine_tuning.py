@@ -92,7 +92,10 @@ class Job(Protocol):
     def training_data(self) -> TrainingData: ...
 
     def evaluate(self, fitted: "FineTuned") -> dict[str, float]:
-        """The metrics on the data for it, with whatever warning is due."""
+        """The metrics on the data for it."""
+
+    def check(self, fitted: "FineTuned") -> None:
+        """Warns of a trained model that has learnt nothing."""
 
 
 class FineTuned(fitting.Run):
@@ -180,7 +183,6 @@ class FineTuning:
                 "seed": seed,
                 "training data": data.digest,
             },
-            schedule.train_batch_size * schedule.max_seq_length,
             self._keeper(fitted),
         )
         return fitted, step
@@ -228,6 +230,7 @@ class FineTuning:
             print(f"seed {seed}", flush=True)
             fitted, step = self._train_one(data, seed, self._seed_run(seed))
             outcomes[seed] = step, self.job.evaluate(fitted)
+            self.job.check(fitted)
             keras.backend.clear_session()
         best = self._summarize({s: m for s, (_, m) in outcomes.items()})
         fitted = self._make(best, self.run)

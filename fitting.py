@@ -166,7 +166,6 @@ class Run:
         optimizer_config: OptimizerConfig,
         loop_config: LoopConfig,
         data_order: Mapping[str, Any],
-        tokens_per_step: int,
         keeper: BestKeeper | None = None,
     ) -> int:
         """Trains to the end and saves the model; returns its step.
@@ -192,7 +191,6 @@ class Run:
             host,
             loop_config,
             self.folder,
-            tokens_per_step,
             keeper,
         )
         if keeper is not None:

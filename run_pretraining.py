@@ -139,16 +139,17 @@ def _train(
     from data.pipeline import RecordBatches, training_batches
 
     host = fitted.place.host
+    share = RowShare(host.index, host.count)
     batches = training_batches(
         paths,
         features,
         FLAGS.train_batch_size,
         FLAGS.seed,
         fitted.config.vocab_size,
-        RowShare(host.index, host.count),
+        share,
     )
     return fitted.train(
-        RecordBatches(batches),
+        RecordBatches(batches, share),
         command.from_flags(OptimizerConfig),
         fitting.loop_config(FLAGS.use_tpu, FLAGS.iterations_per_loop),
         {
@@ -156,7 +157,6 @@ def _train(
             "train_batch_size": FLAGS.train_batch_size,
             "seed": FLAGS.seed,
         },
-        FLAGS.train_batch_size * FLAGS.max_seq_length,
     )
 
 

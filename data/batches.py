@@ -76,6 +76,9 @@ class RowBatches:
             **{name: values[mine] for name, values in self.labels.items()},
         }
 
+    def num_tokens(self, batch: Mapping[str, Any]) -> int:
+        return int(batch["input_ids"].size) * self.share.count
+
     def _row_at(self, place: int) -> int:
         epoch, within = divmod(place, len(self.rows))
         return int(_order(self.seed, epoch, len(self.rows))[within])

@@ -10,7 +10,7 @@ Upstream file: run_pretraining.py, input_fn_builder.
 Shapes: B rows of the global batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
@@ -24,13 +24,17 @@ SHUFFLE_BUFFER_RECORDS = 100  # upstream's
 class RecordBatches:
     """Batches of a dataset, one a step, with the position to be saved."""
 
-    def __init__(self, dataset: tf.data.Dataset):
+    def __init__(self, dataset: tf.data.Dataset, share: RowShare = RowShare()):
+        self.share = share
         self._iterator = iter(dataset)
         self.tracked = {"data": self._iterator}
 
     def batch(self, step: int) -> dict[str, tf.Tensor]:
         """The next one: `step` says nothing that the iterator does not know."""
         return next(self._iterator)
+
+    def num_tokens(self, batch: Mapping[str, tf.Tensor]) -> int:
+        return int(tf.size(batch["input_ids"])) * self.share.count
 
 
 def training_batches(

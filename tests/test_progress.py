@@ -15,19 +15,19 @@ def steps_of(folder: Path) -> list[int]:
 
 
 def test_a_log_goes_on_from_the_step_of_the_state(tmp_path: Path) -> None:
-    progress = Progress(str(tmp_path), 0, 10, tokens_per_step=7)
-    progress.write([(1, {"loss": 3.0}), (2, {"loss": 2.0})])
-    progress.write([(3, {"loss": 1.0})])
+    progress = Progress(str(tmp_path), 0, 10)
+    progress.write([(1, {"loss": 3.0}), (2, {"loss": 2.0})], 7)
+    progress.write([(3, {"loss": 1.0})], 7)
     progress.close()
     with (tmp_path / LOG).open("a") as log:
         log.write('{"step": 4, "lo')  # killed here; the state is of step 2
-    Progress(str(tmp_path), 2, 10, 7).close()
+    Progress(str(tmp_path), 2, 10).close()
     assert steps_of(tmp_path) == [1, 2]
 
 
 def test_tensorboard_reads_the_figures(tmp_path: Path) -> None:
-    progress = Progress(str(tmp_path), 0, 2, tokens_per_step=7)
-    progress.write([(1, {"loss": 3.0, "learning_rate": 0.5})])
+    progress = Progress(str(tmp_path), 0, 2)
+    progress.write([(1, {"loss": 3.0, "learning_rate": 0.5})], 7)
     progress.close()
     (path,) = (tmp_path / TENSORBOARD).iterdir()
     found = {
@@ -43,9 +43,9 @@ def test_tensorboard_reads_the_figures(tmp_path: Path) -> None:
 def test_the_last_step_is_always_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    progress = Progress(str(tmp_path), 0, 2, tokens_per_step=7)
-    progress.write([(1, {"loss": 3.0})])
-    progress.write([(2, {"loss": 2.0})])
+    progress = Progress(str(tmp_path), 0, 2)
+    progress.write([(1, {"loss": 3.0})], 7)
+    progress.write([(2, {"loss": 2.0})], 7)
     progress.close()
     shown = capsys.readouterr().err.splitlines()
     assert shown[0].startswith("step 1/2  loss 3  tokens_per_second")
@@ -54,8 +54,8 @@ def test_the_last_step_is_always_shown(
 
 
 def test_other_hosts_write_nothing(tmp_path: Path) -> None:
-    progress = Progress(None, 0, 1, tokens_per_step=7)
-    progress.write([(1, {"loss": 3.0})])
+    progress = Progress(None, 0, 1)
+    progress.write([(1, {"loss": 3.0})], 7)
     progress.flush()
     progress.close()
     assert list(tmp_path.iterdir()) == []

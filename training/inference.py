@@ -112,15 +112,14 @@ def predict(
             Rows of features beyond the numbers are padding.
         num_rows: of all batches, to show the progress; None shows none.
     """
-    yield from with_progress(_in_order(predictor, batches), num_rows)
+    rows = _in_order(predictor, batches)
+    yield from rows if num_rows is None else with_progress(rows, num_rows)
 
 
-def with_progress(items: Iterable[Item], count: int | None) -> Iterator[Item]:
-    """The items; on stderr how many of `count` have been, if it takes long.
-
-    Args:
-        count: None: nothing is shown.
-    """
+def with_progress(
+    items: Iterable[Item], count: int | None = None
+) -> Iterator[Item]:
+    """The items; on stderr how many of `count` have been, if it takes long."""
     yield from tqdm(
         items,
         total=count,
@@ -128,7 +127,6 @@ def with_progress(items: Iterable[Item], count: int | None) -> Iterator[Item]:
         file=sys.stderr,
         delay=SECONDS_WITHOUT_PROGRESS,
         mininterval=0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,
-        disable=count is None,
     )
 
 

@@ -55,6 +55,9 @@ class Source(Protocol):
     def batch(self, step: int) -> Mapping[str, Any]:
         """This host's rows of the batch that follows `step` finished ones."""
 
+    def num_tokens(self, batch: Mapping[str, Any]) -> int:
+        """Positions of the global batch of which this is a host's share."""
+
 
 class Watch(Protocol):
     """Looks at the model now and then."""
@@ -78,14 +81,12 @@ def train(
     host: Host,
     config: LoopConfig,
     output_dir: str,
-    tokens_per_step: int,
     watch: Watch | None = None,
 ) -> int:
     """Trains all of the optimiser's steps, from the state in output_dir if any.
 
     Args:
         objective: built in the strategy's scope, like `optimizer`.
-        tokens_per_step: of the global batch, for the rate that is shown.
 
     Returns:
         The number of steps that the model has been trained for.
@@ -119,18 +120,18 @@ def train(
         output_dir if host.is_chief else None,
         step,
         num_train_steps,
-        tokens_per_step,
     )
     run_steps = StepFunction(objective, optimizer, strategy, config)
     while step < num_train_steps and not stopped:
         stop = _next_stop(step, num_train_steps, config, watch)
-        batches = _stack([source.batch(i) for i in range(step, stop)])
+        batches = [source.batch(i) for i in range(step, stop)]
         figures = run_steps(
-            split_between_replicas(strategy, host, batches), step
+            split_between_replicas(strategy, host, _stack(batches)), step
         )
         numbers = range(step + 1, stop + 1)
         _check_finite(numbers, figures, output_dir)
-        progress.write(list(zip(numbers, figures, strict=True)))
+        tokens = sum(source.num_tokens(batch) for batch in batches)
+        progress.write(list(zip(numbers, figures, strict=True)), tokens)
         step = stop
         is_last = step == num_train_steps
         if watch is not None and (is_last or not step % watch.every_steps):

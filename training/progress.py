@@ -21,16 +21,13 @@ class Progress:
         output_dir: str | None,
         first_step: int,
         num_train_steps: int,
-        tokens_per_step: int,
     ):
         """Continues the log of a run stopped after `first_step` updates.
 
         Args:
             output_dir: None on the hosts that stay silent.
-            tokens_per_step: positions of a global batch, padding included.
         """
         self.num_train_steps = num_train_steps
-        self.tokens_per_step = tokens_per_step
         self.is_silent = output_dir is None
         if output_dir is not None:
             path = os.path.join(output_dir, LOG)
@@ -43,15 +40,21 @@ class Progress:
         self.last_line_at = float("-inf")
         self.first_step = first_step
 
-    def write(self, steps: list[tuple[int, dict[str, float]]]) -> None:
-        """Records steps that have just finished, in order."""
+    def write(
+        self, steps: list[tuple[int, dict[str, float]]], num_tokens: int
+    ) -> None:
+        """Records steps that have just finished, in order.
+
+        Args:
+            num_tokens: positions of their batches, padding included.
+        """
         if self.is_silent:
             return
         now = time.monotonic()
-        seconds = (now - self.last_step_at) / len(steps)
+        rate = num_tokens / (now - self.last_step_at)
         self.last_step_at = now
         for step, figures in steps:
-            figures["tokens_per_second"] = self.tokens_per_step / seconds
+            figures["tokens_per_second"] = rate
             self.log.write(json.dumps({"step": step, **figures}) + "\n")
             with self.events.as_default(step):
                 tf.summary.experimental.write_raw_pb(_summary(figures), step)
