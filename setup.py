@@ -4,6 +4,7 @@ from setuptools import setup
 
 COMMANDS = (
     "build_vocab",
+    "convert_checkpoint",
     "create_pretraining_data",
     "fill_mask",
     "run_pretraining",
@@ -22,8 +23,10 @@ setup(
     install_requires=[
         "absl-py",
         "keras>=3.12",  # 3.12 is the last Keras for Python 3.10
+        "ml-dtypes",
         "numpy",
         "protobuf",
+        "safetensors",
         "tensorboard",  # TensorFlow 2.21 no longer brings it
         "tensorflow>=2.20,<2.22",
         "tokenizers",

@@ -173,7 +173,7 @@ def model_config_file(path: str) -> str | None:
         The path of bert_config.json or config.json; None where neither is.
     """
     names = [CONFIG, HUGGING_FACE_CONFIG]
-    return _beside(path, reversed(names) if is_hugging_face(path) else names)
+    return beside(path, reversed(names) if is_hugging_face(path) else names)
 
 
 def vocabulary_file(path: str) -> str | None:
@@ -182,8 +182,8 @@ def vocabulary_file(path: str) -> str | None:
     Where tokenizer.json alone is there, as transformers 5 leaves it, its pieces
     are written to a temporary vocab.txt.
     """
-    tokenizer = _beside(path, [TOKENIZER])
-    found = _beside(path, [VOCABULARY])
+    tokenizer = beside(path, [TOKENIZER])
+    found = beside(path, [VOCABULARY])
     if found or tokenizer is None:
         return found
     copy = os.path.join(tempfile.mkdtemp(), VOCABULARY)
@@ -214,7 +214,8 @@ def _pieces(tokenizer: str) -> list[str]:
     return pieces
 
 
-def _beside(path: str, names: Iterable[str]) -> str | None:
+def beside(path: str, names: Iterable[str]) -> str | None:
+    """The first of these files in the folder that `path` is, or lies in."""
     import tensorflow as tf
 
     folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
@@ -306,6 +307,11 @@ def _classes(
     if "output_bias" not in shapes:
         return {}
     numbers = range(shapes["output_bias"][0])
+    if labels and len(labels) != len(numbers):
+        raise InputError(
+            f"the classifier has {len(numbers)} outputs and {len(labels)} "
+            f"labels, {', '.join(labels)}; expected as many"
+        )
     names = list(labels) or [f"LABEL_{number}" for number in numbers]
     return {
         "id2label": {str(i): names[i] for i in numbers},

@@ -1,18 +1,348 @@
-"""Tests of modeling/hugging_face.py."""
+"""Tests of modeling/hugging_face.py and hugging_face_names.py.
 
+Expected numbers are transformers' own (golden/hugging_face).
+"""
+
+import json
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 from conftest import GOLDEN
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
+from input_error import InputError
+from modeling.any_model import AnyModel
+from modeling.config import BertConfig
+from modeling.conversion import (
+    LoadReport,
+    load_checkpoint,
+    open_weights,
+    save_model_folder,
+)
 from modeling.hugging_face import (
     is_hugging_face,
     model_config_file,
+    save_hugging_face_folder,
     vocabulary_file,
 )
+from modeling.hugging_face_names import google_name, hugging_face_name
 
 TINY_BERT = GOLDEN / "tiny_bert"
+THEIRS = GOLDEN / "hugging_face"
+NAMES = ("pretraining", "classifier", "span")
+Tensors = dict[str, np.ndarray]
+
+
+def load(folder: Path) -> tuple[AnyModel, LoadReport]:
+    config_file = model_config_file(str(folder))
+    assert config_file is not None
+    config = BertConfig.from_json_file(config_file)
+    model = AnyModel(config, open_weights(str(folder)).shapes)
+    return model, load_checkpoint(model.bindings(), str(folder))
+
+
+def changed(
+    tmp_path: Path, name: str, change: Callable[[Tensors], Tensors]
+) -> Path:
+    """A copy of a golden folder with other tensors."""
+    folder = tmp_path / "changed"
+    shutil.copytree(THEIRS / name, folder)
+    path = folder / "model.safetensors"
+    save_file(change(load_file(path)), path)
+    return folder
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_are_those_of_transformers(name: str) -> None:
+    model, report = load(THEIRS / name)
+    pooler = ["bert/pooler/dense/kernel", "bert/pooler/dense/bias"]
+    assert list(report.missing) == (pooler if name == "span" else [])
+    assert report.unused == ()
+    theirs = np.load(THEIRS / name / "outputs.npz")
+    outputs = model.outputs(
+        *(
+            theirs[f"in_{key}"].astype(np.int32)
+            for key in ("input_ids", "attention_mask", "token_type_ids")
+        )
+    )
+    expected = {"layers": theirs["hidden_states"]}
+    if name == "pretraining":
+        expected["cls/predictions"] = theirs["prediction_logits"]
+        expected["cls/seq_relationship/"] = theirs["seq_relationship_logits"]
+    elif name == "classifier":
+        expected[""] = theirs["logits"]
+    else:
+        ends = theirs["start_logits"], theirs["end_logits"]
+        expected["cls/squad/"] = np.stack(ends, axis=-1)
+    for key, value in expected.items():
+        np.testing.assert_allclose(outputs[key], value, atol=5e-6, err_msg=key)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_to_google_and_back_every_bit_is_the_same(
+    tmp_path: Path, name: str
+) -> None:
+    model, report = load(THEIRS / name)
+    bindings = [b for b in model.bindings() if b.name in report.loaded]
+    save_model_folder(str(tmp_path / "there"), model.config, bindings, None)
+    model, report = load(tmp_path / "there")
+    bindings = [b for b in model.bindings() if b.name in report.loaded]
+    save_hugging_face_folder(
+        str(tmp_path / "back"), model.config, bindings, None
+    )
+    original = load_file(THEIRS / name / "model.safetensors")
+    copy = load_file(tmp_path / "back" / "model.safetensors")
+    assert copy.keys() == original.keys()
+    for key, value in original.items():
+        assert copy[key].tobytes() == value.tobytes(), key
+    config = json.loads((THEIRS / name / "config.json").read_text())
+    written = json.loads((tmp_path / "back" / "config.json").read_text())
+    for key in written.keys() & config.keys() - {"id2label", "label2id"}:
+        if key != "problem_type":  # what is given, see below
+            assert written[key] == config[key], key
+
+
+def test_a_bare_encoder_has_no_prefix(tmp_path: Path) -> None:
+    model, _ = load(THEIRS / "pretraining")
+    encoder = AnyModel(model.config, {}).bindings()
+    save_hugging_face_folder(str(tmp_path), model.config, encoder, None)
+    with safe_open(tmp_path / "model.safetensors", "np") as file:
+        assert file.metadata() == {"format": "pt"}
+        assert all(
+            key.startswith(("embeddings.", "encoder.", "pooler."))
+            for key in file.keys()  # noqa: SIM118 (it is no dictionary)
+        )
+    assert "BertModel" in (tmp_path / "config.json").read_text()
+    _, report = load(tmp_path)
+    assert len(report.loaded) == len(encoder)
+
+
+@pytest.mark.parametrize(
+    ("heads", "expected"),
+    [
+        ((), "BertModel"),
+        (("cls/predictions/output_bias",), "BertForMaskedLM"),
+        (("cls/seq_relationship/output_weights",),
+         "BertForNextSentencePrediction"),
+        (("cls/predictions/output_bias", "cls/seq_relationship/output_weights"),
+         "BertForPreTraining"),
+        (("output_weights",), "BertForSequenceClassification"),
+        (("cls/squad/output_weights",), "BertForQuestionAnswering"),
+    ],
+)  # fmt: skip
+def test_the_heads_say_which_class(
+    tmp_path: Path, heads: Sequence[str], expected: str
+) -> None:
+    config, _ = load(THEIRS / "span")
+    model = AnyModel(config.config, dict.fromkeys(heads, (3, 12)))
+    save_hugging_face_folder(
+        str(tmp_path), model.config, model.bindings(), None
+    )
+    written = json.loads((tmp_path / "config.json").read_text())
+    assert written["architectures"] == [expected]
+    if heads == ("output_weights",):
+        assert written["id2label"]["2"] == "LABEL_2"
+
+
+def test_labels_and_tokenizer_are_written(tmp_path: Path) -> None:
+    model, _ = load(THEIRS / "classifier")
+    vocabulary = tmp_path / "pieces.txt"
+    vocabulary.write_text("[PAD]\n")
+    folder = tmp_path / "model"
+    save_hugging_face_folder(
+        str(folder),
+        model.config,
+        model.bindings(),
+        str(vocabulary),
+        ["no", "yes", "perhaps"],
+        "single_label_classification",
+        do_lower_case=False,
+    )
+    config = json.loads((folder / "config.json").read_text())
+    original = json.loads((THEIRS / "classifier/config.json").read_text())
+    assert config["id2label"] == original["id2label"]
+    assert config["label2id"] == {"no": 0, "yes": 1, "perhaps": 2}
+    assert config["problem_type"] == original["problem_type"]
+    tokenizer = json.loads((folder / "tokenizer_config.json").read_text())
+    assert tokenizer["tokenizer_class"] == "BertTokenizer"
+    assert tokenizer["do_lower_case"] is False
+    assert tokenizer["model_max_length"] == 23
+    assert (folder / "vocab.txt").read_text() == "[PAD]\n"
+    with pytest.raises(InputError, match="3 outputs and 2 labels, no, yes"):
+        save_hugging_face_folder(
+            str(folder), model.config, model.bindings(), None, ["no", "yes"]
+        )
+
+
+def test_every_name_goes_there_and_back() -> None:
+    config = BertConfig.from_json_file(str(THEIRS / "span" / "config.json"))
+    model = AnyModel(
+        config,
+        {
+            "cls/predictions/output_bias": (37,),
+            **{
+                f"{root}output_weights": (2, 12)
+                for root in ("", "cls/squad/", "cls/seq_relationship/")
+            },
+        },
+    )
+    for name in (binding.name for binding in model.bindings()):
+        assert google_name(hugging_face_name(name)) == name
+    name = "bert/encoder/layer_17/output/dense/kernel"
+    assert (
+        hugging_face_name(name) == "bert.encoder.layer.17.output.dense.weight"
+    )
+    assert google_name("encoder.layer.17.output.dense.weight") == name
+    assert google_name("encoder.layer.0.adapter.weight") is None
+
+
+def test_old_names_buffers_and_second_names(tmp_path: Path) -> None:
+    """As files were that transformers wrote years ago."""
+
+    def older(tensors: Tensors) -> Tensors:
+        renamed = {
+            key.replace("Norm.weight", "Norm.gamma").replace(
+                "Norm.bias", "Norm.beta"
+            ): value
+            for key, value in tensors.items()
+        }
+        words = tensors["bert.embeddings.word_embeddings.weight"]
+        bias = renamed.pop("cls.predictions.bias")
+        return {
+            **renamed,
+            "bert.embeddings.position_ids": np.arange(23)[None],
+            "cls.predictions.decoder.weight": words,
+            "cls.predictions.decoder.bias": bias,
+        }
+
+    folder = changed(tmp_path, "pretraining", older)
+    model, report = load(folder)
+    assert (report.missing, report.unused) == ((), ())
+    same, _ = load(THEIRS / "pretraining")
+    for ours, theirs in zip(model.bindings(), same.bindings(), strict=True):
+        np.testing.assert_array_equal(ours.read(), theirs.read())
+
+
+def test_an_output_layer_of_its_own_is_refused(tmp_path: Path) -> None:
+    folder = changed(
+        tmp_path,
+        "pretraining",
+        lambda tensors: {
+            **tensors,
+            "cls.predictions.decoder.weight": np.zeros((37, 12), np.float32),
+        },
+    )
+    with pytest.raises(InputError, match="another cls.predictions.decoder"):
+        load(folder)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
+def test_other_floats_are_read(tmp_path: Path, dtype: type) -> None:
+    folder = changed(
+        tmp_path,
+        "classifier",
+        lambda tensors: {k: v.astype(dtype) for k, v in tensors.items()},
+    )
+    model, _ = load(folder)
+    original = load_file(THEIRS / "classifier" / "model.safetensors")
+    weight = original["classifier.weight"]
+    read = next(b for b in model.bindings() if b.name == "output_weights")
+    expected = weight.astype(dtype).astype(np.float32)
+    np.testing.assert_array_equal(read.read(), expected)
+
+
+def test_whole_numbers_are_refused(tmp_path: Path) -> None:
+    folder = changed(
+        tmp_path,
+        "classifier",
+        lambda tensors: {k: v.astype(np.int8) for k, v in tensors.items()},
+    )
+    with pytest.raises(InputError, match="as I8; expected F32, F16 or BF16"):
+        load(folder)
+
+
+def shard(folder: Path) -> None:
+    """Splits model.safetensors in two, as transformers does with large ones."""
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    weight_map: dict[str, str] = {}
+    for i in (0, 1):
+        name = f"model-{i + 1:05}-of-00002.safetensors"
+        part = dict(list(tensors.items())[i::2])
+        save_file(part, folder / name)
+        weight_map |= dict.fromkeys(part, name)
+    index = {"metadata": {}, "weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def test_several_files(tmp_path: Path) -> None:
+    folder = changed(tmp_path, "pretraining", lambda tensors: tensors)
+    shard(folder)
+    _, report = load(folder)
+    assert (report.missing, report.unused) == ((), ())
+    for path in folder.glob("*-00002-of-*"):
+        path.unlink()
+    with pytest.raises(InputError, match="00002-of-00002.*cannot be read"):
+        load(folder)
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": 7}')
+    with pytest.raises(InputError, match="index.json cannot be read"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:5000],
+        lambda content: content[:5],
+        lambda content: b"",
+        lambda content: b"\xff" * 8 + content[8:],
+        lambda content: content[:8] + b"]" + content[9:],
+    ],
+)
+def test_damaged_safetensors(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    shutil.copytree(THEIRS / "span", tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(InputError, match="safetensors cannot be read"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "/pytorch_model.bin"])
+def test_a_pickle_is_never_opened(tmp_path: Path, name: str) -> None:
+    (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    with pytest.raises(
+        InputError, match="is a pickle.*save the model as safet"
+    ):
+        load_checkpoint([], str(tmp_path) + name)
+
+
+def test_another_shape_is_an_error_that_names_it(tmp_path: Path) -> None:
+    config = BertConfig.from_json_file(str(THEIRS / "span" / "config.json"))
+    wider = AnyModel(
+        BertConfig(**{**vars(config), "intermediate_size": 18}), {}
+    )
+    with pytest.raises(
+        InputError, match=r"layer_0/output/dense/kernel.*\[19, 12\]"
+    ):
+        load_checkpoint(wider.bindings(), str(THEIRS / "span"))
+
+
+def test_no_bert_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    save_file({"roberta.pooler": np.zeros(3, np.float32)}, path)
+    config = BertConfig.from_json_file(str(THEIRS / "span" / "config.json"))
+    model = AnyModel(config, {})
+    with pytest.raises(InputError, match="first is 'roberta.pooler'"):
+        load_checkpoint(model.bindings(), str(path))
+    with pytest.raises(InputError, match="local"):
+        load_checkpoint(model.bindings(), "gs://bucket/model.safetensors")
 
 
 @pytest.mark.parametrize("path", ["", "/bert_model.ckpt"])
@@ -49,3 +379,45 @@ def test_a_name_without_a_folder(
     monkeypatch.chdir(tmp_path)
     Path("bert_config.json").touch()
     assert model_config_file("bert_model.ckpt") == "bert_config.json"
+
+
+TOKENIZER_JSON = {
+    "added_tokens": [
+        {"id": 1, "content": "[UNK]"},
+        {"id": 3, "content": "<x>"},
+    ],
+    "model": {
+        "type": "WordPiece",
+        "vocab": {"[UNK]": 1, "[PAD]": 0, "\u00e9": 2},
+    },
+}
+
+
+def test_the_vocabulary_of_a_tokenizer_json(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(TOKENIZER_JSON))
+    found = vocabulary_file(str(tmp_path))
+    assert found is not None
+    assert (
+        Path(found).read_text(encoding="utf-8") == "[PAD]\n[UNK]\n\u00e9\n<x>\n"
+    )
+    (tmp_path / "vocab.txt").touch()
+    assert vocabulary_file(str(tmp_path)) == str(tmp_path / "vocab.txt")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"model": {"type": "BPE", "vocab": {}}}, "a BPE model"),
+        ({"added_tokens": []}, "ids are not 0, 1, 2"),
+        ({"model": None}, "no vocabulary"),
+    ],
+)
+def test_another_kind_of_tokenizer_json(
+    tmp_path: Path, change: dict[str, object], sentence: str
+) -> None:
+    values = json.loads(json.dumps(TOKENIZER_JSON))
+    values["model"]["vocab"]["gap"] = 4
+    (tmp_path / "tokenizer.json").write_text(json.dumps(values | change))
+    with pytest.raises(InputError, match=sentence):
+        vocabulary_file(str(tmp_path))

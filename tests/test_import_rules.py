@@ -14,9 +14,9 @@ ORDER = {
     " packing pipeline",
     "modeling": "config fused attention encoder heads hugging_face_names"
     " hugging_face conversion any_model",
-    "tasks": "metrics task examples targets pretraining blanks classification"
-    " glue tables features spans squad windows answers squad_evaluation tagging"
-    " multiple_choice",
+    "tasks": "metrics task hugging_face_task examples targets pretraining"
+    " blanks classification glue tables features spans squad"
+    " windows answers squad_evaluation tagging multiple_choice",
     "training": "settings optimization distribution checkpoints progress loop"
     " watching inference export",
 }

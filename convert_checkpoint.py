@@ -1,0 +1,305 @@
+"""Converts a model folder: Google's to Hugging Face's, or the other way.
+
+    python convert_checkpoint.py --init_checkpoint=$BERT --output_dir=there
+
+The encoder goes over and whichever heads there are, with the vocabulary and
+the labels. What was written is loaded again and must give the same outputs
+before --output_dir appears. Ours; google-research/bert has no such command.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from absl import flags
+
+import command
+from input_error import InputError
+
+if TYPE_CHECKING:
+    from modeling.any_model import AnyModel
+    from modeling.config import BertConfig
+    from modeling.conversion import Binding
+    from tasks.task import TaskSettings
+
+FLAGS = flags.FLAGS
+GOOGLE, HUGGING_FACE = FORMATS = ["google", "hugging_face"]
+MAX_DIFFERENCE = 1e-5  # between the outputs of what was read and written
+
+# transformers' classes whose classifier Google's models have not.
+OTHER_CLASSIFIERS = ("BertForTokenClassification", "BertForMultipleChoice")
+
+flags.DEFINE_string(
+    "init_checkpoint", None, "Model folder of either kind, or a checkpoint."
+)
+flags.DEFINE_string("output_dir", None, "A folder that is not there yet.")
+flags.DEFINE_enum("to", None, FORMATS, "Unset: what --init_checkpoint is not.")
+flags.DEFINE_enum(
+    "hidden_act",
+    None,
+    ["gelu", "gelu_erf", "relu", "tanh", "linear"],
+    "The activation, where the config's is not the one wanted: gelu is Google's"
+    ", by tanh; gelu_erf is what Hugging Face calls gelu.",
+)
+flags.DEFINE_string(
+    "bert_config_file", None, "Unset: the one beside --init_checkpoint."
+)
+flags.DEFINE_string(
+    "vocab_file", None, "Unset: the one beside --init_checkpoint."
+)
+flags.DEFINE_bool(
+    "do_lower_case",
+    None,
+    "Whether the model is uncased; unset: as its folder says, else whether its"
+    " vocabulary is.",
+)
+flags.mark_flags_as_required(["init_checkpoint", "output_dir"])
+
+
+@dataclasses.dataclass(frozen=True)
+class Surroundings:
+    """What goes over beside the weights."""
+
+    config: "BertConfig"
+    vocab_file: str | None
+    do_lower_case: bool
+    strip_accents: bool | None
+    task: "TaskSettings | None"
+
+
+def main() -> None:
+    command.import_tensorflow()
+    from modeling.any_model import AnyModel
+    from modeling.conversion import load_checkpoint, open_weights
+    from modeling.hugging_face import is_hugging_face
+
+    shapes = dict(open_weights(FLAGS.init_checkpoint).shapes)
+    if _architecture() in OTHER_CLASSIFIERS:
+        shapes = {k: v for k, v in shapes.items() if not k.startswith("output")}
+        print(f"the classifier is a {_architecture()}'s and is left out")
+    around = _surroundings(shapes)
+    model = AnyModel(around.config, shapes)
+    report = load_checkpoint(model.bindings(), FLAGS.init_checkpoint)
+    print(report, flush=True)
+    _check_whole(report.missing, report.unused)
+    found = [b for b in model.bindings() if b.name in report.loaded]
+    to = FLAGS.to or FORMATS[not is_hugging_face(FLAGS.init_checkpoint)]
+    with _appearing(FLAGS.output_dir) as folder:
+        write = _write_google if to == GOOGLE else _write_hugging_face
+        write(folder, found, around)
+        difference = _difference(folder, model)
+    print(
+        f"{FLAGS.output_dir} is written, for {to}; loaded again, its outputs "
+        f"on a sample differ by at most {difference:.1e}"
+    )
+
+
+def _surroundings(shapes: Mapping[str, Sequence[int]]) -> Surroundings:
+    from data.vocabulary import check_vocabulary
+    from modeling.config import BertConfig
+    from modeling.hugging_face import model_config_file, vocabulary_file
+
+    config_file = FLAGS.bert_config_file or model_config_file(
+        FLAGS.init_checkpoint
+    )
+    if config_file is None:
+        raise InputError(
+            "there is no bert_config.json or config.json beside "
+            f"{FLAGS.init_checkpoint}; give --bert_config_file"
+        )
+    config = BertConfig.from_json_file(command.local(config_file))
+    if FLAGS.hidden_act:
+        config = dataclasses.replace(config, hidden_act=FLAGS.hidden_act)
+    vocab_file = FLAGS.vocab_file or vocabulary_file(FLAGS.init_checkpoint)
+    pieces: Mapping[str, int] = {}
+    if vocab_file is not None:
+        vocab_file = command.local(vocab_file)
+        pieces = check_vocabulary(vocab_file, config.vocab_size)
+    do_lower_case, strip_accents = _casing(pieces)
+    task = _task(config, shapes, do_lower_case, strip_accents)
+    return Surroundings(config, vocab_file, do_lower_case, strip_accents, task)
+
+
+def _casing(pieces: Mapping[str, int]) -> tuple[bool, bool | None]:
+    """do_lower_case and strip_accents: the flag's, the folder's or a guess."""
+    from modeling.hugging_face import TOKENIZER_CONFIG
+    from tasks.task import TASK
+
+    said = {
+        "do_lower_case": not any(
+            piece != piece.lower()
+            for piece in pieces
+            if not piece.startswith(("[", "<"))  # [CLS], <S>
+        ),
+        "strip_accents": None,
+        **_read_json(TOKENIZER_CONFIG),
+        **_read_json(TASK),
+    }
+    if FLAGS.do_lower_case is not None:
+        said["do_lower_case"] = FLAGS.do_lower_case
+    return bool(said["do_lower_case"]), said["strip_accents"]
+
+
+def _task(
+    config: "BertConfig",
+    shapes: Mapping[str, Sequence[int]],
+    do_lower_case: bool,
+    strip_accents: bool | None,
+) -> "TaskSettings | None":
+    """The folder's task.json, or what a config.json says of the same."""
+    from modeling.hugging_face import HUGGING_FACE_CONFIG, is_hugging_face
+    from tasks.hugging_face_task import task_of
+    from tasks.task import TaskSettings
+
+    task = TaskSettings.from_folder(_folder())
+    if task is not None:
+        return dataclasses.replace(task, do_lower_case=do_lower_case)
+    if not is_hugging_face(FLAGS.init_checkpoint):
+        return None
+    values = _read_json(HUGGING_FACE_CONFIG)
+    return task_of(values, shapes, config, do_lower_case, strip_accents)
+
+
+def _folder() -> str:
+    import tensorflow as tf
+
+    path = FLAGS.init_checkpoint
+    return path if tf.io.gfile.isdir(path) else os.path.dirname(path)
+
+
+def _architecture() -> str | None:
+    """transformers' class that config.json names."""
+    from modeling.hugging_face import HUGGING_FACE_CONFIG, is_hugging_face
+
+    if not is_hugging_face(FLAGS.init_checkpoint):
+        return None
+    names = _read_json(HUGGING_FACE_CONFIG).get("architectures")
+    return names[0] if names else None
+
+
+def _read_json(name: str) -> dict[str, Any]:
+    """A file beside --init_checkpoint; empty where there is none."""
+    from modeling.hugging_face import beside
+
+    path = beside(FLAGS.init_checkpoint, [name])
+    if path is None:
+        return {}
+    try:
+        with open(command.local(path), encoding="utf-8") as file:
+            return dict(json.load(file))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path} is not what it should be: {error}") from error
+
+
+def _check_whole(missing: Sequence[str], unused: Sequence[str]) -> None:
+    """The encoder must be as the config says; only a pooler may lack."""
+    for what, names in (("lacks", missing), ("has", unused)):
+        for name in names:
+            if name.startswith("bert/") and "/pooler/" not in name:
+                raise InputError(
+                    f"{FLAGS.init_checkpoint} {what} {name}, unlike what its "
+                    "config describes; give the right --bert_config_file"
+                )
+
+
+def _write_google(
+    folder: str, found: "Sequence[Binding]", around: Surroundings
+) -> None:
+    from modeling.conversion import save_model_folder
+    from modeling.hugging_face import write_whole
+    from tasks.task import TASK
+
+    config = around.config
+    if config.hidden_act == "gelu_tanh":  # the original knows one name for it
+        config = dataclasses.replace(config, hidden_act="gelu")
+    if config.hidden_act == "gelu_erf":
+        print(
+            "warning: bert_config.json says gelu_erf, which google-research/"
+            "bert does not know: it has the tanh form only; with --hidden_act="
+            "gelu it reads the folder, and the outputs change a little",
+            file=sys.stderr,
+        )
+    save_model_folder(folder, config, found, around.vocab_file)
+    if around.task is not None:
+        write_whole(os.path.join(folder, TASK), around.task.to_json().encode())
+
+
+def _write_hugging_face(
+    folder: str, found: "Sequence[Binding]", around: Surroundings
+) -> None:
+    from modeling.hugging_face import save_hugging_face_folder, write_whole
+    from tasks.hugging_face_task import problem_type
+    from tasks.task import TASK
+
+    task = around.task
+    save_hugging_face_folder(
+        folder,
+        around.config,
+        found,
+        around.vocab_file,
+        task.labels if task else (),
+        problem_type(task),
+        around.do_lower_case,
+        around.strip_accents,
+    )
+    if task is not None:  # so that the way back loses nothing
+        write_whole(os.path.join(folder, TASK), task.to_json().encode())
+
+
+def _difference(folder: str, model: "AnyModel") -> float:
+    """Between the outputs of what was read and what was written."""
+    from modeling.any_model import AnyModel, largest_difference
+    from modeling.config import BertConfig
+    from modeling.conversion import load_checkpoint, open_weights
+    from modeling.hugging_face import model_config_file
+
+    config_file = model_config_file(folder)
+    assert config_file is not None
+    config = BertConfig.from_json_file(command.local(config_file))
+    written = AnyModel(config, open_weights(folder).shapes)
+    load_checkpoint(written.bindings(), folder)
+    difference = largest_difference(model, written)
+    if not difference <= MAX_DIFFERENCE:
+        raise InputError(
+            f"what was written gives other outputs, by up to {difference}; "
+            f"expected at most {MAX_DIFFERENCE}, so it was removed"
+        )
+    return difference
+
+
+@contextlib.contextmanager
+def _appearing(output_dir: str) -> Iterator[str]:
+    """A folder that becomes `output_dir` at the end, if nothing fails."""
+    import tensorflow as tf
+
+    output_dir = output_dir.rstrip("/")
+    if tf.io.gfile.exists(output_dir):
+        raise InputError(
+            f"--output_dir={output_dir} is there already; name a new folder"
+        )
+    folder = f"{output_dir}.incomplete"
+    if tf.io.gfile.exists(folder):  # a killed run's
+        tf.io.gfile.rmtree(folder)
+    try:
+        tf.io.gfile.makedirs(folder)
+        yield folder
+        tf.io.gfile.rename(folder, output_dir)
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"cannot write --output_dir={output_dir} ({error.message})"
+        ) from error
+    finally:
+        if tf.io.gfile.exists(folder):
+            tf.io.gfile.rmtree(folder)
+
+
+def cli() -> None:
+    command.run(main)
+
+
+if __name__ == "__main__":
+    cli()

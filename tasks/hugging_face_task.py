@@ -1,0 +1,94 @@
+"""What a Hugging Face config.json says of a fine-tuned model, as task.json's.
+
+Names: transformers configuration_utils.py (id2label, problem_type).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from input_error import InputError
+from modeling.config import BertConfig
+from tasks.task import TaskSettings
+
+PROBLEM_TYPES = {
+    "single_label": "single_label_classification",
+    "multi_label": "multi_label_classification",
+    "regression": "regression",
+}
+
+# What a span model is given, whose config.json says nothing: run_squad.py's.
+SPAN_LENGTH, SPAN_STRIDE = 384, 128  # pieces
+
+
+def problem_type(task: TaskSettings | None) -> str | None:
+    """transformers' word for the target; None where it has no use for one."""
+    if task is None or task.target == "span":
+        return None
+    if task.target not in PROBLEM_TYPES:
+        raise InputError(
+            f"the model is fine-tuned for {task.target}, which has no form in "
+            f"a Hugging Face folder; expected span or one of "
+            f"{', '.join(PROBLEM_TYPES)}"
+        )
+    return PROBLEM_TYPES[task.target]
+
+
+def task_of(
+    values: Mapping[str, Any],
+    shapes: Mapping[str, Sequence[int]],
+    config: BertConfig,
+    do_lower_case: bool,
+    strip_accents: bool | None,
+) -> TaskSettings | None:
+    """The settings of a model as transformers saved it; None without a task.
+
+    Args:
+        values: of config.json.
+        shapes: of the checkpoint's variables, by Google's names.
+    """
+    longest = config.max_position_embeddings
+    if "output_bias" in shapes:
+        labels = _labels(values, shapes["output_bias"][0])
+        return TaskSettings(
+            _target(values, len(labels)),
+            longest,
+            do_lower_case,
+            strip_accents,
+            labels,
+        )
+    if "cls/squad/output_bias" in shapes:
+        return TaskSettings(
+            "span",
+            min(longest, SPAN_LENGTH),
+            do_lower_case,
+            strip_accents,
+            doc_stride=SPAN_STRIDE,
+        )
+    return None
+
+
+def _labels(values: Mapping[str, Any], count: int) -> tuple[str, ...]:
+    """In the order of the outputs; LABEL_0 and so on where there are none."""
+    names = {str(i): f"LABEL_{i}" for i in range(count)}
+    if values.get("id2label"):
+        names |= values["id2label"]
+    if len(names) != count:
+        raise InputError(
+            f"the classifier has {count} outputs but id2label in config.json "
+            f"has {len(names)} labels; expected as many"
+        )
+    return tuple(str(names[str(i)]) for i in range(count))
+
+
+def _target(values: Mapping[str, Any], num_outputs: int) -> str:
+    """As transformers takes it, where the file does not say."""
+    problem = values.get("problem_type")
+    if problem is None:
+        return "regression" if num_outputs == 1 else "single_label"
+    targets = {name: target for target, name in PROBLEM_TYPES.items()}
+    if problem not in list(targets):  # a list: it may be anything
+        raise InputError(
+            f"config.json has the problem_type {problem!r}; expected one of "
+            f"{', '.join(targets)}"
+        )
+    return targets[problem]

@@ -1,0 +1,72 @@
+"""Writes what lies beside this file, with Hugging Face transformers.
+
+    pip install transformers==5.23.0 torch
+    python tests/golden/hugging_face/make.py
+
+Three models of random weights, as `save_pretrained` writes them, each with the
+outputs that transformers computes: outputs.npz holds the inputs as `in_*` and
+the rest by the name of the output.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+HERE = Path(__file__).parent
+ROWS, LENGTH = 3, 11
+MODELS = {
+    "pretraining": (transformers.BertForPreTraining, "gelu", {}),
+    "classifier": (
+        transformers.BertForSequenceClassification,
+        "gelu_new",
+        {
+            "id2label": {0: "no", 1: "yes", 2: "perhaps"},
+            "problem_type": "single_label_classification",
+        },
+    ),
+    "span": (transformers.BertForQuestionAnswering, "gelu", {}),
+}
+
+
+def main() -> None:
+    torch.manual_seed(3)
+    rng = np.random.default_rng(3)
+    for name, (kind, activation, more) in MODELS.items():
+        config = transformers.BertConfig(
+            vocab_size=37,
+            hidden_size=12,
+            num_hidden_layers=2,
+            num_attention_heads=3,
+            intermediate_size=19,
+            max_position_embeddings=23,
+            type_vocab_size=2,
+            hidden_act=activation,
+            **more,
+        )
+        model = kind(config).eval()
+        for parameter in model.parameters():  # biases and norms too
+            torch.nn.init.normal_(parameter, 0.3, 0.5)
+        model.save_pretrained(HERE / name)
+        lengths = rng.integers(3, LENGTH + 1, ROWS)[:, None]
+        inputs = {
+            "input_ids": rng.integers(0, 37, (ROWS, LENGTH)),
+            "attention_mask": (np.arange(LENGTH) < lengths).astype(int),
+            "token_type_ids": rng.integers(0, 2, (ROWS, LENGTH)),
+        }
+        tensors = {key: torch.tensor(value) for key, value in inputs.items()}
+        with torch.no_grad():
+            outputs = dict(model(**tensors, output_hidden_states=True))
+        hidden = outputs.pop("hidden_states")
+        arrays: dict[str, Any] = {
+            "hidden_states": np.stack([state.numpy() for state in hidden]),
+            **{f"in_{key}": value for key, value in inputs.items()},
+            **{key: value.numpy() for key, value in outputs.items()},
+        }
+        np.savez_compressed(HERE / name / "outputs.npz", **arrays)
+
+
+if __name__ == "__main__":
+    main()
