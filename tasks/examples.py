@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-from data.rows import Row, join
+from data.rows import Row, join, windows
 from data.tokenization import FullTokenizer
 
 SECONDS_WITHOUT_PROGRESS = 5.0
+
+Pair = tuple[list[str], list[str] | None]  # the pieces of a text or of two
 
 
 class Example(NamedTuple):
@@ -30,8 +32,9 @@ def encode_examples(
 ) -> list[list[Row]]:
     """The rows of each example: one, or the windows of a long text.
 
-    Without a stride, what is too long is cut, and how often is said on
-    standard error.
+    Without a stride, what is too long is cut, and with one so is the first
+    text of a pair where it leaves no room; how often is said on standard
+    error.
 
     Args:
         doc_stride: pieces between the beginnings of two windows; of a pair the
@@ -63,33 +66,29 @@ def encode_example(
 ) -> tuple[list[Row], bool]:
     """Its rows, and whether it was cut."""
     first = tokenizer.tokenize(example.text_a)
-    second = None
-    if example.text_b is not None:
-        second = tokenizer.tokenize(example.text_b)
-    room = max_seq_length - (2 if second is None else 3)  # [CLS], [SEP]s
-    is_cut = doc_stride is None and len(first) + len(second or ()) > room
-    if doc_stride is not None:
+    # As upstream, a second text without pieces is none.
+    second = tokenizer.tokenize(example.text_b or "") or None
+    room = max_seq_length - (3 if second else 2)  # [CLS], [SEP]s
+    pairs: Sequence[Pair] = [(first, second)]
+    is_cut = len(first) + len(second or ()) > room
+    if is_cut and doc_stride is not None:
         pairs = _windows(first, second, room, doc_stride)
-    else:
-        pairs = [(first, second)]
+        is_cut = len(pairs[0][0]) < len(first) and second is not None
     rows = [join(*pair, max_seq_length) for pair in pairs]
     return [Row(tokenizer.convert_tokens_to_ids(t), s) for t, s in rows], is_cut
 
 
 def _windows(
     first: list[str], second: list[str] | None, room: int, stride: int
-) -> list[tuple[list[str], list[str] | None]]:
+) -> list[Pair]:
     """Pairs that together show all of the last text.
 
-    Of 7 pieces with room for 4 and a stride of 2: 0-3, 2-5 and 4-6.
+    Of 7 pieces with room for 4 and a stride of 2: 0-3, 2-5 and 4-6. A first
+    text keeps half of the room, or what the second leaves of it.
     """
-    long = first if second is None else second
-    if second is not None:
-        first = first[: room // 2]
-        room -= len(first)
-    last = max(len(long) - room, 0)
-    starts = range(0, last + stride, stride)
-    parts = [long[start : start + room] for start in starts]
     if second is None:
-        return [(part, None) for part in parts]
-    return [(first, part) for part in parts]
+        spans = windows(len(first), room, stride)
+        return [(first[span.start : span.stop], None) for span in spans]
+    first = first[: max(room // 2, room - len(second))]
+    spans = windows(len(second), room - len(first), stride)
+    return [(first, second[span.start : span.stop]) for span in spans]

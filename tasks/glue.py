@@ -39,7 +39,9 @@ class Table:
     has_header: bool = True
     guid: int | None = None  # None: guids count the file's lines from 0
     language: int | None = None  # rows of others than XNLI_LANGUAGE are skipped
-    skips_short_rows: bool = False
+    elsewhere: tuple[str, ...] = ()  # other names it may have
+    guid_start: str | None = None  # of each guid; None: the split's name
+    skips_bad_rows: bool = False  # QQP's: some broke at line ends in a text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,8 +63,9 @@ class GlueTask:
             data_dir: with the task's files, or with a folder of its name.
 
         Raises:
-            InputError: no such file, a row that is too short, or a label that
-                the task does not have; with the file and the line.
+            InputError: no such file, a row with more or fewer columns than
+                the first, or a label that the task does not have; with the
+                file and the line.
         """
         table = self.tables.get(split)
         if table is None:
@@ -70,43 +73,63 @@ class GlueTask:
                 f"{self.name} has no {split} set; it has "
                 f"{', '.join(self.tables)}"
             )
-        path = _find(data_dir, self.name, table.name)
+        path = _find(data_dir, self.name, table)
         return list(self._examples(path, table, split))
 
     def _examples(
         self, path: str, table: Table, split: str
     ) -> Iterator[Example]:
-        used = (table.text_a, table.text_b, table.label, table.guid)
-        width = 1 + max(i for i in used if i is not None)
-        num_short = 0
+        start, width, num_bad = table.guid_start or split, 0, 0
         for number, row in _rows(path):
-            if table.has_header and number == 0:
-                continue
-            if len(row) < width:
-                if not table.skips_short_rows:
+            if not width:
+                width = self._width(path, number, row, table)
+                if table.has_header:
+                    continue
+            if len(row) != width:
+                if not table.skips_bad_rows:
                     raise InputError(
-                        f"{path}, line {number + 1} has {len(row)} columns, "
-                        f"where {self.name} has at least {width}, parted by "
-                        "tabs; check --data_dir"
+                        f"{path}, line {number + 1} has {len(row)} columns "
+                        f"parted by tabs, where the first line has {width}; "
+                        "mend or remove it"
                     )
-                num_short += 1
+                num_bad += 1
                 continue
             language = table.language
             if language is not None and row[language] != XNLI_LANGUAGE:
                 continue
-            yield self._example(path, number, row, table, split)
-        if num_short:
-            print(f"{path}: {num_short} short rows skipped", file=sys.stderr)
+            yield self._example(path, number, row, table, start)
+        if not width:
+            raise InputError(f"{path} is empty")
+        if num_bad:
+            print(
+                f"{path}: {num_bad} rows that do not have {width} columns are "
+                "left out",
+                file=sys.stderr,
+            )
+
+    def _width(
+        self, path: str, number: int, row: list[str], table: Table
+    ) -> int:
+        """The columns of the first line, which must be enough."""
+        used = (table.text_a, table.text_b, table.label, table.guid)
+        least = 1 + max(i for i in used if i is not None)
+        if len(row) < least:
+            raise InputError(
+                f"{path}, line {number + 1} has {len(row)} columns parted by "
+                f"tabs, where {self.name} has at least {least}; check "
+                "--data_dir and --task_name"
+            )
+        return len(row)
 
     def _example(
-        self, path: str, number: int, row: list[str], table: Table, split: str
+        self, path: str, number: int, row: list[str], table: Table, start: str
     ) -> Example:
         guid = number if table.guid is None else row[table.guid]
         label = None
         if table.label is not None:
             label = self._checked(path, number, row[table.label])
         text_b = None if table.text_b is None else row[table.text_b]
-        return Example(f"{split}-{guid}", row[table.text_a], text_b, label)
+        return Example(f"{start}-{guid}", row[table.text_a], text_b, label)
 
     def _checked(self, path: str, number: int, label: str) -> str:
         label = XNLI_TRAIN_SPELLING.get(label, label)
@@ -153,12 +176,11 @@ def find_task(name: str) -> GlueTask:
     )
 
 
-def _find(data_dir: str, folder: str, name: str) -> str:
-    path = os.path.join(data_dir, name)
-    within = os.path.join(data_dir, folder, name)
-    if not os.path.exists(path) and os.path.exists(within):
-        return within
-    return path
+def _find(data_dir: str, folder: str, table: Table) -> str:
+    """The file in `data_dir`, or in the folder of that name there."""
+    names = table.name, os.path.join(folder, table.name), *table.elsewhere
+    paths = [os.path.join(data_dir, name) for name in names]
+    return next(filter(os.path.exists, paths), paths[0])
 
 
 def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
@@ -196,7 +218,9 @@ def _task(
 
 _COLA = Table("train.tsv", text_a=3, label=1, has_header=False)
 _MNLI = Table("train.tsv", text_a=8, text_b=9, label=-1, guid=0)
-_QQP = Table("train.tsv", 3, 4, label=5, skips_short_rows=True)
+# Where the script download_glue_data.py, which many used, has put it.
+_AX_ELSEWHERE = ("diagnostic.tsv", "diagnostic/diagnostic.tsv")
+_QQP = Table("train.tsv", 3, 4, label=5, skips_bad_rows=True)
 
 TASKS = (
     _task(
@@ -230,7 +254,9 @@ TASKS = (
         ("accuracy",),
         {
             "train": _MNLI,
-            "dev": dataclasses.replace(_MNLI, name="dev_matched.tsv"),
+            "dev": dataclasses.replace(
+                _MNLI, name="dev_matched.tsv", guid_start="dev_matched"
+            ),
             "dev_mismatched": dataclasses.replace(
                 _MNLI, name="dev_mismatched.tsv"
             ),
@@ -264,7 +290,7 @@ TASKS = (
         "AX",  # predicted by a model of MNLI
         INFERENCE,
         ("matthews",),
-        {"test": Table("diagnostic.tsv", 1, 2)},
+        {"test": Table("AX.tsv", 1, 2, elsewhere=_AX_ELSEWHERE)},
         {"test": "AX.tsv"},
     ),
     GlueTask(

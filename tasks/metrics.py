@@ -5,7 +5,9 @@ Wang et al. 2018 (GLUE), table 1. The formulas are scikit-learn's and SciPy's.
 Shapes: N examples, C labels.
 """
 
+import functools
 import statistics
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,14 +23,26 @@ def classification_metrics(
 ) -> dict[str, float]:
     """Of int [N] each; "f1" is that of class 1 among two."""
     known = {
-        "accuracy": lambda: metrics.accuracy_score(labels, predicted),
-        "f1": lambda: metrics.f1_score(labels, predicted, zero_division=0.0),
-        "macro_f1": lambda: metrics.f1_score(
-            labels, predicted, average="macro", zero_division=0.0
+        "accuracy": metrics.accuracy_score,
+        "f1": _f1,
+        "macro_f1": functools.partial(
+            metrics.f1_score, average="macro", zero_division=0.0
         ),
-        "matthews": lambda: metrics.matthews_corrcoef(labels, predicted),
+        "matthews": _matthews,
     }
-    return {name: float(known[name]()) for name in names}
+    return {name: float(known[name](labels, predicted)) for name in names}
+
+
+def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
+    """0 where the class is neither there nor predicted."""
+    return float(metrics.f1_score(labels, predicted, zero_division=0.0))
+
+
+def _matthews(labels: np.ndarray, predicted: np.ndarray) -> float:
+    """0 where either is all one class (scikit-learn warns of that, too)."""
+    if min(np.ptp(labels), np.ptp(predicted)) == 0:
+        return 0.0
+    return float(metrics.matthews_corrcoef(labels, predicted))
 
 
 def regression_metrics(
@@ -44,7 +58,9 @@ def regression_metrics(
         ("spearman", stats.spearmanr),
     ):
         varies = min(np.ptp(predicted), np.ptp(targets)) > 0.0
-        value = correlation(predicted, targets).statistic if varies else 0.0
+        with warnings.catch_warnings():  # of numbers that hardly differ
+            warnings.simplefilter("ignore", stats.NearConstantInputWarning)
+            value = correlation(predicted, targets).statistic if varies else 0
         figures[name] = float(value)
     return figures
 
@@ -53,19 +69,14 @@ def multi_label_metrics(
     predicted: np.ndarray, labels: np.ndarray
 ) -> dict[str, float]:
     """Of [N, C], true where a label is; accuracy: all C of them are right."""
+    present = labels > 0.5
+    per_label = [
+        _f1(*pair) for pair in zip(present.T, predicted.T, strict=True)
+    ]
     return {
-        "accuracy": float(np.mean(np.all(predicted == (labels > 0.5), -1))),
-        **{
-            f"{average}_f1": float(
-                metrics.f1_score(
-                    labels > 0.5,
-                    predicted,
-                    average=average,
-                    zero_division=0.0,
-                )
-            )
-            for average in ("micro", "macro")
-        },
+        "accuracy": float(np.mean(np.all(predicted == present, axis=-1))),
+        "micro_f1": _f1(present.ravel(), predicted.ravel()),
+        "macro_f1": statistics.fmean(per_label),
     }
 
 

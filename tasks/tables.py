@@ -6,6 +6,7 @@ Ours; google-research/bert asks for a processor class for each data set.
 import csv
 import dataclasses
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from data.records import read_lines
@@ -13,6 +14,7 @@ from input_error import InputError
 from tasks.examples import Example
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".json")
+MAX_CELL = 1 << 30  # characters; the csv module's own limit is 131,072
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,9 +82,12 @@ def labels_of(
 
 def _natural(label: str) -> tuple[bool, float, str]:
     try:
-        return False, float(label), label
+        number = float(label)
     except ValueError:
-        return True, 0.0, label
+        number = math.nan
+    if math.isfinite(number):  # "nan" and "inf" are words here
+        return False, number, label
+    return True, 0.0, label
 
 
 def _cell(path: str, number: int, row: dict[str, str], column: str) -> str:
@@ -122,6 +127,8 @@ def _text(value: object) -> str:
     """What a table would say: a list of labels is one cell."""
     if isinstance(value, list):
         return ",".join(map(_text, value))
+    if value is None:
+        return ""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -144,11 +151,13 @@ def _table_rows(
 
 def _tsv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(_lines(path), 1):
-        if line.strip():
-            yield number, line.removesuffix("\n").split("\t")
+        line = line.removesuffix("\n")
+        if line:
+            yield number, line.split("\t")
 
 
 def _csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(MAX_CELL)
     reader = csv.reader(_lines(path), strict=True)
     try:
         for cells in reader:
