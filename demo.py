@@ -324,7 +324,7 @@ def what_next() -> None:
 The losses are drawn in {PLOT}; the model is the folder {MODEL}.
 Type next:
 
-  {python} fill_mask.py --model_dir={MODEL} "Words with a [MASK]."
+  {python} predict.py --model_dir={MODEL} "Words with a [MASK]."
   .venv/bin/tensorboard --logdir={MODEL}
   {python} run_pretraining.py --help
 
@@ -340,7 +340,7 @@ def main() -> None:
     for name, words in commands().items():
         make(name, words)
     draw_losses(MODEL / "train_log.jsonl", PLOT)
-    blanks = ["fill_mask.py", f"--model_dir={MODEL}", *MASKED_SENTENCES]
+    blanks = ["predict.py", f"--model_dir={MODEL}", *MASKED_SENTENCES]
     show(blanks)
     run(blanks)
     report()

@@ -6,7 +6,8 @@ COMMANDS = (
     "build_vocab",
     "convert_checkpoint",
     "create_pretraining_data",
-    "fill_mask",
+    "extract_features",
+    "predict",
     "run_pretraining",
 )
 PLOT = ["matplotlib"]

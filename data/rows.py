@@ -5,7 +5,7 @@ Padding to the longest text that may come would be most of the work (on MRPC
 lengths instead, so that few shapes are compiled. Upstream file:
 run_classifier.py, convert_single_example, for how a row is put together.
 
-Shapes: B rows of a batch, S positions.
+Shapes: B rows of a batch, S positions, P of them asked for.
 """
 
 import collections
@@ -22,10 +22,11 @@ CHUNK_BATCHES = 32  # read before they are sorted by length
 
 
 class Row(NamedTuple):
-    """One input; both lists have its length."""
+    """One input; its first two lists have its length."""
 
     input_ids: list[int]
     segment_ids: list[int]  # 0 for the first text, 1 for the second
+    positions: Sequence[int] = ()  # of the pieces that are asked for
 
 
 class Document(Protocol):
@@ -69,7 +70,10 @@ def join(
 def pad(
     rows: Sequence[Row], length: int, num_rows: int
 ) -> dict[str, np.ndarray]:
-    """input_ids, input_mask and segment_ids, each int32 [num_rows, length]."""
+    """input_ids, input_mask and segment_ids, each int32 [num_rows, length].
+
+    Where a row has positions: those, int32 [num_rows, P], too.
+    """
     names = ("input_ids", "input_mask", "segment_ids")
     features = {n: np.zeros((num_rows, length), np.int32) for n in names}
     for i, row in enumerate(rows):
@@ -77,6 +81,12 @@ def pad(
         features["input_ids"][i, :end] = row.input_ids
         features["input_mask"][i, :end] = 1
         features["segment_ids"][i, :end] = row.segment_ids
+    num_positions = max((len(row.positions) for row in rows), default=0)
+    if num_positions:
+        width = 1 << (num_positions - 1).bit_length()  # few different shapes
+        features["positions"] = np.zeros((num_rows, width), np.int32)
+        for i, row in enumerate(rows):
+            features["positions"][i, : len(row.positions)] = row.positions
     return features
 
 

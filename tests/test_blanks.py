@@ -1,20 +1,15 @@
-"""Blanks: a line as ids, and pieces by probability."""
+"""Blanks: a line as rows, and pieces by probability."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from data.rows import Row, pad
 from data.tokenization import FullTokenizer
 from input_error import InputError
 from modeling.config import BertConfig
-from tasks.blanks import (
-    BlankFiller,
-    Blanks,
-    encode,
-    likeliest,
-    padded_length,
-)
+from tasks.blanks import BlankFiller, encode
 
 PIECES = "[PAD] [UNK] [CLS] [SEP] [MASK] a . sky ##y".split()
 CONFIG = BertConfig(
@@ -37,61 +32,57 @@ def tokenizer(tmp_path: Path) -> FullTokenizer:
 
 def test_encode(tokenizer: FullTokenizer) -> None:
     # [CLS] a [MASK] . [SEP]
-    assert encode("A [MASK].", tokenizer, 5) == Blanks([2, 5, 4, 6, 3], [2])
+    expected = [Row([2, 5, 4, 6, 3], [0] * 5, [2])]
+    assert encode("A [MASK].", tokenizer, 5) == expected
 
 
 def test_encode_answers_every_mask(tokenizer: FullTokenizer) -> None:
     # [CLS] [MASK] [MASK] sky [UNK] [SEP]
-    blanks = encode("[MASK][MASK] Sky blue\n", tokenizer, 37)
-    assert blanks == Blanks([2, 4, 4, 7, 1, 3], [1, 2])
+    expected = [Row([2, 4, 4, 7, 1, 3], [0] * 6, [1, 2])]
+    assert encode("[MASK][MASK] Sky blue\n", tokenizer, 37) == expected
 
 
 def test_encode_wants_a_mask(tokenizer: FullTokenizer) -> None:
-    with pytest.raises(InputError, match=r"no \[MASK\] in it: 'a sky'"):
+    with pytest.raises(InputError, match=r"no \[MASK\] in it"):
         encode("a sky\n", tokenizer, 37)
 
 
-def test_encode_refuses_what_is_too_long(tokenizer: FullTokenizer) -> None:
-    with pytest.raises(InputError, match="5 pieces.*at most 4"):
-        encode("a [MASK].", tokenizer, 4)
-
-
-def test_likeliest_leaves_out_what_the_vocabulary_has_not() -> None:
-    row = np.array([0.125, 0.5, 0.125, 0.25], np.float32)
-    assert likeliest(row, {0: "a", 2: "c", 3: "d"}, 2) == [
-        ("d", 0.25),
-        ("a", 0.125),
+def test_a_long_line_is_read_where_its_masks_are(
+    tokenizer: FullTokenizer,
+) -> None:
+    """Nine pieces, four a window, two apart: 0-3, 2-5, 4-7, 5-8 has none."""
+    rows = encode("a [MASK] a . [MASK] [MASK] . sky .", tokenizer, 6)
+    assert rows == [
+        Row([2, 5, 4, 5, 6, 3], [0] * 6, [2]),  # a [MASK] a .
+        Row([2, 5, 6, 4, 4, 3], [0] * 6, [3]),  # a . [MASK] [MASK]
+        Row([2, 4, 4, 6, 7, 3], [0] * 6, [2]),  # [MASK] [MASK] . sky
     ]
 
 
-@pytest.mark.parametrize(
-    ("length", "limit", "expected"),
-    [(1, 64, 16), (16, 64, 16), (17, 64, 32), (33, 37, 37), (64, 64, 64)],
-)
-def test_padded_length(length: int, limit: int, expected: int) -> None:
-    assert padded_length(length, limit) == expected
-
-
-def test_probabilities_do_not_see_the_padding() -> None:
-    """16 pieces need none, and 17 are padded to 32: both equal no padding."""
-    model = BlankFiller(CONFIG)
+def test_the_likeliest_pieces_do_not_see_the_padding() -> None:
+    """And ids that the vocabulary has not, 9 and 10, are left out."""
+    model = BlankFiller(CONFIG, range(9), count=3)
     for binding in model.bindings():
-        size = np.random.default_rng(len(binding.name)).normal(
-            size=binding.shape
-        )
-        binding.write(size.astype(np.float32))
+        rng = np.random.default_rng(len(binding.name))
+        binding.write(rng.normal(size=binding.shape).astype(np.float32))
     for length in (16, 17):
         ids = [2, *(5 + i % 4 for i in range(length - 2)), 3]
-        rows = model.probabilities(Blanks(ids, [3, 1]))
+        row = Row(ids, [0] * length, [3, 1, 2])
+        outputs = model.forward(pad([row], 32, 2))
         exact = model.encoder(
             np.array([ids]), np.ones([1, length]), np.zeros([1, length], int)
         )
         logits = model.masked_lm(
             exact.sequence,
-            np.array([[3, 1]], np.int32),
+            np.array([[3, 1, 2]], np.int32),
             model.encoder.embeddings.word_embeddings.value,
         )
         odds = np.exp(logits)[0]
-        expected = odds / odds.sum(axis=-1, keepdims=True)
-        assert rows.shape == (2, 11)
-        np.testing.assert_allclose(rows, expected, atol=1e-5)
+        expected = (odds / odds.sum(axis=-1, keepdims=True))[:, :9]
+        best = np.argsort(-expected, axis=-1)[:, :3]
+        np.testing.assert_array_equal(outputs["ids"][0, :3], best)
+        np.testing.assert_allclose(
+            outputs["probabilities"][0, :3],
+            np.take_along_axis(expected, best, axis=-1),
+            atol=1e-5,
+        )

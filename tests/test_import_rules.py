@@ -16,7 +16,8 @@ ORDER = {
     " hugging_face conversion any_model",
     "tasks": "metrics task hugging_face_task examples targets pretraining"
     " blanks classification glue tables features spans squad"
-    " windows answers squad_evaluation tagging multiple_choice",
+    " windows answers squad_evaluation tagging multiple_choice"
+    " predictors",
     "training": "settings optimization distribution checkpoints progress loop"
     " watching inference export",
 }

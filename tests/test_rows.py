@@ -41,6 +41,14 @@ def test_pad_fills_rows_and_columns_with_zeros() -> None:
     assert features["segment_ids"].tolist() == [[0, 1, 1, 0, 0], [0] * 5]
 
 
+def test_pad_fills_positions_to_a_power_of_two() -> None:
+    rows = [Row([7, 8, 9, 8], [0] * 4, [1, 2, 3]), Row([7], [0])]
+    positions = pad(rows, 5, 3)["positions"]
+    assert positions.tolist() == [[1, 2, 3, 0], [0] * 4, [0] * 4]
+    assert positions.dtype == np.int32
+    assert "positions" not in pad([Row([7], [0])], 5, 1)
+
+
 def test_padded_length() -> None:
     assert [padded_length(n) for n in (1, 16, 17, 400, 513)] == [
         16,

@@ -1,0 +1,223 @@
+"""Tests of predict.py, as processes that a user could have started."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pytest
+from conftest import GOLDEN, ROOT, TINY, fails_with, run
+
+from data.tokenization import FullTokenizer
+from modeling.config import BertConfig
+from modeling.conversion import save_model_folder
+from tasks.blanks import BlankFiller
+from tasks.classification import Classifier
+from tasks.targets import Regression
+from tasks.task import TaskSettings
+
+VOCAB = str(GOLDEN / "tiny_vocab.txt")
+PIECES = "[PAD] [UNK] [CLS] [SEP] [MASK] a . red blue".split()
+BLANKS = BertConfig(
+    vocab_size=11,
+    hidden_size=6,
+    num_hidden_layers=1,
+    num_attention_heads=3,
+    intermediate_size=13,
+    max_position_embeddings=7,
+    type_vocab_size=2,
+)
+SETTINGS = TaskSettings("regression", 32, True)
+
+
+@pytest.fixture(scope="module")
+def regression(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, object]:
+    """A folder with random weights, and its model."""
+    folder = tmp_path_factory.mktemp("regression")
+    model = Classifier(TINY, Regression())
+    rng = np.random.default_rng(3)
+    for binding in model.bindings():
+        binding.write(rng.normal(size=binding.shape).astype(np.float32))
+    save_model_folder(str(folder), TINY, model.bindings(), VOCAB)
+    (folder / "task.json").write_text(SETTINGS.to_json())
+    return str(folder), model
+
+
+@pytest.fixture(scope="module")
+def blanks(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A model that answers blue to one half, red to a quarter, whatever asked.
+
+    Where all weights are 0, the scores are the output's bias.
+    """
+    path = tmp_path_factory.mktemp("blanks")
+    (path / "vocab.txt").write_text("".join(p + "\n" for p in PIECES))
+    shares = np.full(BLANKS.vocab_size, 0.25 / (BLANKS.vocab_size - 2))
+    shares[[PIECES.index("blue"), PIECES.index("red")]] = 0.5, 0.25
+    model = BlankFiller(BLANKS, range(9))
+    for binding in model.bindings():
+        is_bias = binding.name == "cls/predictions/output_bias"
+        value = np.log(shares) if is_bias else np.zeros(binding.shape)
+        binding.write(value.astype(np.float32))
+    save_model_folder(
+        str(path), BLANKS, model.bindings(), str(path / "vocab.txt")
+    )
+    return str(path)
+
+
+def expected_value(model: Classifier, line: bytes) -> float:
+    """Of the line alone, as the model itself scores it."""
+    tokenizer = FullTokenizer(VOCAB)
+    tokens = tokenizer.tokenize(line.decode(errors="replace"))
+    ids = tokenizer.convert_tokens_to_ids(["[CLS]", *tokens[:30], "[SEP]"])
+    row = {
+        "input_ids": np.array([ids]),
+        "input_mask": np.ones([1, len(ids)], np.int32),
+        "segment_ids": np.zeros([1, len(ids)], np.int32),
+    }
+    return float(np.array(model.forward(row)["logits"])[0, 0])
+
+
+def test_a_thousand_lines_and_worse(
+    regression: tuple[str, Classifier], tmp_path: Path
+) -> None:
+    """Order, number and values; the model is loaded once."""
+    folder, model = regression
+    words = Path(VOCAB).read_text().split()[5:]
+    rng = np.random.default_rng(0)
+    lines = [
+        " ".join(rng.choice(words, rng.integers(1, 12))).encode()
+        for _ in range(1000)
+    ]
+    lines[7], lines[300] = b"", b" \r"
+    lines[500] = b"the sea " * 5000
+    lines[600] = b"the \xff\xfe sea \xc3"
+    (tmp_path / "in.txt").write_bytes(b"\n".join(lines))
+    with (tmp_path / "in.txt").open("rb") as source:
+        done = predict(source, f"--model_dir={folder}", "--output_format=jsonl")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("variables loaded") == 1
+    assert "line 501: it is cut to 32 pieces\n" in done.stderr
+    assert "line 601: bytes that are not UTF-8 are left out\n" in done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer.pop("line") for answer in answers] == [*range(1, 1001)]
+    empty = {"error": "the line is empty"}
+    assert (answers[7], answers[300]) == (empty, empty)
+    for i in [*range(0, 1000, 47), 500, 600]:
+        value = expected_value(model, lines[i])
+        assert answers[i]["value"] == pytest.approx(value, abs=1e-4), i
+    assert len({answer.get("value") for answer in answers}) > 900
+
+
+def predict(
+    source: IO[bytes], *flags: str
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "predict.py", *flags],
+        cwd=ROOT,
+        stdin=source,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_each_line_at_once(regression: tuple[str, Classifier]) -> None:
+    """The second line is written when the first answer has been read."""
+    folder, model = regression
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "predict.py",
+            f"--model_dir={folder}",
+            "--line_by_line",
+        ],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    with process:
+        assert process.stdin and process.stdout
+        for line in (b"the sea", b"", b"a storm"):
+            process.stdin.write(line + b"\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+            if line:
+                value = expected_value(model, line)
+                assert float(answer) == pytest.approx(value, abs=1e-4)
+            else:
+                assert answer == b"\n"
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def test_a_reader_that_goes_away(regression: tuple[str, Classifier]) -> None:
+    script = 'yes the sea | head -3000 | "$0" predict.py "$1" | head -1'
+    done = subprocess.run(
+        ["bash", "-c", script, sys.executable, f"--model_dir={regression[0]}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert len(done.stdout.splitlines()) == 1
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+def test_blanks_of_arguments(blanks: str) -> None:
+    output = run(
+        "predict.py",
+        f"--model_dir={blanks}",
+        "--top_k=2",
+        "A [MASK].",
+        "a red",
+        "[MASK] [MASK]",
+    )
+    answer = "blue 0.500000  red 0.250000"
+    assert output == (f"A blue.\t{answer}\n\nblue blue\t{answer}\t{answer}\n")
+
+
+def test_a_file_to_a_file(blanks: str, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("[MASK]\na blue\n")
+    run(
+        "predict.py",
+        f"--model_dir={blanks}",
+        "--top_k=1",
+        f"--input_file={tmp_path}/in.txt",
+        f"--output_file={tmp_path}/out.jsonl",
+        "--output_format=jsonl",
+    )
+    first, second = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert json.loads(first) == {
+        "line": 1,
+        "text": "blue",
+        "blanks": [[{"piece": "blue", "probability": pytest.approx(0.5)}]],
+    }
+    assert json.loads(second) == {
+        "line": 2,
+        "error": "there is no [MASK] in it",
+    }
+
+
+def test_what_cannot_be_done(tmp_path: Path) -> None:
+    assert "both --input_file and the text 'a [MASK]'" in fails_with(
+        "predict.py", "--model_dir=x", "--input_file=y", "a [MASK]"
+    )
+    assert f"{tmp_path} has no config" in fails_with(
+        "predict.py", f"--model_dir={tmp_path}", "a [MASK]"
+    )
+
+
+def test_help_of_the_installed_command_lists_the_flags() -> None:
+    script = "import predict; predict.cli()"  # what pip installs
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        env={**os.environ, "COLUMNS": "80"},
+        text=True,
+    )
+    assert done.stdout.startswith("Answers lines of text")
+    assert "--top_k" in done.stdout
