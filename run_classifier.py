@@ -79,6 +79,7 @@ def main() -> None:
         raise InputError(
             "nothing to do: give --do_train, --do_eval or --do_predict"
         )
+    _check_sources()
     command.import_tensorflow()
 
     import classifying
@@ -125,11 +126,7 @@ def main() -> None:
         job.predict(fitted)
 
 
-def _read_problem(output_dir: str) -> "Problem":
-    import classifying
-    from tasks.tables import TableFormat
-    from tasks.task import TaskSettings
-
+def _check_sources() -> None:
     own = FLAGS.train_file or FLAGS.eval_file or FLAGS.predict_file
     if bool(own) == bool(FLAGS.task_name):
         raise InputError(
@@ -138,6 +135,13 @@ def _read_problem(output_dir: str) -> "Problem":
         )
     if FLAGS.task_name and not FLAGS.data_dir:
         raise InputError("--task_name needs --data_dir, where its files are")
+
+
+def _read_problem(output_dir: str) -> "Problem":
+    import classifying
+    from tasks.tables import TableFormat
+    from tasks.task import TaskSettings
+
     wanted = command.from_flags(classifying.Wanted)
     if FLAGS.task_name:
         return classifying.glue_problem(FLAGS.task_name, FLAGS.data_dir, wanted)

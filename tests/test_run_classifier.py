@@ -1,0 +1,250 @@
+"""Tests of run_classifier.py and fine_tuning.py, as a user would start them."""
+
+import json
+import random
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import TINY, fails_with, run, start
+
+WORDS = [f"w{i}" for i in range(60)]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """Flags of a tiny model without weights; its config drops out."""
+    folder = tmp_path_factory.mktemp("model")
+    text = TINY.to_json().replace('dropout_prob": 0.0', 'dropout_prob": 0.1')
+    (folder / "bert_config.json").write_text(text)
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary + WORDS) + "\n")
+    return (
+        f"--bert_config_file={folder}/bert_config.json",
+        f"--vocab_file={folder}/vocab.txt",
+        "--max_seq_length=29",
+        "--learning_rate=1e-3",
+    )
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Reviews that say good or bad: train.csv, dev.csv and test.jsonl."""
+    folder = tmp_path_factory.mktemp("tables")
+    rng = random.Random(3)
+    for name, count in (("train", 203), ("dev", 41), ("test", 17)):
+        rows = []
+        for _ in range(count):
+            label = rng.choice(["bad", "good"])
+            words = rng.sample(WORDS, rng.randint(1, 20))
+            words.insert(rng.randrange(len(words)), label)
+            rows.append((" ".join(words), f"{label} one"))
+        if name == "test":
+            lines = [json.dumps({"review": text}) for text, _ in rows]
+            (folder / "test.jsonl").write_text("\n".join(lines))
+        else:
+            lines = [
+                "kind,review",
+                *(f'{kind},"{text}"' for text, kind in rows),
+            ]
+            (folder / f"{name}.csv").write_text("\n".join(lines))
+    return folder
+
+
+def files(tables: Path) -> tuple[str, ...]:
+    return (
+        f"--train_file={tables}/train.csv",
+        f"--eval_file={tables}/dev.csv",
+        f"--predict_file={tables}/test.jsonl",
+        "--text_column=review",
+        "--label_column=kind",
+    )
+
+
+def results(folder: Path) -> dict[str, float]:
+    lines = (folder / "eval_results.txt").read_text().splitlines()
+    return {key: float(x) for key, x in (line.split(" = ") for line in lines)}
+
+
+@pytest.fixture(scope="module")
+def trained(
+    model: tuple[str, ...],
+    tables: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("trained")
+    output = run(
+        "run_classifier.py",
+        *model,
+        *files(tables),
+        "--do_train",
+        "--do_eval",
+        "--do_predict",
+        "--train_batch_size=8",
+        "--num_train_epochs=6",
+        "--eval_steps=50",
+        "--class_weights=balanced",
+        f"--output_dir={folder}",
+    )
+    return folder, output
+
+
+def test_it_learns_and_keeps_the_best_model(trained: tuple[Path, str]) -> None:
+    folder, output = trained
+    found = results(folder)
+    assert found["eval_accuracy"] > 0.9
+    lines = (folder / "eval_log.jsonl").read_text().splitlines()
+    seen = [json.loads(line) for line in lines]
+    assert [line["step"] for line in seen] == [50, 100, 150, 152]
+    best = max(seen, key=lambda line: line["eval_accuracy"])
+    assert found["global_step"] == best["step"]
+    assert found["eval_loss"] == pytest.approx(best["eval_loss"], abs=1e-6)
+    assert f"predict.py --model_dir={folder}" in output
+    assert "--train_batch_size=8" in (folder / "flags.txt").read_text()
+
+
+def test_labels_go_with_the_model_and_records_are_written(
+    trained: tuple[Path, str],
+) -> None:
+    folder, _ = trained
+    task = json.loads((folder / "task.json").read_text())
+    assert task["labels"] == ["bad one", "good one"]
+    assert task["target"] == "single_label"
+    names = tf.train.list_variables(str(folder / "bert_model.ckpt"))
+    assert ["output_bias", [2]] in [[n, s] for n, s in names]
+    assert ["output_weights", [2, 40]] in [[n, s] for n, s in names]
+    for name, count in (("train", 203), ("eval", 41), ("predict", 17)):
+        records = tf.data.TFRecordDataset(str(folder / f"{name}.tf_record"))
+        examples = [
+            tf.train.Example.FromString(r) for r in records.as_numpy_iterator()
+        ]
+        assert len(examples) == count
+        assert sorted(examples[0].features.feature) == [
+            "input_ids",
+            "input_mask",
+            "is_real_example",
+            "label_ids",
+            "segment_ids",
+        ]
+
+
+def test_predictions_are_probabilities_a_line_each(
+    trained: tuple[Path, str], tables: Path
+) -> None:
+    folder, _ = trained
+    lines = (folder / "test_results.tsv").read_text().splitlines()
+    found = np.array([[float(x) for x in line.split("\t")] for line in lines])
+    assert found.shape == (17, 2)
+    np.testing.assert_allclose(found.sum(-1), 1.0, atol=1e-6)
+    texts = [
+        json.loads(line)["review"].split()
+        for line in (tables / "test.jsonl").read_text().splitlines()
+    ]
+    is_good = ["good" in text for text in texts]
+    right = np.array(is_good) == (found[:, 1] > 0.5)
+    assert np.mean(right) > 0.8
+
+
+def test_evaluation_alone_gives_the_same(
+    trained: tuple[Path, str], model: tuple[str, ...], tables: Path
+) -> None:
+    before = results(trained[0])
+    run(
+        "run_classifier.py",
+        *model[2:],
+        *files(tables),
+        "--do_eval",
+        f"--init_checkpoint={trained[0]}",
+        f"--output_dir={trained[0]}",
+    )
+    assert results(trained[0]) == pytest.approx(before, abs=1e-6)
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(
+    model: tuple[str, ...], tables: Path, tmp_path: Path
+) -> None:
+    straight, cut = tmp_path / "straight", tmp_path / "cut"
+    args = [
+        *model,
+        *files(tables),
+        "--do_train",
+        "--train_batch_size=8",
+        "--num_train_epochs=2",
+        "--save_checkpoints_steps=5",
+        "--eval_steps=20",
+        "--layer_decay=0.9",
+        "--num_frozen_layers=1",
+    ]
+    run("run_classifier.py", *args, f"--output_dir={straight}")
+    process = start("run_classifier.py", *args, f"--output_dir={cut}")
+    state = cut / "training_state" / "step-25.index"
+    while not state.exists() and process.poll() is None:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert "going on from its state" in run(
+        "run_classifier.py", *args, f"--output_dir={cut}"
+    )
+    for name in ("bert_model.ckpt", "best/bert_model.ckpt"):
+        readers = [
+            tf.train.load_checkpoint(str(folder / name))
+            for folder in (straight, cut)
+        ]
+        for variable in readers[0].get_variable_to_shape_map():
+            np.testing.assert_array_equal(
+                *(reader.get_tensor(variable) for reader in readers)
+            )
+    logs = [(f / "eval_log.jsonl").read_text() for f in (straight, cut)]
+    assert logs[0] == logs[1]
+
+
+def test_several_seeds_on_a_glue_task(
+    model: tuple[str, ...], tmp_path: Path
+) -> None:
+    folder = tmp_path / "RTE"
+    folder.mkdir()
+    rows = ["index\tsentence1\tsentence2\tlabel"]
+    labels = ("entailment", "not_entailment")
+    rows += [f"{i}\tw{i} good\tw{i + 1}\t{labels[i % 2]}" for i in range(31)]
+    (folder / "train.tsv").write_text("\n".join(rows))
+    (folder / "dev.tsv").write_text("\n".join(rows[:12]))
+    output = run(
+        "run_classifier.py",
+        *model,
+        "--task_name=rte",
+        f"--data_dir={tmp_path}",
+        "--do_train",
+        "--do_eval",
+        "--num_seeds=2",
+        "--seed=5",
+        "--train_batch_size=4",
+        "--num_train_epochs=1",
+        f"--output_dir={tmp_path}/out",
+    )
+    summary = json.loads((tmp_path / "out" / "seeds.json").read_text())
+    reached = {s: m["eval_accuracy"] for s, m in summary["seeds"].items()}
+    assert set(reached) == {"5", "6"}
+    assert summary["median"] == pytest.approx(np.median([*reached.values()]))
+    best = results(tmp_path / "out")["eval_accuracy"]
+    assert best == max(reached.values()) == summary["highest"]
+    assert f"{best:.4f} (seed {summary['best_seed']})" in output
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["--do_train"], "either --task_name"),
+        (["--task_name=RTE"], "nothing to do"),
+        (["--task_name=SNLI", "--data_dir=.", "--do_eval"], "one of CoLA"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    args: list[str], expected: str, model: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert expected in fails_with(
+        "run_classifier.py", *model, *args, f"--output_dir={tmp_path}"
+    )
