@@ -23,10 +23,11 @@ from input_error import InputError
 if TYPE_CHECKING:
     from modeling.any_model import AnyModel
     from modeling.config import BertConfig
-    from modeling.conversion import Binding
+    from modeling.conversion import Binding, LoadReport
     from tasks.task import TaskSettings
 
 FLAGS = flags.FLAGS
+Shapes = Mapping[str, Sequence[int]]  # by Google's names
 GOOGLE, HUGGING_FACE = FORMATS = ["google", "hugging_face"]
 MAX_DIFFERENCE = 1e-5  # between the outputs of what was read and written
 
@@ -74,21 +75,18 @@ class Surroundings:
 def main() -> None:
     command.import_tensorflow()
     from modeling.any_model import AnyModel
-    from modeling.conversion import load_checkpoint, open_weights
+    from modeling.conversion import load_checkpoint
     from modeling.hugging_face import is_hugging_face
 
-    shapes = dict(open_weights(FLAGS.init_checkpoint).shapes)
-    if _architecture() in OTHER_CLASSIFIERS:
-        shapes = {k: v for k, v in shapes.items() if not k.startswith("output")}
-        print(f"the classifier is a {_architecture()}'s and is left out")
-    around = _surroundings(shapes)
-    model = AnyModel(around.config, shapes)
-    report = load_checkpoint(model.bindings(), FLAGS.init_checkpoint)
-    print(report, flush=True)
-    _check_whole(report.missing, report.unused)
-    found = [b for b in model.bindings() if b.name in report.loaded]
     to = FLAGS.to or FORMATS[not is_hugging_face(FLAGS.init_checkpoint)]
     with _appearing(FLAGS.output_dir) as folder:
+        shapes = _shapes()
+        around = _surroundings(shapes)
+        model = AnyModel(around.config, shapes)
+        report = load_checkpoint(model.bindings(), FLAGS.init_checkpoint)
+        print(report, flush=True)
+        _check_whole(report)
+        found = [b for b in model.bindings() if b.name in report.loaded]
         write = _write_google if to == GOOGLE else _write_hugging_face
         write(folder, found, around)
         difference = _difference(folder, model)
@@ -98,7 +96,19 @@ def main() -> None:
     )
 
 
-def _surroundings(shapes: Mapping[str, Sequence[int]]) -> Surroundings:
+def _shapes() -> Shapes:
+    """Of the checkpoint's variables, but for a head that stays behind."""
+    from modeling.conversion import open_weights
+
+    shapes = dict(open_weights(FLAGS.init_checkpoint).shapes)
+    architecture = _architecture()
+    if architecture not in OTHER_CLASSIFIERS:
+        return shapes
+    print(f"the classifier is a {architecture}'s and is left out")
+    return {k: v for k, v in shapes.items() if not k.startswith("output_")}
+
+
+def _surroundings(shapes: Shapes) -> Surroundings:
     from data.vocabulary import check_vocabulary
     from modeling.config import BertConfig
     from modeling.hugging_face import model_config_file, vocabulary_file
@@ -146,7 +156,7 @@ def _casing(pieces: Mapping[str, int]) -> tuple[bool, bool | None]:
 
 def _task(
     config: "BertConfig",
-    shapes: Mapping[str, Sequence[int]],
+    shapes: Shapes,
     do_lower_case: bool,
     strip_accents: bool | None,
 ) -> "TaskSettings | None":
@@ -195,9 +205,12 @@ def _read_json(name: str) -> dict[str, Any]:
         raise InputError(f"{path} is not what it should be: {error}") from error
 
 
-def _check_whole(missing: Sequence[str], unused: Sequence[str]) -> None:
+def _check_whole(report: "LoadReport") -> None:
     """The encoder must be as the config says; only a pooler may lack."""
-    for what, names in (("lacks", missing), ("has", unused)):
+    for what, names in (
+        ("lacks", report.missing),
+        ("has", report.unused),
+    ):
         for name in names:
             if name.startswith("bert/") and "/pooler/" not in name:
                 raise InputError(

@@ -69,15 +69,16 @@ def task_of(
 
 def _labels(values: Mapping[str, Any], count: int) -> tuple[str, ...]:
     """In the order of the outputs; LABEL_0 and so on where there are none."""
-    names = {str(i): f"LABEL_{i}" for i in range(count)}
-    if values.get("id2label"):
-        names |= values["id2label"]
-    if len(names) != count:
+    numbers = [str(i) for i in range(count)]
+    names = values.get("id2label")
+    if not names:
+        return tuple(f"LABEL_{number}" for number in numbers)
+    if not isinstance(names, dict) or sorted(names) != sorted(numbers):
         raise InputError(
             f"the classifier has {count} outputs but id2label in config.json "
-            f"has {len(names)} labels; expected as many"
+            f"is {names!r}; expected a label for each of {', '.join(numbers)}"
         )
-    return tuple(str(names[str(i)]) for i in range(count))
+    return tuple(str(names[number]) for number in numbers)
 
 
 def _target(values: Mapping[str, Any], num_outputs: int) -> str:

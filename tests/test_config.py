@@ -7,7 +7,12 @@ import pytest
 
 from input_error import InputError
 from modeling import fused
-from modeling.config import ACTIVATIONS, BertConfig
+from modeling.config import (
+    ACTIVATIONS,
+    FROM_HUGGING_FACE,
+    TO_HUGGING_FACE,
+    BertConfig,
+)
 
 RELEASED = {  # keys and values as in a released multilingual bert_config.json
     "attention_probs_dropout_prob": 0.1,
@@ -23,6 +28,22 @@ RELEASED = {  # keys and values as in a released multilingual bert_config.json
     "pooler_fc_size": 768,
     "type_vocab_size": 2,
     "vocab_size": 119547,
+}
+
+
+HUGGING_FACE = {  # keys and values of a config.json that transformers wrote
+    "architectures": ["BertForMaskedLM"],
+    "attention_probs_dropout_prob": 0.1,
+    "classifier_dropout": None,
+    "directionality": "bidi",
+    "hidden_act": "gelu",
+    "hidden_size": 40,
+    "layer_norm_eps": 1e-12,
+    "model_type": "bert",
+    "num_attention_heads": 5,
+    "pad_token_id": 0,
+    "transformers_version": "4.57.1",
+    "vocab_size": 31,
 }
 
 
@@ -75,3 +96,79 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
 
 def test_every_activation_that_a_config_may_name_is_there() -> None:
     assert set(ACTIVATIONS) == set(fused.ACTIVATIONS)
+
+
+def test_a_hugging_face_file_is_translated(tmp_path: Path) -> None:
+    config = BertConfig.from_json_file(write(tmp_path, HUGGING_FACE))
+    assert config.hidden_act == "gelu_erf"
+    assert (config.type_vocab_size, config.vocab_size) == (2, 31)
+    assert config.other == {"directionality": "bidi"}
+    # what is written as Google's is read as Google's
+    (tmp_path / "bert_config.json").write_text(config.to_json())
+    again = BertConfig.from_json_file(str(tmp_path / "bert_config.json"))
+    assert again == config
+
+
+@pytest.mark.parametrize(
+    "key", ["model_type", "architectures", "transformers_version"]
+)
+def test_any_of_its_keys_tells_a_hugging_face_file(
+    tmp_path: Path, key: str
+) -> None:
+    values = {"vocab_size": 31, "hidden_act": "gelu", key: HUGGING_FACE[key]}
+    config = BertConfig.from_json_file(write(tmp_path, values))
+    assert config.hidden_act == "gelu_erf"
+    del values[key]
+    config = BertConfig.from_json_file(write(tmp_path, values))
+    assert config.hidden_act == "gelu"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "written"),
+    [
+        ("gelu", "gelu_erf", "gelu"),
+        ("gelu_new", "gelu", "gelu_new"),
+        ("gelu_pytorch_tanh", "gelu", "gelu_new"),
+        ("gelu_fast", "gelu", "gelu_new"),
+        ("relu", "relu", "relu"),
+    ],
+)
+def test_activations_there_and_back(
+    tmp_path: Path, theirs: str, ours: str, written: str
+) -> None:
+    values = {**HUGGING_FACE, "hidden_act": theirs}
+    config = BertConfig.from_json_file(write(tmp_path, values))
+    assert config.hidden_act == ours
+    back = config.to_hugging_face()
+    assert back["hidden_act"] == written
+    assert BertConfig.from_json_file(write(tmp_path, back)) == config
+
+
+def test_googles_two_names_for_one_activation_go_over_alike() -> None:
+    for name in ("gelu", "gelu_tanh"):
+        config = BertConfig(vocab_size=7, hidden_act=name)
+        assert config.to_hugging_face()["hidden_act"] == "gelu_new"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"model_type": "roberta"}, "model_type = 'roberta'.*'bert'"),
+        ({"layer_norm_eps": 1e-5}, "layer_norm_eps = 1e-05.*1e-12"),
+        ({"position_embedding_type": "relative_key"}, "'relative_key'"),
+        ({"is_decoder": True}, "is_decoder = True"),
+        ({"add_cross_attention": True}, "add_cross_attention = True"),
+        ({"hidden_act": "silu"}, "hidden_act = 'silu'"),
+        ({"hidden_act": ["gelu"]}, r"hidden_act = \['gelu'\]"),
+    ],
+)
+def test_another_hugging_face_model_is_refused(
+    tmp_path: Path, change: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=f"bert_config.json: .*{sentence}"):
+        BertConfig.from_json_file(write(tmp_path, HUGGING_FACE | change))
+
+
+def test_every_activation_has_a_name_there() -> None:
+    assert set(TO_HUGGING_FACE) == set(ACTIVATIONS)
+    assert set(FROM_HUGGING_FACE.values()) <= set(ACTIVATIONS)

@@ -1,0 +1,149 @@
+"""The real command, on models that transformers wrote (golden/hugging_face)."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import GOLDEN, run, start
+from safetensors.numpy import load_file, save_file
+
+THEIRS = GOLDEN / "hugging_face"
+COMMAND = "convert_checkpoint.py"
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+TOKENIZER = {"do_lower_case": False, "strip_accents": True}
+
+
+@pytest.fixture
+def classifier(tmp_path: Path) -> Path:
+    folder = tmp_path / "classifier"
+    shutil.copytree(THEIRS / "classifier", folder)
+    pieces = [*SPECIAL, *(f"piece{i}" for i in range(32))]
+    (folder / "vocab.txt").write_text("\n".join(pieces))
+    (folder / "tokenizer_config.json").write_text(json.dumps(TOKENIZER))
+    return folder
+
+
+def same_tensors(one: Path, two: Path) -> None:
+    theirs, ours = (load_file(f / "model.safetensors") for f in (one, two))
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        assert ours[name].tobytes() == value.tobytes(), name
+
+
+def test_a_classifier_goes_to_google_and_back(
+    tmp_path: Path, classifier: Path
+) -> None:
+    there, back = tmp_path / "there", tmp_path / "back"
+    output = run(
+        COMMAND, f"--init_checkpoint={classifier}", f"--output_dir={there}"
+    )
+    assert "0 missing, 0 unused, 0 mis-shaped" in output
+    assert "for google; loaded again, its outputs" in output
+    assert "at most 0.0e+00" in output
+    reader = tf.train.load_checkpoint(str(there / "bert_model.ckpt"))
+    tensors = load_file(classifier / "model.safetensors")
+    np.testing.assert_array_equal(
+        reader.get_tensor("bert/encoder/layer_1/intermediate/dense/kernel"),
+        tensors["bert.encoder.layer.1.intermediate.dense.weight"].T,
+    )
+    np.testing.assert_array_equal(
+        reader.get_tensor("output_weights"), tensors["classifier.weight"]
+    )
+    config = json.loads((there / "bert_config.json").read_text())
+    assert config["hidden_act"] == "gelu"  # gelu_new in the original
+    task = json.loads((there / "task.json").read_text())
+    assert task["labels"] == ["no", "yes", "perhaps"]
+    assert (task["do_lower_case"], task["strip_accents"]) == (False, True)
+    task |= {"max_seq_length": 17}  # as if trained here
+    (there / "task.json").write_text(json.dumps(task))
+
+    run(COMMAND, f"--init_checkpoint={there}", f"--output_dir={back}")
+    same_tensors(classifier, back)
+    for name in ("id2label", "problem_type", "hidden_act", "architectures"):
+        written, read = (
+            json.loads((folder / "config.json").read_text())[name]
+            for folder in (back, classifier)
+        )
+        assert written == read, name
+    tokenizer = json.loads((back / "tokenizer_config.json").read_text())
+    assert tokenizer.items() >= TOKENIZER.items()
+    assert json.loads((back / "task.json").read_text()) == task
+    for folder in (there, back):
+        vocabulary = (folder / "vocab.txt").read_bytes()
+        assert vocabulary == (classifier / "vocab.txt").read_bytes()
+
+
+def test_heads_without_a_place_and_without_a_pooler(tmp_path: Path) -> None:
+    """Two at once: a tagger's classifier is left out; what a span model lacks
+    stays lacking, and its erf GELU is told apart."""
+    tagger = tmp_path / "tagger"
+    shutil.copytree(THEIRS / "pretraining", tagger)
+    tensors = load_file(tagger / "model.safetensors")
+    tensors |= {
+        "classifier.weight": np.ones((5, 12), np.float32),
+        "classifier.bias": np.ones(5, np.float32),
+    }
+    save_file(tensors, tagger / "model.safetensors")
+    config = json.loads((tagger / "config.json").read_text())
+    config["architectures"] = ["BertForTokenClassification"]
+    (tagger / "config.json").write_text(json.dumps(config))
+    processes = [
+        start(
+            COMMAND,
+            f"--init_checkpoint={folder}",
+            f"--output_dir={tmp_path / name}",
+            "--to=google",
+        )
+        for folder, name in ((tagger, "one"), (THEIRS / "span", "two"))
+    ]
+    one, two = (process.communicate() for process in processes)
+    assert "BertForTokenClassification's and is left out" in one[0]
+    assert "unused: output_bias" in one[0]
+    names = dict(tf.train.list_variables(str(tmp_path / "one/bert_model.ckpt")))
+    assert "output_weights" not in names
+    assert names["cls/seq_relationship/output_weights"] == [2, 12]
+    assert "missing, starts at random: bert/pooler/dense/kernel" in two[0]
+    assert "at most 0.0e+00" in two[0]
+    names = dict(tf.train.list_variables(str(tmp_path / "two/bert_model.ckpt")))
+    assert "bert/pooler/dense/kernel" not in names
+    assert names["cls/squad/output_weights"] == [2, 12]
+    config = json.loads((tmp_path / "two/bert_config.json").read_text())
+    assert config["hidden_act"] == "gelu_erf"
+    assert "google-research/bert does not know" in two[1]
+    assert json.loads((tmp_path / "two/task.json").read_text())["target"] == (
+        "span"
+    )
+
+
+def test_refusals_leave_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    config = json.loads((THEIRS / "span" / "config.json").read_text())
+    config["num_hidden_layers"] = 1
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    processes = [
+        start(COMMAND, f"--init_checkpoint={THEIRS / 'span'}", *flags)
+        for flags in (
+            [f"--output_dir={tmp_path / 'there'}"],
+            [
+                f"--output_dir={tmp_path / 'new'}",
+                f"--bert_config_file={tmp_path / 'config.json'}",
+            ],
+        )
+    ]
+    for process, sentence in zip(
+        processes,
+        (
+            "is there already; name a new folder",
+            "has bert/encoder/layer_1/attention",
+        ),
+        strict=True,
+    ):
+        _, errors = process.communicate()
+        assert process.returncode == 1
+        assert sentence in errors
+        assert "Traceback" not in errors
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"there", "config.json"}
