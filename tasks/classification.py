@@ -78,7 +78,8 @@ class Classifier:
         total, sums = self.target.loss(
             self._logits(batch, seed), batch[LABELS], self._weights(batch)
         )
-        return total / totals["rows"], sums
+        # A batch of classes that weigh nothing costs nothing.
+        return ops.divide_no_nan(total, totals["rows"]), sums
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """{"logits": [B, C]} without dropout."""
