@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 ORDER = {
     "data": "tokenization vocabulary masking instances rows batches records"
-    " packing pipeline",
+    " packing pipeline graph_tokenization",
     "modeling": "config fused attention encoder heads hugging_face_names"
     " hugging_face conversion any_model",
     "tasks": "metrics task hugging_face_task examples targets pretraining"
@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "training": set(),
 }
 KNOWS_TENSORFLOW = {
+    "data.graph_tokenization",
     "data.pipeline",
     "data.records",
     "modeling.conversion",

@@ -1,0 +1,231 @@
+"""BERT's tokenizer as TensorFlow ops, for graphs that must do without Python.
+
+Each character is replaced by what `FullTokenizer` makes of it between two
+letters; the text is then split at white space, and word pieces are found for
+all words at once, longest match first. That equals `FullTokenizer` wherever a
+character is treated the same whatever its neighbours are. The others fail in
+the graph: a capital sigma where case goes (its lower case depends on the
+word's end) and, where accents go, some forty rare signs that change their
+order with others; and so does a text that is not UTF-8.
+
+Shapes: B texts, N words of all texts, L lengths of a piece.
+"""
+
+import functools
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from data.tokenization import (
+    CJK_RANGES,
+    MAX_CHARS_PER_WORD,
+    UNKNOWN,
+    BasicTokenizer,
+    FullTokenizer,
+)
+from data.vocabulary import SEPARATOR, START
+
+# What `rewrites` never gives, as BERT drops both characters.
+UNCHANGED = "\0"
+REFUSED = "\ufffd"
+NOT_TOKENIZED = (
+    "a text is not UTF-8, or has a character whose treatment depends on its "
+    "neighbours (such as a capital sigma in an uncased model); send ids instead"
+)
+TOO_LONG = (
+    "a text is longer than the model's windows, and this graph does not join "
+    "windows; send the ids of each window instead"
+)
+
+
+@functools.cache
+def rewrites(do_lower_case: bool, strip_accents: bool) -> dict[str, str]:
+    """Character -> its text after basic tokenization; unchanged ones are out.
+
+    An uncased model has E -> e, "," -> " , ", and "" for a combining accent.
+    """
+    basic = BasicTokenizer(do_lower_case, strip_accents)
+    table = {}
+    for char in _assigned_characters():
+        text = " ".join(basic.tokenize(f"a{char}a"))[1:-1]
+        reordered = any(map(unicodedata.combining, text))
+        if (char == "Σ" and do_lower_case) or (reordered and strip_accents):
+            text = REFUSED
+        if text != char:
+            table[char] = text
+    return table
+
+
+def _assigned_characters() -> Iterator[str]:
+    """The unassigned stay as they are, but for those that count as CJK."""
+    for code_point in range(sys.maxunicode + 1):
+        char = chr(code_point)
+        if unicodedata.category(char) not in ("Cn", "Co", "Cs") or any(
+            first <= code_point <= last for first, last in CJK_RANGES
+        ):
+            yield char
+
+
+class GraphTokenizer(tf.Module):
+    """`tokenizer` with `data.rows.join` and `pad`, in a graph."""
+
+    def __init__(
+        self, tokenizer: FullTokenizer, max_length: int, cuts: bool = True
+    ):
+        """Makes the tables.
+
+        Args:
+            max_length: of a row, in pieces.
+            cuts: longer texts are cut to it; otherwise they are an error.
+        """
+        super().__init__()
+        self.max_length = max_length
+        self.cuts = cuts
+        vocab = tokenizer.vocab
+        self.unknown = vocab[UNKNOWN]
+        self.start, self.separator = vocab[START], vocab[SEPARATOR]
+        self.max_piece_chars = max(map(len, vocab))
+        self.ids = _table(vocab, tf.constant(list(vocab.values())), -1)
+        basic = tokenizer.basic_tokenizer
+        table = rewrites(basic.do_lower_case, basic.strip_accents)
+        self.rewrites = _table(table, list(table.values()), UNCHANGED)
+
+    def rows(
+        self, first: tf.Tensor, second: tf.Tensor | None = None
+    ) -> dict[str, tf.Tensor]:
+        """Texts [B] to input_ids, input_mask, segment_ids, int32 [B, S].
+
+        S is the longest row's length.
+        """
+        pieces = self.pieces(first)
+        start = tf.fill([pieces.nrows(), 1], self.start)
+        end = tf.fill([pieces.nrows(), 1], self.separator)
+        if second is None:
+            self._check_length(pieces.row_lengths(), self.max_length - 2)
+            pieces = self._cut(pieces, self.max_length - 2)
+            ids = tf.concat([start, pieces, end], axis=1)
+            segments = tf.zeros_like(ids)
+        else:
+            pieces, others = self._cut_pair(pieces, self.pieces(second))
+            before = tf.concat([start, pieces, end], axis=1)
+            after = tf.concat([others, end], axis=1)
+            ids = tf.concat([before, after], axis=1)
+            segments = tf.concat(
+                [tf.zeros_like(before), tf.ones_like(after)], axis=1
+            )
+        return {
+            "input_ids": ids.to_tensor(),
+            "input_mask": tf.ones_like(ids).to_tensor(),
+            "segment_ids": segments.to_tensor(),
+        }
+
+    def pieces(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Texts [B] to ids [B, (pieces)], at least max_length where so many."""
+        chars = tf.strings.unicode_split(texts, "UTF-8", errors="replace")
+        intact = tf.strings.reduce_join(chars, axis=-1) == texts
+        flat = self.rewrites.lookup(chars.flat_values)
+        known = tf.reduce_all(intact) & tf.reduce_all(flat != REFUSED)
+        with tf.control_dependencies(
+            [tf.debugging.Assert(known, [NOT_TOKENIZED])]
+        ):
+            flat = tf.where(flat == UNCHANGED, chars.flat_values, flat)
+        basic = tf.strings.reduce_join(chars.with_flat_values(flat), axis=-1)
+        # A word has at least one piece, so no later word can matter.
+        words = tf.strings.split(basic)[:, : self.max_length]
+        return words.with_values(self._split(words.values)).merge_dims(1, 2)
+
+    def _split(self, words: tf.Tensor) -> tf.RaggedTensor:
+        """Words [N] to ids [N, (pieces)]: a step finds one piece of each."""
+        lengths = tf.strings.length(words, "UTF8_CHAR")
+        failed = lengths > MAX_CHARS_PER_WORD
+        ids = tf.TensorArray(tf.int32, 0, dynamic_size=True)
+        step = (tf.constant(0), tf.zeros_like(lengths), failed, ids)
+
+        def open_words(start: tf.Tensor, failed: tf.Tensor) -> tf.Tensor:
+            return (start < lengths) & ~failed
+
+        def goes_on(
+            i: tf.Tensor, start: tf.Tensor, failed: tf.Tensor, ids: Any
+        ) -> tf.Tensor:
+            return (i == 0) | tf.reduce_any(open_words(start, failed))
+
+        def advance(
+            i: tf.Tensor, start: tf.Tensor, failed: tf.Tensor, ids: Any
+        ) -> tuple[Any, ...]:
+            places = tf.where(open_words(start, failed))
+            begin = tf.gather_nd(start, places)
+            piece, size = self._longest_pieces(
+                tf.gather_nd(words, places),
+                begin,
+                tf.gather_nd(lengths, places) - begin,
+            )
+            found = tf.tensor_scatter_nd_update(
+                tf.fill(tf.shape(start), -1), places, piece
+            )
+            start = tf.tensor_scatter_nd_add(start, places, size)
+            failed = tf.tensor_scatter_nd_update(failed, places, size == 0)
+            return i + 1, start, failed, ids.write(i, found)
+
+        _, _, failed, ids = tf.while_loop(goes_on, advance, step)
+        found = tf.transpose(ids.stack())  # [N, steps], -1 where there is none
+        none = tf.fill(tf.shape(found[:, 1:]), -1)
+        unknown = tf.pad(none, [[0, 0], [1, 0]], constant_values=self.unknown)
+        found = tf.where(failed[:, None], unknown, found)
+        return tf.ragged.boolean_mask(found, found >= 0)
+
+    def _longest_pieces(
+        self, words: tf.Tensor, start: tf.Tensor, left: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Ids and lengths in characters; -1 and 0 where none is known.
+
+        Args:
+            words, start, left: each [N]; characters before and after the cut.
+        """
+        sizes = tf.broadcast_to(
+            tf.range(1, self.max_piece_chars + 1),
+            [tf.size(words), self.max_piece_chars],
+        )  # [N, L]
+        texts = tf.strings.substr(
+            words[:, None],
+            tf.broadcast_to(start[:, None], tf.shape(sizes)),
+            sizes,
+            unit="UTF8_CHAR",
+        )
+        prefix = tf.where(start > 0, "##", "")[:, None]
+        ids = self.ids.lookup(prefix + texts)
+        known = (ids >= 0) & (sizes <= left[:, None])
+        size = tf.reduce_max(tf.where(known, sizes, 0), axis=1)
+        longest = tf.gather(ids, tf.maximum(size - 1, 0), batch_dims=1)
+        return tf.where(size > 0, longest, -1), size
+
+    def _cut_pair(
+        self, first: tf.RaggedTensor, second: tf.RaggedTensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """The first text keeps what the second leaves, but at least half."""
+        room = self.max_length - 3
+        self._check_length(first.row_lengths() + second.row_lengths(), room)
+        num_first = tf.maximum(room - second.row_lengths(), (room + 1) // 2)
+        first = self._cut(first, num_first)
+        return first, self._cut(second, room - first.row_lengths())
+
+    def _cut(
+        self, pieces: tf.RaggedTensor, lengths: tf.Tensor | int
+    ) -> tf.RaggedTensor:
+        """Each row's first pieces, as many as `lengths` says."""
+        kept = tf.minimum(pieces.row_lengths(), lengths)
+        return tf.RaggedTensor.from_tensor(pieces.to_tensor(), lengths=kept)
+
+    def _check_length(self, lengths: tf.Tensor, room: int) -> None:
+        if not self.cuts:
+            fits = tf.reduce_all(lengths <= room)
+            tf.debugging.Assert(fits, [TOO_LONG])
+
+
+def _table(
+    keys: Iterable[str], values: object, default: object
+) -> tf.lookup.StaticHashTable:
+    table = tf.lookup.KeyValueTensorInitializer(list(keys), values)
+    return tf.lookup.StaticHashTable(table, default)
