@@ -10,8 +10,10 @@ Dropout is stateless: `uniform_noise` draws from a key that is an argument, so
 that a step depends on its seed alone and nothing has to be saved to repeat it.
 """
 
+import contextlib
+import contextvars
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -92,6 +94,23 @@ def _compiles_chains() -> bool:
     ) and not tf.config.list_logical_devices("TPU")
 
 
+_plain = contextvars.ContextVar("plain", default=False)
+
+
+@contextlib.contextmanager
+def uncompiled() -> Iterator[None]:
+    """Leaves the chains traced inside as they read.
+
+    For graphs that go elsewhere: a TensorFlow Serving on a CPU refuses
+    functions that XLA must compile, unless told otherwise.
+    """
+    token = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(token)
+
+
 def _chain(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Compiles `function` on its first call, where that pays."""
 
@@ -101,7 +120,7 @@ def _chain(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @functools.wraps(function)
     def call(*args: Any) -> Tensor:
-        return chosen()(*args)
+        return function(*args) if _plain.get() else chosen()(*args)
 
     return call
 
