@@ -84,12 +84,16 @@ def main() -> None:
 
     import classifying
     import fitting
-    from data.tokenization import FullTokenizer
+    from data.tokenization import (
+        FullTokenizer,
+        validate_case_matches_checkpoint,
+    )
     from fine_tuning import FineTuning, Schedule
     from tasks.task import TaskSettings
 
     place = fitting.make_place(command.from_flags(DeviceConfig))
     run = command.from_flags(fitting.RunConfig)
+    validate_case_matches_checkpoint(FLAGS.do_lower_case, run.init_checkpoint)
     problem = _read_problem(run.output_dir)
     settings = command.from_flags(
         TaskSettings, target=problem.target.kind, labels=problem.target.labels
