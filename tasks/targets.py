@@ -9,6 +9,7 @@ Shapes: B batch, N examples, C outputs.
 """
 
 import dataclasses
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,6 +35,13 @@ LABELS = "label_ids"
 
 class Target(Protocol):
     """Not a base class: the three below have this form."""
+
+    @property
+    def kind(self) -> str:
+        """Its word in task.json."""
+
+    @property
+    def labels(self) -> tuple[str, ...]: ...
 
     @property
     def num_outputs(self) -> int: ...
@@ -76,6 +84,7 @@ class SingleLabel:
 
     labels: tuple[str, ...]
     class_weights: tuple[float, ...] = ()  # one a label; none: all 1
+    kind: str = dataclasses.field(default="single_label", init=False)
 
     @property
     def num_outputs(self) -> int:
@@ -118,6 +127,7 @@ class MultiLabel:
 
     labels: tuple[str, ...]
     separator: str = ","  # between the labels of one example
+    kind: str = dataclasses.field(default="multi_label", init=False)
 
     @property
     def num_outputs(self) -> int:
@@ -128,7 +138,7 @@ class MultiLabel:
         return Feature(LABELS, len(self.labels), limit=2)
 
     def encode(self, label: str | None) -> list[float]:
-        present = [0.0] * len(self.labels)
+        present: list[float] = [0] * len(self.labels)
         for name in (label or "").split(self.separator):
             if name.strip():
                 present[_number_of(name.strip(), self.labels)] = 1
@@ -161,6 +171,8 @@ class MultiLabel:
 class Regression:
     """A number."""
 
+    labels: tuple[str, ...] = dataclasses.field(default=(), init=False)
+    kind: str = dataclasses.field(default="regression", init=False)
     num_outputs: int = dataclasses.field(default=1, init=False)
 
     @property
@@ -169,11 +181,14 @@ class Regression:
 
     def encode(self, label: str | None) -> list[float]:
         try:
-            return [0.0 if label is None else float(label)]
-        except ValueError as error:
+            value = 0.0 if label is None else float(label)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
             raise InputError(
                 f"the label {label!r} is no number, as regression expects"
-            ) from error
+            )
+        return [value]
 
     def weights(self, labels: Tensor, rows: Tensor) -> Tensor:
         return rows

@@ -48,7 +48,7 @@ class TaskSettings:
 
     @classmethod
     def from_folder(cls, folder: str) -> "TaskSettings | None":
-        """Reads a folder's task.json; None where there is none.
+        """Reads a folder's task.json; None where there is none, or no folder.
 
         Raises:
             InputError: it is there and not what `to_json` writes.
@@ -59,7 +59,7 @@ class TaskSettings:
                 values: dict[str, Any] = json.load(file)
             values["labels"] = tuple(values["labels"])
             return cls(**values)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise InputError(
