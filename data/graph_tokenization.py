@@ -70,7 +70,7 @@ def _assigned_characters() -> Iterator[str]:
 
 
 class GraphTokenizer(tf.Module):
-    """`tokenizer` with `data.rows.join` and `pad`, in a graph."""
+    """`tokenizer` with what `data.rows` makes of its pieces, in a graph."""
 
     def __init__(
         self, tokenizer: FullTokenizer, max_length: int, cuts: bool = True
@@ -98,28 +98,27 @@ class GraphTokenizer(tf.Module):
     ) -> dict[str, tf.Tensor]:
         """Texts [B] to input_ids, input_mask, segment_ids, int32 [B, S].
 
-        S is the longest row's length.
+        S is the longest row's length. As upstream, a second text without
+        pieces is none.
         """
-        pieces = self.pieces(first)
+        if second is None:
+            second = tf.fill(tf.shape(first), "")
+        pieces, others = self.pieces(first), self.pieces(second)
+        num_ends = tf.minimum(others.row_lengths(), 1)
         start = tf.fill([pieces.nrows(), 1], self.start)
         end = tf.fill([pieces.nrows(), 1], self.separator)
-        if second is None:
-            self._check_length(pieces.row_lengths(), self.max_length - 2)
-            pieces = self._cut(pieces, self.max_length - 2)
-            ids = tf.concat([start, pieces, end], axis=1)
-            segments = tf.zeros_like(ids)
-        else:
-            pieces, others = self._cut_pair(pieces, self.pieces(second))
-            before = tf.concat([start, pieces, end], axis=1)
-            after = tf.concat([others, end], axis=1)
-            ids = tf.concat([before, after], axis=1)
-            segments = tf.concat(
-                [tf.zeros_like(before), tf.ones_like(after)], axis=1
-            )
+        last = tf.RaggedTensor.from_tensor(end, lengths=num_ends)
+        pieces, others = self._cut(
+            pieces, others, self.max_length - 2 - num_ends
+        )
+        before = tf.concat([start, pieces, end], axis=1)
+        after = tf.concat([others, last], axis=1)
+        segments = [tf.zeros_like(before), tf.ones_like(after)]
+        ids = tf.concat([before, after], axis=1)
         return {
             "input_ids": ids.to_tensor(),
             "input_mask": tf.ones_like(ids).to_tensor(),
-            "segment_ids": segments.to_tensor(),
+            "segment_ids": tf.concat(segments, axis=1).to_tensor(),
         }
 
     def pieces(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -201,27 +200,22 @@ class GraphTokenizer(tf.Module):
         longest = tf.gather(ids, tf.maximum(size - 1, 0), batch_dims=1)
         return tf.where(size > 0, longest, -1), size
 
-    def _cut_pair(
-        self, first: tf.RaggedTensor, second: tf.RaggedTensor
+    def _cut(
+        self, first: tf.RaggedTensor, second: tf.RaggedTensor, room: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """The first text keeps what the second leaves, but at least half."""
-        room = self.max_length - 3
-        self._check_length(first.row_lengths() + second.row_lengths(), room)
-        num_first = tf.maximum(room - second.row_lengths(), (room + 1) // 2)
-        first = self._cut(first, num_first)
-        return first, self._cut(second, room - first.row_lengths())
-
-    def _cut(
-        self, pieces: tf.RaggedTensor, lengths: tf.Tensor | int
-    ) -> tf.RaggedTensor:
-        """Each row's first pieces, as many as `lengths` says."""
-        kept = tf.minimum(pieces.row_lengths(), lengths)
-        return tf.RaggedTensor.from_tensor(pieces.to_tensor(), lengths=kept)
-
-    def _check_length(self, lengths: tf.Tensor, room: int) -> None:
+        num_first, num_second = first.row_lengths(), second.row_lengths()
         if not self.cuts:
-            fits = tf.reduce_all(lengths <= room)
+            fits = tf.reduce_all(num_first + num_second <= room)
             tf.debugging.Assert(fits, [TOO_LONG])
+        first = _first(first, tf.maximum(room - num_second, (room + 1) // 2))
+        return first, _first(second, room - first.row_lengths())
+
+
+def _first(pieces: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    """Each row's first pieces: as many as `lengths` [B] says, or all."""
+    kept = tf.minimum(pieces.row_lengths(), lengths)
+    return tf.RaggedTensor.from_tensor(pieces.to_tensor(), lengths=kept)
 
 
 def _table(

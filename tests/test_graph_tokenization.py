@@ -142,7 +142,7 @@ def rows(
     """What data.rows makes of texts or pairs."""
     made = []
     for first, *second in texts:
-        others = tokenizer.tokenize(second[0]) if second else None
+        others = tokenizer.tokenize(second[0]) or None if second else None
         tokens, segments = join(tokenizer.tokenize(first), others, max_length)
         made.append(Row(tokenizer.convert_tokens_to_ids(tokens), segments))
     return pad(made, max(len(row.input_ids) for row in made), len(made))
