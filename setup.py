@@ -28,6 +28,8 @@ setup(
         "numpy",
         "protobuf",
         "safetensors",
+        "scikit-learn",
+        "scipy",
         "tensorboard",  # TensorFlow 2.21 no longer brings it
         "tensorflow>=2.20,<2.22",
         "tokenizers",

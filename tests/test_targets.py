@@ -111,7 +111,7 @@ def test_training_and_evaluation_agree(
         "label_accuracy": lambda: ((logits > 0) == encoded).mean(axis=-1),
         "squared_error": lambda: losses,
     }[metric]()
-    assert 0 < float(right @ weights)
+    assert float(right @ weights) > 0
     assert float(value) == pytest.approx(float(right @ weights), rel=1e-6)
 
 
