@@ -123,7 +123,7 @@ def with_progress(
     yield from tqdm(
         items,
         total=count,
-        unit="row",
+        unit=" rows",
         file=sys.stderr,
         delay=SECONDS_WITHOUT_PROGRESS,
         mininterval=0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,
