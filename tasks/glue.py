@@ -63,9 +63,9 @@ class GlueTask:
             data_dir: with the task's files, or with a folder of its name.
 
         Raises:
-            InputError: no such file, a row with more or fewer columns than
-                the first, or a label that the task does not have; with the
-                file and the line.
+            InputError: no such file or no example in it, a row with more or
+                fewer columns than the first, or a label that the task does
+                not have; with the file and the line.
         """
         table = self.tables.get(split)
         if table is None:
@@ -74,7 +74,10 @@ class GlueTask:
                 f"{', '.join(self.tables)}"
             )
         path = _find(data_dir, self.name, table)
-        return list(self._examples(path, table, split))
+        examples = list(self._examples(path, table, split))
+        if not examples:
+            raise InputError(f"{path} holds no example of {self.name}")
+        return examples
 
     def _examples(
         self, path: str, table: Table, split: str
@@ -98,8 +101,6 @@ class GlueTask:
             if language is not None and row[language] != XNLI_LANGUAGE:
                 continue
             yield self._example(path, number, row, table, start)
-        if not width:
-            raise InputError(f"{path} is empty")
         if num_bad:
             print(
                 f"{path}: {num_bad} rows that do not have {width} columns are "

@@ -91,13 +91,17 @@ def summarize(values: Sequence[float]) -> dict[str, float]:
 
 
 def degenerate(
-    predicted: np.ndarray, labels: np.ndarray, train_losses: Sequence[float]
+    predicted: np.ndarray,
+    labels: np.ndarray,
+    train_losses: Sequence[float],
+    class_weights: Sequence[float] = (),
 ) -> str | None:
     """A sentence when a run has come to nothing, as small sets' do at times.
 
     Args:
         predicted, labels: int [N], of an evaluation.
         train_losses: of each step, in nats; may be empty.
+        class_weights: in those losses; none: all 1.
     """
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2:
@@ -110,8 +114,9 @@ def degenerate(
             "--seed, a lower --learning_rate or --bias_correction may help"
         )
     last = train_losses[-max(1, len(train_losses) // 10) :]
-    shares = counts / counts.sum()
-    entropy = float(-np.sum(shares * np.log(shares)))
+    if class_weights:
+        counts = counts * np.take(class_weights, classes)
+    entropy = float(stats.entropy(counts))  # of their shares
     if last and statistics.mean(last) >= PRIOR_SHARE * entropy:
         return (
             "degenerate run: the training loss ended at "

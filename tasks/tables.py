@@ -26,6 +26,7 @@ class TableFormat:
     text_pair_column: str | None
     label_column: str
     has_header: bool
+    label_separator: str = ","  # put between those that JSON lists
 
 
 def read_table(
@@ -41,7 +42,7 @@ def read_table(
     """
     plain = path.removesuffix(".gz")
     if plain.endswith((".jsonl", ".json")):
-        rows = _json_rows(path)
+        rows = _json_rows(path, table.label_separator)
     elif plain.endswith((".tsv", ".csv")):
         rows = _table_rows(path, plain.endswith(".csv"), table.has_header)
     else:
@@ -105,7 +106,9 @@ def _lines(path: str) -> Iterator[str]:
         yield line.removeprefix("\ufeff") if number == 0 else line
 
 
-def _json_rows(path: str) -> Iterator[tuple[int, dict[str, str]]]:
+def _json_rows(
+    path: str, separator: str
+) -> Iterator[tuple[int, dict[str, str]]]:
     for number, line in enumerate(_lines(path), 1):
         if not line.strip():
             continue
@@ -120,13 +123,13 @@ def _json_rows(path: str) -> Iterator[tuple[int, dict[str, str]]]:
             raise InputError(
                 f"{path}, line {number} is not a JSON object but {line[:60]!r}"
             )
-        yield number, {key: _text(value) for key, value in row.items()}
+        yield number, {k: _text(v, separator) for k, v in row.items()}
 
 
-def _text(value: object) -> str:
+def _text(value: object, separator: str) -> str:
     """What a table would say: a list of labels is one cell."""
     if isinstance(value, list):
-        return ",".join(map(_text, value))
+        return separator.join(_text(part, separator) for part in value)
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value)

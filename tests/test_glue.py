@@ -284,7 +284,8 @@ HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
             [HEADER, "yes\t7\t8\tA\tB"],
             r"dev\.tsv, line 2 has the label 'yes'; MRPC expects 0, 1",
         ),
-        ([], r"dev\.tsv is empty"),
+        ([], r"dev\.tsv holds no example of MRPC"),
+        ([HEADER], r"dev\.tsv holds no example of MRPC"),
     ],
 )
 def test_bad_files_are_named_with_the_line(

@@ -149,6 +149,18 @@ def test_one_class_predicted_is_named() -> None:
     assert degenerate(np.array([2, 2, 2, 1]), labels, []) is None
 
 
+def test_class_weights_move_the_prior() -> None:
+    labels = np.array([0, 0, 0, 2])
+    predicted = np.array([0, 0, 2, 0])
+    losses = [0.6]  # above the prior of 3:1, below that of 1:1, log 2 = 0.69
+    weights = (4 / 6, 5.0, 4 / 2)
+    assert degenerate(predicted, labels, losses) is not None
+    assert degenerate(predicted, labels, losses, weights) is None
+    sentence = degenerate(predicted, labels, [0.68], weights)
+    assert sentence is not None
+    assert "0.693" in sentence
+
+
 def test_a_loss_that_stays_at_the_prior_is_named() -> None:
     labels = np.array([0, 0, 0, 1])
     predicted = np.array([0, 0, 1, 0])

@@ -95,6 +95,13 @@ def test_values_of_json_are_cells(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_listed_labels_may_hold_a_comma(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", '{"text": "t", "label": ["a, b", "c"]}\n')
+    table = dataclasses.replace(ONE_TEXT, label_separator=";")
+    found = read_table(path, table, has_labels=True)
+    assert labels_of(found, ";") == ("a, b", "c")
+
+
 def test_labels_are_sorted_as_people_would() -> None:
     def examples(*labels: str | None) -> list[Example]:
         return [Example("x", "t", None, label) for label in labels]
