@@ -9,6 +9,7 @@ COMMANDS = (
     "extract_features",
     "predict",
     "run_pretraining",
+    "run_squad",
 )
 PLOT = ["matplotlib"]
 

@@ -46,12 +46,16 @@ class Example:
 
 
 def read_examples(
-    path: str, version_2_with_negative: bool, is_training: bool
+    path: str,
+    version_2_with_negative: bool,
+    is_training: bool,
+    names_all: bool = False,
 ) -> list[Example]:
     """Reads a SQuAD file.
 
     In training a question whose answer is not in its paragraph is left out,
-    as upstream does; how many, and one of them, is said on standard error.
+    as upstream does; how many, and the first of them (or with `names_all` all
+    of them), is said on standard error.
 
     Raises:
         InputError: no such file, no JSON, a key that is missing or of another
@@ -59,12 +63,13 @@ def read_examples(
     """
     reader = _Reader(path, version_2_with_negative, is_training)
     examples = list(reader.examples(_load(path)))
-    if reader.not_found:
+    left_out = reader.not_found
+    if left_out:
         print(
-            f"{path}: {len(reader.not_found)} of "
-            f"{len(examples) + len(reader.not_found)} questions are left out, "
-            "for their answers are not in the paragraphs; the first is "
-            f"{reader.not_found[0]}",
+            f"{path}: {len(left_out)} of {len(examples) + len(left_out)} "
+            "questions are left out, as their answers are not in the "
+            "paragraphs:",
+            "\n  ".join(["", *left_out[: None if names_all else 1]]),
             file=sys.stderr,
         )
     if not examples:

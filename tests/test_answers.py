@@ -233,6 +233,13 @@ def test_null_odds_and_their_threshold() -> None:
     ]
 
 
+def test_null_odds_are_subtracted_in_googles_order() -> None:
+    scored = [(0, 0.1, 0.1), (4, 0.1, 0.3)]
+    settings = dataclasses.replace(SETTINGS, version_2_with_negative=True)
+    odds = predict(settings, "john", *scored).null_odds
+    assert odds == 0.1 + 0.1 - 0.1 - 0.3 != (0.1 + 0.1) - (0.1 + 0.3)
+
+
 def test_probabilities_are_a_softmax_of_the_sums() -> None:
     scored = [(4, 2.0, 1.0), (5, -9.0, np.log(2.0) + 1.0)]
     nbest = dataclasses.replace(SETTINGS, n_best_size=2, max_answer_length=2)

@@ -50,6 +50,7 @@ def test_an_answer_is_placed_by_its_words(tmp_path: Path) -> None:
         ("keeper.", 32, None),  # ends behind the paragraph
         ("keeper.", -7, None),
         ("", 3, None),
+        (" ", 4, None),
     ],
 )
 def test_answers_are_looked_for_at_their_place(
@@ -68,6 +69,9 @@ def test_questions_without_their_answer_are_counted_and_left_out(
     message = capsys.readouterr().err
     assert "2 of 3 questions are left out" in message
     assert "'1896' in data[0].paragraphs[0].qas[1] (id q)" in message
+    assert "'John' in" not in message
+    read_examples(path, False, True, names_all=True)
+    assert "'John' in" in capsys.readouterr().err
     assert len(read_examples(path, False, False)) == 3
     assert not capsys.readouterr().err
 

@@ -105,6 +105,12 @@ def test_best_thresholds() -> None:
     )
 
 
+def test_an_empty_answer_to_an_impossible_question_stays_right() -> None:
+    best = best_thresholds(["", "oil"], [-3.0, -1.0], [[], ["oil"]])
+    assert best["best_exact"] == 100.0
+    assert best["best_exact_thresh"] == -1.0
+
+
 def test_where_no_answer_helps_the_threshold_stays_0() -> None:
     best = best_thresholds(["x", ""], [-1.0, 2.0], [[], []])
     assert best["best_exact"] == 100.0

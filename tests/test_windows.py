@@ -110,6 +110,13 @@ def test_each_piece_belongs_to_the_window_that_shows_most_around_it() -> None:
     assert max_contexts([]) == []
 
 
+def test_a_much_shorter_window_shows_less() -> None:
+    # Piece 275 has 24 neighbours on one side in the first window and 25 in
+    # the second, which is 200 pieces shorter: 24 + 3 against 25 + 1.
+    _, second = max_contexts([range(300), range(250, 350)])
+    assert not second[:26].any() and second[26:].all()
+
+
 def test_a_question_about_nothing_has_no_window() -> None:
     (example, *_) = read_examples(str(FOLDER / "v1.json"), False, False)
     empty = type(example)("q", "What?", type(example.paragraph)([], []))

@@ -1,0 +1,256 @@
+"""run_squad.py's work: questions from files, answers and what they score.
+
+Upstream file: run_squad.py, whose records and JSON files these are.
+
+Shapes: N windows, S positions.
+"""
+
+import dataclasses
+import functools
+import math
+import os
+import random
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+import command
+from data.records import RecordWriter, encode, span_features
+from data.rows import length_batches
+from data.tokenization import FullTokenizer
+from fine_tuning import FineTuned, TrainingData, train_losses, warn
+from input_error import InputError
+from modeling.config import BertConfig
+from modeling.conversion import write_whole
+from tasks.answers import Answerer, Logits, Prediction, to_files
+from tasks.metrics import PRIOR_SHARE
+from tasks.spans import SpanModel
+from tasks.squad import Example, read_examples
+from tasks.squad_evaluation import best_thresholds, evaluate_v1, evaluate_v2
+from tasks.task import TASK, TaskSettings
+from tasks.windows import Window, make_windows, record_values
+from training.inference import predict
+
+SHUFFLE_SEED = 12345  # upstream's, of the questions in train.tf_record
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    output_dir: str
+    train_file: str | None
+    predict_file: str | None
+    verbose_logging: bool
+
+
+class Questions(NamedTuple):
+    """A file's, with their windows."""
+
+    examples: list[Example]
+    windows: list[list[Window]]
+
+    @property
+    def flat(self) -> list[Window]:
+        return [window for own in self.windows for window in own]
+
+
+class QuestionAnswering:
+    """A job of fine_tuning.py.
+
+    Args:
+        applies_best: whether the best threshold of null odds on predict_file
+            takes the place of the one in `settings`.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        settings: TaskSettings,
+        tokenizer: FullTokenizer,
+        predict_batch_size: int,
+        applies_best: bool,
+    ):
+        self.files = files
+        self.settings = settings
+        self.tokenizer = tokenizer
+        self.predict_batch_size = predict_batch_size
+        self.applies_best = applies_best
+        self.main_metric = "best_f1" if applies_best else "f1"
+        self.prior: float | None = None  # nats that guessing a piece costs
+        self.num_answered: int | None = None  # at the latest evaluation
+
+    def make_model(self, config: BertConfig) -> SpanModel:
+        return SpanModel(config)
+
+    def training_data(self) -> TrainingData:
+        """The windows of all questions. By the number of questions upstream
+        counts its epochs, though there are more windows."""
+        examples = self._read(self.files.train_file, True)
+        random.Random(SHUFFLE_SEED).shuffle(examples)
+        questions = self._cut(examples, "train")
+        windows = questions.flat
+        self.prior = statistics.mean(
+            math.log(len(window.row.input_ids)) for window in windows
+        )
+        starts = [[window.start_position] for window in windows]
+        ends = [[window.end_position] for window in windows]
+        return TrainingData(
+            [window.row for window in windows],
+            {
+                "start_positions": np.array(starts, np.int32),
+                "end_positions": np.array(ends, np.int32),
+            },
+            len(examples),
+            fits_length=False,  # the loss looks at padding as well
+        )
+
+    def evaluate(self, fitted: FineTuned) -> dict[str, float]:
+        if self._num_without_answers:
+            raise InputError(
+                f"--predict_file={self.files.predict_file} has no answers for "
+                f"{self._num_without_answers} of its questions, so that models "
+                "cannot be compared by it"
+            )
+        return self._evaluate(self._predict(fitted))
+
+    def check(self, fitted: FineTuned) -> None:
+        """Warns of answers to nothing, or of a loss that never fell.
+
+        It is about the evaluation that has just been made.
+        """
+        losses = train_losses(fitted.folder)
+        last = losses[-max(1, len(losses) // 10) :]
+        if self.num_answered == 0 and any(e.golds for e in self.asked.examples):
+            warn(
+                f"degenerate run: not one of {len(self.asked.examples)} "
+                "questions is answered; another --seed, a lower "
+                "--learning_rate or a higher --null_score_diff_threshold may "
+                "help"
+            )
+        elif last and self.prior is not None:
+            loss = statistics.mean(last)
+            if loss >= PRIOR_SHARE * self.prior:
+                warn(
+                    f"degenerate run: the training loss ended at {loss:.3f}, "
+                    f"where guessing a piece costs {self.prior:.3f}; more "
+                    "--num_train_epochs, another --seed or --learning_rate may "
+                    "help"
+                )
+
+    def prepare(self) -> None:
+        """Reads predict_file: its faults are to show before the training."""
+        missing = self._num_without_answers
+        if self.applies_best and missing:
+            raise InputError(
+                "--apply_best_null_threshold finds the threshold by the "
+                f"answers in --predict_file, but it has none for {missing} of "
+                "its questions"
+            )
+
+    def report(self, fitted: FineTuned, step: int) -> None:
+        """Writes the JSON files and, if answers are known, what they score."""
+        predictions = self._predict(fitted)
+        if self._num_without_answers:
+            print(
+                f"not evaluated: {self._num_without_answers} of "
+                f"{len(self.asked.examples)} questions have no answers given"
+            )
+        else:
+            metrics = self._evaluate(predictions)
+            if self.applies_best:
+                self._apply(metrics["best_f1_thresh"], fitted)
+                metrics = self._evaluate(predictions)
+            fitted.write_results({"global_step": step, **metrics})
+            self.check(fitted)
+        for name, text in to_files(
+            self.asked.examples, predictions, self.settings
+        ).items():
+            self._write(name, text)
+
+    @functools.cached_property
+    def asked(self) -> Questions:
+        """predict_file's questions."""
+        return self._cut(self._read(self.files.predict_file, False), "eval")
+
+    @property
+    def _num_without_answers(self) -> int:
+        return sum(example.golds is None for example in self.asked.examples)
+
+    def _read(self, path: str | None, is_training: bool) -> list[Example]:
+        assert path is not None, "the command has looked"
+        return read_examples(
+            command.local(path),
+            self.settings.version_2_with_negative,
+            is_training,
+            self.files.verbose_logging,
+        )
+
+    def _cut(self, examples: list[Example], name: str) -> Questions:
+        """Questions with their windows, which name.tf_record then holds."""
+        questions = Questions(
+            examples, make_windows(examples, self.tokenizer, self.settings)
+        )
+        length = self.settings.max_seq_length
+        features = span_features(length, has_answers=name == "train")
+        path = os.path.join(self.files.output_dir, f"{name}.tf_record")
+        with RecordWriter([path], "--output_dir") as writer:
+            for number, window in enumerate(questions.flat):
+                values = record_values(number, window, length)
+                writer.write(encode(features, values))
+        print(
+            f"{path}: {len(examples):,} questions, "
+            f"{len(questions.flat):,} windows"
+        )
+        return questions
+
+    def _predict(self, fitted: FineTuned) -> list[Prediction]:
+        answerer = Answerer(self.tokenizer.basic_tokenizer, self.settings)
+        examples, windows = self.asked
+        return list(
+            answerer.answer_all(examples, windows, self._logits(fitted))
+        )
+
+    def _logits(self, fitted: FineTuned) -> Iterator[Logits]:
+        """Theirs: logits of all max_seq_length positions, and those of padding
+        compete with others for the n best. Ours: of the row's positions alone,
+        so that answers do not depend on how rows are batched."""
+        rows = [window.row for window in self.asked.flat]
+        batches = length_batches(
+            rows, self.predict_batch_size, self.settings.max_seq_length
+        )
+        outputs = predict(fitted.predictor, batches, len(rows))
+        for row, output in zip(rows, outputs, strict=True):
+            length = len(row.input_ids)
+            yield Logits(
+                output["start_logits"][:length], output["end_logits"][:length]
+            )
+
+    def _evaluate(self, predictions: Sequence[Prediction]) -> dict[str, float]:
+        golds = [example.golds or () for example in self.asked.examples]
+        threshold = self.settings.null_score_diff_threshold
+        texts = [prediction.text(threshold) for prediction in predictions]
+        self.num_answered = sum(map(bool, texts))
+        if not self.settings.version_2_with_negative:
+            return evaluate_v1(texts, golds)
+        best_texts = [prediction.best_text for prediction in predictions]
+        odds = [prediction.null_odds or 0.0 for prediction in predictions]
+        return {
+            **evaluate_v2(texts, golds),
+            **best_thresholds(best_texts, odds, golds),
+        }
+
+    def _apply(self, threshold: float, fitted: FineTuned) -> None:
+        """Answers by this threshold from now on; so does the model's folder."""
+        print(f"null_score_diff_threshold is {threshold} from here on")
+        self.settings = dataclasses.replace(
+            self.settings, null_score_diff_threshold=threshold
+        )
+        if tf.io.gfile.exists(os.path.join(fitted.folder, TASK)):
+            self._write(TASK, self.settings.to_json())
+
+    def _write(self, name: str, text: str) -> None:
+        path = os.path.join(self.files.output_dir, name)
+        write_whole(path, text.encode())
+        print(f"written: {path}")

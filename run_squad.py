@@ -1,0 +1,152 @@
+"""Fine-tunes a BERT on SQuAD 1.1 or 2.0, with google-research/bert's flags.
+
+    python run_squad.py --do_train --train_file=train-v1.1.json \\
+        --do_predict --predict_file=dev-v1.1.json \\
+        --init_checkpoint=$BERT/bert_model.ckpt \\
+        --bert_config_file=$BERT/bert_config.json \\
+        --vocab_file=$BERT/vocab.txt --output_dir=/tmp/squad
+
+The same command again goes on where the last run stopped. Predictions are in
+predictions.json, nbest_predictions.json and, for 2.0, null_odds.json; if
+predict_file has answers, exact match and F1 are in eval_results.txt. output_dir
+ends as a model folder that predict.py takes.
+"""
+
+from absl import flags
+
+import command
+import common_flags
+from input_error import InputError
+from training.settings import DeviceConfig, OptimizerConfig
+
+common_flags.define_training()
+common_flags.define_fine_tuning()
+flags.DEFINE_string("train_file", None, "SQuAD's JSON to train on.")
+flags.DEFINE_string("predict_file", None, "SQuAD's JSON to answer.")
+flags.DEFINE_integer(
+    "max_seq_length", 384, "Pieces of a question and a part of its paragraph."
+)
+flags.DEFINE_integer(
+    "doc_stride",
+    128,
+    "Pieces between the starts of two parts of a paragraph.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "max_query_length", 64, "Pieces to which a question is cut.", lower_bound=1
+)
+flags.DEFINE_bool("do_predict", False, "Whether to answer predict_file.")
+flags.DEFINE_integer("predict_batch_size", 8, "Rows at once.", lower_bound=1)
+flags.DEFINE_integer(
+    "n_best_size",
+    20,
+    "Answers listed a question; of as many starts and ends they are made.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "max_answer_length", 30, "Pieces of an answer.", lower_bound=1
+)
+flags.DEFINE_bool(
+    "verbose_logging",
+    False,
+    "Name each question that is left out, and not the first alone.",
+)
+flags.DEFINE_bool(
+    "version_2_with_negative",
+    False,
+    "Whether questions may have no answer: SQuAD 2.0.",
+)
+flags.DEFINE_float(
+    "null_score_diff_threshold",
+    0.0,
+    "Null odds above which a question is not answered.",
+)
+
+# The flags above are google-research/bert's; the one below is not.
+flags.DEFINE_bool(
+    "apply_best_null_threshold",
+    False,
+    "Use the threshold by which F1 on predict_file is highest, and keep it with"
+    " the model.",
+)
+
+FLAGS = flags.FLAGS
+flags.mark_flag_as_required("output_dir")
+
+
+def main() -> None:
+    _check_flags()
+    command.import_tensorflow()
+
+    import answering
+    import fitting
+    from data.tokenization import (
+        FullTokenizer,
+        validate_case_matches_checkpoint,
+    )
+    from fine_tuning import FineTuning, Schedule
+    from tasks.task import TaskSettings
+
+    place = fitting.make_place(command.from_flags(DeviceConfig))
+    run = command.from_flags(fitting.RunConfig)
+    validate_case_matches_checkpoint(FLAGS.do_lower_case, run.init_checkpoint)
+    config = fitting.read_config(run, FLAGS.max_seq_length)
+    vocab_file = fitting.need_vocabulary(run, config)
+    fitting.make_folder(run.output_dir)
+    command.save_flags(run.output_dir)
+    job = answering.QuestionAnswering(
+        command.from_flags(answering.Files),
+        command.from_flags(TaskSettings, target="span"),
+        FullTokenizer(vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents),
+        FLAGS.predict_batch_size,
+        FLAGS.apply_best_null_threshold,
+    )
+    tuning = FineTuning(
+        job,
+        place,
+        run,
+        command.from_flags(Schedule),
+        config,
+        vocab_file,
+        command.from_flags(OptimizerConfig),
+        fitting.loop_config(FLAGS.use_tpu, FLAGS.iterations_per_loop),
+    )
+    if _asks():
+        job.prepare()
+    fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
+    if FLAGS.do_predict:
+        job.report(fitted, step)
+
+
+def _check_flags() -> None:
+    if not (FLAGS.do_train or FLAGS.do_predict):
+        raise InputError("nothing to do: give --do_train, --do_predict or both")
+    needed = {"train_file": FLAGS.do_train, "predict_file": _asks()}
+    for flag, is_needed in needed.items():
+        if is_needed and not FLAGS[flag].value:
+            raise InputError(f"--{flag} is missing: it names SQuAD's JSON")
+    if FLAGS.max_seq_length <= FLAGS.max_query_length + 3:
+        raise InputError(
+            f"--max_seq_length is {FLAGS.max_seq_length}, which leaves no room "
+            f"beside a question of --max_query_length={FLAGS.max_query_length} "
+            "and 3 separators; raise the one or lower the other"
+        )
+    if FLAGS.apply_best_null_threshold and not FLAGS.version_2_with_negative:
+        raise InputError(
+            "--apply_best_null_threshold is for --version_2_with_negative"
+        )
+
+
+def _asks() -> bool:
+    """Whether predict_file is used: also to choose the best model by it."""
+    chooses = FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1
+    return FLAGS.do_predict or (FLAGS.do_train and chooses)
+
+
+def cli() -> None:
+    """Entry point of the console command."""
+    command.run(main)
+
+
+if __name__ == "__main__":
+    cli()
