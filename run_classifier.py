@@ -18,10 +18,10 @@ from absl import flags
 import command
 import common_flags
 from input_error import InputError
-from training.settings import DeviceConfig, OptimizerConfig
+from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
 
 if TYPE_CHECKING:
-    from classifying import Problem
+    from jobs.classifying import Problem
 
 common_flags.define_training()
 common_flags.define_fine_tuning()
@@ -82,13 +82,12 @@ def main() -> None:
     _check_sources()
     command.import_tensorflow()
 
-    import classifying
-    import fitting
     from data.tokenization import (
         FullTokenizer,
         validate_case_matches_checkpoint,
     )
-    from fine_tuning import FineTuning, Schedule
+    from jobs import classifying, fitting
+    from jobs.fine_tuning import FineTuning, Schedule
     from tasks.task import TaskSettings
 
     place = fitting.make_place(command.from_flags(DeviceConfig))
@@ -121,7 +120,12 @@ def main() -> None:
         config,
         vocab_file,
         command.from_flags(OptimizerConfig),
-        fitting.loop_config(FLAGS.use_tpu, FLAGS.iterations_per_loop),
+        command.from_flags(
+            LoopConfig,
+            steps_per_call=fitting.steps_per_call(
+                FLAGS.use_tpu, FLAGS.iterations_per_loop
+            ),
+        ),
     )
     fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
     if FLAGS.do_eval:
@@ -142,7 +146,7 @@ def _check_sources() -> None:
 
 
 def _read_problem(output_dir: str) -> "Problem":
-    import classifying
+    from jobs import classifying
     from tasks.tables import TableFormat
     from tasks.task import TaskSettings
 

@@ -16,11 +16,11 @@ from absl import flags
 import command
 import common_flags
 from input_error import InputError
-from training.settings import DeviceConfig, OptimizerConfig
+from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
 
 if TYPE_CHECKING:
     from data.records import Feature
-    from fitting import Place, Run
+    from jobs.fitting import Place, Run
     from modeling.config import BertConfig
 
 common_flags.define_training()
@@ -63,8 +63,8 @@ def main() -> None:
 
     import tensorflow as tf
 
-    import fitting
     from data.records import find_damage, pretraining_features
+    from jobs import fitting
     from tasks.pretraining import Pretraining
 
     place = fitting.make_place(command.from_flags(DeviceConfig))
@@ -134,9 +134,9 @@ def _train(
     fitted: "Run", features: "tuple[Feature, ...]", paths: list[str]
 ) -> int:
     """Returns the model's step."""
-    import fitting
     from data.batches import RowShare
     from data.pipeline import RecordBatches, training_batches
+    from jobs import fitting
 
     host = fitted.place.host
     share = RowShare(host.index, host.count)
@@ -151,7 +151,12 @@ def _train(
     return fitted.train(
         RecordBatches(batches, share),
         command.from_flags(OptimizerConfig),
-        fitting.loop_config(FLAGS.use_tpu, FLAGS.iterations_per_loop),
+        command.from_flags(
+            LoopConfig,
+            steps_per_call=fitting.steps_per_call(
+                FLAGS.use_tpu, FLAGS.iterations_per_loop
+            ),
+        ),
         {
             "input_file": paths,
             "train_batch_size": FLAGS.train_batch_size,

@@ -17,7 +17,7 @@ from absl import flags
 import command
 import common_flags
 from input_error import InputError
-from training.settings import DeviceConfig, OptimizerConfig
+from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
 
 common_flags.define_training()
 common_flags.define_fine_tuning()
@@ -78,13 +78,12 @@ def main() -> None:
     _check_flags()
     command.import_tensorflow()
 
-    import answering
-    import fitting
     from data.tokenization import (
         FullTokenizer,
         validate_case_matches_checkpoint,
     )
-    from fine_tuning import FineTuning, Schedule
+    from jobs import answering, fitting
+    from jobs.fine_tuning import FineTuning, Schedule
     from tasks.task import TaskSettings
 
     place = fitting.make_place(command.from_flags(DeviceConfig))
@@ -109,7 +108,12 @@ def main() -> None:
         config,
         vocab_file,
         command.from_flags(OptimizerConfig),
-        fitting.loop_config(FLAGS.use_tpu, FLAGS.iterations_per_loop),
+        command.from_flags(
+            LoopConfig,
+            steps_per_call=fitting.steps_per_call(
+                FLAGS.use_tpu, FLAGS.iterations_per_loop
+            ),
+        ),
     )
     if _asks():
         job.prepare()

@@ -8,6 +8,7 @@ COMMANDS = (
     "create_pretraining_data",
     "extract_features",
     "predict",
+    "run_classifier",
     "run_pretraining",
     "run_squad",
 )
@@ -20,8 +21,8 @@ setup(
     " commands, files and numbers",
     license="Apache-2.0",
     python_requires=">=3.10,<3.14",
-    packages=["data", "modeling", "tasks", "training"],
-    py_modules=["command", "input_error", *COMMANDS],
+    packages=["data", "jobs", "modeling", "tasks", "training"],
+    py_modules=["command", "common_flags", "input_error", *COMMANDS],
     install_requires=[
         "absl-py",
         "keras>=3.12",  # 3.12 is the last Keras for Python 3.10

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 from conftest import NUM_PREDICTIONS, SEQ_LENGTH, TINY, tiny_record
 
-from data.pipeline import RowShare, evaluation_batches, training_batches
+from data.batches import RowShare
+from data.pipeline import evaluation_batches, training_batches
 from data.records import (
     RecordWriter,
     encode,

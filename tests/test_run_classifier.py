@@ -1,4 +1,4 @@
-"""Tests of run_classifier.py and fine_tuning.py, as a user would start them."""
+"""Tests of run_classifier.py and jobs/, as a user would start them."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Tests of run_squad.py and answering.py, as a user would start them."""
+"""Tests of run_squad.py and jobs/answering.py, as a user would start them."""
 
 import json
 from pathlib import Path

@@ -17,8 +17,8 @@ import numpy as np
 from data.records import RecordWriter, classifier_features, encode
 from data.rows import Row, length_batches, pad
 from data.tokenization import FullTokenizer
-from fine_tuning import FineTuned, TrainingData, train_losses, warn
 from input_error import InputError
+from jobs.fine_tuning import FineTuned, TrainingData, train_losses, warn
 from modeling.config import BertConfig
 from modeling.conversion import write_whole
 from tasks.classification import Classifier, pool_windows
@@ -51,7 +51,7 @@ class Problem:
 
 
 class Classification:
-    """A job of fine_tuning.py."""
+    """A job of jobs/fine_tuning.py."""
 
     def __init__(
         self,

@@ -21,8 +21,8 @@ import command
 from data.records import RecordWriter, encode, span_features
 from data.rows import length_batches
 from data.tokenization import FullTokenizer
-from fine_tuning import FineTuned, TrainingData, train_losses, warn
 from input_error import InputError
+from jobs.fine_tuning import FineTuned, TrainingData, train_losses, warn
 from modeling.config import BertConfig
 from modeling.conversion import write_whole
 from tasks.answers import Answerer, Logits, Prediction, to_files
@@ -57,7 +57,7 @@ class Questions(NamedTuple):
 
 
 class QuestionAnswering:
-    """A job of fine_tuning.py.
+    """A job of jobs/fine_tuning.py.
 
     Args:
         applies_best: whether the best threshold of null odds on predict_file

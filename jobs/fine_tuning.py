@@ -18,10 +18,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import fitting
 from data.batches import RowBatches, RowShare
 from data.rows import Row
 from input_error import InputError
+from jobs import fitting
 from modeling.config import BertConfig
 from modeling.conversion import write_whole
 from tasks.metrics import summarize

@@ -283,8 +283,6 @@ class Run:
         )
 
 
-def loop_config(use_tpu: bool, iterations_per_loop: int) -> LoopConfig:
-    steps = min(iterations_per_loop, MAX_STEPS_PER_CALL)
-    return command.from_flags(
-        LoopConfig, steps_per_call=steps if use_tpu else 1
-    )
+def steps_per_call(use_tpu: bool, iterations_per_loop: int) -> int:
+    """Between two returns to Python."""
+    return min(iterations_per_loop, MAX_STEPS_PER_CALL) if use_tpu else 1
