@@ -1,5 +1,6 @@
 """Tests of tasks/classification.py, and of frozen layers and their depths."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,7 +12,7 @@ from modeling.conversion import load_checkpoint
 from tasks.classification import Classifier, pool_windows
 from tasks.targets import LABELS, MultiLabel, Regression, SingleLabel, Target
 
-TARGETS = {
+TARGETS: dict[str, Target] = {
     "single label": SingleLabel(("a", "b", "c"), (0.5, 3.0, 2.0)),
     "multi-label": MultiLabel(("a", "b")),
     "regression": Regression(),
@@ -157,6 +158,13 @@ def test_the_head_drops_what_its_seed_says() -> None:
     assert first == again
     assert len({plain, first, other}) == 3
     assert plain == loss_of(model, batch)
+    pooled = model.encoder(
+        batch["input_ids"], batch["input_mask"], batch["segment_ids"]
+    ).pooled
+    # Places 0 to 9 of the key are those of the encoder's dropouts.
+    values = model.head(pooled, tf.constant([1, 10]))
+    errors = tf.square(values - batch[LABELS])
+    assert first == pytest.approx(float(tf.reduce_mean(errors)), rel=1e-5)
 
 
 def test_frozen_layers_are_not_trained() -> None:
@@ -168,7 +176,11 @@ def test_frozen_layers_are_not_trained() -> None:
     # Three tables and a LayerNorm; in each layer kernel and bias of query, key
     # and value together and of three dense layers, and two LayerNorms.
     assert len(frozen) == 5 + 2 * 12
-    kept = [model.encoder.layers[2], model.encoder.pooler, model.head]
+    kept: list[keras.layers.Layer] = [
+        model.encoder.layers[2],
+        model.encoder.pooler,
+        model.head,
+    ]
     assert {id(v) for v in trained} == {
         id(v) for part in kept for v in part.variables
     }
@@ -184,7 +196,8 @@ def test_freezing_no_layer_freezes_the_embeddings() -> None:
 def test_depth_counts_from_the_embeddings() -> None:
     model = make(Regression())
     encoder = model.encoder
-    parts = [encoder.embeddings, *encoder.layers, encoder.pooler, model.head]
+    parts: list[keras.layers.Layer] = [encoder.embeddings, *encoder.layers]
+    parts += [encoder.pooler, model.head]
     for part, depth in zip(parts, (0, 1, 2, 3, 4, 4), strict=True):
         assert {encoder.depth(v) for v in part.variables} == {depth}
 

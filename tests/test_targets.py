@@ -53,7 +53,7 @@ def test_large_logits_are_no_trouble() -> None:
 
 def test_several_classes_by_hand() -> None:
     logits = np.array([[THREE_QUARTERS, QUARTER, 0]], np.float32)
-    labels = numbers(TAGS, " blue, green ,")
+    labels = numbers(TAGS, " blue, green , ")
     assert labels.tolist() == [[0, 1, 1]]
     np.testing.assert_allclose(
         TAGS.scores(logits), [[3 / 4, 1 / 4, 1 / 2]], rtol=1e-6
