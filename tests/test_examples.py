@@ -111,6 +111,21 @@ def test_windows_leave_no_gap(tokenizer: FullTokenizer) -> None:
     assert shown(tokenizer, text("abcdefg"), 6, 50) == ["^abcd|", "^efg|"]
 
 
+@pytest.mark.parametrize("max_seq_length", [4, 5, 8])
+@pytest.mark.parametrize("first", ["", "a", "abc", "abcdefgh"])
+def test_windows_show_everything_and_none_is_empty(
+    tokenizer: FullTokenizer, first: str, max_seq_length: int
+) -> None:
+    for end in range(len(LETTERS) + 1):
+        second = LETTERS[8:end] or None
+        for stride in (1, 2, 3, 50):
+            rows = shown(tokenizer, text(first, second), max_seq_length, stride)
+            parts = [row[:-1].split("|")[-1].strip("^") for row in rows]
+            whole = second or first
+            assert set("".join(parts)) == set(whole)
+            assert all(part and part in whole for part in parts) or not whole
+
+
 def test_windows_of_a_pair_go_over_the_second(tokenizer: FullTokenizer) -> None:
     assert shown(tokenizer, text("ab", "cdefgh"), 9, 2) == [
         "^ab|cdef|",
