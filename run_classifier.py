@@ -11,6 +11,7 @@ where the last run stopped. At its end output_dir is a model folder that
 predict.py takes.
 """
 
+import os
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -28,7 +29,10 @@ common_flags.define_fine_tuning()
 flags.DEFINE_string("data_dir", None, "Folder of the task's files.")
 flags.DEFINE_string("task_name", None, "Name of a GLUE task, or XNLI.")
 flags.DEFINE_integer(
-    "max_seq_length", 128, "Pieces of an input; longer ones are cut."
+    "max_seq_length",
+    128,
+    "Pieces of an input; longer ones are cut.",
+    lower_bound=4,  # [CLS], a piece, [SEP], [SEP]
 )
 flags.DEFINE_bool("do_eval", False, "Whether to evaluate, after any training.")
 flags.DEFINE_bool("do_predict", False, "Whether to predict the test set.")
@@ -135,6 +139,8 @@ def main() -> None:
 
 
 def _check_sources() -> None:
+    if not FLAGS.label_separator:
+        raise InputError("--label_separator is empty; expected a character")
     own = FLAGS.train_file or FLAGS.eval_file or FLAGS.predict_file
     if bool(own) == bool(FLAGS.task_name):
         raise InputError(
@@ -147,15 +153,17 @@ def _check_sources() -> None:
 
 def _read_problem(output_dir: str) -> "Problem":
     from jobs import classifying
+    from modeling.hugging_face import beside
     from tasks.tables import TableFormat
-    from tasks.task import TaskSettings
+    from tasks.task import TASK, TaskSettings
 
     wanted = command.from_flags(classifying.Wanted)
     if FLAGS.task_name:
         return classifying.glue_problem(FLAGS.task_name, FLAGS.data_dir, wanted)
     stored = TaskSettings.from_folder(output_dir)
-    if stored is None and FLAGS.init_checkpoint:
-        stored = TaskSettings.from_folder(FLAGS.init_checkpoint)
+    task = beside(FLAGS.init_checkpoint or output_dir, [TASK])
+    if stored is None and task:
+        stored = TaskSettings.from_folder(os.path.dirname(task))
     return classifying.table_problem(
         command.from_flags(classifying.OwnFiles),
         command.from_flags(TableFormat),

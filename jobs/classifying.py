@@ -102,7 +102,12 @@ class Classification:
         """
         if isinstance(self.target, SingleLabel) and self.latest is not None:
             predicted, labels = self.latest
-            warning = degenerate(predicted, labels, train_losses(fitted.folder))
+            warning = degenerate(
+                predicted,
+                labels,
+                train_losses(fitted.folder),
+                self.target.class_weights,
+            )
             if warning:
                 warn(warning)
 
@@ -277,8 +282,8 @@ def table_problem(
     """People's own files.
 
     Args:
-        stored_labels: of the model folder that is used or started from; those
-            of the training examples, if there are none.
+        stored_labels: of the model folder that is used or started from. They
+            hold, unless the training examples have others.
     """
 
     def read(path: str | None, flag: str, has_labels: bool) -> list[Example]:
@@ -300,11 +305,16 @@ def table_problem(
 def _target(
     files: OwnFiles, stored: tuple[str, ...], train: list[Example]
 ) -> Target:
+    is_single = files.target == "single_label"
+    if files.class_weights and not is_single:
+        raise InputError(
+            f"--class_weights is for --target=single_label, not {files.target}"
+        )
     if files.target == "regression":
         return Regression()
     separator = files.label_separator
-    is_single = files.target == "single_label"
-    labels = stored or labels_of(train, None if is_single else separator)
+    own = labels_of(train, None if is_single else separator)
+    labels = stored if set(own) <= set(stored) else own
     if len(labels) < 1 + is_single:
         raise InputError(
             f"the examples have {len(labels)} different labels, too few to "
@@ -336,9 +346,12 @@ def _class_weights(
     except ValueError:
         weights = {}
     unknown = weights.keys() - set(labels)
-    if unknown or not weights or min(weights.values()) < 0:
+    given = tuple(weights.get(label, 1.0) for label in labels)
+    is_sound = all(weight >= 0 for weight in given) and any(given)
+    if unknown or not weights or not is_sound:
         raise InputError(
             f"--class_weights={text} is not understood; expected balanced, or "
-            f"label=weight pairs with commas, of the labels {', '.join(labels)}"
+            "label=weight pairs with commas, no weight below 0 and not all 0, "
+            f"of the labels {', '.join(labels)}"
         )
-    return tuple(weights.get(label, 1.0) for label in labels)
+    return given

@@ -1,5 +1,6 @@
 """Tests of run_classifier.py and jobs/, as a user would start them."""
 
+import dataclasses
 import json
 import random
 import signal
@@ -10,6 +11,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import TINY, fails_with, run, start
+
+from input_error import InputError
+from jobs.classifying import OwnFiles, _target
+from tasks.examples import Example
+from tasks.targets import SingleLabel
 
 WORDS = [f"w{i}" for i in range(60)]
 
@@ -248,3 +254,41 @@ def test_bad_input_is_one_sentence(
     assert expected in fails_with(
         "run_classifier.py", *model, *args, f"--output_dir={tmp_path}"
     )
+
+
+EXAMPLES = [Example("", "", None, label) for label in ("a", "a", "a", "b")]
+
+
+def own_files(**settings: str) -> OwnFiles:
+    files = OwnFiles(None, None, None, "single_label", ",", None)
+    return dataclasses.replace(files, **settings)
+
+
+def test_class_weights() -> None:
+    def weights(text: str) -> tuple[float, ...]:
+        target = _target(own_files(class_weights=text), (), EXAMPLES)
+        assert isinstance(target, SingleLabel)
+        return target.class_weights
+
+    # 4 / (2 * 3) and 4 / (2 * 1)
+    assert weights("balanced") == (pytest.approx(2 / 3), 2.0)
+    assert weights("b=5") == (1.0, 5.0)
+    for bad in ("b", "c=1", "b=x", "b=nan", "b=-1", "a=0,b=0"):
+        with pytest.raises(InputError, match="balanced, or label=weight"):
+            weights(bad)
+    with pytest.raises(InputError, match="for --target=single_label"):
+        _target(
+            own_files(class_weights="balanced", target="multi_label"),
+            (),
+            EXAMPLES,
+        )
+
+
+def test_stored_labels_hold_unless_there_are_others() -> None:
+    assert _target(own_files(), ("c", "b", "a"), EXAMPLES).labels == tuple(
+        "cba"
+    )
+    assert _target(own_files(), ("c", "b"), EXAMPLES).labels == ("a", "b")
+    assert _target(own_files(), ("c", "b"), []).labels == ("c", "b")
+    with pytest.raises(InputError, match="too few"):
+        _target(own_files(), (), [])
