@@ -6,6 +6,7 @@ COMMANDS = (
     "build_vocab",
     "convert_checkpoint",
     "create_pretraining_data",
+    "export_model",
     "extract_features",
     "predict",
     "run_classifier",

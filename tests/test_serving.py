@@ -1,0 +1,131 @@
+"""Tests of jobs/serving.py: what each kind of model answers, and refuses."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import GOLDEN, TINY
+
+from data.graph_tokenization import GraphTokenizer
+from data.tokenization import FullTokenizer
+from jobs.serving import INPUTS, Model, make_model, signatures
+from tasks.task import TaskSettings
+
+BATCH = {
+    "input_ids": np.array([[2, 7, 11, 3], [2, 13, 3, 0]], np.int32),
+    "input_mask": np.array([[1, 1, 1, 1], [1, 1, 1, 0]], np.int32),
+    "segment_ids": np.array([[0, 0, 0, 0], [0, 0, 0, 0]], np.int32),
+}
+
+
+def settings(target: str, *labels: str) -> TaskSettings:
+    return TaskSettings(target, 16, True, labels=labels)
+
+
+def make(task: TaskSettings | None) -> Model:
+    """A model with weights from a seed."""
+    model, rng = make_model(TINY, task), np.random.default_rng(3)
+    for binding in model.bindings():
+        binding.write(rng.normal(0, 0.5, binding.shape).astype(np.float32))
+    return model
+
+
+def answers(task: TaskSettings | None, model: Model) -> dict[str, np.ndarray]:
+    """To BATCH."""
+    asked = signatures(model, TINY, task, None)["serving_default"]
+    batch = {name: tf.constant(value) for name, value in BATCH.items()}
+    return {n: np.array(x) for n, x in asked.function(batch).items()}
+
+
+def logits(model: Model) -> np.ndarray:
+    return np.array(model.forward(BATCH)["logits"], np.float64)
+
+
+def test_one_label() -> None:
+    task = settings("single_label", "no", "yes", "perhaps")
+    model = make(task)
+    found = answers(task, model)
+    odds = np.exp(logits(model))
+    expected = odds / odds.sum(1, keepdims=True)
+    np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
+    names = [task.labels[i] for i in expected.argmax(1)]
+    assert [x.decode() for x in found["label"]] == names
+
+
+def test_several_labels() -> None:
+    task = settings("multi_label", "red", "green", "blue", "grey", "pink")
+    model = make(task)
+    found = answers(task, model)
+    expected = 1 / (1 + np.exp(-logits(model)))
+    np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
+    chosen = [
+        [
+            name if share > 0.5 else ""
+            for name, share in zip(task.labels, row, strict=True)
+        ]
+        for row in expected
+    ]
+    assert any("" in row for row in chosen) and any(map(any, chosen))
+    assert [[x.decode() for x in row] for row in found["labels"]] == chosen
+
+
+def test_a_number() -> None:
+    task = settings("regression")
+    model = make(task)
+    expected = logits(model)[:, 0]
+    np.testing.assert_allclose(answers(task, model)["value"], expected, 1e-5)
+
+
+def test_a_span_has_ids_alone() -> None:
+    task = settings("span")
+    model = make(task)
+    tokenizer = FullTokenizer(str(GOLDEN / "tiny_vocab.txt"))
+    graph = GraphTokenizer(tokenizer, 16)
+    assert list(signatures(model, TINY, task, graph)) == ["serving_default"]
+    found, expected = answers(task, model), model.forward(BATCH)
+    for name in ("start_logits", "end_logits"):
+        np.testing.assert_allclose(found[name], expected[name], atol=1e-5)
+
+
+def test_an_encoder_says_which_pieces_a_text_has() -> None:
+    model: Any = make(None)
+    found = answers(None, model)
+    expected = model.encoder(*(BATCH[name] for name in INPUTS))
+    for name, value in (
+        ("sequence_output", expected.sequence),
+        ("pooled_output", expected.pooled),
+    ):
+        np.testing.assert_allclose(found[name], value, atol=1e-5)
+    tokenizer = FullTokenizer(str(GOLDEN / "tiny_vocab.txt"))
+    graph = GraphTokenizer(tokenizer, 16)
+    asked = signatures(model, TINY, None, graph)["text"]
+    told = asked.function({"text": tf.constant(["The cat", ""])})
+    assert told["input_mask"].numpy().tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
+    assert told["sequence_output"].shape == (2, 4, TINY.hidden_size)
+    pieces = tokenizer.convert_ids_to_tokens(told["input_ids"].numpy()[0])
+    assert pieces == ["[CLS]", *tokenizer.tokenize("The cat"), "[SEP]"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("input_ids", np.full((2, 4), 101), "input_ids from 0 to 100"),
+        ("input_ids", np.full((2, 4), -1), "input_ids from 0 to 100"),
+        ("input_ids", np.ones((2, 62)), "at most 61 ids a row"),
+        ("segment_ids", np.full((2, 4), 2), "segment_ids from 0 to 1"),
+        ("segment_ids", np.zeros((2, 1)), "of one shape"),
+        ("input_mask", np.ones((1, 4)), "of one shape"),
+    ],
+)
+def test_wrong_ids_are_refused(
+    name: str, value: np.ndarray, sentence: str
+) -> None:
+    asked = signatures(make_model(TINY, None), TINY, None, None)
+    batch = {**BATCH, name: value.astype(np.int32)}
+    if value.shape == (2, 62):
+        batch = {name: np.ones((2, 62), np.int32) for name in INPUTS}
+    with pytest.raises(tf.errors.InvalidArgumentError, match=sentence):
+        asked["serving_default"].function(
+            {name: tf.constant(x) for name, x in batch.items()}
+        )

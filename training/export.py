@@ -1,0 +1,104 @@
+"""A SavedModel with named signatures, as TensorFlow Serving takes it.
+
+Knows nothing of BERT: it is given functions of tensors, what they read, and
+files that go along. TensorFlow Serving looks into a folder for sub-folders
+that are numbers and serves the largest, so that a version appears here only
+when it is whole.
+"""
+
+import contextlib
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from input_error import InputError
+
+Tensors = dict[str, tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """Tensors by name, each [B, ...], to tensors by name, each [B, ...]."""
+
+    function: Callable[[Tensors], Tensors]
+    inputs: Mapping[str, tf.TensorSpec]
+
+
+def version_folder(export_dir: str, version: int) -> str:
+    """Where the version goes.
+
+    Raises:
+        InputError: it is there already.
+    """
+    folder = os.path.join(export_dir, str(version))
+    if tf.io.gfile.exists(folder):
+        raise InputError(
+            f"{folder} exists, and a server may be reading it; give another "
+            "--version or --export_dir"
+        )
+    return folder
+
+
+def write_saved_model(
+    folder: str,
+    signatures: Mapping[str, Signature],
+    resources: Sequence[Any],
+    assets: Mapping[str, bytes],
+) -> None:
+    """Writes a SavedModel that answers without this program.
+
+    Args:
+        folder: of the version; it must not exist.
+        signatures: by name; "serving_default" is asked where none is named.
+        resources: variables, tables and modules that the functions read.
+        assets: contents of files, by name.
+    """
+    module = tf.Module()
+    module.resources = list(resources)
+    functions = {
+        name: _trace(signature) for name, signature in signatures.items()
+    }
+    with _beside(folder) as unfinished, tempfile.TemporaryDirectory() as place:
+        module.assets = []
+        for name, content in assets.items():
+            path = os.path.join(place, name)
+            with open(path, "wb") as file:
+                file.write(content)
+            module.assets.append(tf.saved_model.Asset(path))
+        tf.saved_model.save(module, unfinished, functions)
+
+
+def _trace(signature: Signature) -> Any:
+    """The function with its inputs as arguments, named as they are."""
+
+    def call(**inputs: tf.Tensor) -> Tensors:
+        return signature.function(inputs)
+
+    return tf.function(call, autograph=False).get_concrete_function(
+        **signature.inputs
+    )
+
+
+@contextlib.contextmanager
+def _beside(folder: str) -> Iterator[str]:
+    """A folder beside the final one, whose name it takes when all is well."""
+    parent, name = os.path.split(folder)
+    unfinished = os.path.join(parent, f".{name}.incomplete")
+    try:
+        if tf.io.gfile.exists(unfinished):  # a killed run has left it
+            tf.io.gfile.rmtree(unfinished)
+        tf.io.gfile.makedirs(parent or ".")
+        yield unfinished
+        tf.io.gfile.rename(unfinished, folder)
+    except (OSError, tf.errors.OpError) as error:
+        raise InputError(
+            f"cannot write {folder}: "
+            f"{getattr(error, 'message', '') or error}; check --export_dir"
+        ) from error
+    finally:
+        with contextlib.suppress(tf.errors.OpError):
+            tf.io.gfile.rmtree(unfinished)
