@@ -1,0 +1,90 @@
+"""Tests of jobs/answering.py that need no model."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from conftest import GOLDEN
+
+from data.tokenization import FullTokenizer
+from input_error import InputError
+from jobs.answering import Files, QuestionAnswering
+from jobs.fine_tuning import FineTuned
+from tasks.task import TaskSettings
+
+QUESTIONS = str(GOLDEN / "squad" / "train.json")
+
+
+def job(
+    folder: Path, predict_file: str = QUESTIONS, applies_best: bool = False
+) -> QuestionAnswering:
+    return QuestionAnswering(
+        Files(str(folder), QUESTIONS, predict_file, False),
+        TaskSettings(
+            "span", 48, True, doc_stride=16, max_query_length=12,
+            version_2_with_negative=True,
+        ),
+        FullTokenizer(str(GOLDEN / "tiny_vocab.txt")),
+        8,
+        applies_best,
+    )  # fmt: skip
+
+
+def run_with_losses(folder: Path, *losses: float) -> FineTuned:
+    """What `check` needs of a run: its folder, with the log."""
+    lines = [json.dumps({"loss": loss}) for loss in losses]
+    (folder / "train_log.jsonl").write_text("\n".join(lines))
+    return cast(FineTuned, SimpleNamespace(folder=str(folder)))
+
+
+def test_an_epoch_has_as_many_rows_as_there_are_questions(
+    tmp_path: Path,
+) -> None:
+    long = job(tmp_path)
+    long.settings = TaskSettings(
+        "span", 20, True, doc_stride=4, max_query_length=6,
+        version_2_with_negative=True,
+    )  # fmt: skip
+    data = long.training_data()
+    assert data.num_examples == 6 < len(data.rows)
+    assert not data.fits_length
+    for positions in data.labels.values():
+        assert positions.shape == (len(data.rows), 1)
+
+
+def test_a_loss_that_never_fell_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = job(tmp_path)
+    asked.training_data()
+    # Rows of 23 to 33 pieces: guessing costs 3.32 nats, the mean logarithm.
+    asked.check(run_with_losses(tmp_path, 5.0, 2.9))
+    assert not capsys.readouterr().err
+    asked.check(run_with_losses(tmp_path, 5.0, 3.4))
+    assert "the training loss ended at 3.400" in capsys.readouterr().err
+
+
+def test_a_model_that_answers_nothing_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = job(tmp_path)
+    asked.num_answered = 1
+    asked.check(run_with_losses(tmp_path, 1.0))
+    assert not capsys.readouterr().err
+    asked.num_answered = 0
+    asked.check(run_with_losses(tmp_path, 1.0))
+    assert "not one of 6 questions is answered" in capsys.readouterr().err
+
+
+def test_what_needs_answers_asks_for_them(tmp_path: Path) -> None:
+    content: Any = json.loads(Path(QUESTIONS).read_text())
+    del content["data"][0]["paragraphs"][0]["qas"][1]["answers"]
+    path = tmp_path / "asked.json"
+    path.write_text(json.dumps(content))
+    job(tmp_path, str(path)).prepare()
+    with pytest.raises(InputError, match="none for 1 of its questions"):
+        job(tmp_path, str(path), applies_best=True).prepare()
+    with pytest.raises(InputError, match="no answers for 1 of its questions"):
+        job(tmp_path, str(path)).evaluate(run_with_losses(tmp_path))
