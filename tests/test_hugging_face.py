@@ -368,6 +368,7 @@ def test_what_lies_beside_safetensors(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     assert model_config_file(str(tmp_path)) is None
     (tmp_path / "config.json").touch()
+    (tmp_path / "bert_config.json").touch()  # says what Google's gelu is
     for named in (tmp_path, tmp_path / name):
         assert is_hugging_face(str(named))
         assert model_config_file(str(named)) == str(tmp_path / "config.json")
