@@ -157,9 +157,7 @@ class GraphTokenizer(tf.Module):
             places = tf.where(open_words(start, failed))
             begin = tf.gather_nd(start, places)
             piece, size = self._longest_pieces(
-                tf.gather_nd(words, places),
-                begin,
-                tf.gather_nd(lengths, places) - begin,
+                tf.gather_nd(words, places), begin
             )
             found = tf.tensor_scatter_nd_update(
                 tf.fill(tf.shape(start), -1), places, piece
@@ -176,12 +174,12 @@ class GraphTokenizer(tf.Module):
         return tf.ragged.boolean_mask(found, found >= 0)
 
     def _longest_pieces(
-        self, words: tf.Tensor, start: tf.Tensor, left: tf.Tensor
+        self, words: tf.Tensor, start: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Ids and lengths in characters; -1 and 0 where none is known.
+        """Longest pieces of words [N] from their characters start [N] on.
 
-        Args:
-            words, start, left: each [N]; characters before and after the cut.
+        Returns ids [N] and lengths [N]; -1 and 0 where none is known. A length of a piece
+        that ends its word may reach beyond it, as the texts do not.
         """
         sizes = tf.broadcast_to(
             tf.range(1, self.max_piece_chars + 1),
@@ -195,8 +193,7 @@ class GraphTokenizer(tf.Module):
         )
         prefix = tf.where(start > 0, "##", "")[:, None]
         ids = self.ids.lookup(prefix + texts)
-        known = (ids >= 0) & (sizes <= left[:, None])
-        size = tf.reduce_max(tf.where(known, sizes, 0), axis=1)
+        size = tf.reduce_max(tf.where(ids >= 0, sizes, 0), axis=1)
         longest = tf.gather(ids, tf.maximum(size - 1, 0), batch_dims=1)
         return tf.where(size > 0, longest, -1), size
 

@@ -134,17 +134,16 @@ def windows(num_pieces: int, width: int, stride: int) -> list[range]:
 def most_context(spans: Sequence[range], num_pieces: int) -> list[int]:
     """For each piece the number of the window where it has most context.
 
-    That is: most neighbours on the side where it has fewer; of equals the
-    first. Windows 0-3 and 2-5: piece 2 has one neighbour on its right in the
-    first and none on its left in the second. Upstream's rule (run_squad.py,
-    _check_is_max_context) adds a hundredth of the window's length; that
-    changes nothing, as only the last window is shorter.
+    That is: most neighbours on the side where it has fewer, and a hundredth of
+    the window's length; of equals the first. Windows 0-3 and 2-5: piece 2 has
+    one neighbour on its right in the first and none on its left in the second.
+    Upstream file: run_squad.py, _check_is_max_context.
     """
     best = np.full(num_pieces, -np.inf)
     owner = np.zeros(num_pieces, int)
     for number, span in enumerate(spans):
         place = np.arange(len(span))
-        score = np.minimum(place, place[::-1])
+        score = np.minimum(place, place[::-1]) + 0.01 * len(span)
         better = score > best[span.start : span.stop]
         best[span.start : span.stop][better] = score[better]
         owner[span.start : span.stop][better] = number

@@ -234,8 +234,9 @@ class FineTuning:
             keras.backend.clear_session()
         best = self._summarize({s: m for s, (_, m) in outcomes.items()})
         fitted = self._make(best, self.run)
-        fitted.take_over(self._seed_run(best).output_dir)
-        return fitted, outcomes[best][0]
+        step, metrics = outcomes[best]
+        fitted.take_over(self._seed_run(best).output_dir, step, metrics)
+        return fitted, step
 
     def _seed_run(self, seed: int) -> fitting.RunConfig:
         folder = os.path.join(self.run.output_dir, f"seed-{seed}")

@@ -209,14 +209,16 @@ class Run:
         folder = os.path.join(self.folder, BEST)
         tf.io.gfile.makedirs(folder)
         self._save(folder)
-        text = json.dumps({"step": step, **metrics}, indent=2) + "\n"
-        write_whole(os.path.join(folder, BEST_METRICS), text.encode())
+        _write_metrics(folder, step, metrics)
 
-    def take_over(self, folder: str) -> None:
-        """Makes the model of another run's folder this one's."""
+    def take_over(
+        self, folder: str, step: int, metrics: dict[str, float]
+    ) -> None:
+        """Makes the model of another run's folder this one's best."""
         self._load(folder, quietly=True)
         if self.place.host.is_chief:
             self._save(self.folder)
+            _write_metrics(self.folder, step, metrics)
 
     def restore(self) -> int:
         """Loads what output_dir has, else --init_checkpoint; returns the step.
@@ -281,6 +283,11 @@ class Run:
             os.path.join(self.folder, BEST_METRICS),
             overwrite=True,
         )
+
+
+def _write_metrics(folder: str, step: int, metrics: dict[str, float]) -> None:
+    text = json.dumps({"step": step, **metrics}, indent=2) + "\n"
+    write_whole(os.path.join(folder, BEST_METRICS), text.encode())
 
 
 def steps_per_call(use_tpu: bool, iterations_per_loop: int) -> int:

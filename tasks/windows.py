@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data.rows import Row
+from data.rows import Row, most_context, windows
 from data.tokenization import FullTokenizer
 from data.vocabulary import SEPARATOR, START
 from tasks.squad import Answer, Example, Paragraph, progress
@@ -102,11 +102,13 @@ def _example_windows(
     question = tokenizer.tokenize(example.question)[: settings.max_query_length]
     room = settings.max_seq_length - len(question) - 3  # [CLS], [SEP], [SEP]
     assert settings.doc_stride is not None, "spans are looked for everywhere"
-    parts = window_parts(len(pieces.tokens), room, settings.doc_stride)
+    num_pieces = len(pieces.tokens)
+    parts = windows(num_pieces, room, settings.doc_stride) if num_pieces else []
+    owners = np.array(most_context(parts, num_pieces))
     answer = _answer_pieces(example.answer, pieces, tokenizer)
     start = [START, *question, SEPARATOR]
-    windows = []
-    for part, max_context in zip(parts, max_contexts(parts), strict=True):
+    made = []
+    for number, part in enumerate(parts):
         shown = pieces.tokens[part.start : part.stop]
         row = Row(
             tokenizer.convert_tokens_to_ids([*start, *shown, SEPARATOR]),
@@ -118,46 +120,14 @@ def _example_windows(
             if answer and part.start <= answer[0] and answer[1] < part.stop
             else (0, 0)
         )
-        windows.append(
+        max_context = owners[part.start : part.stop] == number
+        made.append(
             Window(
                 row, pieces, part, max_context, *positions,
                 example.is_impossible,
             )
         )  # fmt: skip
-    return windows
-
-
-def window_parts(num_pieces: int, room: int, stride: int) -> list[range]:
-    """Which pieces of a paragraph each window shows.
-
-    10 pieces with room for 6 and a stride of 3: 0-5, 3-8 and 6-9.
-    """
-    parts: list[range] = []
-    begin = 0
-    while begin < num_pieces and (not parts or parts[-1].stop < num_pieces):
-        parts.append(range(begin, min(begin + room, num_pieces)))
-        begin += min(room, stride)
-    return parts
-
-
-def max_contexts(parts: Sequence[range]) -> list[np.ndarray]:
-    """For each window: is it, of a piece, the one that shows most around it?
-
-    That is the lesser of what it shows on both sides, plus a hundredth of the
-    window's length; of equals the first. Piece 5 has no neighbour on one side
-    in the window 0-5 and two on each in 3-8, to which it belongs.
-    """
-    num_pieces = max((part.stop for part in parts), default=0)
-    best = np.full(num_pieces, -1.0)
-    owner = np.zeros(num_pieces, np.int32)
-    for i, part in enumerate(parts):
-        left = np.arange(len(part))
-        score = np.minimum(left, left[::-1]) + 0.01 * len(part)
-        here = slice(part.start, part.stop)
-        better = score > best[here]
-        best[here][better] = score[better]
-        owner[here][better] = i
-    return [owner[p.start : p.stop] == i for i, p in enumerate(parts)]
+    return made
 
 
 def _answer_pieces(

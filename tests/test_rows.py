@@ -91,9 +91,16 @@ def test_windows_cover_every_piece() -> None:
 
 
 def test_most_context() -> None:
-    # neighbours on the poorer side: 0 1 1 0, then 0 1 1 0, then 0 1 0
-    spans = windows(7, 4, 2)
-    assert most_context(spans, 7) == [0, 0, 0, 1, 1, 2, 2]
+    # piece     0  1  2  3  4  5  6  7  8  9
+    # in 0-5    0  1  2  2  1  0
+    # in 3-8             0  1  2  2  1  0
+    # in 6-9                      0  1  1  0, but 0.02 less for its length
+    owners = most_context(windows(10, 6, 3), 10)
+    assert owners == [0, 0, 0, 0, 0, 1, 1, 1, 2, 2]
+    # Piece 275 has 24 neighbours on one side in the first window and 25 in
+    # the second, which is 200 pieces shorter: 24 + 3 against 25 + 1.
+    assert most_context([range(300), range(250, 350)], 350)[275] == 0
+    assert most_context([range(300), range(250, 350)], 350)[276] == 1
     assert most_context([range(0)], 0) == []
 
 

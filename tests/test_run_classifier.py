@@ -235,6 +235,7 @@ def test_several_seeds_on_a_glue_task(
     reached = {s: m["eval_accuracy"] for s, m in summary["seeds"].items()}
     assert set(reached) == {"5", "6"}
     assert summary["median"] == pytest.approx(np.median([*reached.values()]))
+    assert json.loads((tmp_path / "out" / "best.json").read_text())["step"] == 7
     best = results(tmp_path / "out")["eval_accuracy"]
     assert best == max(reached.values()) == summary["highest"]
     assert f"{best:.4f} (seed {summary['best_seed']})" in output

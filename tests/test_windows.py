@@ -11,9 +11,7 @@ from tasks.windows import (
     FIRST_UNIQUE_ID,
     Window,
     make_windows,
-    max_contexts,
     record_values,
-    window_parts,
 )
 
 FOLDER = GOLDEN / "squad"
@@ -86,35 +84,6 @@ def test_records_of_real_questions_are_googles(
         assert record["start_positions"] == [recorded["start_position"][i]]
         assert record["end_positions"] == [recorded["end_position"][i]]
         assert record["is_impossible"] == [recorded["is_impossible"][i]]
-
-
-def test_window_parts_are_the_worked_example() -> None:
-    parts = window_parts(10, 6, 3)
-    assert parts == [range(6), range(3, 9), range(6, 10)]
-    assert window_parts(6, 6, 3) == [range(6)]
-    assert window_parts(7, 3, 5) == [range(3), range(3, 6), range(6, 7)]
-    assert window_parts(0, 6, 3) == []
-
-
-def test_each_piece_belongs_to_the_window_that_shows_most_around_it() -> None:
-    parts = window_parts(10, 6, 3)
-    # piece     0  1  2  3  4  5  6  7  8  9
-    # in 0-5    0  1  2  2  1  0
-    # in 3-8             0  1  2  2  1  0
-    # in 6-9                      0  1  1  0, but 0.02 less for its length
-    assert [c.astype(int).tolist() for c in max_contexts(parts)] == [
-        [1, 1, 1, 1, 1, 0],
-        [0, 0, 1, 1, 1, 0],
-        [0, 0, 1, 1],
-    ]
-    assert max_contexts([]) == []
-
-
-def test_a_much_shorter_window_shows_less() -> None:
-    # Piece 275 has 24 neighbours on one side in the first window and 25 in
-    # the second, which is 200 pieces shorter: 24 + 3 against 25 + 1.
-    _, second = max_contexts([range(300), range(250, 350)])
-    assert not second[:26].any() and second[26:].all()
 
 
 def test_a_question_about_nothing_has_no_window() -> None:
