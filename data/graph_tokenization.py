@@ -178,8 +178,8 @@ class GraphTokenizer(tf.Module):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Longest pieces of words [N] from their characters start [N] on.
 
-        Returns ids [N] and lengths [N]; -1 and 0 where none is known. A length of a piece
-        that ends its word may reach beyond it, as the texts do not.
+        Ids [N] and lengths [N], -1 and 0 where none is known. The length of a
+        word's last piece may reach beyond the word; its text does not.
         """
         sizes = tf.broadcast_to(
             tf.range(1, self.max_piece_chars + 1),
@@ -194,8 +194,7 @@ class GraphTokenizer(tf.Module):
         prefix = tf.where(start > 0, "##", "")[:, None]
         ids = self.ids.lookup(prefix + texts)
         size = tf.reduce_max(tf.where(ids >= 0, sizes, 0), axis=1)
-        longest = tf.gather(ids, tf.maximum(size - 1, 0), batch_dims=1)
-        return tf.where(size > 0, longest, -1), size
+        return tf.gather(ids, tf.maximum(size - 1, 0), batch_dims=1), size
 
     def _cut(
         self, first: tf.RaggedTensor, second: tf.RaggedTensor, room: tf.Tensor
