@@ -50,6 +50,7 @@ setup(
             "mypy",
             "pre-commit",
             "pytest",
+            "pytest-xdist",
             "ruff",
         ],
     },

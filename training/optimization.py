@@ -98,11 +98,10 @@ class AdamW:
             self.rate_scales,
             strict=True,
         ):
-            scaled = scalars._replace(rate=scalars.rate * scale)
             strategy.extended.update(
                 variable,
                 self._assign,
-                args=(m, v, gradient, scaled, decay),
+                args=(m, v, gradient, scalars, decay, scale),
                 group=False,
             )
 
@@ -114,7 +113,9 @@ class AdamW:
         gradient: tf.Tensor,
         scalars: Scalars,
         decay: float,
+        rate_scale: float,
     ) -> None:
+        scalars = scalars._replace(rate=scalars.rate * rate_scale)
         tensors = [tf.convert_to_tensor(x) for x in (variable, m, v)]
         updated = self._compiled_update(*tensors, gradient, scalars, decay)
         for target, value in zip((variable, m, v), updated, strict=True):
