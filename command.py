@@ -112,25 +112,33 @@ def _unwritable(path: str, flag: str, error: Any) -> InputError:
     return InputError(f"cannot write {flag}={path}: {reason}")
 
 
-def from_flags(settings: type[Settings], **values: Any) -> Settings:
-    """Fills a dataclass from `values` and the flags named like its fields."""
+def from_flags(
+    settings: type[Settings], stored: Any = None, **values: Any
+) -> Settings:
+    """Fills a dataclass from `values` and the flags named like its fields.
+
+    Args:
+        stored: whose fields stand in for flags that are not given.
+    """
     assert dataclasses.is_dataclass(settings)
     from_command_line = {
         field.name: flags.FLAGS[field.name].value
         for field in dataclasses.fields(settings)
         if field.name in flags.FLAGS
     }
+    for name in from_command_line:
+        if hasattr(stored, name) and not flags.FLAGS[name].present:
+            from_command_line[name] = getattr(stored, name)
     return settings(**(from_command_line | values))
 
 
 def save_flags(output_dir: str) -> None:
     """Writes flags.txt, with which --flagfile repeats the command."""
-    import tensorflow as tf
-
     given = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
     lines = [flag.serialize() for flag in given if flag.value is not None]
-    with tf.io.gfile.GFile(os.path.join(output_dir, "flags.txt"), "w") as file:
-        file.write("\n".join(filter(None, lines)) + "\n")
+    path = os.path.join(output_dir, "flags.txt")
+    with writing(path, "--output_dir") as file:
+        file.write(("\n".join(filter(None, lines)) + "\n").encode())
 
 
 def _show_in_help(module: str) -> None:

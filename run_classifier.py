@@ -11,7 +11,6 @@ where the last run stopped. At its end output_dir is a model folder that
 predict.py takes.
 """
 
-import os
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -23,6 +22,7 @@ from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
 
 if TYPE_CHECKING:
     from jobs.classifying import Problem
+    from tasks.task import TaskSettings
 
 common_flags.define_training()
 common_flags.define_fine_tuning()
@@ -86,43 +86,30 @@ def main() -> None:
     _check_sources()
     command.import_tensorflow()
 
-    from data.tokenization import (
-        FullTokenizer,
-        validate_case_matches_checkpoint,
-    )
-    from jobs import classifying, fitting
-    from jobs.fine_tuning import FineTuning, Schedule
+    from jobs import classifying, fine_tuning, fitting
     from tasks.task import TaskSettings
 
     place = fitting.make_place(command.from_flags(DeviceConfig))
     run = command.from_flags(fitting.RunConfig)
-    validate_case_matches_checkpoint(FLAGS.do_lower_case, run.init_checkpoint)
-    problem = _read_problem(run.output_dir)
+    stored = fine_tuning.stored_settings(run)
+    # A model that is only used is used as it was trained.
+    used = None if FLAGS.do_train else stored
+    problem = _read_problem(used, stored.labels if stored else ())
+    if used and used.target != problem.target.kind:
+        raise InputError(
+            f"the model was trained for {used.target} but is to be used for "
+            f"{problem.target.kind}; check --target and --task_name"
+        )
     settings = command.from_flags(
-        TaskSettings, target=problem.target.kind, labels=problem.target.labels
+        TaskSettings,
+        used,
+        target=problem.target.kind,
+        labels=problem.target.labels,
     )
-    config = fitting.read_config(run, FLAGS.max_seq_length)
-    vocab_file = fitting.need_vocabulary(run, config)
-    tokenizer = FullTokenizer(
-        vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
-    )
-    fitting.make_folder(run.output_dir)
-    command.save_flags(run.output_dir)
-    job = classifying.Classification(
-        problem,
-        settings,
-        tokenizer,
-        FLAGS.output_dir,
-        FLAGS.eval_batch_size,
-        FLAGS.predict_batch_size,
-    )
-    tuning = FineTuning(
-        job,
+    setup = fine_tuning.set_up(
         place,
         run,
-        command.from_flags(Schedule),
-        config,
-        vocab_file,
+        command.from_flags(fine_tuning.Schedule),
         command.from_flags(OptimizerConfig),
         command.from_flags(
             LoopConfig,
@@ -130,7 +117,20 @@ def main() -> None:
                 FLAGS.use_tpu, FLAGS.iterations_per_loop
             ),
         ),
+        settings,
     )
+    job = classifying.Classification(
+        problem,
+        settings,
+        setup.tokenizer,
+        FLAGS.output_dir,
+        FLAGS.eval_batch_size,
+        FLAGS.predict_batch_size,
+        place.host.is_chief,
+    )
+    tuning = fine_tuning.FineTuning(job, setup)
+    if FLAGS.do_train and place.host.is_chief:
+        command.save_flags(run.output_dir)
     fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
     if FLAGS.do_eval:
         job.report(fitted, step)
@@ -151,24 +151,20 @@ def _check_sources() -> None:
         raise InputError("--task_name needs --data_dir, where its files are")
 
 
-def _read_problem(output_dir: str) -> "Problem":
+def _read_problem(
+    used: "TaskSettings | None", stored_labels: tuple[str, ...]
+) -> "Problem":
     from jobs import classifying
-    from modeling.hugging_face import beside
     from tasks.tables import TableFormat
-    from tasks.task import TASK, TaskSettings
 
     wanted = command.from_flags(classifying.Wanted)
     if FLAGS.task_name:
         return classifying.glue_problem(FLAGS.task_name, FLAGS.data_dir, wanted)
-    stored = TaskSettings.from_folder(output_dir)
-    task = beside(FLAGS.init_checkpoint or output_dir, [TASK])
-    if stored is None and task:
-        stored = TaskSettings.from_folder(os.path.dirname(task))
     return classifying.table_problem(
-        command.from_flags(classifying.OwnFiles),
+        command.from_flags(classifying.OwnFiles, used),
         command.from_flags(TableFormat),
         wanted,
-        stored.labels if stored else (),
+        stored_labels,
     )
 
 

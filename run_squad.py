@@ -78,35 +78,18 @@ def main() -> None:
     _check_flags()
     command.import_tensorflow()
 
-    from data.tokenization import (
-        FullTokenizer,
-        validate_case_matches_checkpoint,
-    )
-    from jobs import answering, fitting
-    from jobs.fine_tuning import FineTuning, Schedule
+    from jobs import answering, fine_tuning, fitting
     from tasks.task import TaskSettings
 
     place = fitting.make_place(command.from_flags(DeviceConfig))
     run = command.from_flags(fitting.RunConfig)
-    validate_case_matches_checkpoint(FLAGS.do_lower_case, run.init_checkpoint)
-    config = fitting.read_config(run, FLAGS.max_seq_length)
-    vocab_file = fitting.need_vocabulary(run, config)
-    fitting.make_folder(run.output_dir)
-    command.save_flags(run.output_dir)
-    job = answering.QuestionAnswering(
-        command.from_flags(answering.Files),
-        command.from_flags(TaskSettings, target="span"),
-        FullTokenizer(vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents),
-        FLAGS.predict_batch_size,
-        FLAGS.apply_best_null_threshold,
-    )
-    tuning = FineTuning(
-        job,
+    # A model that is only used is used as it was trained.
+    used = None if FLAGS.do_train else fine_tuning.stored_settings(run)
+    settings = command.from_flags(TaskSettings, used, target="span")
+    setup = fine_tuning.set_up(
         place,
         run,
-        command.from_flags(Schedule),
-        config,
-        vocab_file,
+        command.from_flags(fine_tuning.Schedule),
         command.from_flags(OptimizerConfig),
         command.from_flags(
             LoopConfig,
@@ -114,7 +97,20 @@ def main() -> None:
                 FLAGS.use_tpu, FLAGS.iterations_per_loop
             ),
         ),
+        settings,
     )
+    job = answering.QuestionAnswering(
+        command.from_flags(answering.Files),
+        settings,
+        setup.tokenizer,
+        FLAGS.predict_batch_size,
+        FLAGS.apply_best_null_threshold,
+        FLAGS.do_train and _compares(),
+        place.host.is_chief,
+    )
+    tuning = fine_tuning.FineTuning(job, setup)
+    if FLAGS.do_train and place.host.is_chief:
+        command.save_flags(run.output_dir)
     if _asks():
         job.prepare()
     fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
@@ -143,8 +139,11 @@ def _check_flags() -> None:
 
 def _asks() -> bool:
     """Whether predict_file is used: also to choose the best model by it."""
-    chooses = FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1
-    return FLAGS.do_predict or (FLAGS.do_train and chooses)
+    return FLAGS.do_predict or (FLAGS.do_train and _compares())
+
+
+def _compares() -> bool:
+    return FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1
 
 
 def cli() -> None:

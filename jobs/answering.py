@@ -28,7 +28,7 @@ from modeling.conversion import write_whole
 from tasks.answers import Answerer, Logits, Prediction, to_files
 from tasks.metrics import PRIOR_SHARE
 from tasks.spans import SpanModel
-from tasks.squad import Example, read_examples
+from tasks.squad import Example, progress, read_examples
 from tasks.squad_evaluation import best_thresholds, evaluate_v1, evaluate_v2
 from tasks.task import TASK, TaskSettings
 from tasks.windows import Window, make_windows, record_values
@@ -62,6 +62,8 @@ class QuestionAnswering:
     Args:
         applies_best: whether the best threshold of null odds on predict_file
             takes the place of the one in `settings`.
+        is_scored: whether models are to be compared by predict_file.
+        writes: whether this is the host that does.
     """
 
     def __init__(
@@ -71,13 +73,21 @@ class QuestionAnswering:
         tokenizer: FullTokenizer,
         predict_batch_size: int,
         applies_best: bool,
+        is_scored: bool,
+        writes: bool,
     ):
         self.files = files
         self.settings = settings
         self.tokenizer = tokenizer
         self.predict_batch_size = predict_batch_size
         self.applies_best = applies_best
-        self.main_metric = "best_f1" if applies_best else "f1"
+        self.is_scored = is_scored
+        self.writes = writes
+        self.metric_names: tuple[str, ...] = ("f1", "exact_match")
+        if settings.version_2_with_negative:
+            self.metric_names = ("f1", "exact", "best_f1", "best_exact")
+        if applies_best:
+            self.metric_names = ("best_f1", *self.metric_names)
         self.prior: float | None = None  # nats that guessing a piece costs
         self.num_answered: int | None = None  # at the latest evaluation
 
@@ -107,12 +117,6 @@ class QuestionAnswering:
         )
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
-        if self._num_without_answers:
-            raise InputError(
-                f"--predict_file={self.files.predict_file} has no answers for "
-                f"{self._num_without_answers} of its questions, so that models "
-                "cannot be compared by it"
-            )
         return self._evaluate(self._predict(fitted))
 
     def check(self, fitted: FineTuned) -> None:
@@ -142,6 +146,12 @@ class QuestionAnswering:
     def prepare(self) -> None:
         """Reads predict_file: its faults are to show before the training."""
         missing = self._num_without_answers
+        if self.is_scored and missing:
+            raise InputError(
+                f"--predict_file={self.files.predict_file} has no answers for "
+                f"{missing} of its questions, so that models cannot be "
+                "compared by it; leave out --eval_steps and --num_seeds"
+            )
         if self.applies_best and missing:
             raise InputError(
                 "--apply_best_null_threshold finds the threshold by the "
@@ -192,18 +202,29 @@ class QuestionAnswering:
         questions = Questions(
             examples, make_windows(examples, self.tokenizer, self.settings)
         )
-        length = self.settings.max_seq_length
-        features = span_features(length, has_answers=name == "train")
         path = os.path.join(self.files.output_dir, f"{name}.tf_record")
-        with RecordWriter([path], "--output_dir") as writer:
-            for number, window in enumerate(questions.flat):
-                values = record_values(number, window, length)
-                writer.write(encode(features, values))
+        if self.writes:
+            self._write_records(
+                path, questions.flat, has_answers=name == "train"
+            )
         print(
             f"{path}: {len(examples):,} questions, "
             f"{len(questions.flat):,} windows"
         )
         return questions
+
+    def _write_records(
+        self, path: str, windows: list[Window], has_answers: bool
+    ) -> None:
+        """Writes the file that upstream would have trained on."""
+        length = self.settings.max_seq_length
+        features = span_features(length, has_answers)
+        with RecordWriter([path], "--output_dir") as writer:
+            for number, window in enumerate(
+                progress(windows, "records", " windows")
+            ):
+                values = record_values(number, window, length)
+                writer.write(encode(features, values))
 
     def _predict(self, fitted: FineTuned) -> list[Prediction]:
         answerer = Answerer(self.tokenizer.basic_tokenizer, self.settings)
@@ -251,6 +272,8 @@ class QuestionAnswering:
             self._write(TASK, self.settings.to_json())
 
     def _write(self, name: str, text: str) -> None:
+        if not self.writes:
+            return
         path = os.path.join(self.files.output_dir, name)
         write_whole(path, text.encode())
         print(f"written: {path}")

@@ -61,15 +61,19 @@ class Classification:
         output_dir: str,
         eval_batch_size: int,
         predict_batch_size: int,
+        writes: bool,
     ):
+        """`writes`: whether this is the host that does."""
         self.problem = problem
         self.target = problem.target
-        self.main_metric = f"eval_{problem.metrics[0]}"
+        named = tuple(f"eval_{name}" for name in problem.metrics)
+        self.metric_names = (*named, "eval_loss", "loss")
         self.settings = settings
         self.tokenizer = tokenizer
         self.output_dir = output_dir
         self.eval_batch_size = eval_batch_size
         self.predict_batch_size = predict_batch_size
+        self.writes = writes
         self.encoded: dict[str, list[list[Row]]] = {}  # by record file
         # classes predicted and classes meant, at the latest evaluation
         self.latest: tuple[np.ndarray, np.ndarray] | None = None
@@ -106,6 +110,7 @@ class Classification:
                 predicted,
                 labels,
                 train_losses(fitted.folder),
+                self.target.labels,
                 self.target.class_weights,
             )
             if warning:
@@ -152,6 +157,8 @@ class Classification:
                 )
 
     def _write(self, name: str, text: str) -> None:
+        if not self.writes:
+            return
         path = os.path.join(self.output_dir, name)
         write_whole(path, text.encode())
         print(f"predictions are in {path}")
@@ -167,7 +174,8 @@ class Classification:
                 self.settings.max_seq_length,
                 self.settings.doc_stride,
             )
-            self._write_records(name, examples)
+            if self.writes:
+                self._write_records(name, examples)
         return self.encoded[name]
 
     def _labels(self, examples: Sequence[Example]) -> np.ndarray:

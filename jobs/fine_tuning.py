@@ -20,14 +20,20 @@ import tensorflow as tf
 
 from data.batches import RowBatches, RowShare
 from data.rows import Row
+from data.tokenization import (
+    FullTokenizer,
+    validate_case_matches_checkpoint,
+)
 from input_error import InputError
 from jobs import fitting
 from modeling.config import BertConfig
 from modeling.conversion import write_whole
+from modeling.hugging_face import beside
 from tasks.metrics import summarize
-from tasks.task import TaskSettings
+from tasks.task import TASK, TaskSettings
 from training.distribution import check_batch_size
 from training.inference import Predictor
+from training.progress import LOG
 from training.settings import LoopConfig, OptimizerConfig
 from training.watching import BestKeeper, is_lower_better
 
@@ -38,7 +44,6 @@ SEEDS = "seeds.json"  # what each of several seeds reached
 class Schedule:
     """How long, how often, how many."""
 
-    max_seq_length: int  # pieces
     train_batch_size: int
     num_train_epochs: float
     warmup_proportion: float  # of the steps
@@ -47,6 +52,15 @@ class Schedule:
     eval_steps: int  # 0: not while training
     best_metric: str | None  # None: the job's
     patience: int  # evaluations; 0: without end
+
+    def __post_init__(self) -> None:
+        if self.patience and not self.eval_steps:
+            raise InputError("--patience counts evaluations: give --eval_steps")
+        if self.best_metric and not self.eval_steps and self.num_seeds == 1:
+            raise InputError(
+                "--best_metric chooses among evaluations or seeds: give "
+                "--eval_steps or --num_seeds"
+            )
 
 
 class TrainingData:
@@ -85,7 +99,7 @@ class Job(Protocol):
     """What is fine-tuned."""
 
     settings: TaskSettings
-    main_metric: str
+    metric_names: tuple[str, ...]  # of `evaluate`; the first is the main one
 
     def make_model(self, config: BertConfig) -> Model: ...
 
@@ -109,17 +123,64 @@ class FineTuned(fitting.Run):
 
 
 @dataclasses.dataclass(frozen=True)
-class FineTuning:
-    """A job with all that its runs share."""
+class Setup:
+    """What the runs of any job share."""
 
-    job: Job
     place: fitting.Place
     run: fitting.RunConfig
     schedule: Schedule
-    config: BertConfig
-    vocab_file: str
     optimizer: OptimizerConfig  # its numbers of steps follow from the data
     loop: LoopConfig
+    config: BertConfig
+    vocab_file: str
+    tokenizer: FullTokenizer
+
+
+def set_up(
+    place: fitting.Place,
+    run: fitting.RunConfig,
+    schedule: Schedule,
+    optimizer: OptimizerConfig,
+    loop: LoopConfig,
+    settings: TaskSettings,
+) -> Setup:
+    """Reads config and vocabulary and makes the folder of output.
+
+    Raises:
+        InputError: they do not fit each other, or what is asked.
+    """
+    do_lower_case = settings.do_lower_case
+    validate_case_matches_checkpoint(do_lower_case, run.init_checkpoint)
+    config = fitting.read_config(run, settings.max_seq_length)
+    vocab_file = fitting.need_vocabulary(run, config)
+    tokenizer = FullTokenizer(vocab_file, do_lower_case, settings.strip_accents)
+    fitting.make_folder(run.output_dir)
+    return Setup(
+        place, run, schedule, optimizer, loop, config, vocab_file, tokenizer
+    )
+
+
+def stored_settings(run: fitting.RunConfig) -> TaskSettings | None:
+    """task.json of the model that is used or started from."""
+    stored = TaskSettings.from_folder(run.output_dir)
+    task = beside(run.init_checkpoint or run.output_dir, [TASK])
+    if stored is None and task:
+        return TaskSettings.from_folder(os.path.dirname(task))
+    return stored
+
+
+class FineTuning:
+    """A job and its runs."""
+
+    def __init__(self, job: Job, setup: Setup):
+        self.job = job
+        self.place = setup.place
+        self.run = setup.run
+        self.schedule = setup.schedule
+        self.optimizer = setup.optimizer
+        self.loop = setup.loop
+        self.config = setup.config
+        self.vocab_file = setup.vocab_file
 
     def train(self) -> tuple[FineTuned, int]:
         """Trains with each seed; returns the best run, its model's step."""
@@ -129,6 +190,11 @@ class FineTuning:
             self.schedule.train_batch_size,
             self.loop.num_accumulation_steps,
         )
+        if self._metric not in self.job.metric_names:
+            raise InputError(
+                f"--best_metric={self._metric} is not among the metrics of "
+                f"this task: {', '.join(self.job.metric_names)}"
+            )
         data = self.job.training_data()
         if self.schedule.num_seeds == 1:
             fitted, step = self._train_one(data, self.schedule.seed, self.run)
@@ -168,7 +234,7 @@ class FineTuning:
             data.rows,
             data.labels,
             schedule.train_batch_size,
-            schedule.max_seq_length,
+            self.job.settings.max_seq_length,
             seed,
             RowShare(host.index, host.count),
             # Several batches in one call, as on a TPU, have one shape.
@@ -181,6 +247,8 @@ class FineTuning:
             {
                 "train_batch_size": schedule.train_batch_size,
                 "seed": seed,
+                "eval_steps": schedule.eval_steps,
+                "best_metric": self._metric if schedule.eval_steps else None,
                 "training data": data.digest,
             },
             self._keeper(fitted),
@@ -221,7 +289,7 @@ class FineTuning:
 
     @property
     def _metric(self) -> str:
-        return self.schedule.best_metric or self.job.main_metric
+        return self.schedule.best_metric or self.job.metric_names[0]
 
     def _train_seeds(self, data: TrainingData) -> tuple[FineTuned, int]:
         first = self.schedule.seed
@@ -271,7 +339,7 @@ def warn(sentence: str) -> None:
 
 def train_losses(folder: str) -> list[float]:
     """The losses of the steps of a run, from its log."""
-    path = os.path.join(folder, "train_log.jsonl")
+    path = os.path.join(folder, LOG)
     if not tf.io.gfile.exists(path):
         return []
     with tf.io.gfile.GFile(path) as log:

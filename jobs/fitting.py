@@ -20,6 +20,7 @@ from modeling.config import BertConfig
 from modeling.conversion import (
     CHECKPOINT,
     Binding,
+    LoadReport,
     load_checkpoint,
     save_model_folder,
     write_whole,
@@ -29,7 +30,7 @@ from modeling.hugging_face import model_config_file, vocabulary_file
 from tasks.task import TASK
 from training.checkpoints import TrainingState, check_settings, saved_states
 from training.distribution import Host, make_strategy, this_host
-from training.loop import Objective, Source, train
+from training.loop import Objective, Source, check_hosts_agree, train
 from training.optimization import AdamW
 from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
 from training.watching import BestKeeper
@@ -75,8 +76,7 @@ def make_place(devices: DeviceConfig) -> Place:
 def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
     """The model's config, which must have room for `max_seq_length`."""
     path = run.bert_config_file
-    if path is None and run.init_checkpoint:
-        path = model_config_file(run.init_checkpoint)
+    path = path or _beside(run, model_config_file)
     if path is None:
         raise InputError(
             "the model's config is not known: give --bert_config_file, or an "
@@ -92,11 +92,15 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
     return config
 
 
+def _beside(run: RunConfig, find: Callable[[str], str | None]) -> str | None:
+    """What lies beside --init_checkpoint, else in an output_dir in use."""
+    start = run.init_checkpoint and find(run.init_checkpoint)
+    return start or find(run.output_dir)
+
+
 def find_vocabulary(run: RunConfig, config: BertConfig) -> str | None:
     """A local path of --vocab_file, else of what came with the checkpoint."""
-    path = run.vocab_file
-    if path is None and run.init_checkpoint:
-        path = vocabulary_file(run.init_checkpoint)
+    path = run.vocab_file or _beside(run, vocabulary_file)
     if path is None:
         return None
     path = command.local(path)
@@ -134,6 +138,12 @@ def make_model(
     with place.strategy.scope():
         model = make()
     print(f"{model.encoder.count_params():,} parameters in the encoder")
+    num_layers = len(model.encoder.layers)
+    if run.num_frozen_layers > num_layers:
+        raise InputError(
+            f"--num_frozen_layers is {run.num_frozen_layers} but the model has "
+            f"{num_layers} layers"
+        )
     if run.num_frozen_layers >= 0:
         model.encoder.freeze(run.num_frozen_layers)
     return model
@@ -181,6 +191,7 @@ class Run:
             print("--init_checkpoint is not read again: --output_dir has begun")
         strategy, host = self.place
         check_settings(self.folder, data_order, host.is_chief)
+        self._forget_best()
         with strategy.scope():
             optimizer = self._optimizer(optimizer_config)
         step = train(
@@ -194,27 +205,43 @@ class Run:
             keeper,
         )
         if keeper is not None:
-            step = keeper.best_step()
-            self._load(os.path.join(self.folder, BEST), quietly=True)
+            check_hosts_agree(strategy, step)  # and wait for the chief
+            step = self._load_best()
         if host.is_chief:
             self._save(self.folder)
             if keeper is not None:
-                self._promote_best()
+                tf.io.gfile.copy(
+                    os.path.join(self.folder, BEST, BEST_METRICS),
+                    os.path.join(self.folder, BEST_METRICS),
+                    overwrite=True,
+                )
             print(f"the model is in {self.folder}")
         return step
 
     def keep_best(self, step: int, metrics: dict[str, float]) -> None:
+        """Stores the model; the one before goes when this one is whole."""
         if not self.place.host.is_chief:
             return
-        folder = os.path.join(self.folder, BEST)
-        tf.io.gfile.makedirs(folder)
-        self._save(folder)
-        _write_metrics(folder, step, metrics)
+        parent = os.path.join(self.folder, BEST)
+        tf.io.gfile.makedirs(_step_folder(parent, step))
+        self._save(_step_folder(parent, step))
+        _write_metrics(parent, step, metrics)
+        for name in tf.io.gfile.listdir(parent):
+            name = name.rstrip("/")
+            if name not in (BEST_METRICS, f"step-{step}"):
+                tf.io.gfile.rmtree(os.path.join(parent, name))
+
+    def _load_best(self) -> int:
+        parent = os.path.join(self.folder, BEST)
+        step = _read_step(parent)
+        self._load(_step_folder(parent, step), quietly=True)
+        return step
 
     def take_over(
         self, folder: str, step: int, metrics: dict[str, float]
     ) -> None:
         """Makes the model of another run's folder this one's best."""
+        check_hosts_agree(self.place.strategy, step)  # and wait for the chief
         self._load(folder, quietly=True)
         if self.place.host.is_chief:
             self._save(self.folder)
@@ -225,21 +252,39 @@ class Run:
 
         What it has is its best model, its newest state, or just a model.
         """
-        best = os.path.join(self.folder, BEST_METRICS)
-        if tf.io.gfile.exists(best):
-            self._load(self.folder)
-            with tf.io.gfile.GFile(best) as file:
-                return int(json.loads(file.read())["step"])
-        if saved_states(self.folder):
+        has_best = tf.io.gfile.exists(os.path.join(self.folder, BEST_METRICS))
+        if not has_best and saved_states(self.folder):
             weights = [v.value for v in self.model.variables]
-            tracked = {"weights": weights}
-            return TrainingState(self.folder, tracked, 1, False).restore()
+            state = TrainingState(self.folder, {"weights": weights}, 1, False)
+            step = state.restore()
+            print(f"the model is that of {self.folder} after step {step}")
+            return step
         has_model = tf.io.gfile.exists(
             os.path.join(self.folder, CHECKPOINT + ".index")
         )
         source = self.folder if has_model else self.run.init_checkpoint
-        self._load(source or self.folder)
-        return 0
+        self._refuse_missing(self._load(source or self.folder))
+        return _read_step(self.folder) if has_best else 0
+
+    def _refuse_missing(self, report: LoadReport) -> None:
+        """Of what is trained; a span model has no use for its pooler."""
+        trained = {id(v) for v in self.model.trainable_variables}
+        for binding in self.model.bindings():
+            if (
+                binding.name in report.missing
+                and id(binding.variable) in trained
+            ):
+                raise InputError(
+                    f"{report.source} has no {binding.name}, without which the "
+                    "model would answer at random; give --do_train, or an "
+                    "--init_checkpoint that was trained for this"
+                )
+
+    def _forget_best(self) -> None:
+        """What an earlier run in this folder found best is so no longer."""
+        path = os.path.join(self.folder, BEST_METRICS)
+        if self.place.host.is_chief and tf.io.gfile.exists(path):
+            tf.io.gfile.remove(path)
 
     def write_results(
         self, results: Mapping[str, float], suffix: str = ""
@@ -264,10 +309,11 @@ class Run:
         ]
         return AdamW(variables, config, scales)
 
-    def _load(self, source: str, quietly: bool = False) -> None:
+    def _load(self, source: str, quietly: bool = False) -> LoadReport:
         report = load_checkpoint(self.model.bindings(), source)
         if not quietly:
             print(report)
+        return report
 
     def _save(self, folder: str) -> None:
         save_model_folder(
@@ -277,12 +323,14 @@ class Run:
             path = os.path.join(folder, TASK)
             write_whole(path, self.task.encode())
 
-    def _promote_best(self) -> None:
-        tf.io.gfile.copy(
-            os.path.join(self.folder, BEST, BEST_METRICS),
-            os.path.join(self.folder, BEST_METRICS),
-            overwrite=True,
-        )
+
+def _step_folder(parent: str, step: int) -> str:
+    return os.path.join(parent, f"step-{step}")
+
+
+def _read_step(folder: str) -> int:
+    with tf.io.gfile.GFile(os.path.join(folder, BEST_METRICS)) as file:
+        return int(json.loads(file.read())["step"])
 
 
 def _write_metrics(folder: str, step: int, metrics: dict[str, float]) -> None:

@@ -175,7 +175,7 @@ def resolve_checkpoint(path: str) -> str:
         refuse_pickle(path)
         raise InputError(
             f"no checkpoint at {path} ({prefix}.index does not exist); "
-            "--init_checkpoint must name a model folder, a checkpoint prefix "
+            "expected a model folder, a checkpoint prefix "
             "or a Hugging Face folder with safetensors"
         )
     return prefix
@@ -228,7 +228,7 @@ def _as_input_error(prefix: str) -> Iterator[None]:
     except (tf.errors.OpError, RuntimeError, IndexError) as error:
         raise InputError(
             f"{prefix} cannot be read ({_first_line(error)}); "
-            "--init_checkpoint must name a whole checkpoint"
+            "expected a whole checkpoint"
         ) from error
 
 

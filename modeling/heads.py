@@ -137,7 +137,8 @@ class LinearHead(keras.layers.Layer):
         dropout_prob: float = 0.0,
         name: str = "linear_head",
     ):
-        super().__init__(name=name)
+        # In bfloat16 the scores of different inputs would often be equal.
+        super().__init__(name=name, dtype="float32")
         self.config = config
         self.num_classes = num_classes
         self.dropout_prob = dropout_prob

@@ -130,8 +130,7 @@ def _open(path: str) -> Any:
 
 def _unreadable(path: str, error: Exception) -> InputError:
     return InputError(
-        f"{path} cannot be read ({error}); --init_checkpoint must name whole "
-        "safetensors"
+        f"{path} cannot be read ({error}); expected whole safetensors"
     )
 
 

@@ -94,6 +94,7 @@ def degenerate(
     predicted: np.ndarray,
     labels: np.ndarray,
     train_losses: Sequence[float],
+    names: Sequence[str],
     class_weights: Sequence[float] = (),
 ) -> str | None:
     """A sentence when a run has come to nothing, as small sets' do at times.
@@ -101,6 +102,7 @@ def degenerate(
     Args:
         predicted, labels: int [N], of an evaluation.
         train_losses: of each step, in nats; may be empty.
+        names: of the classes.
         class_weights: in those losses; none: all 1.
     """
     classes, counts = np.unique(labels, return_counts=True)
@@ -109,8 +111,8 @@ def degenerate(
     if len(np.unique(predicted)) == 1:
         share = np.mean(labels == predicted[0])
         return (
-            f"degenerate run: class {predicted[0]} is predicted for all "
-            f"{len(labels)} examples, of which {share:.1%} are of it; another "
+            f"degenerate run: {names[predicted[0]]!r} is predicted for all "
+            f"{len(labels)} examples, of which {share:.1%} are; another "
             "--seed, a lower --learning_rate or --bias_correction may help"
         )
     last = train_losses[-max(1, len(train_losses) // 10) :]

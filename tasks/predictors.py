@@ -319,6 +319,12 @@ def load(
     config = BertConfig.from_json_file(config_file)
     check_vocabulary(vocab_file, config.vocab_size)
     if settings is not None:
+        if settings.max_seq_length > config.max_position_embeddings:
+            raise InputError(
+                f"{folder} has a task.json with max_seq_length "
+                f"{settings.max_seq_length}, but its model has "
+                f"{config.max_position_embeddings} positions"
+            )
         do_lower_case = settings.do_lower_case
         strip_accents = settings.strip_accents
     tokenizer = FullTokenizer(vocab_file, do_lower_case, strip_accents)

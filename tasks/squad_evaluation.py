@@ -93,13 +93,17 @@ def _best_threshold(
     one question after another gets its answer.
     """
     score = best = float(sum(not own for own in golds))
-    threshold = 0.0
-    for i in np.argsort(null_odds, kind="stable").tolist():
+    # Theirs: 0, which is not the threshold of that score. Nor do they see that
+    # questions of equal odds are answered together or not at all.
+    threshold = min(null_odds) - 1.0
+    order = np.argsort(null_odds, kind="stable").tolist()
+    for i, following in zip(order, [*order[1:], None], strict=True):
         if golds[i]:
             score += scores[i]
         elif texts[i]:
             score -= 1.0
-        if score > best:
+        is_last = following is None or null_odds[following] > null_odds[i]
+        if score > best and is_last:
             best, threshold = score, null_odds[i]
     return 100.0 * best / len(scores), threshold
 

@@ -37,6 +37,12 @@ class TaskSettings:
                 f"the target is {self.target!r}; expected one of "
                 f"{', '.join(TARGETS)}"
             )
+        for name in ("max_seq_length", "max_query_length", "n_best_size"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise InputError(
+                    f"{name} is {value!r}; expected a positive whole number"
+                )
         if self.window_pooling not in POOLINGS:
             raise InputError(
                 f"window_pooling is {self.window_pooling!r}; expected one of "
@@ -61,7 +67,9 @@ class TaskSettings:
             return cls(**values)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (
+            OSError, ValueError, TypeError, KeyError, InputError,
+        ) as error:  # fmt: skip
             raise InputError(
                 f"{path} cannot be used ({error}); it should be as a training "
                 "command wrote it"

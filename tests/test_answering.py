@@ -18,7 +18,10 @@ QUESTIONS = str(GOLDEN / "squad" / "train.json")
 
 
 def job(
-    folder: Path, predict_file: str = QUESTIONS, applies_best: bool = False
+    folder: Path,
+    predict_file: str = QUESTIONS,
+    applies_best: bool = False,
+    is_scored: bool = False,
 ) -> QuestionAnswering:
     return QuestionAnswering(
         Files(str(folder), QUESTIONS, predict_file, False),
@@ -29,6 +32,8 @@ def job(
         FullTokenizer(str(GOLDEN / "tiny_vocab.txt")),
         8,
         applies_best,
+        is_scored,
+        True,
     )  # fmt: skip
 
 

@@ -139,14 +139,19 @@ def test_summary_of_runs() -> None:
     assert summarize([0.25])["spread"] == 0.0
 
 
+NAMES = ("good", "fair", "poor")
+
+
 def test_one_class_predicted_is_named() -> None:
     labels = np.array([0, 2, 0, 1])
-    sentence = degenerate(np.full(4, 2), labels, [0.1] * 10)
+    sentence = degenerate(np.full(4, 2), labels, [0.1] * 10, NAMES)
     assert sentence is not None
-    assert "class 2 is predicted for all 4 examples" in sentence
+    assert "'poor' is predicted for all 4 examples" in sentence
     assert "25.0%" in sentence
-    assert degenerate(np.full(4, 2), np.full(4, 1), []) is None, "one label"
-    assert degenerate(np.array([2, 2, 2, 1]), labels, []) is None
+    assert degenerate(np.full(4, 2), np.full(4, 1), [], NAMES) is None, (
+        "one label"
+    )
+    assert degenerate(np.array([2, 2, 2, 1]), labels, [], NAMES) is None
 
 
 def test_class_weights_move_the_prior() -> None:
@@ -154,9 +159,9 @@ def test_class_weights_move_the_prior() -> None:
     predicted = np.array([0, 0, 2, 0])
     losses = [0.6]  # above the prior of 3:1, below that of 1:1, log 2 = 0.69
     weights = (4 / 6, 5.0, 4 / 2)
-    assert degenerate(predicted, labels, losses) is not None
-    assert degenerate(predicted, labels, losses, weights) is None
-    sentence = degenerate(predicted, labels, [0.68], weights)
+    assert degenerate(predicted, labels, losses, NAMES) is not None
+    assert degenerate(predicted, labels, losses, NAMES, weights) is None
+    sentence = degenerate(predicted, labels, [0.68], NAMES, weights)
     assert sentence is not None
     assert "0.693" in sentence
 
@@ -168,7 +173,7 @@ def test_a_loss_that_stays_at_the_prior_is_named() -> None:
     # Only the last tenth counts: 2 of 20 losses.
     learnt = [2.0] * 18 + [0.98 * prior, 0.94 * prior]
     stuck = [0.1] * 18 + [0.98 * prior, 0.98 * prior]
-    assert degenerate(predicted, labels, learnt) is None
-    sentence = degenerate(predicted, labels, stuck)
+    assert degenerate(predicted, labels, learnt, NAMES) is None
+    sentence = degenerate(predicted, labels, stuck, NAMES)
     assert sentence is not None
     assert f"{prior:.3f}" in sentence

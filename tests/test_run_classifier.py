@@ -155,17 +155,18 @@ def test_predictions_are_probabilities_a_line_each(
 
 
 def test_evaluation_alone_gives_the_same(
-    trained: tuple[Path, str], model: tuple[str, ...], tables: Path
+    trained: tuple[Path, str], tables: Path
 ) -> None:
     before = results(trained[0])
+    # config, vocabulary, length and labels are those of the folder
     run(
         "run_classifier.py",
-        *model[2:],
         *files(tables),
         "--do_eval",
-        f"--init_checkpoint={trained[0]}",
         f"--output_dir={trained[0]}",
     )
+    flags = (trained[0] / "flags.txt").read_text()
+    assert "--do_train" in flags, "those of the training"
     assert results(trained[0]) == pytest.approx(before, abs=1e-6)
 
 
@@ -195,9 +196,11 @@ def test_a_killed_run_goes_on_to_the_same_bits(
     assert "going on from its state" in run(
         "run_classifier.py", *args, f"--output_dir={cut}"
     )
-    for name in ("bert_model.ckpt", "best/bert_model.ckpt"):
+    best = json.loads((straight / "best" / "best.json").read_text())["step"]
+    assert [p.name for p in (cut / "best").glob("step-*")] == [f"step-{best}"]
+    for name in (".", f"best/step-{best}"):
         readers = [
-            tf.train.load_checkpoint(str(folder / name))
+            tf.train.load_checkpoint(str(folder / name / "bert_model.ckpt"))
             for folder in (straight, cut)
         ]
         for variable in readers[0].get_variable_to_shape_map():
@@ -206,6 +209,27 @@ def test_a_killed_run_goes_on_to_the_same_bits(
             )
     logs = [(f / "eval_log.jsonl").read_text() for f in (straight, cut)]
     assert logs[0] == logs[1]
+
+
+def test_another_metric_than_it_began_with_is_refused(
+    trained: tuple[Path, str], model: tuple[str, ...], tables: Path
+) -> None:
+    args = [
+        *model,
+        *files(tables),
+        "--do_train",
+        "--train_batch_size=8",
+        "--num_train_epochs=6",
+        "--class_weights=balanced",
+        f"--output_dir={trained[0]}",
+    ]
+    for flags, expected in (
+        (["--eval_steps=50", "--best_metric=eval_loss"], "was 'eval_accuracy'"),
+        (["--eval_steps=20"], "--eval_steps is 20 but was 50"),
+        (["--eval_steps=50", "--best_metric=f1"], "eval_accuracy, eval_macro"),
+        (["--patience=3"], "give --eval_steps"),
+    ):
+        assert expected in fails_with("run_classifier.py", *args, *flags)
 
 
 def test_several_seeds_on_a_glue_task(

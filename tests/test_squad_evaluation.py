@@ -111,7 +111,16 @@ def test_an_empty_answer_to_an_impossible_question_stays_right() -> None:
     assert best["best_exact_thresh"] == -1.0
 
 
-def test_where_no_answer_helps_the_threshold_stays_0() -> None:
+def test_where_no_answer_helps_the_threshold_is_below_all_odds() -> None:
     best = best_thresholds(["x", ""], [-1.0, 2.0], [[], []])
     assert best["best_exact"] == 100.0
-    assert best["best_exact_thresh"] == 0.0
+    assert best["best_exact_thresh"] < -1.0
+
+
+def test_questions_of_equal_odds_are_answered_together() -> None:
+    # Of the two at -1 one is right and one should not be answered: the third
+    # of three, at 2, makes it worth while.
+    texts, golds = ["oil", "x", "gas"], [["oil"], [], ["gas"]]
+    best = best_thresholds(texts, [-1.0, -1.0, 2.0], golds)
+    assert best["best_exact"] == pytest.approx(200 / 3)
+    assert best["best_exact_thresh"] == 2.0

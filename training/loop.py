@@ -107,7 +107,7 @@ def train(
     )
     num_train_steps = optimizer.config.num_train_steps
     step = state.restore()
-    _check_hosts_agree(strategy, step)
+    check_hosts_agree(strategy, step)
     stopped = watch is not None and watch.resume(step)
     if stopped or step >= num_train_steps:
         print(f"{output_dir} has all of its {step} training steps already")
@@ -136,6 +136,7 @@ def train(
         is_last = step == num_train_steps
         if watch is not None and (is_last or not step % watch.every_steps):
             stopped = watch.look(step)
+            progress.leave_out_pause()
         if stopped or is_last or not step % config.save_checkpoints_steps:
             progress.flush()
             state.save(step)
@@ -157,8 +158,8 @@ def _next_stop(
     )
 
 
-def _check_hosts_agree(strategy: tf.distribute.Strategy, step: int) -> None:
-    """Stops hosts that would train from different states."""
+def check_hosts_agree(strategy: tf.distribute.Strategy, step: int) -> None:
+    """Waits for all hosts; stops those that go on from different states."""
 
     @tf.function(autograph=False)
     def sum_of_steps() -> tf.Tensor:

@@ -72,6 +72,12 @@ class Progress:
             f"step {step}/{self.num_train_steps}  {shown}  left {_clock(left)}"
         )
 
+    def leave_out_pause(self) -> None:
+        """Call after other work than steps: rates are those of steps."""
+        now = time.monotonic()
+        self.started += now - self.last_step_at
+        self.last_step_at = now
+
     def flush(self) -> None:
         """Call before a state is saved, so that the log reaches as far."""
         if not self.is_silent:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from input_error import InputError
 from training.progress import forget_steps_after
 
 LOG = "eval_log.jsonl"
@@ -26,7 +25,7 @@ class BestKeeper:
 
     Args:
         every_steps: between two evaluations.
-        metric: by which models are compared.
+        metric: by which models are compared, of those `evaluate` gives.
         patience: evaluations without a better one after which training stops;
             0 for never.
         evaluate: gives the metrics of the model as it is now.
@@ -69,22 +68,17 @@ class BestKeeper:
 
     def look(self, step: int) -> bool:
         figures = self.evaluate()
-        if self.metric not in figures:
-            raise InputError(
-                f"--best_metric={self.metric} is not among the metrics of "
-                f"this task: {', '.join(sorted(figures))}"
-            )
         shown = "  ".join(f"{k} {v:.4f}" for k, v in sorted(figures.items()))
         print(f"evaluation after step {step}: {shown}", flush=True)
         self.seen.append((step, figures[self.metric]))
         if self.writes:
             with tf.io.gfile.GFile(self.path, "a") as log:
                 log.write(json.dumps({"step": step, **figures}) + "\n")
-        if self.best_step() == step:
+        if self._best_step() == step:
             self.keep(step, figures)
         return self._is_exhausted()
 
-    def best_step(self) -> int:
+    def _best_step(self) -> int:
         """The first step of the best value."""
         sign = 1 if is_lower_better(self.metric) else -1
         return min(self.seen, key=lambda seen: (sign * seen[1], seen[0]))[0]
@@ -93,4 +87,4 @@ class BestKeeper:
         if not self.patience or not self.seen:
             return False
         steps = [step for step, _ in self.seen]
-        return len(steps) - 1 - steps.index(self.best_step()) >= self.patience
+        return len(steps) - 1 - steps.index(self._best_step()) >= self.patience
