@@ -73,8 +73,7 @@ flags.DEFINE_enum(
 )
 flags.DEFINE_integer("pooling_layer", -1, "The layer that is pooled.")
 flags.DEFINE_bool("use_xla", False, "Compile the model as a whole.")
-for name in ("input_file", "vocab_file", "bert_config_file", "init_checkpoint"):
-    flags.mark_flag_as_required(name)
+flags.mark_flags_as_required(["input_file", "init_checkpoint"])
 
 
 def main() -> None:
@@ -151,15 +150,25 @@ def _read_model_files() -> "tuple[BertConfig, FullTokenizer]":
     )
     from data.vocabulary import check_vocabulary
     from modeling.config import BertConfig
+    from modeling.hugging_face import model_config_file, vocabulary_file
 
-    validate_case_matches_checkpoint(FLAGS.do_lower_case, FLAGS.init_checkpoint)
-    config = BertConfig.from_json_file(command.local(FLAGS.bert_config_file))
+    model = FLAGS.init_checkpoint
+    validate_case_matches_checkpoint(FLAGS.do_lower_case, model)
+    config_file = FLAGS.bert_config_file or model_config_file(model)
+    vocab_file = FLAGS.vocab_file or vocabulary_file(model)
+    if not (config_file and vocab_file):
+        raise InputError(
+            f"beside --init_checkpoint={model} there is no "
+            f"{'vocab.txt' if config_file else 'bert_config.json'}; give "
+            f"--{'vocab_file' if config_file else 'bert_config_file'}"
+        )
+    config = BertConfig.from_json_file(command.local(config_file))
     if FLAGS.max_seq_length > config.max_position_embeddings:
         raise InputError(
             f"--max_seq_length is {FLAGS.max_seq_length}; the model has "
             f"{config.max_position_embeddings} positions, so expected no more"
         )
-    vocab_file = command.local(FLAGS.vocab_file)
+    vocab_file = command.local(vocab_file)
     check_vocabulary(vocab_file, config.vocab_size)
     return config, FullTokenizer(
         vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents

@@ -92,4 +92,4 @@ def test_what_needs_answers_asks_for_them(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="none for 1 of its questions"):
         job(tmp_path, str(path), applies_best=True).prepare()
     with pytest.raises(InputError, match="no answers for 1 of its questions"):
-        job(tmp_path, str(path)).evaluate(run_with_losses(tmp_path))
+        job(tmp_path, str(path), is_scored=True).prepare()

@@ -75,7 +75,8 @@ def refusals(room: str, path: Path) -> Iterator[str]:
         elif top == "keras":
             allowed = package != "data"
         elif name.startswith("absl.flags") or top in TOP_LEVEL:
-            shared = SHARED if package == "jobs" else {"input_error"}
+            shared = {"input_error"}
+            shared |= {"command"} if package == "jobs" else set()
             allowed = top in shared
         else:
             allowed = True
