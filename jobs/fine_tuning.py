@@ -163,10 +163,10 @@ def set_up(
 def stored_settings(run: fitting.RunConfig) -> TaskSettings | None:
     """task.json of the model that is used or started from."""
     stored = TaskSettings.from_folder(run.output_dir)
-    task = beside(run.init_checkpoint or run.output_dir, [TASK])
-    if stored is None and task:
-        return TaskSettings.from_folder(os.path.dirname(task))
-    return stored
+    if stored is not None or not run.init_checkpoint:
+        return stored
+    task = beside(run.init_checkpoint, [TASK])
+    return TaskSettings.from_folder(os.path.dirname(task)) if task else None
 
 
 class FineTuning:

@@ -95,7 +95,9 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
 def _beside(run: RunConfig, find: Callable[[str], str | None]) -> str | None:
     """What lies beside --init_checkpoint, else in an output_dir in use."""
     start = run.init_checkpoint and find(run.init_checkpoint)
-    return start or find(run.output_dir)
+    if start or not tf.io.gfile.isdir(run.output_dir):
+        return start
+    return find(run.output_dir)
 
 
 def find_vocabulary(run: RunConfig, config: BertConfig) -> str | None:
