@@ -175,8 +175,8 @@ def resolve_checkpoint(path: str) -> str:
         refuse_pickle(path)
         raise InputError(
             f"no checkpoint at {path} ({prefix}.index does not exist); "
-            "expected a model folder, a checkpoint prefix "
-            "or a Hugging Face folder with safetensors"
+            "--init_checkpoint or --model_dir must name a model folder, a "
+            "checkpoint prefix or a Hugging Face folder with safetensors"
         )
     return prefix
 
