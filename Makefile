@@ -19,7 +19,7 @@ demo: $(VENV)/demo.stamp
 	$(BIN)/python demo.py
 
 test: lint
-	$(BIN)/python -m pytest -n 2 # processes: half of the tests wait for one
+	$(BIN)/python -m pytest -n 2 --dist worksteal # many wait for a process
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check
