@@ -6,7 +6,12 @@ google-research/bert's; those it does not have are marked by a comment.
 
 from absl import flags
 
+import command
 from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
+
+# A TPU holds the batches of a whole call, and the host sees nothing before its
+# end: upstream's iterations_per_loop of 1000 is taken as far as this.
+MAX_STEPS_PER_CALL = 50
 
 flags.disclaim_key_flags()  # they are of the command that calls
 
@@ -148,4 +153,13 @@ def define_fine_tuning() -> None:
         "Lowest layers left as they are, with the embeddings; 0: these alone,"
         " -1: everything is trained.",
         lower_bound=-1,
+    )
+
+
+def loop_config() -> LoopConfig:
+    """What `define_training`'s flags say of the loop."""
+    values = flags.FLAGS
+    steps = min(values.iterations_per_loop, MAX_STEPS_PER_CALL)
+    return command.from_flags(
+        LoopConfig, steps_per_call=steps if values.use_tpu else 1
     )

@@ -18,7 +18,7 @@ from absl import flags
 import command
 import common_flags
 from input_error import InputError
-from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
+from training.settings import DeviceConfig, OptimizerConfig
 
 if TYPE_CHECKING:
     from jobs.classifying import Problem
@@ -111,12 +111,7 @@ def main() -> None:
         run,
         command.from_flags(fine_tuning.Schedule),
         command.from_flags(OptimizerConfig),
-        command.from_flags(
-            LoopConfig,
-            steps_per_call=fitting.steps_per_call(
-                FLAGS.use_tpu, FLAGS.iterations_per_loop
-            ),
-        ),
+        common_flags.loop_config(),
         settings,
     )
     job = classifying.Classification(

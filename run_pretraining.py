@@ -16,7 +16,7 @@ from absl import flags
 import command
 import common_flags
 from input_error import InputError
-from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
+from training.settings import DeviceConfig, OptimizerConfig
 
 if TYPE_CHECKING:
     from data.records import Feature
@@ -136,7 +136,6 @@ def _train(
     """Returns the model's step."""
     from data.batches import RowShare
     from data.pipeline import RecordBatches, training_batches
-    from jobs import fitting
 
     host = fitted.place.host
     share = RowShare(host.index, host.count)
@@ -151,12 +150,7 @@ def _train(
     return fitted.train(
         RecordBatches(batches, share),
         command.from_flags(OptimizerConfig),
-        command.from_flags(
-            LoopConfig,
-            steps_per_call=fitting.steps_per_call(
-                FLAGS.use_tpu, FLAGS.iterations_per_loop
-            ),
-        ),
+        common_flags.loop_config(),
         {
             "input_file": paths,
             "train_batch_size": FLAGS.train_batch_size,

@@ -17,7 +17,7 @@ from absl import flags
 import command
 import common_flags
 from input_error import InputError
-from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
+from training.settings import DeviceConfig, OptimizerConfig
 
 common_flags.define_training()
 common_flags.define_fine_tuning()
@@ -91,12 +91,7 @@ def main() -> None:
         run,
         command.from_flags(fine_tuning.Schedule),
         command.from_flags(OptimizerConfig),
-        command.from_flags(
-            LoopConfig,
-            steps_per_call=fitting.steps_per_call(
-                FLAGS.use_tpu, FLAGS.iterations_per_loop
-            ),
-        ),
+        common_flags.loop_config(),
         settings,
     )
     job = answering.QuestionAnswering(

@@ -35,10 +35,6 @@ from training.optimization import AdamW
 from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
 from training.watching import BestKeeper
 
-# A TPU holds the batches of a whole call, and the host sees nothing before its
-# end: upstream's iterations_per_loop of 1000 is taken as far as this.
-MAX_STEPS_PER_CALL = 50
-
 BEST = "best"  # folder of the best model seen, under output_dir
 BEST_METRICS = "best.json"  # its step and metrics, once training has ended
 
@@ -338,8 +334,3 @@ def _read_step(folder: str) -> int:
 def _write_metrics(folder: str, step: int, metrics: dict[str, float]) -> None:
     text = json.dumps({"step": step, **metrics}, indent=2) + "\n"
     write_whole(os.path.join(folder, BEST_METRICS), text.encode())
-
-
-def steps_per_call(use_tpu: bool, iterations_per_loop: int) -> int:
-    """Between two returns to Python."""
-    return min(iterations_per_loop, MAX_STEPS_PER_CALL) if use_tpu else 1
