@@ -8,6 +8,7 @@ COMMANDS = (
     "create_pretraining_data",
     "export_model",
     "extract_features",
+    "inspect_records",
     "predict",
     "run_classifier",
     "run_pretraining",

@@ -11,7 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 ORDER = {
     "data": "tokenization vocabulary masking instances rows batches records"
-    " packing pipeline graph_tokenization",
+    " packing pipeline graph_tokenization counting readable record_report"
+    " text_report",
     "modeling": "config fused attention encoder heads hugging_face_names"
     " hugging_face conversion any_model",
     "tasks": "metrics task hugging_face_task examples targets pretraining"
@@ -20,7 +21,7 @@ ORDER = {
     " predictors",
     "training": "settings optimization distribution checkpoints progress loop"
     " watching inference export",
-    "jobs": "fitting fine_tuning classifying answering serving",
+    "jobs": "fitting fine_tuning classifying answering serving inspecting",
 }
 MAY_IMPORT = {
     "data": set(),

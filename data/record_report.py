@@ -1,0 +1,193 @@
+"""What many records hold: lengths, fill, unknown words, masks, repeats.
+
+Shapes: B records of a batch, S positions, P masked predictions.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from data import counting, readable
+from data.vocabulary import MASK, UNKNOWN
+
+NUM_EXAMPLES = 10  # of what is commonest
+NUM_LABELS = 20  # that are shown
+
+Batch = Mapping[str, np.ndarray]  # a feature's name -> [B, length]
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskSummary:
+    """How pre-training records hide pieces; counts are of pieces."""
+
+    max_predictions_per_seq: int
+    num_full: int  # records with as many predictions as fit
+    num_masked: int  # shown as [MASK]
+    num_kept: int  # shown as they were
+    num_random: int  # shown as another piece
+
+    @property
+    def num_predictions(self) -> int:
+        return self.num_masked + self.num_kept + self.num_random
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordSummary:
+    """What a report says, in numbers."""
+
+    max_seq_length: int
+    num_records: int
+    num_pieces: int  # without padding
+    length_counts: list[int]  # [i]: records of i pieces
+    num_full: int  # records without padding: their text may have been cut
+    num_unknown: int  # pieces that are [UNK], before masking
+    unknown_neighbours: list[tuple[str, int]]  # the commonest
+    labels: list[tuple[str, int]]  # the commonest
+    num_repeats: int  # records whose unmasked text came in one before
+    num_exact_repeats: int  # whose every number came in one before
+    repeated: list[tuple[str, int]]  # first record of a text, its occurrences
+    masks: MaskSummary | None  # None: no pre-training records
+
+
+class RecordCounter:
+    """Adds up batches of records of one kind.
+
+    Memory: 16 bytes a record, and some 40 more in the end.
+
+    Args:
+      pieces: of the vocabulary, by their ids.
+    """
+
+    def __init__(self, pieces: Sequence[str], max_seq_length: int) -> None:
+        self._pieces = pieces
+        self._unknown, self._mask = map(pieces.index, (UNKNOWN, MASK))
+        self._length_counts = np.zeros(max_seq_length + 1, np.int64)
+        self._masks = Counter[str]()
+        self._max_predictions_per_seq: int | None = None
+        self._num_unknown = 0
+        self._labels = counting.Commonest[str]()
+        self._neighbours = counting.Commonest[str]()
+        self._texts = counting.Fingerprints()
+        self._records = counting.Fingerprints()
+        self._starts: list[tuple[int, str]] = []  # each file's first index
+        self._num_records = 0
+
+    def add(self, path: str, batch: Batch) -> None:
+        """Adds records of a file, all of which come one after another."""
+        if not self._starts or self._starts[-1][1] != path:
+            self._starts.append((self._num_records, path))
+        real = batch["input_mask"] == 1  # [B, S]
+        ids = readable.original_ids(batch)
+        self._num_records += len(real)
+        self._length_counts += np.bincount(
+            real.sum(1), minlength=len(self._length_counts)
+        )
+        self._labels.update(filter(None, map(readable.label, rows(batch))))
+        self._add_unknown(ids, real)
+        if "masked_lm_positions" in batch:
+            self._add_masks(batch)
+        for row, text in zip(rows(batch), ids * real, strict=True):
+            self._texts.add(text.tobytes() + row["segment_ids"].tobytes())
+            self._records.add(b"".join(row[x].tobytes() for x in sorted(row)))
+
+    def _add_unknown(self, ids: np.ndarray, real: np.ndarray) -> None:
+        places = np.argwhere((ids == self._unknown) & real)
+        self._num_unknown += len(places)
+        self._neighbours.update(
+            " ".join(
+                self._pieces[i]
+                for i in ids[row, max(column - 1, 0) : column + 2]
+            )
+            for row, column in places
+        )
+
+    def _add_masks(self, batch: Batch) -> None:
+        asked = batch["masked_lm_weights"] > 0  # [B, P]
+        seen = np.take_along_axis(
+            batch["input_ids"], batch["masked_lm_positions"], 1
+        )
+        kept = asked & (seen == batch["masked_lm_ids"])
+        masked = asked & ~kept & (seen == self._mask)
+        self._max_predictions_per_seq = asked.shape[1]
+        self._masks.update(
+            num_full=int(asked.all(1).sum()),
+            num_masked=int(masked.sum()),
+            num_kept=int(kept.sum()),
+            num_random=int((asked & ~kept & ~masked).sum()),
+        )
+
+    def summary(self) -> RecordSummary:
+        num_repeats, repeated = self._texts.repeats(NUM_EXAMPLES)
+        counts = self._length_counts
+        masks = None
+        if self._max_predictions_per_seq is not None:
+            masks = MaskSummary(self._max_predictions_per_seq, **self._masks)
+        return RecordSummary(
+            max_seq_length=len(counts) - 1,
+            num_records=self._num_records,
+            num_pieces=int(counts @ np.arange(len(counts))),
+            length_counts=counts.tolist(),
+            num_full=int(counts[-1]),
+            num_unknown=self._num_unknown,
+            unknown_neighbours=self._neighbours.top(NUM_EXAMPLES),
+            labels=self._labels.top(NUM_LABELS),
+            num_repeats=num_repeats,
+            num_exact_repeats=self._records.repeats(0)[0],
+            repeated=[(self._place(r.first), r.times) for r in repeated],
+            masks=masks,
+        )
+
+    def _place(self, index: int) -> str:
+        """The file and number, from 1, of the record that came as `index`."""
+        start, path = max(x for x in self._starts if x[0] <= index)
+        return f"{path}, record {index - start + 1}"
+
+
+def rows(batch: Batch) -> Iterator[readable.Record]:
+    """The records of a batch, one by one."""
+    for i in range(len(batch["input_ids"])):
+        yield {name: values[i] for name, values in batch.items()}
+
+
+def format_report(summary: RecordSummary) -> str:
+    """The summary as people read it."""
+    whole, pieces = summary.num_records, summary.num_pieces
+    share = counting.format_share
+    table = {
+        "records": f"{whole:,}",
+        **{f"  {name}": share(count, whole) for name, count in summary.labels},
+        "  text of an earlier one": share(summary.num_repeats, whole),
+        "  equal in every number": share(summary.num_exact_repeats, whole),
+        "  full, perhaps cut": share(summary.num_full, whole),
+        "positions each": f"{summary.max_seq_length:,}",
+        "  filled": share(pieces, whole * summary.max_seq_length),
+        "pieces": f"{pieces:,}",
+        "  [UNK]": f"{summary.num_unknown:,}",
+        "  [UNK], share": share(summary.num_unknown, pieces),
+        **_mask_rows(summary),
+    }
+    return "\n".join([
+        counting.format_table(table),
+        "pieces in a record",
+        counting.format_lengths(summary.length_counts),
+        *counting.format_top("around [UNK]", summary.unknown_neighbours),
+        *counting.format_top("texts that come again", summary.repeated),
+    ])  # fmt: skip
+
+
+def _mask_rows(summary: RecordSummary) -> dict[str, str]:
+    masks, share = summary.masks, counting.format_share
+    if masks is None:
+        return {}
+    number = masks.num_predictions
+    most = masks.max_predictions_per_seq
+    return {
+        "  to be predicted": share(number, summary.num_pieces),
+        "predictions": f"{number:,}",
+        "  shown as [MASK]": share(masks.num_masked, number),
+        "  kept": share(masks.num_kept, number),
+        "  another piece": share(masks.num_random, number),
+        f"records with all {most}": share(masks.num_full, summary.num_records),
+    }

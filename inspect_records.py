@@ -1,0 +1,187 @@
+"""Shows what records hold, and reports on many of them; or on a raw text.
+
+Records of create_pretraining_data.py, run_classifier.py and run_squad.py, and
+google-research/bert's of these names. Their kind and their lengths are read
+from the records themselves. Ours; google-research/bert has no such command.
+"""
+
+import dataclasses
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import IO
+
+from absl import flags
+from tqdm import tqdm
+
+import command
+from data import (
+    counting,
+    readable,
+    record_report,
+    text_report,
+    tokenization,
+    vocabulary,
+)
+from data.instances import InstanceConfig
+from input_error import InputError
+
+FLAGS = flags.FLAGS
+
+DRAWN_PERCENT = 99.9  # of the lengths, at least
+
+flags.DEFINE_string(
+    "input_file", None, "Record files: comma-separated names and globs."
+)
+flags.DEFINE_string(
+    "text_file", None, "Text files to report on instead, named likewise."
+)
+flags.DEFINE_string("vocab_file", None, "The vocabulary they were made with.")
+flags.DEFINE_integer(
+    "num_records", 5, "Records to print, from the first.", lower_bound=0
+)
+flags.DEFINE_bool(
+    "report", False, "Report on all records. --text_file has one always."
+)
+flags.DEFINE_integer(
+    "num_report_records",
+    None,
+    "Records to report on, from the first; unset: all.",
+    lower_bound=1,
+)
+flags.DEFINE_string("report_json", None, "A file for the report's numbers.")
+flags.DEFINE_string(
+    "histogram_png", None, "A file for a picture of the report's lengths."
+)
+flags.DEFINE_integer(
+    "max_seq_length",
+    InstanceConfig.max_seq_length,
+    "With --text_file: pieces that a record is to have.",
+    lower_bound=1,
+)
+flags.DEFINE_bool(
+    "do_lower_case", True, "With --text_file: True for an uncased model."
+)
+flags.DEFINE_bool(
+    "strip_accents",
+    None,
+    "With --text_file: whether accents go; unset: as --do_lower_case.",
+)
+flags.mark_flags_as_required(["vocab_file"])
+
+Summary = record_report.RecordSummary | text_report.TextSummary
+
+
+def main() -> None:
+    if bool(FLAGS.input_file) == bool(FLAGS.text_file):
+        raise InputError("pass either --input_file or --text_file")
+    if FLAGS.histogram_png and not importlib.util.find_spec("matplotlib"):
+        raise InputError(
+            "--histogram_png is drawn by matplotlib, which is not installed: "
+            'pip install ".[plot]", or matplotlib alone'
+        )
+    # A terminal of few characters shows the others as \u6d77.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    vocab_file = command.local(FLAGS.vocab_file)
+    vocab = vocabulary.check_vocabulary(vocab_file)
+    command.import_tensorflow()
+    if FLAGS.text_file:
+        report_on_text(vocab_file)
+    else:
+        inspect(vocab)
+
+
+def inspect(vocab: Mapping[str, int]) -> None:
+    """Prints the first records, and the report if one is asked for."""
+    from data import records
+    from jobs import inspecting
+
+    paths = records.expand_patterns(FLAGS.input_file)
+    table = inspecting.find_table(paths)
+    size = max(vocab.values()) + 1
+    names = {number: piece for piece, number in vocab.items()}
+    pieces = [names.get(number, "") for number in range(size)]
+    for batch in inspecting.read_batches(paths, table, size, FLAGS.num_records):
+        rows = record_report.rows(batch.values)
+        for number, row in enumerate(rows, batch.first):
+            print(f"{batch.path}, record {number}")
+            print(readable.format_record(row, pieces))
+    if not any([FLAGS.report, FLAGS.num_report_records, *outputs()]):
+        return
+    [length] = {f.length for f in table if f.name == "input_ids"}
+    counter = record_report.RecordCounter(pieces, length)
+    with tqdm(desc="reading", unit=" records") as bar:
+        for batch in inspecting.read_batches(
+            paths, table, size, FLAGS.num_report_records
+        ):
+            counter.add(batch.path, batch.values)
+            bar.update(len(batch.values["input_ids"]))
+    summary = counter.summary()
+    print(record_report.format_report(summary))
+    save(summary)
+
+
+def report_on_text(vocab_file: str) -> None:
+    """Prints the report on --text_file."""
+    from data import records
+
+    paths = records.expand_patterns(FLAGS.text_file, "--text_file")
+    tokenizer = tokenization.FullTokenizer(
+        vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
+    )
+
+    def lines(bar: tqdm) -> Iterator[str]:
+        for path in paths:
+            yield from records.read_lines(path, bar.update)
+
+    counter = text_report.TextCounter(tokenizer, FLAGS.max_seq_length)
+    with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
+        for line in lines(bar):
+            counter.add(line)
+    with tqdm(desc="finding repeats", unit="B", unit_scale=True) as bar:
+        summary = counter.summary(lines(bar))
+    print(text_report.format_report(summary))
+    save(summary)
+
+
+def outputs() -> list[str]:
+    return [x for x in (FLAGS.report_json, FLAGS.histogram_png) if x]
+
+
+def save(summary: Summary) -> None:
+    """Writes the files that were asked for."""
+    if FLAGS.report_json:
+        with command.writing(FLAGS.report_json, "--report_json") as file:
+            numbers = dataclasses.asdict(summary)
+            file.write(json.dumps(numbers).encode() + b"\n")
+    if FLAGS.histogram_png:
+        with command.writing(FLAGS.histogram_png, "--histogram_png") as file:
+            draw_lengths(summary, file)
+
+
+def draw_lengths(summary: Summary, file: IO[bytes]) -> None:
+    """Draws how many records or lines have each length."""
+    from matplotlib.figure import Figure
+
+    counts = summary.length_counts
+    longest = summary.max_seq_length
+    # The few longest lines of a text would squeeze all the others.
+    shown = max(longest, counting.percentile(counts, DRAWN_PERCENT))
+    figure = Figure(layout="constrained")
+    axis = figure.subplots()
+    axis.bar(range(shown + 1), counts[: shown + 1], width=1)
+    axis.axvline(longest + 0.5, color="black", linewidth=1)
+    # Most records have one and the same length, the longest.
+    axis.set_yscale("log")
+    axis.set_xlabel(f"pieces (line: room of a record, {longest})")
+    axis.set_ylabel("how many have so many")
+    figure.savefig(file, format="png", dpi=120)
+
+
+def cli() -> None:
+    command.run(main)
+
+
+if __name__ == "__main__":
+    cli()

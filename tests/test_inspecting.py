@@ -1,0 +1,131 @@
+"""Kinds and lengths found in the records; damage named."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import NUM_PREDICTIONS, SEQ_LENGTH, tiny_record
+
+from data import records
+from data.records import Feature
+from input_error import InputError
+from jobs import inspecting
+
+LABEL = Feature("label_ids", 3, "float32")
+KINDS = (
+    records.pretraining_features(11, 2),
+    records.classifier_features(13, LABEL),
+    records.span_features(7, has_answers=True),
+    records.span_features(7, has_answers=False),
+)
+
+
+def write(path: Path, *tables: tuple[Feature, ...]) -> str:
+    """A record of zeros of each table."""
+    with records.RecordWriter([str(path)]) as writer:
+        for table in tables:
+            zeros = {f.name: [0] * f.length for f in table}
+            writer.write(records.encode(table, zeros))
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_finds_kinds_and_lengths(
+    kind: tuple[Feature, ...], tmp_path: Path
+) -> None:
+    path = write(tmp_path / "x", kind, kind)
+    table = inspecting.find_table([path])
+    found = [(f.name, f.length, f.dtype) for f in table]
+    assert found == [(f.name, f.length, f.dtype) for f in kind]
+    [batch] = inspecting.read_batches([path], table, 5)
+    assert (batch.path, batch.first) == (path, 1)
+    assert {x: y.shape for x, y in batch.values.items()} == {
+        f.name: (2, f.length) for f in kind
+    }
+
+
+def test_counts_records_of_each_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspecting, "BATCH_RECORDS", 2)
+    kind = KINDS[2]
+    paths = [
+        write(tmp_path / "x", kind, kind, kind),
+        write(tmp_path / "y", kind, kind),
+    ]
+
+    def seen(limit: int | None) -> list[tuple[str, int, int]]:
+        return [
+            (Path(path).name, first, len(values["input_ids"]))
+            for path, first, values in inspecting.read_batches(
+                paths, kind, 5, limit
+            )
+        ]
+
+    assert seen(None) == [("x", 1, 2), ("x", 3, 1), ("y", 1, 2)]
+    assert seen(4) == [("x", 1, 2), ("x", 3, 1), ("y", 1, 1)]
+    assert seen(2) == [("x", 1, 2)]
+    assert seen(0) == []
+
+
+def refusal(paths: list[str], vocab_size: int = 5) -> str:
+    with pytest.raises(InputError) as error:
+        table = inspecting.find_table(paths)
+        list(inspecting.read_batches(paths, table, vocab_size))
+    return str(error.value)
+
+
+def test_files_that_differ(tmp_path: Path) -> None:
+    one = write(tmp_path / "x", KINDS[0])
+    two = write(tmp_path / "y", records.pretraining_features(11, 3))
+    sentence = refusal([one, two])
+    assert sentence.startswith(f"{two} has records of input_ids [11], ")
+    assert "masked_lm_ids [3]" in sentence
+    assert sentence.endswith("inspect them apart")
+
+
+def test_other_kinds(tmp_path: Path) -> None:
+    path = write(tmp_path / "x", (Feature("image", 3),))
+    assert f"{path}, record 1 is of no kind" in refusal([path])
+    path = write(tmp_path / "y", ())
+    assert "it holds nothing" in refusal([path])
+    with records.RecordWriter([str(tmp_path / "z")]) as writer:
+        writer.write(b"\xff\xff")
+    assert "no tf.train.Example" in refusal([str(tmp_path / "z")])
+    with records.RecordWriter([str(tmp_path / "w")]):
+        pass
+    assert "holds no record" in refusal([str(tmp_path / "w")])
+
+
+def test_a_record_unlike_the_first(tmp_path: Path) -> None:
+    """No flag is named: the length was found, not passed."""
+    path = write(
+        tmp_path / "x", KINDS[0], KINDS[0], records.pretraining_features(17, 2)
+    )
+    assert refusal([path]) == (
+        f"{path}, record 3: input_ids holds 17 numbers of type int64, not 11"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("input_ids", -1, "expected 0 to 100, the last of --vocab_file"),
+        ("masked_lm_positions", 29, "expected 0 to 28"),
+        ("segment_ids", 2, "expected 0 to 1"),
+        ("next_sentence_labels", 2, "expected 0 to 1"),
+    ],
+)
+def test_numbers_out_of_range(
+    name: str, value: int, expected: str, tmp_path: Path
+) -> None:
+    table = records.pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
+    rng = np.random.default_rng(2)
+    good, bad = tiny_record(rng), tiny_record(rng)
+    bad[name][0] = value
+    path = str(tmp_path / "x")
+    with records.RecordWriter([path]) as writer:
+        for values in (good, bad):
+            writer.write(records.encode(table, values))
+    sentence = refusal([path], 101)
+    assert sentence == f"{path}, record 2: {name} holds {value}, {expected}"

@@ -1,0 +1,79 @@
+"""Records as text, each case written out by hand."""
+
+import numpy as np
+
+from data import readable
+
+PIECES = "[PAD] [UNK] [CLS] [SEP] [MASK] un ##aff ##able sea ship . ##s".split()
+UN, AFF, ABLE, SEA, SHIP, DOT, S = range(5, 12)
+
+
+def pretraining_record() -> dict[str, np.ndarray]:
+    """[CLS] unaffable sea [SEP] ##s ship. [SEP], of 13 positions."""
+    return {
+        "input_ids": np.array([2, UN, 4, ABLE, SEA, 3, S, UN, DOT, 3, 0, 0, 0]),
+        "input_mask": np.array([1] * 10 + [0] * 3),
+        "segment_ids": np.array([0] * 6 + [1] * 4 + [0] * 3),
+        "masked_lm_positions": np.array([2, 4, 7, 0, 0]),
+        "masked_lm_ids": np.array([AFF, SEA, SHIP, 0, 0]),
+        "masked_lm_weights": np.array([1.0, 1, 1, 0, 0], "float32"),
+        "next_sentence_labels": np.array([1]),
+    }
+
+
+def test_pretraining() -> None:
+    assert readable.format_record(pretraining_record(), PIECES) == (
+        "  A: [CLS] un[MASK->##aff]able [kept sea] [SEP]\n"
+        "  B: ##s [un->ship] . [SEP]\n"
+        "  random next; 10 of 13 pieces: 6 in A, 4 in B\n"
+        "  3 of 5 predictions: 1 [MASK], 1 kept, 1 random\n"
+    )
+
+
+def test_original_ids_leave_unasked_places_alone() -> None:
+    record = pretraining_record()
+    expected = [2, UN, AFF, ABLE, SEA, 3, S, SHIP, DOT, 3, 0, 0, 0]
+    assert readable.original_ids(record).tolist() == [expected]
+    batch = {name: np.stack([x, x]) for name, x in record.items()}
+    assert readable.original_ids(batch).tolist() == [expected, expected]
+    assert record["input_ids"][2] == 4
+
+
+def one_text(**features: object) -> dict[str, np.ndarray]:
+    """[CLS] sea ships [SEP] and the features."""
+    record = {
+        "input_ids": [2, SEA, SHIP, S, 3, 0, 0],
+        "input_mask": [1, 1, 1, 1, 1, 0, 0],
+        "segment_ids": [0] * 7,
+    }
+    return {name: np.array(x) for name, x in (record | features).items()}
+
+
+def test_classifier() -> None:
+    shown = readable.format_record(
+        one_text(label_ids=[3], is_real_example=[1]), PIECES
+    )
+    assert shown == (
+        "  A: [CLS] sea ships [SEP]\n  label 3; 5 of 7 pieces: 5 in A, 0 in B\n"
+    )
+
+
+def test_span() -> None:
+    answer = one_text(start_positions=[2], end_positions=[3], is_impossible=[0])
+    assert readable.format_record(answer, PIECES).splitlines()[1:] == [
+        "  answer; 5 of 7 pieces: 5 in A, 0 in B",
+        "  answer at 2 to 3: ships",
+    ]
+
+
+def test_labels() -> None:
+    cases = [
+        (pretraining_record(), "random next"),
+        ({"next_sentence_labels": np.array([0])}, "is next"),
+        (one_text(label_ids=[0.25, 1.0]), "label 0.25 1"),
+        (one_text(label_ids=[1], is_real_example=[0]), "padding"),
+        (one_text(is_impossible=[1]), "no answer"),
+        (one_text(unique_ids=[1]), ""),
+    ]
+    for record, expected in cases:
+        assert readable.label(record) == expected

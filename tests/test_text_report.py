@@ -1,0 +1,71 @@
+"""The report on a raw text that is counted by hand."""
+
+from pathlib import Path
+
+from data import text_report
+from data.tokenization import FullTokenizer
+
+VOCAB = str(Path(__file__).parent / "golden" / "tiny_vocab.txt")
+LINES = [
+    "The sea.\n",  # 3 pieces
+    "Ships sailed.\n",  # ship ##s sail ##ed .
+    "\n",
+    " \x00 \n",  # dropped, and no end of a document either
+    "Zebra sea, zebra Yak\n",  # [UNK] sea , [UNK] [UNK]
+    "\n",
+    "\n",
+    "The sea.\n",
+    "Zebra sea, zebra Yak\n",
+    "  The sea. \n",
+]
+
+
+def test_counts() -> None:
+    counter = text_report.TextCounter(FullTokenizer(VOCAB), 7)
+    for line in LINES:
+        counter.add(line)
+    summary = counter.summary(LINES)
+    assert summary.length_counts[:7] == [0, 0, 0, 3, 0, 3, 0]
+    assert sum(summary.length_counts) == 6
+    assert summary == text_report.TextSummary(
+        max_seq_length=7,
+        num_documents=3,
+        num_single_line_documents=1,
+        num_lines=6,
+        num_long_lines=3,  # than 4
+        num_repeated_lines=3,
+        repeated_lines=[("The sea.", 3), ("Zebra sea, zebra Yak", 2)],
+        num_pieces=24,
+        num_unknown=6,
+        unknown_words=[("Yak", 2), ("Zebra", 2), ("zebra", 2)],
+        length_counts=summary.length_counts,
+    )
+    shown = text_report.format_report(summary).splitlines()
+    assert [line.rsplit(maxsplit=1) for line in shown[:8]] == [
+        ["documents", "3"],
+        ["  of a single line", "33.33%"],
+        ["lines", "6"],
+        ["  seen before", "50.00%"],
+        ["  longer than 4 pieces", "50.00%"],
+        ["pieces", "24"],
+        ["  [UNK]", "6"],
+        ["  [UNK], share", "25.00%"],
+    ]
+    assert shown[-3:] == [
+        "lines that come again",
+        "          3  The sea.",
+        "          2  Zebra sea, zebra Yak",
+    ]
+
+
+def test_nothing_repeated_reads_nothing_again() -> None:
+    counter = text_report.TextCounter(FullTokenizer(VOCAB), 7)
+    counter.add("the sea\n")
+    assert counter.summary(iter(())).repeated_lines == []
+
+
+def test_a_text_without_words() -> None:
+    counter = text_report.TextCounter(FullTokenizer(VOCAB), 7)
+    counter.add("\n")
+    shown = text_report.format_report(counter.summary([]))
+    assert "documents" in shown
