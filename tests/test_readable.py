@@ -30,6 +30,14 @@ def test_pretraining() -> None:
     )
 
 
+def test_a_text_that_says_mask() -> None:
+    record = pretraining_record()
+    record["masked_lm_ids"][0] = 4
+    lines = readable.format_record(record, PIECES).splitlines()
+    assert lines[0] == "  A: [CLS] un [kept [MASK]]able [kept sea] [SEP]"
+    assert lines[-1] == "  3 of 5 predictions: 0 [MASK], 2 kept, 1 random"
+
+
 def test_original_ids_leave_unasked_places_alone() -> None:
     record = pretraining_record()
     expected = [2, UN, AFF, ABLE, SEA, 3, S, SHIP, DOT, 3, 0, 0, 0]

@@ -96,6 +96,16 @@ def test_the_place_of_a_later_file() -> None:
     assert counter.summary().repeated == [("y, record 2", 2)]
 
 
+def test_a_text_that_says_mask_and_padding_that_is_unknown() -> None:
+    """[MASK] in the text itself, left as it was; [UNK] has the id of pads."""
+    pieces = [*PIECES[1:], PIECES[0]]  # [UNK] 0, [CLS] 1, [SEP] 2, [MASK] 3
+    counter = record_report.RecordCounter(pieces, 7)
+    counter.add("x", batch(record([1, 3, 0, 2], [1], [3], 0)))
+    summary = counter.summary()
+    assert summary.num_unknown == 1
+    assert summary.masks == record_report.MaskSummary(2, 0, 0, 1, 0)
+
+
 def test_texts_without_masks() -> None:
     labelled = batch(record([2, A, 3], [1], [A], 0))
     for name in list(labelled):

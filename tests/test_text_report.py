@@ -61,7 +61,14 @@ def test_counts() -> None:
 def test_nothing_repeated_reads_nothing_again() -> None:
     counter = text_report.TextCounter(FullTokenizer(VOCAB), 7)
     counter.add("the sea\n")
-    assert counter.summary(iter(())).repeated_lines == []
+    lines = iter(["the sea\n"])
+    assert counter.summary(lines).repeated_lines == []
+    counter.add("the sea\n")
+    lines = iter(["a ship\n", "the sea\n", "a\n", "the\n"])
+    assert counter.summary(lines).repeated_lines == [("the sea", 2)]
+    assert list(lines) == [
+        "the\n"
+    ]  # one more is read to see that all are found
 
 
 def test_a_text_without_words() -> None:
