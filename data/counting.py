@@ -49,7 +49,7 @@ class Repeated(NamedTuple):
 
 
 class Fingerprints:
-    """Finds what comes twice: 8 bytes a thing, some 40 while it sorts them.
+    """Finds what comes twice: 8 bytes a thing, some 60 while it sorts them.
 
     Two different things share their fingerprint with a chance of 2**-64; among
     a hundred million things no two do, with a chance of 99.97 %.

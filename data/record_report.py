@@ -54,7 +54,7 @@ class RecordSummary:
 class RecordCounter:
     """Adds up batches of records of one kind.
 
-    Memory: 16 bytes a record, and some 40 more in the end.
+    Memory: 16 bytes a record, and some 60 more in the end.
 
     Args:
       pieces: of the vocabulary, by their ids.

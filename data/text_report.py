@@ -37,7 +37,7 @@ class TextSummary:
 class TextCounter:
     """Adds up lines.
 
-    Memory: 8 bytes a line, some 40 more in the end, and `counting.MAX_KEYS`
+    Memory: 8 bytes a line, some 60 more in the end, and `counting.MAX_KEYS`
     unknown words.
     """
 
