@@ -1,12 +1,14 @@
 """Text -> TFRecords of masked sentence pairs: data for run_pretraining.py.
 
-The flags, their defaults and the records, one by one, are those of
-google-research/bert's create_pretraining_data.py; --strip_accents and .gz
-names are ours. Input: UTF-8, one sentence a line, a blank line between
-documents.
+The flags and their defaults are those of google-research/bert's
+create_pretraining_data.py, and with --sampler=google the records are too, one
+by one; the default makes others of the same distribution, on all cores and in
+bounded memory. Input: UTF-8, one sentence a line, a blank line between
+documents. The same command again goes on where the last run stopped.
 """
 
 import functools
+import os
 import random
 
 from absl import flags
@@ -61,6 +63,29 @@ flags.DEFINE_float(
     InstanceConfig.short_seq_prob,
     "Share of documents cut into pairs that are shorter than they could be.",
 )
+
+# The flags above, --strip_accents aside, are google-research/bert's; those
+# below are not.
+flags.DEFINE_enum(
+    "sampler",
+    "vectorized",
+    ["vectorized", "google"],
+    "google: its very records, on one core, with all of them in memory.",
+)
+flags.DEFINE_integer(
+    "num_workers",
+    len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
+    "Processes; the records do not depend on it. Default: the machine's cores.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "worker_memory_mb",
+    512,
+    "MiB for the data that each has at once: a random part of the documents, "
+    "among which sentences are drawn and records shuffled. The libraries take "
+    "some 400 MiB besides.",
+    lower_bound=16,
+)
 flags.mark_flags_as_required(["input_file", "output_file", "vocab_file"])
 
 
@@ -74,6 +99,36 @@ def main() -> None:
     from data import records
 
     paths = records.expand_patterns(FLAGS.input_file)
+    make = make_googles if FLAGS.sampler == "google" else make_vectorized
+    summary = make(config, vocab_file, paths)
+    if summary is None:
+        print(f"{FLAGS.output_file}: made already, by this very command")
+    else:
+        print(format_summary(summary))
+
+
+def make_vectorized(
+    config: InstanceConfig, vocab_file: str, paths: list[str]
+) -> instances.Summary | None:
+    from jobs import record_making
+
+    making = record_making.Making(
+        tuple(paths),
+        tuple(FLAGS.output_file.split(",")),
+        vocab_file,
+        FLAGS.do_lower_case,
+        FLAGS.strip_accents,
+        FLAGS.worker_memory_mb,
+        config,
+    )
+    return record_making.make_records(making, FLAGS.num_workers)
+
+
+def make_googles(
+    config: InstanceConfig, vocab_file: str, paths: list[str]
+) -> instances.Summary:
+    from data import records
+
     tokenizer = tokenization.FullTokenizer(
         vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
     )
@@ -99,7 +154,7 @@ def main() -> None:
         for instance in tqdm(made, desc="writing", unit=" records"):
             values = instances.to_features(instance, tokenizer.vocab, config)
             writer.write(records.encode(features, values))
-    print(format_summary(instances.summarize(documents, made)))
+    return instances.summarize(documents, made)
 
 
 def format_summary(summary: instances.Summary) -> str:

@@ -36,6 +36,8 @@ setup(
         "scipy",
         "tensorboard",  # TensorFlow 2.21 no longer brings it
         "tensorflow>=2.20,<2.22",
+        # for speed alone; it has no wheels for Windows
+        "tensorflow-text>=2.20,<2.22; platform_system != 'Windows'",
         "tokenizers",
         "tqdm",
     ],

@@ -69,7 +69,7 @@ def ours(task: str, flags: argparse.Namespace) -> SCORES:
     outcomes = json.loads(found.read_text())["seeds"]
     return {
         int(seed): {name: metrics[f"eval_{name}"] for name in METRICS[task]}
-        for seed, (_, metrics) in outcomes.items()
+        for seed, metrics in outcomes.items()
     }
 
 

@@ -42,6 +42,7 @@ def test_golden_records_and_summary(tmp_path: pathlib.Path) -> None:
         f"--input_file={CORPUS}",
         f"--vocab_file={VOCAB}",
         f"--output_file={one},{two}",
+        "--sampler=google",
         "--do_lower=True",
         "--max_seq_length=23",
         "--max_predictions_per_seq=5",
@@ -94,7 +95,8 @@ def assert_summary(stdout: str, expected: list[dict[str, list[str]]]) -> None:
     }
 
 
-def test_summary_by_hand(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("sampler", ["vectorized", "google"])
+def test_summary_by_hand(tmp_path: pathlib.Path, sampler: str) -> None:
     # Two documents of one sentence each: every pair is random, and each of
     # the four records is [CLS] 4 pieces [SEP] 4 pieces [SEP] with 2 masks
     # (11 * 0.15 = 1.65). 8 pieces in 8: nothing is cut off.
@@ -104,6 +106,7 @@ def test_summary_by_hand(tmp_path: pathlib.Path) -> None:
         f"--input_file={tmp_path}/a*.txt",
         f"--vocab_file={VOCAB}",
         f"--output_file={tmp_path}/out",
+        f"--sampler={sampler}",
         "--nostrip_accents",
         "--max_seq_length=11",
         "--max_predictions_per_seq=5",
@@ -159,6 +162,7 @@ def bad_files(folder: pathlib.Path) -> None:
     (folder / "vocab.txt").write_text("[PAD]\n[UNK]\nsea\n")
 
 
+@pytest.mark.parametrize("sampler", ["vectorized", "google"])
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -172,7 +176,7 @@ def bad_files(folder: pathlib.Path) -> None:
     ],
 )
 def test_bad_input(
-    tmp_path: pathlib.Path, flags: list[str], message: str
+    tmp_path: pathlib.Path, flags: list[str], message: str, sampler: str
 ) -> None:
     bad_files(tmp_path)
     before = sorted(os.listdir(tmp_path))
@@ -180,6 +184,7 @@ def test_bad_input(
         f"--input_file={CORPUS}",
         f"--vocab_file={VOCAB}",
         f"--output_file={tmp_path}/out",
+        f"--sampler={sampler}",
         *[flag.format(tmp_path) for flag in flags],
     )
     assert done.returncode == 1

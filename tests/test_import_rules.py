@@ -10,9 +10,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 ORDER = {
-    "data": "tokenization vocabulary masking instances rows batches records"
-    " packing pipeline graph_tokenization counting readable record_report"
-    " text_report",
+    "data": "tokenization vocabulary masking instances sampling rows batches"
+    " records wire packing pipeline graph_tokenization fast_tokenization corpus"
+    " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads hugging_face_names"
     " hugging_face conversion any_model",
     "tasks": "metrics task hugging_face_task examples targets pretraining"
@@ -21,7 +21,8 @@ ORDER = {
     " predictors",
     "training": "settings optimization distribution checkpoints progress loop"
     " watching inference export",
-    "jobs": "fitting fine_tuning classifying answering serving inspecting",
+    "jobs": "fitting fine_tuning classifying answering serving inspecting"
+    " workers record_making",
 }
 MAY_IMPORT = {
     "data": set(),
@@ -31,6 +32,8 @@ MAY_IMPORT = {
     "jobs": {"tasks", "modeling", "data", "training"},
 }
 KNOWS_TENSORFLOW = {
+    "data.corpus",
+    "data.fast_tokenization",
     "data.graph_tokenization",
     "data.pipeline",
     "data.records",

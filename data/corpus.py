@@ -1,0 +1,240 @@
+"""Text files of any size -> their pieces on disk, a span of a file at a time.
+
+Text is UTF-8, a sentence a line, a blank line between documents, plain or .gz.
+A plain file is read in spans of equal size, each beginning and ending where a
+document does, so that several processes can share it.
+
+A span's pieces lie in three files of numbers: ids, the length of each sentence
+in pieces, and the length of each document in sentences.
+"""
+
+import contextlib
+import dataclasses
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from data.fast_tokenization import Lines, LineTokenizer
+from data.sampling import Text
+from data.tokenization import UNKNOWN
+from input_error import InputError
+
+BLOCK_BYTES = 1 << 19  # of text in memory at once, but for longer documents
+LEAST_SPAN_BYTES = 1 << 22
+MAX_SPANS = 4096
+BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
+SUFFIXES = (".ids", ".sentences", ".documents")
+DEALING = 1  # sets this use of the seed apart from the others
+
+
+class Span(NamedTuple):
+    """Bytes of a file; documents that begin in it belong to it."""
+
+    path: str
+    start: int
+    stop: int | None  # None: to its end, which nobody has looked for
+
+
+@dataclasses.dataclass
+class Counts:
+    """What a span holds, and by adding up what all do."""
+
+    documents: int = 0
+    sentences: int = 0
+    pieces: int = 0
+    unknown: int = 0  # of these, [UNK]
+
+    def __add__(self, other: "Counts") -> "Counts":
+        both = zip(
+            dataclasses.astuple(self), dataclasses.astuple(other), strict=True
+        )
+        return Counts(*(mine + theirs for mine, theirs in both))
+
+
+def find_spans(paths: Sequence[str]) -> list[Span]:
+    """Cuts the files, into no more than some thousand spans."""
+    sizes = []
+    for path in paths:
+        with _naming(path):
+            sizes.append(tf.io.gfile.stat(path).length)
+    span_bytes = max(LEAST_SPAN_BYTES, -(-sum(sizes) // MAX_SPANS))
+    spans = []
+    for path, size in zip(paths, sizes, strict=True):
+        if path.endswith(".gz"):
+            spans.append(Span(path, 0, None))
+        else:
+            spans += [
+                Span(path, start, start + span_bytes)
+                for start in range(0, size, span_bytes)
+            ]
+    return spans
+
+
+def tokenize_span(
+    span: Span, tokenizer: LineTokenizer, prefix: str, id_type: Any
+) -> Counts:
+    """Writes the span's files.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not UTF-8.
+    """
+    counts = Counts()
+    unknown = tokenizer.tokenizer.vocab[UNKNOWN]
+    with contextlib.ExitStack() as stack:
+        files = [
+            stack.enter_context(open(f"{prefix}{suffix}", "wb"))
+            for suffix in SUFFIXES
+        ]
+        for offset, block in _read_blocks(span):
+            try:
+                lines = tokenizer.encode(block)
+            except UnicodeDecodeError as error:
+                raise _not_utf8(span.path, offset, error) from error
+            sentences = lines.lengths[lines.lengths > 0]
+            documents = _document_lengths(lines)
+            for file, numbers, dtype in zip(
+                files,
+                (lines.ids, sentences, documents),
+                (id_type, np.int32, np.int32),
+                strict=True,
+            ):
+                file.write(numbers.astype(dtype).tobytes())
+            counts += Counts(
+                len(documents),
+                len(sentences),
+                len(lines.ids),
+                int(np.sum(lines.ids == unknown)),
+            )
+    return counts
+
+
+def _document_lengths(lines: Lines) -> np.ndarray:
+    """Sentences of each document of a block; blank lines end documents."""
+    document = np.cumsum(lines.is_blank)
+    lengths = np.bincount(document[lines.lengths > 0])
+    return lengths[lengths > 0]
+
+
+def _read_blocks(span: Span) -> Iterator[tuple[int, bytes]]:
+    """Whole documents, some at a time, with their place in the file."""
+    with _open(span.path) as file:
+        offset = _next_document(file, span.start)
+        stop = None if span.stop is None else _next_document(file, span.stop)
+        file.seek(offset)
+        rest = b""
+        while True:
+            # more each time, lest a long document be copied again and again
+            wanted = max(BLOCK_BYTES, len(rest))
+            if stop is not None:
+                wanted = min(wanted, stop - offset - len(rest))
+            data = file.read(wanted)
+            if not data:
+                break
+            rest += data
+            ends = [match.end() for match in BLANK_LINE.finditer(rest)]
+            if ends:
+                yield offset, rest[: ends[-1]]
+                offset += ends[-1]
+                rest = rest[ends[-1] :]
+        if rest:
+            yield offset, rest
+
+
+def _next_document(file: IO[bytes], offset: int) -> int:
+    """Where the first document begins that does so after `offset`."""
+    if not offset:
+        return 0
+    file.seek(offset)
+    seen = b""
+    while data := file.read(max(BLOCK_BYTES, len(seen))):
+        seen += data
+        if match := BLANK_LINE.search(seen):
+            return offset + match.end()
+    return offset + len(seen)
+
+
+@contextlib.contextmanager
+def _open(path: str) -> Iterator[Any]:
+    opener = tf.io.gfile.GFile if "://" in path else open
+    with _naming(path), opener(path, "rb") as file:
+        if path.endswith(".gz"):
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield unpacked
+        else:
+            yield file
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Turns errors of reading into a sentence with the file's name."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise InputError(f"cannot read {path}: {error.message}") from error
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {path}: {reason}") from error
+
+
+def _not_utf8(path: str, offset: int, error: UnicodeDecodeError) -> InputError:
+    """Names the line, for which those before the block are counted now."""
+    with _open(path) as file:
+        num_lines = file.read(offset).count(b"\n")
+    before = error.object[: error.start]
+    num_lines += before.count(b"\n")
+    column = error.start - (before.rfind(b"\n") + 1)
+    return InputError(
+        f"{path}, line {num_lines + 1} is not UTF-8 text: byte "
+        f"0x{error.object[error.start]:02x} at column {column + 1}"
+    )
+
+
+def load_share(
+    prefixes: Sequence[str], id_type: Any, part: int, num_parts: int, seed: int
+) -> Text:
+    """One of num_parts random shares of all documents.
+
+    Each span's documents are shuffled and dealt out like cards, going on where
+    the span before stopped. So all parts have as many, to within one, and a
+    part's come from anywhere in the corpus.
+    """
+    found: list[list[np.ndarray]] = [[], [], []]
+    num_dealt = 0
+    for number, prefix in enumerate(prefixes):
+        ids, sentences, documents = (
+            _load(f"{prefix}{suffix}", dtype)
+            for suffix, dtype in zip(
+                SUFFIXES, (id_type, np.int32, np.int32), strict=True
+            )
+        )
+        rng = np.random.default_rng([seed, DEALING, number])
+        order = rng.permutation(len(documents))
+        mine = np.sort(order[(part - num_dealt) % num_parts :: num_parts])
+        num_dealt += len(documents)
+        ends = _ends(documents)
+        piece_ends = _ends(sentences)[ends]
+        for document in mine.tolist():
+            first, last = ends[document : document + 2]
+            start, stop = piece_ends[document : document + 2]
+            found[0].append(ids[start:stop])
+            found[1].append(sentences[first:last])
+        found[2].append(documents[mine])
+    ids, sentences, documents = map(np.concatenate, found)
+    return Text(ids, _ends(sentences), _ends(documents))
+
+
+def _load(path: str, dtype: Any) -> np.ndarray:
+    if not os.path.getsize(path):  # which cannot be mapped
+        return np.array([], dtype)
+    return np.memmap(path, dtype, "r")
+
+
+def _ends(lengths: np.ndarray) -> np.ndarray:
+    """[3, 2] -> [0, 3, 5], in int64."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])

@@ -1,0 +1,168 @@
+"""Whole blocks of lines to ids: BERT's tokenizer at a native library's speed.
+
+tensorflow-text's FastBertTokenizer (Song et al. 2021, "Fast WordPiece
+Tokenization") is many times as fast as data/tokenization.py and not quite
+BERT's: it normalizes some characters otherwise, and breaks words where BERT
+joins them. So a line goes to it only if every character in it is trusted: one
+of which both made the same, alone and beside others, when it was first met. The
+other lines, and all of them where tensorflow-text is missing, go the exact way.
+
+Shapes: L lines of a block, N pieces of all of them, C code points of the block.
+"""
+
+import unicodedata
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from data.tokenization import MAX_CHARS_PER_WORD, FullTokenizer
+
+NUM_CODE_POINTS = 0x110000
+UNSEEN, DISTRUSTED, TRUSTED, TRUSTED_BREAK = range(4)  # the last ends words
+CONTEXTS = ("{0}", "a{0}", "{0}a", "a{0}a", "a {0} a", "{0}{0}", ".{0}.")
+SIGMA = "Σ"  # in lower case it is one of two letters, by its neighbours
+# The library counts a word's bytes. A character becomes nine at the most: a
+# hangul syllable, taken apart.
+LONGEST_SAFE_WORD = MAX_CHARS_PER_WORD // 9
+
+
+class Lines(NamedTuple):
+    ids: np.ndarray  # int32 [N], line after line
+    lengths: np.ndarray  # int64 [L], in pieces
+    is_blank: np.ndarray  # bool [L], nothing but white space
+
+
+class LineTokenizer:
+    """Gives exactly the ids that `FullTokenizer` gives for each line."""
+
+    def __init__(self, tokenizer: FullTokenizer):
+        self.tokenizer = tokenizer
+        self._library = _Library.make(tokenizer)
+        self._trust = np.full(NUM_CODE_POINTS, UNSEEN, np.uint8)
+        self._trust[ord("\n")] = TRUSTED_BREAK
+
+    def encode(self, block: bytes) -> Lines:
+        """Lines end at "\\n" alone; "\\r" is dropped, as in Google's code.
+
+        Raises:
+            UnicodeDecodeError: the block is not UTF-8.
+        """
+        text = block.replace(b"\r", b"").removesuffix(b"\n").decode()
+        lines = text.split("\n")
+        is_exact = self._needs_exact(text, len(lines))
+        slow = [self._encode_exactly(lines[i]) for i in is_exact.nonzero()[0]]
+        fast_ids, lengths = self._encode_fast(
+            [
+                "" if exact else line
+                for line, exact in zip(lines, is_exact.tolist(), strict=True)
+            ]
+        )
+        lengths[is_exact] = [len(ids) for ids in slow]
+        ids = np.empty(lengths.sum(), np.int32)
+        is_slow = np.repeat(is_exact, lengths)
+        ids[~is_slow] = fast_ids
+        ids[is_slow] = [number for line in slow for number in line]
+        is_blank = lengths == 0
+        for i in is_blank.nonzero()[0]:
+            is_blank[i] = not lines[i].strip()
+        return Lines(ids, lengths, is_blank)
+
+    def _encode_exactly(self, line: str) -> list[int]:
+        pieces = self.tokenizer.tokenize(line.strip())
+        return self.tokenizer.convert_tokens_to_ids(pieces)
+
+    def _encode_fast(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Ids, and how many of them each line has."""
+        if self._library is None:
+            return np.array([], np.int32), np.zeros(len(lines), np.int64)
+        return self._library.encode(lines)
+
+    def _needs_exact(self, text: str, num_lines: int) -> np.ndarray:
+        """bool [L]: lines with a distrusted character, or a very long word."""
+        if self._library is None:
+            return np.ones(num_lines, bool)
+        points = np.frombuffer(text.encode("utf-32-le"), np.uint32)  # [C]
+        trust = self._trust[points]
+        unseen = np.unique(points[trust == UNSEEN])
+        if len(unseen):
+            self._trust[unseen] = self._library.examine(unseen.tolist())
+            trust = self._trust[points]
+        breaks = np.flatnonzero(trust == TRUSTED_BREAK)
+        ends = np.append(breaks, len(points))
+        is_long = np.diff(ends, prepend=-1) > LONGEST_SAFE_WORD + 1
+        faults = np.append(
+            np.flatnonzero(trust == DISTRUSTED), ends[is_long] - 1
+        )
+        newlines = np.flatnonzero(points == ord("\n"))
+        needs_exact = np.zeros(num_lines, bool)
+        needs_exact[np.searchsorted(newlines, faults)] = True
+        return needs_exact
+
+
+class _Library:
+    """FastBertTokenizer, watched."""
+
+    def __init__(self, tokenizer: FullTokenizer, tensorflow_text: Any):
+        self.tokenizer = tokenizer
+        lower_case = tokenizer.basic_tokenizer.do_lower_case
+        self._fast = tensorflow_text.FastBertTokenizer(
+            list(tokenizer.vocab),
+            lower_case_nfd_strip_accents=lower_case,
+            max_bytes_per_word=MAX_CHARS_PER_WORD,
+            token_out_type=tf.int32,
+        )
+        self._normalizer = tensorflow_text.FastBertNormalizer(lower_case)
+
+    @classmethod
+    def make(cls, tokenizer: FullTokenizer) -> "_Library | None":
+        """None where it is not installed or refuses the vocabulary."""
+        try:
+            import tensorflow_text
+
+            # A piece that stands twice has the later number; see load_vocab.
+            is_plain = [*tokenizer.vocab.values()] == [
+                *range(len(tokenizer.vocab))
+            ]
+            return cls(tokenizer, tensorflow_text) if is_plain else None
+        except (ImportError, ValueError, tf.errors.OpError):
+            return None
+
+    def encode(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Ids, and how many of them each line has."""
+        ragged = self._fast.tokenize(tf.constant(lines))
+        return ragged.values.numpy(), ragged.row_lengths().numpy()
+
+    def examine(self, code_points: list[int]) -> list[int]:
+        """Whether each is to be trusted."""
+        chars = [chr(point) for point in code_points]
+        normalized = self._normalizer.normalize(chars).numpy().tolist()
+        texts = [context.format(char) for char in chars for context in CONTEXTS]
+        ids, lengths = self.encode(texts)
+        found = [line.tolist() for line in np.split(ids, lengths.cumsum()[:-1])]
+        agrees = [
+            self.tokenizer.convert_tokens_to_ids(self.tokenizer.tokenize(text))
+            == line
+            for text, line in zip(texts, found, strict=True)
+        ]
+        num_contexts = len(CONTEXTS)
+        return [
+            self._judge(char, theirs.decode())
+            if all(agrees[i * num_contexts : (i + 1) * num_contexts])
+            else DISTRUSTED
+            for i, (char, theirs) in enumerate(
+                zip(chars, normalized, strict=True)
+            )
+        ]
+
+    def _judge(self, char: str, normalized: str) -> int:
+        """What ids cannot tell: both may be [UNK], of different characters."""
+        basic = self.tokenizer.basic_tokenizer
+        normal = "".join(basic.tokenize(char))
+        depends_on_neighbours = char == SIGMA or any(
+            map(unicodedata.combining, char + normal)
+        )
+        if depends_on_neighbours or "".join(normalized.split()) != normal:
+            return DISTRUSTED
+        is_break = len(basic.tokenize(f"a{char}a")) > 1
+        return TRUSTED_BREAK if is_break else TRUSTED

@@ -1,0 +1,352 @@
+"""create_pretraining_data.py's work on many cores, in bounded memory.
+
+First spans of the text become pieces on disk; then each of some parts takes its
+random share of all documents and makes its records; at last the parts are
+joined to the output files. What comes out depends on text, vocabulary and
+settings alone, not on the number of workers. What is finished lies in a folder
+beside the first output file, so that the same command goes on after a stop.
+"""
+
+import dataclasses
+import functools
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import command
+from data import corpus, sampling, wire
+from data.corpus import Counts, Span
+from data.fast_tokenization import LineTokenizer
+from data.instances import WHY_DOCUMENTS, InstanceConfig, Summary
+from data.records import RecordWriter, pretraining_features
+from data.tokenization import FullTokenizer
+from data.vocabulary import MASK, SEPARATOR, START
+from input_error import InputError
+from jobs.workers import Workers, write_json
+
+SETTINGS, DONE = "settings.json", "done.json"
+MAKING = 2  # sets this use of the seed apart; see corpus.DEALING
+# What a part takes of memory: ids, and its pairs for each pass over the text.
+BYTES_PER_PIECE, BYTES_PER_PIECE_AND_PASS = 16, 4
+# For the sake of more workers there may be this many parts, if each has ...
+MANY_PARTS, LEAST_PIECES, LEAST_DOCUMENTS = 64, 250_000, 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Making:
+    """All that the outcome depends on, and all that a worker has to know."""
+
+    paths: tuple[str, ...]
+    output_files: tuple[str, ...]
+    vocab_file: str
+    do_lower_case: bool
+    strip_accents: bool | None
+    worker_memory_mb: int  # for a part, beside what TensorFlow takes
+    config: InstanceConfig
+
+    @property
+    def tokenizer(self) -> FullTokenizer:
+        return self.line_tokenizer.tokenizer
+
+    @property
+    def line_tokenizer(self) -> LineTokenizer:
+        return _make_tokenizer(
+            self.vocab_file, self.do_lower_case, self.strip_accents
+        )
+
+    @property
+    def folder(self) -> str:
+        """Of what is finished; on this machine, even if the output is not."""
+        folder, name = os.path.split(self.output_files[0])
+        if "://" in folder:
+            folder = ""
+        return os.path.join(folder, f".{name}.making")
+
+    def file(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    @property
+    def id_type(self) -> Any:
+        """The smallest that holds every id."""
+        is_small = len(self.tokenizer.vocab) <= 1 << 16
+        return np.uint16 if is_small else np.int32
+
+    def describe(self) -> dict[str, Any]:
+        """In JSON's types: what must be equal for the command to go on."""
+        files = {path: tf.io.gfile.stat(path) for path in self.paths}
+        with open(self.vocab_file, "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+        settings = dataclasses.asdict(self) | dataclasses.asdict(self.config)
+        del settings["config"], settings["paths"], settings["output_files"]
+        return {
+            **settings,
+            "vocab_file": digest,
+            "output_file": ",".join(self.output_files),
+            "input_file": {
+                path: [found.length, found.mtime_nsec]
+                for path, found in files.items()
+            },
+        }
+
+
+@functools.lru_cache(maxsize=1)
+def _make_tokenizer(*arguments: Any) -> LineTokenizer:
+    """A process makes one for all its tasks."""
+    return LineTokenizer(FullTokenizer(*arguments))
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """What a part has made."""
+
+    records: int
+    random_next: int
+    truncated: int
+    tokens: int
+    masked: int
+
+
+def make_records(making: Making, num_workers: int) -> Summary | None:
+    """Makes the output files; None if this very command has made them before.
+
+    Raises:
+        InputError: the input cannot be used, the output cannot be written, or
+            the folder of what is finished belongs to another command.
+    """
+    _check_outputs(making)
+    try:
+        if not _claim_folder(making):
+            return None
+        return _make_in_folder(making, num_workers)
+    except (OSError, tf.errors.OpError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"cannot write --output_file={making.output_files[0]}, or beside "
+            f"it: {reason}"
+        ) from error
+
+
+def _make_in_folder(making: Making, num_workers: int) -> Summary:
+    spans = corpus.find_spans(making.paths)
+    with Workers(making.folder, min(num_workers, len(spans))) as workers:
+        try:
+            counts = sum(
+                workers.run(
+                    "span",
+                    _tokenize,
+                    Counts,
+                    [(making, *numbered) for numbered in enumerate(spans)],
+                ),
+                Counts(),
+            )
+            _check_counts(making, counts)
+        except InputError:
+            # As the input has to change, this is of no more use.
+            shutil.rmtree(making.folder)
+            raise
+        num_parts = choose_num_parts(making, counts)
+        made = workers.run(
+            "part",
+            _make_part,
+            Made,
+            [(making, i, num_parts, len(spans)) for i in range(num_parts)],
+        )
+    _join(making, num_parts)
+    write_json(making.file(DONE), {})
+    _empty(making.folder)
+    summary = _summarize(counts, made)
+    if workers.start_time is not None:
+        seconds = time.time() - workers.start_time
+        print(
+            f"{summary.num_records:,} records in {seconds:.1f} s "
+            f"({summary.num_records / seconds:,.0f} a second)",
+            file=sys.stderr,
+        )
+    return summary
+
+
+def _check_counts(making: Making, counts: Counts) -> None:
+    if not counts.pieces:
+        raise InputError(f"{', '.join(making.paths)} is empty: it has no text")
+    if counts.documents < 2:
+        raise InputError(f"the input is a single document{WHY_DOCUMENTS}")
+
+
+def choose_num_parts(making: Making, counts: Counts) -> int:
+    """As few as fit a worker's memory, or more, so that many can work."""
+    per_piece = BYTES_PER_PIECE
+    per_piece += BYTES_PER_PIECE_AND_PASS * making.config.dupe_factor
+    memory = making.worker_memory_mb << 20
+    for_memory = -(-counts.pieces * per_piece // memory)
+    for_workers = min(
+        MANY_PARTS,
+        counts.pieces // LEAST_PIECES,
+        counts.documents // LEAST_DOCUMENTS,
+    )
+    return max(1, min(for_memory, counts.documents // 2), for_workers)
+
+
+def _tokenize(making: Making, number: int, span: Span) -> Counts:
+    return corpus.tokenize_span(
+        span,
+        making.line_tokenizer,
+        making.file(f"span-{number}"),
+        making.id_type,
+    )
+
+
+def _make_part(
+    making: Making, part: int, num_parts: int, num_spans: int
+) -> Made:
+    config = making.config
+    text = corpus.load_share(
+        [making.file(f"span-{number}") for number in range(num_spans)],
+        making.id_type,
+        part,
+        num_parts,
+        config.random_seed,
+    )
+    rng = np.random.default_rng([config.random_seed, MAKING, part])
+    pairs = sampling.draw_pairs(text, config, rng)
+    pieces = _find_pieces(making.tokenizer.vocab)
+    features = pretraining_features(
+        config.max_seq_length, config.max_predictions_per_seq
+    )
+    outputs = outputs_of(part, num_parts, len(making.output_files))
+    paths = [_part_file(making, part, output) for output in outputs]
+    num_tokens = num_masked = 0
+    with RecordWriter(paths) as writer:
+        for block in sampling.make_blocks(text, pairs, pieces, config, rng):
+            num_tokens += int(block["input_mask"].sum())
+            num_masked += int(block["masked_lm_weights"].sum())
+            for record in wire.encode_batch(features, block):
+                writer.write(record)
+    return Made(
+        len(pairs.a_start),
+        int(pairs.is_random_next.sum()),
+        int(pairs.is_truncated.sum()),
+        num_tokens,
+        num_masked,
+    )
+
+
+def _find_pieces(vocab: dict[str, int]) -> sampling.Pieces:
+    continues = np.zeros(max(vocab.values()) + 1, bool)
+    continues[[i for piece, i in vocab.items() if piece.startswith("##")]] = 1
+    return sampling.Pieces(
+        vocab[START],
+        vocab[SEPARATOR],
+        vocab[MASK],
+        np.array(list(vocab.values()), np.int32),
+        continues,
+    )
+
+
+def outputs_of(part: int, num_parts: int, num_outputs: int) -> list[int]:
+    """Which output files a part's records go to: one, or where there are fewer
+    parts than files some. Of 2 parts and 5 files part 0 has 0, 2 and 4."""
+    if num_outputs <= num_parts:
+        return [part % num_outputs]
+    return list(range(part, num_outputs, num_parts))
+
+
+def _part_file(making: Making, part: int, output: int) -> str:
+    return making.file(f"records-{part}-{output}")
+
+
+def _join(making: Making, num_parts: int) -> None:
+    """Makes each output file of its parts, unless it has been made."""
+    num_outputs = len(making.output_files)
+    for output, path in enumerate(making.output_files):
+        done = making.file(f"output-{output}")
+        if os.path.exists(done):
+            continue
+        sources = [
+            _part_file(making, part, output)
+            for part in range(num_parts)
+            if output in outputs_of(part, num_parts, num_outputs)
+        ]
+        with command.writing(path, "--output_file") as file:
+            _copy(sources, file, path.endswith(".gz"))
+        write_json(done, {})
+        for source in sources:
+            os.remove(source)
+
+
+def _copy(sources: Sequence[str], file: Any, packs: bool) -> None:
+    """Record files have no head and no tail: end to end they are one."""
+    target = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if packs else file
+    for source in sources:
+        with open(source, "rb") as part:
+            shutil.copyfileobj(part, target, 1 << 20)
+    if packs:
+        target.close()
+
+
+def _summarize(counts: Counts, made: Sequence[Made]) -> Summary:
+    num_records = sum(part.records for part in made)
+    num_random_next = sum(part.random_next for part in made)
+    return Summary(
+        num_documents=counts.documents,
+        num_sentences=counts.sentences,
+        num_pieces=counts.pieces,
+        num_unknown=counts.unknown,
+        num_records=num_records,
+        num_is_next=num_records - num_random_next,
+        num_random_next=num_random_next,
+        num_truncated=sum(part.truncated for part in made),
+        num_tokens=sum(part.tokens for part in made),
+        num_masked=sum(part.masked for part in made),
+    )
+
+
+def _check_outputs(making: Making) -> None:
+    for path in making.output_files:
+        if not path or making.output_files.count(path) > 1:
+            raise InputError(
+                f"--output_file must list different files, not {path!r} "
+                f"{'twice' if path else 'among them'}"
+            )
+
+
+def _claim_folder(making: Making) -> bool:
+    """Makes the folder, or takes up the one that this command has left.
+
+    Returns False if nothing is left to do.
+    """
+    wanted, settings = making.describe(), making.file(SETTINGS)
+    if not os.path.exists(settings):
+        os.makedirs(making.folder, exist_ok=True)
+        write_json(settings, wanted)
+        return True
+    with open(settings, encoding="utf-8") as file:
+        found = json.load(file)
+    if found != wanted:
+        names = [f"--{n}" for n in wanted if found.get(n) != wanted[n]]
+        raise InputError(
+            f"{making.folder} holds what was made for the same --output_file "
+            f"with other {', '.join(names)}; delete the folder to begin anew, "
+            "or name other output files"
+        )
+    if not os.path.exists(making.file(DONE)):
+        return True
+    if all(map(tf.io.gfile.exists, making.output_files)):
+        return False
+    shutil.rmtree(making.folder)  # someone has taken the outcome away
+    return _claim_folder(making)
+
+
+def _empty(folder: str) -> None:
+    """Leaves what tells that nothing is left to do."""
+    for name in os.listdir(folder):
+        if name not in (SETTINGS, DONE):
+            os.remove(os.path.join(folder, name))

@@ -1,0 +1,134 @@
+"""Tasks for several processes, each done once though the run is stopped.
+
+A task is a function of a module with its arguments. What it returns, a
+dataclass of numbers, is kept in a folder, beside whatever the task wrote there,
+and a later run takes it from there.
+"""
+
+import concurrent.futures
+import dataclasses
+import json
+import multiprocessing
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from tqdm import tqdm
+
+import command
+
+Result = TypeVar("Result")
+Task = tuple[Callable[..., Any], str, tuple[Any, ...]]  # and its result's file
+
+SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is no terminal
+
+
+class Workers:
+    """A context manager.
+
+    Args:
+        num_workers: with one, tasks are done in this process.
+    """
+
+    def __init__(self, folder: str, num_workers: int):
+        self.folder = folder
+        self.start_time: float | None = None  # of the first task, unix seconds
+        self._pool: concurrent.futures.Executor | None = None
+        if num_workers > 1:
+            # A fork would copy TensorFlow's threads, half.
+            self._pool = concurrent.futures.ProcessPoolExecutor(
+                num_workers,
+                multiprocessing.get_context("spawn"),
+                initializer=_begin,
+            )
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool:
+            self._pool.shutdown(cancel_futures=True)
+
+    def run(
+        self,
+        kind: str,
+        function: Callable[..., Result],
+        result_type: type[Result],
+        arguments: Sequence[tuple[Any, ...]],
+    ) -> list[Result]:
+        """function(*each of arguments), in order.
+
+        Args:
+            kind: a word for the tasks, different for each call.
+        """
+        paths = [
+            os.path.join(self.folder, f"{kind}-{number}.json")
+            for number in range(len(arguments))
+        ]
+        tasks = [
+            (function, path, own)
+            for path, own in zip(paths, arguments, strict=True)
+            if not os.path.exists(path)
+        ]
+        with tqdm(
+            desc=f"{kind}s",
+            total=len(paths),
+            initial=len(paths) - len(tasks),
+            unit=f" {kind}s",
+            file=sys.stderr,
+            mininterval=0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,
+        ) as bar:
+            for start_time in self._start_times(tasks):
+                bar.update()
+                self.start_time = min(start_time, self.start_time or start_time)
+        return [result_type(**_read_json(path)) for path in paths]
+
+    def _start_times(self, tasks: Sequence[Task]) -> Iterator[float]:
+        """Of each task, when it is done."""
+        if self._pool is None:
+            yield from map(_do, tasks)
+            return
+        futures = [self._pool.submit(_do, task) for task in tasks]
+        for future in concurrent.futures.as_completed(futures):
+            yield future.result()
+
+
+def write_json(path: str, content: Any) -> None:
+    """The file appears whole or not at all."""
+    with open(f"{path}.incomplete", "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=2)
+    os.replace(f"{path}.incomplete", path)
+
+
+def _read_json(path: str) -> Any:
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def _do(task: Task) -> float:
+    """Returns when it began."""
+    start_time = time.time()
+    function, path, arguments = task
+    write_json(path, dataclasses.asdict(function(*arguments)))
+    return start_time
+
+
+def _begin() -> None:
+    """In a new process."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def end_with_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    # Otherwise it would wait for tasks for ever if the parent is killed.
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    command.import_tensorflow()
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)

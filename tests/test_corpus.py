@@ -1,0 +1,148 @@
+"""Spans of text files, their pieces on disk, and the shares of parts."""
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import GOLDEN
+
+from data import corpus, instances
+from data.corpus import Counts, Span
+from data.fast_tokenization import LineTokenizer
+from data.sampling import Text
+from data.tokenization import FullTokenizer
+from input_error import InputError
+
+TOKENIZER = LineTokenizer(FullTokenizer(str(GOLDEN / "tiny_vocab.txt")))
+LINES = (
+    "the sea, an old ship.\nthe ship\n\n \t\n\x00\nold\n\r\nthe sea\nthe zoo\n"
+    "\nan old café\n\n\u00a0\nship ship\n\nzoo"
+)
+Documents = list[list[list[int]]]
+
+
+def documents_of(text: Text) -> Documents:
+    return [
+        [
+            text.ids[slice(*text.sentence_ends[i : i + 2])].tolist()
+            for i in range(*text.document_ends[number : number + 2])
+        ]
+        for number in range(text.num_documents)
+    ]
+
+
+def tokenize(spans: list[Span], folder: Path) -> tuple[list[str], Counts]:
+    prefixes = [str(folder / f"span-{i}") for i in range(len(spans))]
+    counts = Counts()
+    for span, prefix in zip(spans, prefixes, strict=True):
+        counts += corpus.tokenize_span(span, TOKENIZER, prefix, np.uint16)
+    return prefixes, counts
+
+
+def read(spans: list[Span], folder: Path) -> Documents:
+    prefixes, _ = tokenize(spans, folder)
+    return documents_of(corpus.load_share(prefixes, np.uint16, 0, 1, 0))
+
+
+def expected(text: str) -> Documents:
+    tokenizer = TOKENIZER.tokenizer
+    found = instances.read_documents(
+        [("text", text.replace("\r", "").split("\n"))],
+        tokenizer.tokenize,
+    )
+    return [
+        [tokenizer.convert_tokens_to_ids(sentence) for sentence in document]
+        for document in found
+    ]
+
+
+@pytest.mark.parametrize("span_bytes", [3, 10, 37, 1000])
+@pytest.mark.parametrize("block_bytes", [1, 16, 1000])
+def test_spans_hold_every_document_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    span_bytes: int,
+    block_bytes: int,
+) -> None:
+    monkeypatch.setattr(corpus, "LEAST_SPAN_BYTES", span_bytes)
+    monkeypatch.setattr(corpus, "BLOCK_BYTES", block_bytes)
+    path = tmp_path / "text.txt"
+    path.write_bytes(LINES.encode())
+    spans = corpus.find_spans([str(path)])
+    assert len(spans) == -(-len(LINES.encode()) // span_bytes)
+    assert read(spans, tmp_path) == expected(LINES)
+
+
+def test_packed_files_and_counts(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress(LINES.encode()))
+    prefixes, counts = tokenize(corpus.find_spans([str(path)]), tmp_path)
+    documents = documents_of(corpus.load_share(prefixes, np.uint16, 0, 1, 0))
+    assert documents == expected(LINES)
+    sentences = [s for document in documents for s in document]
+    unknown = TOKENIZER.tokenizer.vocab["[UNK]"]
+    assert counts == Counts(
+        len(documents),
+        len(sentences),
+        sum(map(len, sentences)),
+        sum(s.count(unknown) for s in sentences),
+    )
+    assert counts.documents == 6
+
+
+def test_a_file_that_ends_ends_its_document(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).write_text("the sea\nold ship")
+    spans = corpus.find_spans([str(tmp_path / name) for name in "ab"])
+    assert list(map(len, read(spans, tmp_path))) == [2, 2]
+
+
+def test_parts_share_all_documents_evenly(tmp_path: Path) -> None:
+    paths = []
+    for number, count in enumerate((23, 1, 0, 40, 7)):
+        path = tmp_path / f"{number}.txt"
+        # told apart by their lengths
+        path.write_text(
+            "".join(
+                f"{'sea ' * (i + 50 * number)}\nold\n\n" for i in range(count)
+            )
+        )
+        paths.append(str(path))
+    prefixes, counts = tokenize(corpus.find_spans(paths), tmp_path)
+    assert counts.documents == 71
+    whole = documents_of(corpus.load_share(prefixes, np.uint16, 0, 1, 3))
+    shares = [
+        documents_of(corpus.load_share(prefixes, np.uint16, part, 6, 3))
+        for part in range(6)
+    ]
+    assert sorted(map(len, shares)) == [11, 12, 12, 12, 12, 12]
+    assert sorted(d for share in shares for d in share) == sorted(whole)
+    other = corpus.load_share(prefixes, np.uint16, 0, 6, 4)
+    assert documents_of(other) != shares[0]
+
+
+@pytest.mark.parametrize("line_ends", ["\n", "\r\n"])
+def test_a_bad_byte_is_named_by_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line_ends: str
+) -> None:
+    monkeypatch.setattr(corpus, "BLOCK_BYTES", 8)
+    path = tmp_path / "latin1.txt"
+    text = "the sea\n\nold ship\n\nthe\ncafé\nzoo\n".replace("\n", line_ends)
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(
+        InputError, match=r"latin1.txt, line 6 is not UTF-8"
+    ) as e:
+        tokenize(corpus.find_spans([str(path)]), tmp_path)
+    assert str(e.value).endswith("byte 0xe9 at column 4")
+
+
+def test_a_file_that_is_not_packed(tmp_path: Path) -> None:
+    path = tmp_path / "text.gz"
+    path.write_text("the sea")
+    with pytest.raises(InputError, match=f"cannot read {path}: Not a gzipped"):
+        tokenize([Span(str(path), 0, None)], tmp_path)
+    os.remove(path)
+    with pytest.raises(InputError, match=f"cannot read {path}: "):
+        corpus.find_spans([str(path)])

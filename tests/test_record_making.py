@@ -1,0 +1,156 @@
+"""create_pretraining_data.py's own way: workers, stops, and what it refuses."""
+
+import gzip
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import GOLDEN, fails_with, run, start
+
+from data.corpus import Counts
+from data.instances import InstanceConfig
+from data.records import check_files, pretraining_features, read_records
+from jobs.record_making import Making, choose_num_parts, outputs_of
+
+VOCAB = GOLDEN / "tiny_vocab.txt"
+SCRIPT = "tests/make_small_parts.py"
+WORDS = "the sea an old ship zoo café , . and".split()
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """200 documents, which are 8 spans and 14 parts."""
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    rng = np.random.default_rng(1)
+    documents = [
+        "\n".join(
+            " ".join(rng.choice(WORDS, rng.integers(1, 12)))
+            for _ in range(rng.integers(1, 12))
+        )
+        for _ in range(200)
+    ]
+    path.write_text("\n\n".join(documents), "utf-8")
+    return path
+
+
+def flags(text: Path, folder: Path, *names: str) -> list[str]:
+    return [
+        f"--input_file={text}",
+        f"--vocab_file={VOCAB}",
+        f"--output_file={','.join(str(folder / name) for name in names)}",
+        "--max_seq_length=23",
+        "--max_predictions_per_seq=5",
+        "--dupe_factor=3",
+    ]
+
+
+@pytest.fixture(scope="module")
+def expected(
+    text: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[bytes], str]:
+    """Both files of one process, and what it printed."""
+    folder = tmp_path_factory.mktemp("one")
+    output = run(SCRIPT, *flags(text, folder, "a", "b"), "--num_workers=1")
+    return [(folder / name).read_bytes() for name in "ab"], output
+
+
+def test_two_processes_make_the_same(
+    text: Path, tmp_path: Path, expected: tuple[list[bytes], str]
+) -> None:
+    given = flags(text, tmp_path, "new/a", "b")
+    output = run(SCRIPT, *given, "--num_workers=2")
+    assert (tmp_path / "new" / "a").read_bytes() == expected[0][0]
+    assert (tmp_path / "b").read_bytes() == expected[0][1]
+    assert output == expected[1]
+    counted = {
+        line[:20].strip(): line[20:].strip() for line in output.splitlines()
+    }
+    assert counted["documents"] == "200"
+    num_records = sum(
+        1 for name in ("new/a", "b") for _ in read_records(str(tmp_path / name))
+    )
+    assert counted["records"] == f"{num_records:,}"
+    assert 400 < num_records < 3000
+
+
+@pytest.mark.parametrize("moment", ["span-2.json", "part-3.json"])
+def test_a_killed_run_goes_on(
+    text: Path,
+    tmp_path: Path,
+    expected: tuple[list[bytes], str],
+    moment: str,
+) -> None:
+    given = flags(text, tmp_path, "a", "b")
+    process = start(SCRIPT, *given, "--num_workers=1")
+    while not (tmp_path / ".a.making" / moment).exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / "a").exists()
+    kept = tmp_path / ".a.making" / moment
+    time_made = kept.stat().st_mtime_ns
+    refusal = fails_with(SCRIPT, *given, "--masked_lm_prob=0.3")
+    assert "with other --masked_lm_prob; delete the folder" in refusal
+    assert kept.stat().st_mtime_ns == time_made
+    assert run(SCRIPT, *given, "--num_workers=2") == expected[1]
+    assert [(tmp_path / name).read_bytes() for name in "ab"] == expected[0]
+
+
+def test_what_is_made_is_made_once(
+    text: Path, tmp_path: Path, expected: tuple[list[bytes], str]
+) -> None:
+    given = flags(text, tmp_path, "a", "b.gz")
+    first = run(SCRIPT, *given, "--num_workers=1")
+    assert first == expected[1]
+    unpacked = gzip.decompress((tmp_path / "b.gz").read_bytes())
+    assert unpacked == expected[0][1]
+    assert len(list(read_records(str(tmp_path / "b.gz")))) > 100
+    assert sorted(os.listdir(tmp_path)) == [".a.making", "a", "b.gz"]
+    assert "made already" in run(SCRIPT, *given)
+    os.remove(tmp_path / "a")
+    assert run(SCRIPT, *given, "--num_workers=1") == first
+    other = tmp_path / "other.txt"
+    other.write_text(text.read_text("utf-8") + "\n\nzoo", "utf-8")
+    again = flags(other, tmp_path, "a", "b.gz")
+    assert "with other --input_file" in fails_with(SCRIPT, *again)
+
+
+def test_a_part_has_one_file_or_several() -> None:
+    assert [outputs_of(part, 5, 2) for part in range(5)] == [
+        [0], [1], [0], [1], [0],
+    ]  # fmt: skip
+    assert [outputs_of(part, 2, 5) for part in range(2)] == [
+        [0, 2, 4],
+        [1, 3],
+    ]
+
+
+def make(memory_mb: int, dupe_factor: int) -> Making:
+    config = InstanceConfig(dupe_factor=dupe_factor)
+    return Making((), ("a",), "", True, None, memory_mb, config)
+
+
+def test_number_of_parts() -> None:
+    # 16 + 4 * 6 = 40 bytes a piece: 2 ** 20 pieces in 40 MiB
+    small = Counts(documents=1000, pieces=1 << 20)
+    assert choose_num_parts(make(40, 6), small) == 4  # of 250,000 pieces
+    large = Counts(documents=1000, pieces=100 << 20)
+    assert choose_num_parts(make(40, 6), large) == 100
+    assert choose_num_parts(make(400, 6), large) == 15  # of 64 documents
+    few = Counts(documents=10, pieces=100 << 20)
+    assert choose_num_parts(make(40, 6), few) == 5  # two of them in each
+    assert choose_num_parts(make(40, 6), Counts(documents=2, pieces=3)) == 1
+
+
+def test_features_fit_the_table(
+    text: Path, expected: tuple[list[bytes], str], tmp_path: Path
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(expected[0][0])
+    vocab_size = len(VOCAB.read_text("utf-8").splitlines())
+    check_files([str(path)], pretraining_features(23, 5, 2), vocab_size)

@@ -1,0 +1,49 @@
+"""Records in NumPy against protocol buffers' own library."""
+
+import numpy as np
+import tensorflow as tf
+
+from data import wire
+from data.records import Feature, encode
+
+FEATURES = (
+    Feature("input_ids", 7),
+    Feature("flags", 3, limit=2),
+    Feature("weights", 5, "float32"),
+    Feature("a_name_that_is_longer", 61),
+)
+
+
+def draw(num_rows: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+    return {
+        # from one byte each to five
+        "input_ids": 2 ** rng.integers(0, 31, (num_rows, 7)) - 1,
+        "flags": rng.integers(0, 2, (num_rows, 3)),
+        "weights": rng.random((num_rows, 5), np.float32),
+        # so long that sizes have two bytes, or one
+        "a_name_that_is_longer": rng.integers(0, 300, (num_rows, 61)),
+    }
+
+
+def test_records_are_those_of_protocol_buffers() -> None:
+    values = draw(13)
+    records = list(wire.encode_batch(FEATURES, values))
+    for row, record in enumerate(records):
+        numbers = {name: own[row].tolist() for name, own in values.items()}
+        expected = tf.train.Example.FromString(encode(FEATURES, numbers))
+        found = tf.train.Example.FromString(record)
+        assert found == expected
+        assert len(record) == found.ByteSize()
+    assert len(records) == 13
+
+
+def test_a_varint_by_hand() -> None:
+    feature = (Feature("x", 2),)
+    (record,) = wire.encode_batch(feature, {"x": np.array([[300, 1]])})
+    numbers = bytes([0b10101100, 0b00000010, 0b00000001])
+    assert record.endswith(b"\n\x03" + numbers)
+
+
+def test_no_rows() -> None:
+    assert list(wire.encode_batch(FEATURES, draw(0))) == []
