@@ -188,9 +188,7 @@ def compare(counts: np.ndarray, num_a: int) -> Comparison:
         chi_square=float(found[0]),
         df=df,
         p_independent=float(stats.chi2.sf(found[0], df)),
-        inflation=sum(x for x, _ in within) / within_df
-        if within_df
-        else np.nan,
+        inflation=sum(x for x, _ in within) / within_df if within_df else None,
         p_runs=p_runs if len(found) >= MIN_WAYS else None,
     )
 
