@@ -2,7 +2,8 @@
 
 For squad_scores.py, in an environment that has torch and transformers. The
 features are an .npz file's: train_* and dev_* arrays [N, S], and positions [N].
-A batch is cut to its longest row; attention does not see what is cut off.
+Batches are of rows of similar length, as by transformers' group_by_length, and
+cut to the longest of them; attention does not see what is cut off.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import torch
 from transformers import BertForQuestionAnswering
 from transformers_glue import make_optimizer
 
+SIMILAR_BATCHES = 50  # from so many batches' rows similar ones are put together
 INPUTS = {
     "input_ids": "input_ids",
     "attention_mask": "input_mask",
@@ -53,15 +55,12 @@ class Run:
             optimizer,
             lambda s: s / warmup if s < warmup else max(0.0, 1 - s / steps),
         )
+        batches: list[np.ndarray] = []
         rng = np.random.default_rng(self.arguments.seed)
-        order = np.array([], int)
         self.model.train()
         for step in range(steps):
-            if len(order) < size:
-                fresh = rng.permutation(len(self.arrays["train_input_ids"]))
-                order = np.concatenate([order, fresh])
-            rows, order = order[:size], order[size:]
-            loss = self._loss(rows)
+            batches = batches or self._draw_batches(size, rng)
+            loss = self._loss(batches.pop())
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -69,6 +68,23 @@ class Run:
             schedule.step()
             if step % 20 == 0:
                 print(f"step {step}/{steps} loss {loss.item():.3f}", flush=True)
+
+    def _draw_batches(
+        self, size: int, rng: np.random.Generator
+    ) -> list[np.ndarray]:
+        """An epoch's; what is left over of it is another's."""
+        lengths = self.arrays["train_input_mask"].sum(-1)
+        order = rng.permutation(len(lengths))
+        group = SIMILAR_BATCHES * size
+        groups = [
+            rows[np.argsort(lengths[rows], kind="stable")]
+            for rows in np.split(order, range(group, len(order), group))
+        ]
+        by_length = np.concatenate(groups)
+        last = len(by_length) // size * size
+        batches = list(by_length[:last].reshape(-1, size))
+        rng.shuffle(batches)
+        return batches
 
     def _loss(self, rows: np.ndarray) -> torch.Tensor:
         losses = [
