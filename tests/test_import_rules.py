@@ -10,9 +10,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 ORDER = {
-    "data": "tokenization vocabulary masking instances sampling rows batches"
-    " records wire packing pipeline graph_tokenization fast_tokenization corpus"
-    " counting readable record_report text_report",
+    "data": "tokenization vocabulary masking dynamic_masking instances sampling"
+    " rows batches records wire packing pipeline graph_tokenization"
+    " fast_tokenization text_formats corpus counting readable record_report"
+    " text_report",
     "modeling": "config fused attention encoder heads hugging_face_names"
     " hugging_face conversion any_model",
     "tasks": "metrics task hugging_face_task examples targets pretraining"
@@ -33,6 +34,7 @@ MAY_IMPORT = {
 }
 KNOWS_TENSORFLOW = {
     "data.corpus",
+    "data.dynamic_masking",
     "data.fast_tokenization",
     "data.graph_tokenization",
     "data.pipeline",

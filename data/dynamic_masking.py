@@ -1,0 +1,152 @@
+"""Masks drawn while records are read: others in each epoch, none on disk.
+
+Liu et al. 2019 (RoBERTa), section 4.1. The choice of pieces is that of
+data/masking.py, as TensorFlow ops: a batch's masks depend on the seed and the
+batch's number alone, so that a run which goes on goes on with the same.
+
+Shapes: B rows of the global batch, S positions, P masked predictions.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from data.masking import KEEP_SHARE, MASK_SHARE
+from data.vocabulary import MASK
+
+# Kinds of random numbers of one batch
+CHOICE, REPLACEMENT, PIECE = range(3)
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskConfig:
+    """How rows are masked."""
+
+    max_predictions_per_seq: int = 20  # masked pieces at most
+    masked_lm_prob: float = 0.15  # share of pieces hidden
+    do_whole_word_mask: bool = False  # hide all pieces of a word or none
+
+
+class BatchMasker:
+    """Adds to unmasked rows what a pre-training record has besides."""
+
+    def __init__(self, vocab: Mapping[str, int], config: MaskConfig, seed: int):
+        self.config = config
+        self.seed = seed
+        self.mask_id = vocab[MASK]
+        self.all_ids = tf.constant(sorted(vocab.values()), tf.int32)
+        continues = np.zeros(max(vocab.values()) + 1, bool)
+        continues[[i for p, i in vocab.items() if p.startswith("##")]] = True
+        self.continues = tf.constant(continues)
+
+    def mask(
+        self, number: tf.Tensor, batch: dict[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """The features of `records.pretraining_features`, each [B, length].
+
+        Args:
+            number: int64, the batch's since the beginning of the training.
+            batch: of an unmasked record: input_ids [B, S], input_mask and
+                segment_ids likewise, next_sentence_labels [B, 1].
+        """
+        ids, is_real = batch["input_ids"], batch["input_mask"] > 0
+        may_hide = is_real & ~_is_special(is_real, batch["segment_ids"])
+        lengths = tf.reduce_sum(batch["input_mask"], -1)
+        wanted = tf.cast(lengths, tf.float64) * self.config.masked_lm_prob
+        num_wanted = tf.cast(tf.math.rint(wanted), tf.int32)
+        width = self.config.max_predictions_per_seq
+        num_wanted = tf.clip_by_value(num_wanted, 1, width)
+        is_hidden = self._choose(number, ids, may_hide, num_wanted)
+        positions, is_chosen = _rising(is_hidden, width)
+        labels = tf.gather(ids, positions, batch_dims=1)
+        shown = self._replace(number, labels)
+        rows = tf.where(is_chosen)[:, 0]
+        places = tf.cast(positions[is_chosen], tf.int64)
+        return {
+            **batch,
+            "input_ids": tf.tensor_scatter_nd_update(
+                ids, tf.stack([rows, places], 1), shown[is_chosen]
+            ),
+            "masked_lm_positions": positions,
+            "masked_lm_ids": tf.where(is_chosen, labels, 0),
+            "masked_lm_weights": tf.cast(is_chosen, tf.float32),
+        }
+
+    def _uniform(
+        self, number: tf.Tensor, kind: int, like: tf.Tensor
+    ) -> tf.Tensor:
+        """Random numbers from 0 to 1 in the shape of `like`."""
+        seed = tf.random.fold_in([self.seed, kind], number)
+        return tf.random.stateless_uniform(tf.shape(like), seed)
+
+    def _choose(
+        self,
+        number: tf.Tensor,
+        ids: tf.Tensor,
+        may_hide: tf.Tensor,
+        num_wanted: tf.Tensor,
+    ) -> tf.Tensor:
+        """bool [B, S]: which to hide. Words come in random order, and each is
+        taken that still fits; unless whole words are to be hidden, each piece
+        is a word."""
+        is_begin = may_hide
+        if self.config.do_whole_word_mask:
+            is_first = tf.cumsum(tf.cast(may_hide, tf.int32), 1) == 1
+            continues = tf.gather(self.continues, ids)
+            is_begin = may_hide & (is_first | ~continues)
+        word = tf.cumsum(tf.cast(is_begin, tf.int32), 1)  # [B, S], from 1
+        width = ids.shape[1] + 1
+        sizes = tf.math.bincount(
+            tf.where(may_hide, word, 0),
+            minlength=width,
+            maxlength=width,
+            axis=-1,
+        )
+        sizes *= tf.cast(tf.range(width) > 0, tf.int32)  # [B, words]
+        keys = self._uniform(number, CHOICE, sizes)
+        order = tf.argsort(keys)
+        in_order = tf.gather(sizes, order, batch_dims=1)
+
+        def take(count: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+            fits = count + size <= num_wanted
+            return count + tf.where(fits, size, 0)
+
+        counts = tf.scan(
+            take, tf.transpose(in_order), tf.zeros_like(num_wanted)
+        )
+        counts = tf.transpose(counts)
+        is_taken = tf.pad(counts[:, :-1], [[0, 0], [1, 0]]) < counts
+        is_taken = tf.gather(is_taken, tf.argsort(order), batch_dims=1)
+        return may_hide & tf.gather(is_taken, word, batch_dims=1)
+
+    def _replace(self, number: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """80 % [MASK], 10 % as they are, 10 % any piece."""
+        draw = self._uniform(number, REPLACEMENT, labels)
+        keep_below = MASK_SHARE + (1 - MASK_SHARE) * KEEP_SHARE
+        num_pieces = tf.size(self.all_ids)
+        index = self._uniform(number, PIECE, labels) * tf.cast(
+            num_pieces, tf.float32
+        )
+        index = tf.minimum(tf.cast(index, tf.int32), num_pieces - 1)
+        other = tf.gather(self.all_ids, index)
+        shown = tf.where(draw < keep_below, labels, other)
+        return tf.where(draw < MASK_SHARE, self.mask_id, shown)
+
+
+def _is_special(is_real: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
+    """bool [B, S]: [CLS], and the last piece of each segment, a [SEP]."""
+    kind = tf.where(is_real, segment_ids, -1)
+    following = tf.pad(kind[:, 1:], [[0, 0], [0, 1]], constant_values=-1)
+    is_first = tf.range(kind.shape[1]) == 0
+    return is_first | (kind != following)
+
+
+def _rising(is_hidden: tf.Tensor, width: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Their places [B, P], lowest first, then zeros; and which are places."""
+    length = is_hidden.shape[1]
+    places = tf.where(is_hidden, tf.range(length), length)
+    places = tf.sort(places, axis=1)[:, :width]
+    is_place = places < length
+    return tf.where(is_place, places, 0), is_place

@@ -1,0 +1,150 @@
+"""Masks drawn by TensorFlow against those of the step-by-step code."""
+
+import random
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from data.dynamic_masking import BatchMasker, MaskConfig
+from data.masking import mask_tokens
+
+WORDS = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", *"abcdefg", "##x", "##y"]
+VOCAB = {word: number for number, word in enumerate(WORDS)}
+LINE = "[CLS] a b ##x ##y c [SEP] ##x d ##y e f g [SEP]"
+LENGTH, WIDTH = 17, 5
+LEAST_P_VALUE = 1e-3  # seeds are fixed: a test passes always or never
+NUM_ROWS = 6000
+
+
+def make_batch(lines: Sequence[str]) -> dict[str, tf.Tensor]:
+    """Rows padded with zeros; B begins after the first [SEP]."""
+    ids = np.zeros((len(lines), LENGTH), np.int32)
+    segments, masks = np.zeros_like(ids), np.zeros_like(ids)
+    for row, line in enumerate(lines):
+        words = line.split()
+        ids[row, : len(words)] = [VOCAB[word] for word in words]
+        segments[row, words.index("[SEP]") + 1 : len(words)] = 1
+        masks[row, : len(words)] = 1
+    return {
+        "input_ids": tf.constant(ids),
+        "input_mask": tf.constant(masks),
+        "segment_ids": tf.constant(segments),
+        "next_sentence_labels": tf.zeros([len(lines), 1], tf.int32),
+    }
+
+
+def mask(
+    config: MaskConfig, lines: Sequence[str], number: int = 0, seed: int = 1
+) -> dict[str, np.ndarray]:
+    masker = BatchMasker(VOCAB, config, seed)
+    masked = masker.mask(tf.constant(number, tf.int64), make_batch(lines))
+    return {name: values.numpy() for name, values in masked.items()}
+
+
+def places_of(masked: dict[str, np.ndarray]) -> list[tuple[int, ...]]:
+    return [
+        tuple(places[weights > 0].tolist())
+        for places, weights in zip(
+            masked["masked_lm_positions"],
+            masked["masked_lm_weights"],
+            strict=True,
+        )
+    ]
+
+
+def assert_same_distribution(
+    one: Sequence[Hashable], two: Sequence[Hashable]
+) -> None:
+    counts = Counter(one), Counter(two)
+    keys = sorted({*counts[0], *counts[1]}, key=str)
+    common = [k for k in keys if min(count[k] for count in counts) > 9]
+    rest = [sum(c.values()) - sum(c[k] for k in common) for c in counts]
+    table = np.array(
+        [
+            [*(c[k] for k in common), r]
+            for c, r in zip(counts, rest, strict=True)
+        ]
+    )
+    assert len(common) > 1
+    test = stats.chi2_contingency(table[:, table.any(0)])
+    assert test.pvalue > LEAST_P_VALUE
+
+
+@pytest.mark.parametrize("whole_words", [False, True])
+@pytest.mark.parametrize("share", [0.15, 0.3])
+def test_choice_is_distributed_as_step_by_step(
+    whole_words: bool, share: float
+) -> None:
+    config = MaskConfig(WIDTH, share, whole_words)
+    rng = random.Random(2)
+    theirs = [
+        tuple(
+            mask_tokens(
+                LINE.split(), share, WIDTH, whole_words, WORDS, rng
+            ).positions
+        )
+        for _ in range(NUM_ROWS)
+    ]
+    masked = mask(config, [LINE] * NUM_ROWS)
+    assert_same_distribution(theirs, places_of(masked))
+
+
+def test_what_is_shown() -> None:
+    masked = mask(MaskConfig(WIDTH, 0.3), [LINE] * NUM_ROWS)
+    before = make_batch([LINE] * NUM_ROWS)["input_ids"].numpy()
+    row, column = np.nonzero(masked["masked_lm_weights"])
+    places = masked["masked_lm_positions"][row, column]
+    labels = masked["masked_lm_ids"][row, column]
+    shown = masked["input_ids"][row, places]
+    assert (labels == before[row, places]).all()
+    untouched = masked["input_ids"].copy()
+    untouched[row, places] = labels
+    assert (untouched == before).all()
+    other = 1 / len(WORDS)  # a random piece may be [MASK], or the same
+    for found, share in (
+        (shown == VOCAB["[MASK]"], 0.8 + 0.1 * other),
+        (shown == labels, 0.1 + 0.1 * other),
+        (shown == VOCAB["[PAD]"], 0.1 * other),
+    ):
+        test = stats.binomtest(int(found.sum()), len(found), share)
+        assert test.pvalue > LEAST_P_VALUE
+
+
+def test_numbers_by_hand() -> None:
+    # 14 * 0.15 = 2.1, 4 * 0.15 = 0.6 but at least one, 14 * 0.9 is cut to 5
+    lines = [LINE, "[CLS] a [SEP] [SEP]"]
+    masked = mask(MaskConfig(WIDTH, 0.15), lines)
+    assert masked["masked_lm_weights"].sum(-1).tolist() == [2, 1]
+    assert places_of(masked)[1] == (1,)
+    assert not masked["masked_lm_positions"][1, 1:].any()
+    assert not masked["masked_lm_ids"][1, 1:].any()
+    many = mask(MaskConfig(WIDTH, 0.9), [LINE])
+    assert many["masked_lm_weights"].sum() == 5
+    assert (np.diff(many["masked_lm_positions"][0]) > 0).all()
+
+
+def test_masks_depend_on_seed_and_number_alone() -> None:
+    config = MaskConfig(WIDTH, 0.3)
+    first = mask(config, [LINE] * 20)
+    for name, values in mask(config, [LINE] * 20).items():
+        np.testing.assert_array_equal(values, first[name])
+    for other in (
+        mask(config, [LINE] * 20, number=1),
+        mask(config, [LINE] * 20, seed=2),
+    ):
+        assert places_of(other) != places_of(first)
+
+
+def test_inside_a_pipeline() -> None:
+    config = MaskConfig(WIDTH, 0.3, do_whole_word_mask=True)
+    masker = BatchMasker(VOCAB, config, 1)
+    data = tf.data.Dataset.from_tensors(make_batch([LINE] * 3)).repeat(2)
+    found = list(data.enumerate().map(masker.mask).as_numpy_iterator())
+    for number in (0, 1):
+        expected = mask(config, [LINE] * 3, number)
+        for name, values in expected.items():
+            np.testing.assert_array_equal(found[number][name], values)
