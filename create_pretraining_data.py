@@ -4,7 +4,8 @@ The flags and their defaults are those of google-research/bert's
 create_pretraining_data.py, and with --sampler=google the records are too, one
 by one; the default makes others of the same distribution, on all cores and in
 bounded memory. Input: UTF-8, one sentence a line, a blank line between
-documents. The same command again goes on where the last run stopped.
+documents; --input_format has others. The same command again goes on where the
+last run stopped.
 """
 
 import functools
@@ -17,6 +18,7 @@ from tqdm import tqdm
 import command
 from data import instances, tokenization, vocabulary
 from data.instances import InstanceConfig
+from input_error import InputError
 
 FLAGS = flags.FLAGS
 
@@ -72,6 +74,17 @@ flags.DEFINE_enum(
     ["vectorized", "google"],
     "google: its very records, on one core, with all of them in memory.",
 )
+flags.DEFINE_enum(
+    "input_format",
+    "sentences",
+    ["sentences", "paragraphs", "jsonl"],
+    "What a line is: a sentence; a paragraph; a document, as JSON. Paragraphs "
+    "are cut into sentences.",
+)
+flags.DEFINE_string("text_field", "text", "Where JSON lines have the text.")
+flags.DEFINE_string(
+    "language", "en", "Of paragraphs and JSON lines, to cut sentences by."
+)
 flags.DEFINE_integer(
     "num_workers",
     len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
@@ -98,6 +111,11 @@ def main() -> None:
     command.import_tensorflow()
     from data import records
 
+    if FLAGS.sampler == "google" and FLAGS.input_format != "sentences":
+        raise InputError(
+            f"--sampler=google reads sentences, not --input_format="
+            f"{FLAGS.input_format}; leave out --sampler"
+        )
     paths = records.expand_patterns(FLAGS.input_file)
     make = make_googles if FLAGS.sampler == "google" else make_vectorized
     summary = make(config, vocab_file, paths)
@@ -110,6 +128,7 @@ def main() -> None:
 def make_vectorized(
     config: InstanceConfig, vocab_file: str, paths: list[str]
 ) -> instances.Summary | None:
+    from data.text_formats import TextFormat
     from jobs import record_making
 
     making = record_making.Making(
@@ -118,6 +137,7 @@ def make_vectorized(
         vocab_file,
         FLAGS.do_lower_case,
         FLAGS.strip_accents,
+        command.from_flags(TextFormat),
         FLAGS.worker_memory_mb,
         config,
     )

@@ -34,6 +34,7 @@ setup(
         "safetensors",
         "scikit-learn",
         "scipy",
+        "sentencex",
         "tensorboard",  # TensorFlow 2.21 no longer brings it
         "tensorflow>=2.20,<2.22",
         # for speed alone; it has no wheels for Windows

@@ -1,7 +1,7 @@
 """Text files of any size -> their pieces on disk, a span of a file at a time.
 
-Text is UTF-8, a sentence a line, a blank line between documents, plain or .gz.
-A plain file is read in spans of equal size, each beginning and ending where a
+Text is UTF-8, in one of the formats of text_formats.py, plain or .gz. A plain
+file is read in spans of equal size, each beginning and ending where a
 document does, so that several processes can share it.
 
 A span's pieces lie in three files of numbers: ids, the length of each sentence
@@ -22,13 +22,13 @@ import tensorflow as tf
 
 from data.fast_tokenization import Lines, LineTokenizer
 from data.sampling import Text
+from data.text_formats import LineError, TextFormat
 from data.tokenization import UNKNOWN
 from input_error import InputError
 
 BLOCK_BYTES = 1 << 19  # of text in memory at once, but for longer documents
 LEAST_SPAN_BYTES = 1 << 22
 MAX_SPANS = 4096
-BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 SUFFIXES = (".ids", ".sentences", ".documents")
 DEALING = 1  # sets this use of the seed apart from the others
 
@@ -77,12 +77,17 @@ def find_spans(paths: Sequence[str]) -> list[Span]:
 
 
 def tokenize_span(
-    span: Span, tokenizer: LineTokenizer, prefix: str, id_type: Any
+    span: Span,
+    text_format: TextFormat,
+    tokenizer: LineTokenizer,
+    prefix: str,
+    id_type: Any,
 ) -> Counts:
     """Writes the span's files.
 
     Raises:
-        InputError: the file cannot be read, or a line is not UTF-8.
+        InputError: the file cannot be read, or a line is not UTF-8 or not of
+            the format.
     """
     counts = Counts()
     unknown = tokenizer.tokenizer.vocab[UNKNOWN]
@@ -91,11 +96,9 @@ def tokenize_span(
             stack.enter_context(open(f"{prefix}{suffix}", "wb"))
             for suffix in SUFFIXES
         ]
-        for offset, block in _read_blocks(span):
-            try:
-                lines = tokenizer.encode(block)
-            except UnicodeDecodeError as error:
-                raise _not_utf8(span.path, offset, error) from error
+        for offset, block in _read_blocks(span, text_format.document_end):
+            with _naming_lines(span.path, offset):
+                lines = tokenizer.encode(text_format.to_sentences(block))
             sentences = lines.lengths[lines.lengths > 0]
             documents = _document_lengths(lines)
             for file, numbers, dtype in zip(
@@ -121,11 +124,13 @@ def _document_lengths(lines: Lines) -> np.ndarray:
     return lengths[lengths > 0]
 
 
-def _read_blocks(span: Span) -> Iterator[tuple[int, bytes]]:
+def _read_blocks(
+    span: Span, document_end: "re.Pattern[bytes]"
+) -> Iterator[tuple[int, bytes]]:
     """Whole documents, some at a time, with their place in the file."""
     with _open(span.path) as file:
-        offset = _next_document(file, span.start)
-        stop = None if span.stop is None else _next_document(file, span.stop)
+        offset = _next_document(file, document_end, span.start)
+        stop = span.stop and _next_document(file, document_end, span.stop)
         file.seek(offset)
         rest = b""
         while True:
@@ -137,7 +142,7 @@ def _read_blocks(span: Span) -> Iterator[tuple[int, bytes]]:
             if not data:
                 break
             rest += data
-            ends = [match.end() for match in BLANK_LINE.finditer(rest)]
+            ends = [match.end() for match in document_end.finditer(rest)]
             if ends:
                 yield offset, rest[: ends[-1]]
                 offset += ends[-1]
@@ -146,7 +151,9 @@ def _read_blocks(span: Span) -> Iterator[tuple[int, bytes]]:
             yield offset, rest
 
 
-def _next_document(file: IO[bytes], offset: int) -> int:
+def _next_document(
+    file: IO[bytes], document_end: "re.Pattern[bytes]", offset: int
+) -> int:
     """Where the first document begins that does so after `offset`."""
     if not offset:
         return 0
@@ -154,7 +161,7 @@ def _next_document(file: IO[bytes], offset: int) -> int:
     seen = b""
     while data := file.read(max(BLOCK_BYTES, len(seen))):
         seen += data
-        if match := BLANK_LINE.search(seen):
+        if match := document_end.search(seen):
             return offset + match.end()
     return offset + len(seen)
 
@@ -182,17 +189,27 @@ def _naming(path: str) -> Iterator[None]:
         raise InputError(f"cannot read {path}: {reason}") from error
 
 
-def _not_utf8(path: str, offset: int, error: UnicodeDecodeError) -> InputError:
-    """Names the line, for which those before the block are counted now."""
+@contextlib.contextmanager
+def _naming_lines(path: str, offset: int) -> Iterator[None]:
+    """Turns a block's errors into a sentence with file and line; the lines
+    before the block are counted only then."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start]
+        number = before.count(b"\n")
+        column = error.start - (before.rfind(b"\n") + 1)
+        fault = (
+            f"is not UTF-8 text: byte 0x{error.object[error.start]:02x} at "
+            f"column {column + 1}"
+        )
+    except LineError as error:
+        number, fault = error.number, error.fault
+    else:
+        return
     with _open(path) as file:
-        num_lines = file.read(offset).count(b"\n")
-    before = error.object[: error.start]
-    num_lines += before.count(b"\n")
-    column = error.start - (before.rfind(b"\n") + 1)
-    return InputError(
-        f"{path}, line {num_lines + 1} is not UTF-8 text: byte "
-        f"0x{error.object[error.start]:02x} at column {column + 1}"
-    )
+        number += file.read(offset).count(b"\n")
+    raise InputError(f"{path}, line {number + 1} {fault}")
 
 
 def load_share(

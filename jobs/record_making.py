@@ -28,6 +28,7 @@ from data.corpus import Counts, Span
 from data.fast_tokenization import LineTokenizer
 from data.instances import WHY_DOCUMENTS, InstanceConfig, Summary
 from data.records import RecordWriter, pretraining_features
+from data.text_formats import TextFormat
 from data.tokenization import FullTokenizer
 from data.vocabulary import MASK, SEPARATOR, START
 from input_error import InputError
@@ -50,6 +51,7 @@ class Making:
     vocab_file: str
     do_lower_case: bool
     strip_accents: bool | None
+    text_format: TextFormat
     worker_memory_mb: int  # for a part, beside what TensorFlow takes
     config: InstanceConfig
 
@@ -85,10 +87,12 @@ class Making:
         files = {path: tf.io.gfile.stat(path) for path in self.paths}
         with open(self.vocab_file, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
-        settings = dataclasses.asdict(self) | dataclasses.asdict(self.config)
-        del settings["config"], settings["paths"], settings["output_files"]
         return {
-            **settings,
+            **dataclasses.asdict(self.config),
+            **dataclasses.asdict(self.text_format),
+            "do_lower_case": self.do_lower_case,
+            "strip_accents": self.strip_accents,
+            "worker_memory_mb": self.worker_memory_mb,
             "vocab_file": digest,
             "output_file": ",".join(self.output_files),
             "input_file": {
@@ -198,6 +202,7 @@ def choose_num_parts(making: Making, counts: Counts) -> int:
 def _tokenize(making: Making, number: int, span: Span) -> Counts:
     return corpus.tokenize_span(
         span,
+        making.text_format,
         making.line_tokenizer,
         making.file(f"span-{number}"),
         making.id_type,

@@ -1,6 +1,7 @@
 """Spans of text files, their pieces on disk, and the shares of parts."""
 
 import gzip
+import json
 import os
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from data import corpus, instances
 from data.corpus import Counts, Span
 from data.fast_tokenization import LineTokenizer
 from data.sampling import Text
+from data.text_formats import TextFormat
 from data.tokenization import FullTokenizer
 from input_error import InputError
 
@@ -20,6 +22,7 @@ LINES = (
     "the sea, an old ship.\nthe ship\n\n \t\n\x00\nold\n\r\nthe sea\nthe zoo\n"
     "\nan old café\n\n\u00a0\nship ship\n\nzoo"
 )
+SENTENCES = TextFormat()
 Documents = list[list[list[int]]]
 
 
@@ -33,16 +36,22 @@ def documents_of(text: Text) -> Documents:
     ]
 
 
-def tokenize(spans: list[Span], folder: Path) -> tuple[list[str], Counts]:
+def tokenize(
+    spans: list[Span], folder: Path, text_format: TextFormat = SENTENCES
+) -> tuple[list[str], Counts]:
     prefixes = [str(folder / f"span-{i}") for i in range(len(spans))]
     counts = Counts()
     for span, prefix in zip(spans, prefixes, strict=True):
-        counts += corpus.tokenize_span(span, TOKENIZER, prefix, np.uint16)
+        counts += corpus.tokenize_span(
+            span, text_format, TOKENIZER, prefix, np.uint16
+        )
     return prefixes, counts
 
 
-def read(spans: list[Span], folder: Path) -> Documents:
-    prefixes, _ = tokenize(spans, folder)
+def read(
+    spans: list[Span], folder: Path, text_format: TextFormat = SENTENCES
+) -> Documents:
+    prefixes, _ = tokenize(spans, folder, text_format)
     return documents_of(corpus.load_share(prefixes, np.uint16, 0, 1, 0))
 
 
@@ -73,6 +82,31 @@ def test_spans_hold_every_document_once(
     spans = corpus.find_spans([str(path)])
     assert len(spans) == -(-len(LINES.encode()) // span_bytes)
     assert read(spans, tmp_path) == expected(LINES)
+
+
+@pytest.mark.parametrize("span_bytes", [5, 40, 1000])
+def test_json_lines_in_spans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, span_bytes: int
+) -> None:
+    monkeypatch.setattr(corpus, "LEAST_SPAN_BYTES", span_bytes)
+    monkeypatch.setattr(corpus, "BLOCK_BYTES", 8)
+    texts = ["The sea. An old ship.", "", "Zoo.\n\nThe zoo. Café?"]
+    path = tmp_path / "text.jsonl"
+    path.write_text(
+        "\n".join(json.dumps({"id": 1, "body": text}) for text in texts)
+    )
+    text_format = TextFormat("jsonl", "body")
+    spans = corpus.find_spans([str(path)])
+    found = read(spans, tmp_path, text_format)
+    assert (
+        found
+        == expected("The sea.\nAn old ship.\n\nZoo.\nThe zoo.\nCafé?\n\nx")[:-1]
+    )
+    with pytest.raises(InputError, match=r"line 1 has no text in the field"):
+        read(spans, tmp_path, TextFormat("jsonl", "text"))
+    path.write_text(path.read_text() + "\n{'body': 3}")
+    with pytest.raises(InputError, match=r"text.jsonl, line 4 is not JSON"):
+        read(corpus.find_spans([str(path)]), tmp_path, text_format)
 
 
 def test_packed_files_and_counts(tmp_path: Path) -> None:

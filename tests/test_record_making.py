@@ -13,6 +13,7 @@ from conftest import GOLDEN, fails_with, run, start
 from data.corpus import Counts
 from data.instances import InstanceConfig
 from data.records import check_files, pretraining_features, read_records
+from data.text_formats import TextFormat
 from jobs.record_making import Making, choose_num_parts, outputs_of
 
 VOCAB = GOLDEN / "tiny_vocab.txt"
@@ -132,7 +133,7 @@ def test_a_part_has_one_file_or_several() -> None:
 
 def make(memory_mb: int, dupe_factor: int) -> Making:
     config = InstanceConfig(dupe_factor=dupe_factor)
-    return Making((), ("a",), "", True, None, memory_mb, config)
+    return Making((), ("a",), "", True, None, TextFormat(), memory_mb, config)
 
 
 def test_number_of_parts() -> None:
