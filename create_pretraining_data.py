@@ -74,6 +74,12 @@ flags.DEFINE_enum(
     ["vectorized", "google"],
     "google: its very records, on one core, with all of them in memory.",
 )
+flags.DEFINE_bool(
+    "words_are_spaced",
+    False,
+    "Whole words to mask are what stands between spaces, as in Chinese text "
+    "that has been cut into words.",
+)
 flags.DEFINE_enum(
     "input_format",
     "sentences",
@@ -111,11 +117,13 @@ def main() -> None:
     command.import_tensorflow()
     from data import records
 
-    if FLAGS.sampler == "google" and FLAGS.input_format != "sentences":
-        raise InputError(
-            f"--sampler=google reads sentences, not --input_format="
-            f"{FLAGS.input_format}; leave out --sampler"
-        )
+    for name in ("input_format", "words_are_spaced"):
+        if FLAGS.sampler == "google" and not FLAGS[name].using_default_value:
+            raise InputError(
+                f"--sampler=google has no --{name}; leave out one of the two"
+            )
+    if FLAGS.words_are_spaced and not FLAGS.do_whole_word_mask:
+        raise InputError("--words_are_spaced is for --do_whole_word_mask")
     paths = records.expand_patterns(FLAGS.input_file)
     make = make_googles if FLAGS.sampler == "google" else make_vectorized
     summary = make(config, vocab_file, paths)
@@ -137,6 +145,7 @@ def make_vectorized(
         vocab_file,
         FLAGS.do_lower_case,
         FLAGS.strip_accents,
+        FLAGS.words_are_spaced,
         command.from_flags(TextFormat),
         FLAGS.worker_memory_mb,
         config,

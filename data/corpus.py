@@ -20,7 +20,11 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from data.fast_tokenization import Lines, LineTokenizer
+from data.fast_tokenization import (
+    Lines,
+    LineTokenizer,
+    SpacedWordTokenizer,
+)
 from data.sampling import Text
 from data.text_formats import LineError, TextFormat
 from data.tokenization import UNKNOWN
@@ -79,7 +83,7 @@ def find_spans(paths: Sequence[str]) -> list[Span]:
 def tokenize_span(
     span: Span,
     text_format: TextFormat,
-    tokenizer: LineTokenizer,
+    tokenizer: LineTokenizer | SpacedWordTokenizer,
     prefix: str,
     id_type: Any,
 ) -> Counts:

@@ -51,13 +51,17 @@ class Pairs(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Pieces:
-    """What masking has to know of a vocabulary."""
+    """What masking has to know of a vocabulary of V pieces.
+
+    An id of V or more is that of piece id - V where it continues a word though
+    it does not begin with "##"; records have it less V.
+    """
 
     start: int
     separator: int
     mask: int
     all: np.ndarray  # int32, ids that random replacements are drawn from
-    continues: np.ndarray  # bool [vocab_size], which begin with "##"
+    continues: np.ndarray  # bool [V], which begin with "##"
 
 
 def draw_pairs(
@@ -190,6 +194,7 @@ def make_features(
         )
     else:
         positions, count = _choose(may_hide, num_wanted, width, rng)
+    ids %= len(pieces.continues)
     is_chosen = np.arange(width) < count[:, None]
     labels = np.where(is_chosen, np.take_along_axis(ids, positions, 1), 0)
     _hide(ids, positions, is_chosen, pieces, rng)
@@ -283,8 +288,10 @@ def _choose_words(
     """
     num_rows, length = ids.shape
     rows = np.arange(num_rows)
+    vocab_size = len(pieces.continues)
+    continues = (ids >= vocab_size) | pieces.continues[ids % vocab_size]
     # the first piece that may be hidden begins a word whatever it is
-    is_begin = may_hide & ~(pieces.continues[ids] & (may_hide.cumsum(-1) > 1))
+    is_begin = may_hide & ~(continues & (may_hide.cumsum(-1) > 1))
     word = is_begin.cumsum(-1) - 1  # [R, S]
     cells = (rows[:, None] * length + word)[may_hide]
     sizes = np.bincount(cells, minlength=num_rows * length)

@@ -25,7 +25,7 @@ import tensorflow as tf
 import command
 from data import corpus, sampling, wire
 from data.corpus import Counts, Span
-from data.fast_tokenization import LineTokenizer
+from data.fast_tokenization import LineTokenizer, SpacedWordTokenizer
 from data.instances import WHY_DOCUMENTS, InstanceConfig, Summary
 from data.records import RecordWriter, pretraining_features
 from data.text_formats import TextFormat
@@ -51,6 +51,7 @@ class Making:
     vocab_file: str
     do_lower_case: bool
     strip_accents: bool | None
+    words_are_spaced: bool  # those of whole word masking; else "##" tells
     text_format: TextFormat
     worker_memory_mb: int  # for a part, beside what TensorFlow takes
     config: InstanceConfig
@@ -60,9 +61,12 @@ class Making:
         return self.line_tokenizer.tokenizer
 
     @property
-    def line_tokenizer(self) -> LineTokenizer:
+    def line_tokenizer(self) -> LineTokenizer | SpacedWordTokenizer:
         return _make_tokenizer(
-            self.vocab_file, self.do_lower_case, self.strip_accents
+            self.words_are_spaced,
+            self.vocab_file,
+            self.do_lower_case,
+            self.strip_accents,
         )
 
     @property
@@ -79,7 +83,8 @@ class Making:
     @property
     def id_type(self) -> Any:
         """The smallest that holds every id."""
-        is_small = len(self.tokenizer.vocab) <= 1 << 16
+        num_ids = (1 + self.words_are_spaced) * len(self.tokenizer.inv_vocab)
+        is_small = num_ids <= 1 << 16
         return np.uint16 if is_small else np.int32
 
     def describe(self) -> dict[str, Any]:
@@ -92,6 +97,7 @@ class Making:
             **dataclasses.asdict(self.text_format),
             "do_lower_case": self.do_lower_case,
             "strip_accents": self.strip_accents,
+            "words_are_spaced": self.words_are_spaced,
             "worker_memory_mb": self.worker_memory_mb,
             "vocab_file": digest,
             "output_file": ",".join(self.output_files),
@@ -103,9 +109,12 @@ class Making:
 
 
 @functools.lru_cache(maxsize=1)
-def _make_tokenizer(*arguments: Any) -> LineTokenizer:
+def _make_tokenizer(
+    words_are_spaced: bool, *arguments: Any
+) -> LineTokenizer | SpacedWordTokenizer:
     """A process makes one for all its tasks."""
-    return LineTokenizer(FullTokenizer(*arguments))
+    kind = SpacedWordTokenizer if words_are_spaced else LineTokenizer
+    return kind(FullTokenizer(*arguments))
 
 
 @dataclasses.dataclass(frozen=True)

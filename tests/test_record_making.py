@@ -12,7 +12,12 @@ from conftest import GOLDEN, fails_with, run, start
 
 from data.corpus import Counts
 from data.instances import InstanceConfig
-from data.records import check_files, pretraining_features, read_records
+from data.records import (
+    check_files,
+    parse_batch,
+    pretraining_features,
+    read_records,
+)
 from data.text_formats import TextFormat
 from jobs.record_making import Making, choose_num_parts, outputs_of
 
@@ -121,6 +126,52 @@ def test_what_is_made_is_made_once(
     assert "with other --input_file" in fails_with(SCRIPT, *again)
 
 
+def test_spaced_words_are_masked_whole(tmp_path: Path) -> None:
+    vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"使用语言模型"]
+    (tmp_path / "vocab.txt").write_text("\n".join(vocab), "utf-8")
+    text = "使用 语言 模型\n语言 模型\n\n模型 使用\n语言\n"
+    (tmp_path / "text.txt").write_text(text, "utf-8")
+    run(
+        "create_pretraining_data.py",
+        f"--input_file={tmp_path}/text.txt",
+        f"--vocab_file={tmp_path}/vocab.txt",
+        f"--output_file={tmp_path}/records",
+        "--do_whole_word_mask",
+        "--words_are_spaced",
+        "--masked_lm_prob=0.3",
+        "--dupe_factor=40",
+    )
+    seen = set()
+    batch = parse_batch(
+        pretraining_features(128, 20),
+        list(read_records(str(tmp_path / "records"))),
+    )
+    arrays = {name: values.numpy() for name, values in batch.items()}
+    for ids, places, labels, weights in zip(
+        *(
+            arrays[name]
+            for name in (
+                "input_ids",
+                "masked_lm_positions",
+                "masked_lm_ids",
+                "masked_lm_weights",
+            )
+        ),
+        strict=True,
+    ):
+        assert ids.max() < len(vocab)
+        count = int(weights.sum())
+        hidden = dict(
+            zip(places[:count].tolist(), labels.tolist(), strict=False)
+        )
+        for place, label in hidden.items():
+            is_first = (label - 5) % 2 == 0  # of a word's two signs
+            other = place + 1 if is_first else place - 1
+            assert hidden[other] == label + (1 if is_first else -1)
+            seen.add(label)
+    assert seen == set(range(5, 11))
+
+
 def test_a_part_has_one_file_or_several() -> None:
     assert [outputs_of(part, 5, 2) for part in range(5)] == [
         [0], [1], [0], [1], [0],
@@ -133,7 +184,9 @@ def test_a_part_has_one_file_or_several() -> None:
 
 def make(memory_mb: int, dupe_factor: int) -> Making:
     config = InstanceConfig(dupe_factor=dupe_factor)
-    return Making((), ("a",), "", True, None, TextFormat(), memory_mb, config)
+    return Making(
+        (), ("a",), "", True, None, False, TextFormat(), memory_mb, config
+    )
 
 
 def test_number_of_parts() -> None:
