@@ -28,7 +28,7 @@ flags.DEFINE_string(
     "input_file", None, "Records: a comma list of files and patterns."
 )
 flags.DEFINE_integer(
-    "max_seq_length", 128, "Pieces of a record.", lower_bound=1
+    "max_seq_length", 128, "Pieces of a record, packed or not.", lower_bound=1
 )
 flags.DEFINE_integer(
     "max_predictions_per_seq", 20, "Masks of a record.", lower_bound=1
@@ -63,7 +63,7 @@ def main() -> None:
 
     import tensorflow as tf
 
-    from data.records import find_damage, pretraining_features
+    from data.records import find_damage
     from jobs import fitting
     from tasks.pretraining import Pretraining
 
@@ -71,13 +71,8 @@ def main() -> None:
     run = command.from_flags(fitting.RunConfig)
     config = fitting.read_config(run, FLAGS.max_seq_length)
     vocab_file = fitting.find_vocabulary(run, config)
-    features = pretraining_features(
-        FLAGS.max_seq_length,
-        FLAGS.max_predictions_per_seq,
-        config.type_vocab_size,
-    )
     _check_batch_sizes(place)
-    inputs, held_out = _checked_inputs(config, features)
+    inputs, held_out, features = _checked_inputs(config)
     fitting.make_folder(run.output_dir)
     model = fitting.make_model(
         lambda: Pretraining(config), place, run, FLAGS.seed
@@ -116,18 +111,24 @@ def _check_batch_sizes(place: "Place") -> None:
 
 
 def _checked_inputs(
-    config: "BertConfig", features: "tuple[Feature, ...]"
-) -> tuple[list[str], list[str]]:
-    """The files to train on and those to evaluate on."""
-    from data.records import check_files, expand_patterns
+    config: "BertConfig",
+) -> tuple[list[str], list[str], "tuple[Feature, ...]"]:
+    """The files to train on, those to evaluate on, and what both hold: packed
+    records if the first one is, else those of google-research/bert."""
+    from data import records
 
-    inputs = held_out = expand_patterns(FLAGS.input_file)
+    inputs = held_out = records.expand_patterns(FLAGS.input_file)
     if FLAGS.eval_file:
-        held_out = expand_patterns(FLAGS.eval_file, "--eval_file")
-    check_files(
-        sorted({*inputs, *held_out}), features, vocab_size=config.vocab_size
+        held_out = records.expand_patterns(FLAGS.eval_file, "--eval_file")
+    features = records.find_pretraining_features(
+        inputs[0],
+        FLAGS.max_seq_length,
+        FLAGS.max_predictions_per_seq,
+        config.type_vocab_size,
     )
-    return inputs, held_out
+    paths = sorted({*inputs, *held_out})
+    records.check_files(paths, features, vocab_size=config.vocab_size)
+    return inputs, held_out, features
 
 
 def _train(

@@ -9,6 +9,7 @@ COMMANDS = (
     "export_model",
     "extract_features",
     "inspect_records",
+    "pack_records",
     "predict",
     "run_classifier",
     "run_pretraining",

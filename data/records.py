@@ -50,15 +50,57 @@ def pretraining_features(
     Args:
       type_vocab_size: of the model that reads them, to check segment_ids.
     """
-    predictions = max_predictions_per_seq, "int64", PREDICTIONS_FLAG
-    weights = max_predictions_per_seq, "float32", PREDICTIONS_FLAG
     return (
         *_input_features(max_seq_length, type_vocab_size),
-        Feature("masked_lm_positions", *predictions, limit=max_seq_length),
-        Feature("masked_lm_ids", *predictions, is_piece_id=True),
-        Feature("masked_lm_weights", *weights),
+        *_prediction_features(max_seq_length, max_predictions_per_seq),
         Feature("next_sentence_labels", 1, limit=2),
     )
+
+
+def packed_features(
+    max_seq_length: int,
+    max_predictions_per_seq: int,
+    max_sequences_per_pack: int,
+    type_vocab_size: int | None = None,
+) -> tuple[Feature, ...]:
+    """A row of several pre-training records; lengths are of the row.
+
+    position_ids begin at 0 in each sequence; sequence_numbers are 1, 2, ... and
+    0 in padding; next_sentence_positions are where each sequence begins.
+    """
+    sequence = max_seq_length, "int64", SEQUENCE_FLAG
+    numbers = max_sequences_per_pack + 1
+    return (
+        Feature("input_ids", *sequence, is_piece_id=True),
+        Feature("segment_ids", *sequence, limit=type_vocab_size),
+        Feature("position_ids", *sequence, limit=max_seq_length),
+        Feature("sequence_numbers", *sequence, limit=numbers),
+        *_prediction_features(max_seq_length, max_predictions_per_seq),
+        Feature(
+            "next_sentence_positions",
+            max_sequences_per_pack,
+            limit=max_seq_length,
+        ),
+        Feature("next_sentence_labels", max_sequences_per_pack, limit=2),
+        Feature("next_sentence_weights", max_sequences_per_pack, "float32"),
+    )
+
+
+def find_pretraining_features(
+    path: str,
+    max_seq_length: int,
+    max_predictions_per_seq: int,
+    type_vocab_size: int,
+) -> tuple[Feature, ...]:
+    """The table of packed records if the file's first one is such, else that
+    of `pretraining_features`; whether it fits is for `check_files` to say."""
+    lengths = max_seq_length, max_predictions_per_seq
+    with contextlib.suppress(DecodeError):
+        first = tf.train.Example.FromString(next(read_records(path), b""))
+        starts = first.features.feature["next_sentence_positions"]
+        if num_sequences := len(starts.int64_list.value):
+            return packed_features(*lengths, num_sequences, type_vocab_size)
+    return pretraining_features(*lengths, type_vocab_size)
 
 
 def classifier_features(
@@ -100,6 +142,18 @@ def _input_features(
         Feature("input_ids", *sequence, is_piece_id=True),
         Feature("input_mask", *sequence, limit=2),
         Feature("segment_ids", *sequence, limit=type_vocab_size),
+    )
+
+
+def _prediction_features(
+    max_seq_length: int, max_predictions_per_seq: int
+) -> tuple[Feature, ...]:
+    predictions = max_predictions_per_seq, "int64", PREDICTIONS_FLAG
+    weights = max_predictions_per_seq, "float32", PREDICTIONS_FLAG
+    return (
+        Feature("masked_lm_positions", *predictions, limit=max_seq_length),
+        Feature("masked_lm_ids", *predictions, is_piece_id=True),
+        Feature("masked_lm_weights", *weights),
     )
 
 
@@ -353,10 +407,12 @@ def _fault(
         return "this is no tf.train.Example"
     missing = [f.name for f in features if f.name not in found]
     if missing:
+        is_packed = "sequence_numbers" in (f.name for f in features)
+        writer = "pack_records" if is_packed else "create_pretraining_data"
         return (
             f"it has no {', '.join(missing)} (only "
             f"{', '.join(sorted(found)) or 'nothing'}); was it written by "
-            "create_pretraining_data.py?"
+            f"{writer}.py?"
         )
     for feature in features:
         values = found[feature.name]

@@ -40,6 +40,19 @@ def mask_adder(mask: Tensor) -> Tensor:
     return (1.0 - mask) * MASKED_SCORE
 
 
+def same_sequence(sequence_numbers: Tensor) -> Tensor:
+    """A mask that keeps the sequences of a packed row from seeing each other.
+
+    Args:
+        sequence_numbers: int [B, S], 1, 2, ... and 0 for padding, which sees
+            itself alone, so that no query is left without a key.
+
+    Returns:
+        bool [B, S, T]: where query and key are of one sequence.
+    """
+    return ops.equal(sequence_numbers[:, :, None], sequence_numbers[:, None])
+
+
 class LayerNorm(keras.layers.Layer):
     """gamma and beta [H]; the arithmetic is fused with its neighbours."""
 

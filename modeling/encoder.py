@@ -2,7 +2,8 @@
 
 Devlin et al. 2018, sections 3 and A.2. Upstream file: modeling.py, BertModel.
 
-Shapes: B batch, S positions, H hidden size, V vocabulary.
+Shapes: B batch, S positions, H hidden size, V vocabulary, P chosen positions
+of a row.
 """
 
 from typing import Any, NamedTuple
@@ -30,7 +31,7 @@ class EncoderOutputs(NamedTuple):
     embeddings: Tensor  # [B, S, H], what the first layer reads
     layers: tuple[Tensor, ...]  # each [B, S, H], first layer first
     sequence: Tensor  # [B, S, H], the last layer's
-    pooled: Tensor  # [B, H]
+    pooled: Tensor  # [B, H], or [B, P, H] where P positions were asked for
 
 
 class Encoder(keras.layers.Layer):
@@ -77,8 +78,10 @@ class Encoder(keras.layers.Layer):
         input_mask: Tensor,
         segment_ids: Tensor,
         seed: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        pooled_positions: Tensor | None = None,
     ) -> EncoderOutputs:
-        """Encodes a batch.
+        """Encodes a batch; the last two arguments are for packed rows.
 
         Args:
             input_ids: int [B, S], each below vocab_size.
@@ -86,15 +89,19 @@ class Encoder(keras.layers.Layer):
                 a position may be attended to.
             segment_ids: int [B, S], each below type_vocab_size.
             seed: int32 [2], the key of this step's dropout; None for none.
+            position_ids: int [B, S], each below max_position_embeddings; None
+                for 0, 1, 2, ...
+            pooled_positions: int [B, P], of each [CLS]; None for the first.
         """
         adder = mask_adder(input_mask)
-        embedded = self.embeddings(input_ids, segment_ids, seed)
+        embedded = self.embeddings(input_ids, segment_ids, seed, position_ids)
         x, outputs = embedded, []
         for i, layer in enumerate(self.layers):
             first_site = 1 + i * NOISE_SITES_PER_LAYER  # 0: the embeddings
             x = layer(x, adder, fused.site_seed(seed, first_site))
             outputs.append(x)
-        return EncoderOutputs(embedded, tuple(outputs), x, self.pooler(x))
+        pooled = self.pooler(x, pooled_positions)
+        return EncoderOutputs(embedded, tuple(outputs), x, pooled)
 
 
 class Embeddings(keras.layers.Layer):
@@ -128,9 +135,13 @@ class Embeddings(keras.layers.Layer):
         self.layer_norm.build()
 
     def call(
-        self, input_ids: Tensor, segment_ids: Tensor, seed: Tensor | None
+        self,
+        input_ids: Tensor,
+        segment_ids: Tensor,
+        seed: Tensor | None,
+        position_ids: Tensor | None = None,
     ) -> Tensor:
-        """[B, S] and [B, S] -> [B, S, H]."""
+        """[B, S] each -> [B, S, H]."""
         config = self.config
         words = ops.take(self.word_embeddings, input_ids, axis=0)
         # So few segments that a product beats a gather (upstream's remark).
@@ -138,7 +149,10 @@ class Embeddings(keras.layers.Layer):
             ops.one_hot(segment_ids, config.type_vocab_size, dtype="float32"),
             self.token_type_embeddings,
         )
-        positions = self.position_embeddings[: ops.shape(input_ids)[1]]
+        if position_ids is None:
+            positions = self.position_embeddings[: ops.shape(input_ids)[1]]
+        else:
+            positions = ops.take(self.position_embeddings, position_ids, axis=0)
         rate = config.hidden_dropout_prob
         x = words + segments + positions  # [B, S, H]
         normed = fused.norm_dropout(
@@ -181,8 +195,16 @@ class TransformerLayer(keras.layers.Layer):
         )
 
 
+def vectors_at(sequence: Tensor, positions: Tensor) -> Tensor:
+    """[B, S, H] and int [B, P] -> [B, P, H]."""
+    batch, length, hidden = ops.shape(sequence)
+    rows = ops.reshape(sequence, (batch * length, hidden))
+    first_rows = ops.arange(batch, dtype="int32")[:, None] * length
+    return ops.take(rows, first_rows + positions, axis=0)
+
+
 class Pooler(keras.layers.Layer):
-    """tanh(x W + b) of the first position, [CLS]."""
+    """tanh(x W + b) of [CLS]: of the first position, or of several."""
 
     def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(**kwargs)
@@ -197,6 +219,8 @@ class Pooler(keras.layers.Layer):
     def build(self, input_shape: Any = None) -> None:
         self.dense.build((None, self.config.hidden_size))
 
-    def call(self, sequence: Tensor) -> Tensor:
-        """[B, S, H] -> [B, H]."""
-        return self.dense(sequence[:, 0])
+    def call(self, sequence: Tensor, positions: Tensor | None = None) -> Tensor:
+        """[B, S, H] -> [B, H], or with int [B, P] -> [B, P, H]."""
+        if positions is None:
+            return self.dense(sequence[:, 0])
+        return self.dense(vectors_at(sequence, positions))

@@ -16,6 +16,7 @@ from keras import ops
 from modeling import fused
 from modeling.attention import LayerNorm, initializer
 from modeling.config import BertConfig
+from modeling.encoder import vectors_at
 
 Tensor = Any
 
@@ -107,10 +108,7 @@ class MaskedLmHead(keras.layers.Layer):
         self, sequence: Tensor, positions: Tensor, word_embeddings: Tensor
     ) -> Tensor:
         """[B, S, H], int [B, P] and [V, H] -> logits [B, P, V]."""
-        batch, length, hidden = ops.shape(sequence)
-        rows = ops.reshape(sequence, (batch * length, hidden))
-        first_rows = ops.arange(batch, dtype="int32")[:, None] * length
-        masked = ops.take(rows, first_rows + positions, axis=0)  # [B, P, H]
+        masked = vectors_at(sequence, positions)  # [B, P, H]
         transformed = fused.bias_activation_norm(
             ops.matmul(masked, self.kernel),
             self.bias,

@@ -1,8 +1,11 @@
 """Pre-training: masked language model and next-sentence prediction at once.
 
-Devlin et al. 2018, section 3.1. Upstream file: run_pretraining.py.
+Devlin et al. 2018, section 3.1. Upstream file: run_pretraining.py. A row is one
+record of create_pretraining_data.py or, packed, several (data/packing.py); both
+losses are means over predictions and sequences, however these lie in rows.
 
-Shapes: B batch, S positions, P masked predictions.
+Shapes: B batch, S positions, H hidden size, P masked predictions, K sequences
+of a packed row.
 """
 
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from modeling.attention import same_sequence
 from modeling.config import BertConfig
 from modeling.conversion import (
     NEXT_SENTENCE,
@@ -18,7 +22,7 @@ from modeling.conversion import (
     linear_bindings,
     masked_lm_bindings,
 )
-from modeling.encoder import Encoder
+from modeling.encoder import Encoder, EncoderOutputs
 from modeling.heads import (
     LinearHead,
     MaskedLmHead,
@@ -63,7 +67,7 @@ class Pretraining:
         """What each loss is divided by: a sum over rows, so that it adds up."""
         return {
             "masked_lm": ops.sum(batch["masked_lm_weights"]),
-            "next_sentence": ops.sum(row_weights(batch["input_mask"])),
+            "next_sentence": ops.sum(_sequence_weights(batch)),
         }
 
     def loss(
@@ -72,17 +76,16 @@ class Pretraining:
         """This batch's part of the loss of the whole that `totals` counts.
 
         Args:
-            batch: the features of a pre-training record, each [B, length]; a
-                row without input is padding and counts for nothing.
+            batch: the features of a pre-training record, packed or not, each
+                [B, length]; a row without input is padding and counts for
+                nothing.
             totals: of the global batch, of which this may be one piece.
             seed: int32 [2], the key of the dropout; None for none.
 
         Returns:
             The loss in nats, and for each metric a sum and its weight.
         """
-        outputs = self.encoder(
-            batch["input_ids"], batch["input_mask"], batch["segment_ids"], seed
-        )
+        outputs = self._encode(batch, seed)
         masked = cross_entropy(
             self.masked_lm(
                 outputs.sequence,
@@ -94,8 +97,8 @@ class Pretraining:
         )
         pair = cross_entropy(
             self.next_sentence(outputs.pooled),
-            batch["next_sentence_labels"][:, 0],
-            row_weights(batch["input_mask"]),
+            _sequence_labels(batch),
+            _sequence_weights(batch),
         )
         loss = masked.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
         loss += pair.loss / totals["next_sentence"]
@@ -105,3 +108,34 @@ class Pretraining:
             "next_sentence_loss": (pair.loss, pair.weight),
             "next_sentence_accuracy": (pair.correct, pair.weight),
         }
+
+    def _encode(self, batch: Batch, seed: Tensor | None) -> EncoderOutputs:
+        """Pooled outputs are [B, H], of packed rows [B, K, H]."""
+        if not _is_packed(batch):
+            names = ("input_ids", "input_mask", "segment_ids")
+            return self.encoder(*(batch[name] for name in names), seed)
+        return self.encoder(
+            batch["input_ids"],
+            same_sequence(batch["sequence_numbers"]),
+            batch["segment_ids"],
+            seed,
+            batch["position_ids"],
+            batch["next_sentence_positions"],
+        )
+
+
+def _is_packed(batch: Batch) -> bool:
+    return "sequence_numbers" in batch
+
+
+def _sequence_labels(batch: Batch) -> Tensor:
+    """int [B], of packed rows [B, K]."""
+    labels = batch["next_sentence_labels"]
+    return labels if _is_packed(batch) else labels[:, 0]
+
+
+def _sequence_weights(batch: Batch) -> Tensor:
+    """float32 [B], of packed rows [B, K]: 0 where there is no sequence."""
+    if _is_packed(batch):
+        return batch["next_sentence_weights"]
+    return row_weights(batch["input_mask"])

@@ -281,3 +281,36 @@ def test_disagreeing_records(
     assert damage is not None
     assert damage.startswith(f"{late}, record 3: ")
     assert message in damage
+
+
+def test_packed_records_are_told_by_the_first(tmp_path: pathlib.Path) -> None:
+    packed = records.packed_features(7, 3, 2, 2)
+    values = {feature.name: [1] * feature.length for feature in packed}
+    path = write(tmp_path / "packed", [records.encode(packed, values)])
+    assert records.find_pretraining_features(path, 7, 3, 2) == packed
+    records.check_files([path], packed, 13)
+    others = records.pretraining_features(7, 3, 2)
+    for record in (RECORD, b"no example"):
+        path = write(tmp_path / "other", [record])
+        assert records.find_pretraining_features(path, 7, 3, 2) == others
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("segment_ids", 2),
+        ("position_ids", 7),
+        ("sequence_numbers", 3),
+        ("next_sentence_positions", 7),
+        ("next_sentence_labels", 2),
+    ],
+)
+def test_limits_of_packed_records(
+    tmp_path: pathlib.Path, name: str, limit: int
+) -> None:
+    packed = records.packed_features(7, 3, 2, 2)
+    values = {f.name: [0] * f.length for f in packed}
+    values[name][-1] = limit
+    path = write(tmp_path / "packed", [records.encode(packed, values)])
+    with pytest.raises(InputError, match=f"{name} holds {limit}, too large"):
+        records.check_files([path], packed, 13)

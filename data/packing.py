@@ -1,0 +1,154 @@
+"""Several pre-training records in one row, so that little of it is padding.
+
+Krell et al. 2021, "Efficient Sequence Packing without Cross-contamination":
+which records share a row is a bin-packing problem, met by best fit with the
+longest first; attention stays within each sequence and positions begin anew in
+each, so that a model computes of a packed record what it does of it alone.
+Theirs packs the histogram of the whole corpus; ours a window of records, so
+that memory does not grow with the corpus.
+
+Shapes: R records, B rows, S positions, P masked predictions, K sequences of a
+row.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:  # the room of records waits for TensorFlow
+    from data.records import Feature
+
+Batch = Mapping[str, np.ndarray]  # a feature's name -> [R or B, length]
+
+
+@dataclasses.dataclass(frozen=True)
+class PackingConfig:
+    """What fits into a row, and how many records are looked at for it."""
+
+    max_seq_length: int = 128  # positions of a record, and of a row
+    max_predictions_per_seq: int = 20  # masks of a record, and of a row
+    max_sequences_per_pack: int = 3  # records in a row, as in the paper
+    window_records: int = 4096  # among which those for a row are sought
+
+
+@dataclasses.dataclass
+class PackingSummary:
+    """What was packed, added up."""
+
+    num_records: int = 0
+    num_rows: int = 0
+    num_pieces: int = 0  # without padding
+
+    def add(self, records: Batch, rows: Sequence[Sequence[int]]) -> None:
+        self.num_records += len(records["input_ids"])
+        self.num_rows += len(rows)
+        self.num_pieces += int(records["input_mask"].sum())
+
+
+def plan_rows(records: Batch, config: PackingConfig) -> list[list[int]]:
+    """Which records share a row: best fit, the longest first.
+
+    Seven records for rows of 10 positions, 5 predictions and 3 sequences:
+
+        record       0  1  2  3  4  5  6
+        length       4  9  6  3  3  2  1
+        predictions  1  4  2  1  1  1  2
+
+    From the longest on, each goes where it leaves the fewest positions empty:
+    1 into a row of its own, 2 into another, which 0 fills. 3, 4 and 5 make a
+    third row, which is full by its number of sequences. One position is left
+    in the first row, but only one prediction: 6 begins a fourth.
+
+        [[1], [2, 0], [3, 4, 5], [6]]
+
+    Returns:
+      Record numbers, row by row; rows in the order of their longest records,
+      so that their lengths are as mixed as those of the records.
+    """
+    lengths = records["input_mask"].sum(-1)  # [R]
+    num_predictions = _asked(records).sum(-1)
+    # As many rows as could be needed. An empty one has the most room, so it
+    # is taken where no other will do.
+    shape = lengths.shape
+    positions_left = np.full(shape, config.max_seq_length)
+    predictions_left = np.full(shape, config.max_predictions_per_seq)
+    sequences_left = np.full(shape, config.max_sequences_per_pack)
+    rows: list[list[int]] = [[] for _ in lengths]
+    for number in np.argsort(-lengths, kind="stable").tolist():
+        fits = (
+            (positions_left >= lengths[number])
+            & (predictions_left >= num_predictions[number])
+            & (sequences_left > 0)
+        )
+        too_many = config.max_seq_length + 1
+        best = int(np.where(fits, positions_left, too_many).argmin())
+        rows[best].append(number)
+        positions_left[best] -= lengths[number]
+        predictions_left[best] -= num_predictions[number]
+        sequences_left[best] -= 1
+    return sorted(row for row in rows if row)
+
+
+def fill_rows(
+    records: Batch,
+    rows: Sequence[Sequence[int]],
+    features: "Sequence[Feature]",
+) -> dict[str, np.ndarray]:
+    """The features of `records.packed_features` in rows, each [B, length].
+
+    Two records, [CLS] 5 [SEP] 6 [SEP] with the 6 hidden and [CLS] 8 [SEP] 9 9
+    [SEP] with the 8 hidden, in a row of 13 positions, 4 predictions and 3
+    sequences ([CLS] is 2, [SEP] 3, [MASK] 4):
+
+        input_ids                2 5 3 4 3 2 4 3 9 9 3 0 0
+        segment_ids              0 0 0 1 1 0 0 0 1 1 1 0 0
+        position_ids             0 1 2 3 4 0 1 2 3 4 5 0 0
+        sequence_numbers         1 1 1 1 1 2 2 2 2 2 2 0 0
+        masked_lm_positions      3 6 0 0
+        masked_lm_ids            6 8 0 0
+        masked_lm_weights        1 1 0 0
+        next_sentence_positions  0 5 0
+        next_sentence_labels     0 1 0
+        next_sentence_weights    1 1 0
+    """
+    filled = {
+        feature.name: np.zeros(
+            (len(rows), feature.length),
+            "int32" if feature.dtype == "int64" else "float32",
+        )
+        for feature in features
+    }
+    for row, numbers in enumerate(rows):
+        _fill_row(
+            {name: values[row] for name, values in filled.items()},
+            [{k: v[number] for k, v in records.items()} for number in numbers],
+        )
+    return filled
+
+
+def _fill_row(row: Batch, records: Sequence[Batch]) -> None:
+    """Writes into one row, all zeros so far, what its records hold."""
+    start = num_predictions = 0
+    for number, record in enumerate(records):
+        length, asked = int(record["input_mask"].sum()), _asked(record)
+        here = slice(start, start + length)
+        row["input_ids"][here] = record["input_ids"][:length]
+        row["segment_ids"][here] = record["segment_ids"][:length]
+        row["position_ids"][here] = np.arange(length)
+        row["sequence_numbers"][here] = number + 1
+        there = slice(num_predictions, num_predictions + int(asked.sum()))
+        positions = record["masked_lm_positions"][asked]
+        row["masked_lm_positions"][there] = start + positions
+        for name in ("masked_lm_ids", "masked_lm_weights"):
+            row[name][there] = record[name][asked]
+        row["next_sentence_positions"][number] = start
+        row["next_sentence_labels"][number] = record["next_sentence_labels"][0]
+        row["next_sentence_weights"][number] = 1.0
+        start, num_predictions = here.stop, there.stop
+
+
+def _asked(records: Batch) -> np.ndarray:
+    """bool [..., P]: a prediction, not padding."""
+    return records["masked_lm_weights"] > 0
