@@ -5,9 +5,10 @@
 
 $PEER is an environment of Python 3.7 with tensorflow 1.15.5, numpy below 1.19,
 protobuf below 3.21, six and bert-tensorflow 1.0.4. Each pair of runs follows
-one another; length 128, 20 predictions, duplication 5. The time is from the
-first work on the text to the last byte written, without start-up: the command
-says it, and peers/original_create_data.py says the original's.
+one another; length 128, 20 predictions, duplication 5, six output files. The
+time is from the first work on the text to the last byte written, without
+start-up: the command says it, and peers/original_create_data.py says the
+original's.
 """
 
 import argparse
@@ -23,14 +24,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PEER = ROOT / "benchmarks" / "peers" / "original_create_data.py"
+NUM_FILES = 6
 SAID = re.compile(r"([\d,]+) records in ([\d.]+) s")
 
 
-def data_flags(flags: argparse.Namespace, output_file: str) -> list[str]:
+def data_flags(flags: argparse.Namespace, folder: str) -> list[str]:
+    paths = [os.path.join(folder, f"{i}.tfrecord") for i in range(NUM_FILES)]
     return [
         f"--input_file={flags.input_file}",
         f"--vocab_file={flags.vocab_file}",
-        f"--output_file={output_file}",
+        f"--output_file={','.join(paths)}",
         "--max_seq_length=128",
         "--max_predictions_per_seq=20",
         "--dupe_factor=5",
@@ -52,11 +55,11 @@ def ours(flags: argparse.Namespace, folder: str, num_workers: int) -> float:
     done = run(
         [
             *(sys.executable, "create_pretraining_data.py"),
-            *data_flags(flags, os.path.join(folder, "ours.tfrecord")),
+            *data_flags(flags, folder),
             f"--num_workers={num_workers}",
         ]
     )
-    shutil.rmtree(os.path.join(folder, ".ours.tfrecord.making"))
+    shutil.rmtree(os.path.join(folder, ".0.tfrecord.making"))
     said = SAID.search(done.stderr)
     assert said, done.stderr
     return int(said[1].replace(",", "")) / float(said[2])

@@ -52,12 +52,12 @@ class LineTokenizer:
         lines = text.split("\n")
         is_exact = self._needs_exact(text, len(lines))
         slow = [self._encode_exactly(lines[i]) for i in is_exact.nonzero()[0]]
-        fast_ids, lengths = self._encode_fast(
-            [
+        if slow:
+            text = "\n".join(
                 "" if exact else line
                 for line, exact in zip(lines, is_exact.tolist(), strict=True)
-            ]
-        )
+            )
+        fast_ids, lengths = self._encode_fast(text, len(lines))
         lengths[is_exact] = [len(ids) for ids in slow]
         ids = np.empty(lengths.sum(), np.int32)
         is_slow = np.repeat(is_exact, lengths)
@@ -72,11 +72,13 @@ class LineTokenizer:
         pieces = self.tokenizer.tokenize(line.strip())
         return self.tokenizer.convert_tokens_to_ids(pieces)
 
-    def _encode_fast(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    def _encode_fast(
+        self, text: str, num_lines: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Ids, and how many of them each line has."""
         if self._library is None:
-            return np.array([], np.int32), np.zeros(len(lines), np.int64)
-        return self._library.encode(lines)
+            return np.array([], np.int32), np.zeros(num_lines, np.int64)
+        return self._library.encode(text)
 
     def _needs_exact(self, text: str, num_lines: int) -> np.ndarray:
         """bool [L]: lines with a distrusted character, or a very long word."""
@@ -159,9 +161,10 @@ class _Library:
         except (ImportError, ValueError, tf.errors.OpError):
             return None
 
-    def encode(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    def encode(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """Ids, and how many of them each line has."""
-        ragged = self._fast.tokenize(tf.constant(lines))
+        lines = tf.strings.split(text, "\n")
+        ragged = self._fast.tokenize(lines)
         return ragged.values.numpy(), ragged.row_lengths().numpy()
 
     def examine(self, code_points: list[int]) -> list[int]:
@@ -169,7 +172,7 @@ class _Library:
         chars = [chr(point) for point in code_points]
         normalized = self._normalizer.normalize(chars).numpy().tolist()
         texts = [context.format(char) for char in chars for context in CONTEXTS]
-        ids, lengths = self.encode(texts)
+        ids, lengths = self.encode("\n".join(texts))
         found = [line.tolist() for line in np.split(ids, lengths.cumsum()[:-1])]
         agrees = [
             self.tokenizer.convert_tokens_to_ids(self.tokenizer.tokenize(text))

@@ -32,7 +32,7 @@ def encode_batch(
     data, is_used = table.join()
     packed = data[is_used].tobytes()
     start = 0
-    for end in np.cumsum(is_used.sum(-1)).tolist():
+    for end in np.cumsum(_field_size(size)).tolist():
         yield packed[start:end]
         start = end
 
@@ -111,11 +111,13 @@ def _varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     width = max(1, -(-int(values.max(initial=0)).bit_length() // 7))
     if width == 1:
         return values.astype(np.uint8), np.ones(values.shape, bool)
-    values = values.astype(np.uint32)[:, :, None]
-    shift = np.arange(0, 7 * width, 7, dtype=np.uint32)
-    rest = values >> shift  # [R, L, bytes]
-    has_more = rest >= 1 << 7
-    data = (rest & 0x7F | has_more * np.uint32(0x80)).astype(np.uint8)
-    is_used = rest > 0
+    rest = values.astype(np.uint32)
+    data = np.empty((*values.shape, width), np.uint8)
+    is_used = np.empty(data.shape, bool)
     is_used[:, :, 0] = True
+    for byte in range(width - 1):
+        has_more = is_used[:, :, byte + 1] = rest >= 1 << 7
+        data[:, :, byte] = (rest & 0x7F) | (has_more.view(np.uint8) << 7)
+        rest >>= 7
+    data[:, :, -1] = rest
     return data.reshape(len(values), -1), is_used.reshape(len(values), -1)

@@ -7,16 +7,19 @@ settings alone, not on the number of workers. What is finished lies in a folder
 beside the first output file, so that the same command goes on after a stop.
 """
 
+import contextlib
 import dataclasses
 import functools
+import gc
 import gzip
 import hashlib
+import itertools
 import json
 import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +30,8 @@ from data import corpus, sampling, wire
 from data.corpus import Counts, Span
 from data.fast_tokenization import LineTokenizer, SpacedWordTokenizer
 from data.instances import WHY_DOCUMENTS, InstanceConfig, Summary
-from data.records import RecordWriter, pretraining_features
+from data.records import pretraining_features
+from data.sampling import Text
 from data.text_formats import TextFormat
 from data.tokenization import FullTokenizer
 from data.vocabulary import MASK, SEPARATOR, START
@@ -150,7 +154,9 @@ def make_records(making: Making, num_workers: int) -> Summary | None:
 
 def _make_in_folder(making: Making, num_workers: int) -> Summary:
     spans = corpus.find_spans(making.paths)
-    with Workers(making.folder, min(num_workers, len(spans))) as workers:
+    with Workers(
+        making.folder, min(num_workers, len(spans)), _prepare, making
+    ) as workers:
         try:
             counts = sum(
                 workers.run(
@@ -161,7 +167,7 @@ def _make_in_folder(making: Making, num_workers: int) -> Summary:
                 ),
                 Counts(),
             )
-            _check_counts(making, counts)
+            check_counts(making, counts)
         except InputError:
             # As the input has to change, this is of no more use.
             shutil.rmtree(making.folder)
@@ -176,7 +182,7 @@ def _make_in_folder(making: Making, num_workers: int) -> Summary:
     _join(making, num_parts)
     write_json(making.file(DONE), {})
     _empty(making.folder)
-    summary = _summarize(counts, made)
+    summary = summarize(counts, made)
     if workers.start_time is not None:
         seconds = time.time() - workers.start_time
         print(
@@ -187,7 +193,7 @@ def _make_in_folder(making: Making, num_workers: int) -> Summary:
     return summary
 
 
-def _check_counts(making: Making, counts: Counts) -> None:
+def check_counts(making: Making, counts: Counts) -> None:
     if not counts.pieces:
         raise InputError(f"{', '.join(making.paths)} is empty: it has no text")
     if counts.documents < 2:
@@ -208,6 +214,15 @@ def choose_num_parts(making: Making, counts: Counts) -> int:
     return max(1, min(for_memory, counts.documents // 2), for_workers)
 
 
+def _prepare(making: Making) -> None:
+    """What each process does before its first task."""
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    making.line_tokenizer.encode(b"the first use of a tokenizer takes longer")
+    # All that lives by now is to stay; looking through it takes long, too.
+    gc.freeze()
+
+
 def _tokenize(making: Making, number: int, span: Span) -> Counts:
     return corpus.tokenize_span(
         span,
@@ -221,29 +236,41 @@ def _tokenize(making: Making, number: int, span: Span) -> Counts:
 def _make_part(
     making: Making, part: int, num_parts: int, num_spans: int
 ) -> Made:
-    config = making.config
     text = corpus.load_share(
         [making.file(f"span-{number}") for number in range(num_spans)],
         making.id_type,
         part,
         num_parts,
-        config.random_seed,
+        making.config.random_seed,
     )
+    outputs = outputs_of(part, num_parts, len(making.output_files))
+    paths = [_part_file(making, part, output) for output in outputs]
+    with contextlib.ExitStack() as stack:
+        writers = itertools.cycle(
+            [stack.enter_context(tf.io.TFRecordWriter(path)) for path in paths]
+        )
+        return write_part(
+            making, part, text, lambda record: next(writers).write(record)
+        )
+
+
+def write_part(
+    making: Making, part: int, text: Text, write: Callable[[bytes], None]
+) -> Made:
+    """Makes all records of a part's text."""
+    config = making.config
     rng = np.random.default_rng([config.random_seed, MAKING, part])
     pairs = sampling.draw_pairs(text, config, rng)
     pieces = _find_pieces(making.tokenizer.vocab)
     features = pretraining_features(
         config.max_seq_length, config.max_predictions_per_seq
     )
-    outputs = outputs_of(part, num_parts, len(making.output_files))
-    paths = [_part_file(making, part, output) for output in outputs]
     num_tokens = num_masked = 0
-    with RecordWriter(paths) as writer:
-        for block in sampling.make_blocks(text, pairs, pieces, config, rng):
-            num_tokens += int(block["input_mask"].sum())
-            num_masked += int(block["masked_lm_weights"].sum())
-            for record in wire.encode_batch(features, block):
-                writer.write(record)
+    for block in sampling.make_blocks(text, pairs, pieces, config, rng):
+        num_tokens += int(block["input_mask"].sum())
+        num_masked += int(block["masked_lm_weights"].sum())
+        for record in wire.encode_batch(features, block):
+            write(record)
     return Made(
         len(pairs.a_start),
         int(pairs.is_random_next.sum()),
@@ -289,11 +316,22 @@ def _join(making: Making, num_parts: int) -> None:
             for part in range(num_parts)
             if output in outputs_of(part, num_parts, num_outputs)
         ]
-        with command.writing(path, "--output_file") as file:
-            _copy(sources, file, path.endswith(".gz"))
+        packs = path.endswith(".gz")
+        if packs or len(sources) > 1 or not _moved(sources[0], path):
+            with command.writing(path, "--output_file") as file:
+                _copy(sources, file, packs)
         write_json(done, {})
         for source in sources:
-            os.remove(source)
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(source)
+
+
+def _moved(source: str, path: str) -> bool:
+    """Whether it could be: not to another disk, or to where no disk is."""
+    with contextlib.suppress(OSError):
+        os.replace(source, path)
+        return True
+    return False
 
 
 def _copy(sources: Sequence[str], file: Any, packs: bool) -> None:
@@ -306,7 +344,7 @@ def _copy(sources: Sequence[str], file: Any, packs: bool) -> None:
         target.close()
 
 
-def _summarize(counts: Counts, made: Sequence[Made]) -> Summary:
+def summarize(counts: Counts, made: Sequence[Made]) -> Summary:
     num_records = sum(part.records for part in made)
     num_random_next = sum(part.random_next for part in made)
     return Summary(

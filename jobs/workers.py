@@ -10,6 +10,7 @@ import dataclasses
 import json
 import multiprocessing
 import os
+import pickle
 import sys
 import threading
 import time
@@ -31,9 +32,16 @@ class Workers:
 
     Args:
         num_workers: with one, tasks are done in this process.
+        prepare: called with `argument` in each process before its first task.
     """
 
-    def __init__(self, folder: str, num_workers: int):
+    def __init__(
+        self,
+        folder: str,
+        num_workers: int,
+        prepare: Callable[[Any], None],
+        argument: Any,
+    ):
         self.folder = folder
         self.start_time: float | None = None  # of the first task, unix seconds
         self._pool: concurrent.futures.Executor | None = None
@@ -43,7 +51,10 @@ class Workers:
                 num_workers,
                 multiprocessing.get_context("spawn"),
                 initializer=_begin,
+                initargs=(pickle.dumps((prepare, argument)),),
             )
+        else:
+            prepare(argument)
 
     def __enter__(self) -> "Workers":
         return self
@@ -116,8 +127,8 @@ def _do(task: Task) -> float:
     return start_time
 
 
-def _begin() -> None:
-    """In a new process."""
+def _begin(pickled: bytes) -> None:
+    """In a new process; `pickled` is what to call first, and with what."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -127,8 +138,6 @@ def _begin() -> None:
 
     # Otherwise it would wait for tasks for ever if the parent is killed.
     threading.Thread(target=end_with_parent, daemon=True).start()
-    command.import_tensorflow()
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    command.import_tensorflow()  # quietly, before others do
+    prepare, argument = pickle.loads(pickled)
+    prepare(argument)

@@ -162,13 +162,24 @@ def bad_files(folder: pathlib.Path) -> None:
     (folder / "vocab.txt").write_text("[PAD]\n[UNK]\nsea\n")
 
 
-@pytest.mark.parametrize("sampler", ["vectorized", "google"])
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--input_file={}/nothing*"], "no file matches --input_file={}/noth"),
         (["--input_file={}/one_document.txt"], "next sentence prediction"),
         (["--input_file={}/latin1.txt"], "{}/latin1.txt, line 4 is not UTF-8"),
+        (
+            ["--input_file={}/one_document.txt", "--sampler=google"],
+            "next sentence prediction",
+        ),
+        (
+            ["--input_file={}/latin1.txt", "--sampler=google"],
+            "{}/latin1.txt, line 4 is not UTF-8",
+        ),
+        (
+            ["--sampler=google", "--input_format=jsonl"],
+            "--sampler=google has no --input_format",
+        ),
         (["--vocab_file={}/vocab.txt"], "it lacks [CLS], [SEP], [MASK]"),
         (["--max_seq_length=4"], "--max_seq_length=4 is too small"),
         (["--max_seq_length=16"], "--max_predictions_per_seq=20 must lie"),
@@ -176,7 +187,7 @@ def bad_files(folder: pathlib.Path) -> None:
     ],
 )
 def test_bad_input(
-    tmp_path: pathlib.Path, flags: list[str], message: str, sampler: str
+    tmp_path: pathlib.Path, flags: list[str], message: str
 ) -> None:
     bad_files(tmp_path)
     before = sorted(os.listdir(tmp_path))
@@ -184,7 +195,6 @@ def test_bad_input(
         f"--input_file={CORPUS}",
         f"--vocab_file={VOCAB}",
         f"--output_file={tmp_path}/out",
-        f"--sampler={sampler}",
         *[flag.format(tmp_path) for flag in flags],
     )
     assert done.returncode == 1
