@@ -35,14 +35,13 @@ def test_plan_by_hand() -> None:
     assert plan == [[1], [2, 0], [3, 4, 5], [6]]
 
 
-def test_best_fit_fills_the_row_with_the_least_room() -> None:
-    # 8 and 6 begin rows with 2 and 4 left: the 2 goes to the 8, although a
-    # third row, still empty, comes before none and the 6 has room as well.
+def test_the_row_with_the_least_room_is_filled() -> None:
+    # 7 leaves 3, 5 and 4 leave 1: there the 1 goes, though the 7 came first.
     records = {
-        "input_mask": up_to([6, 8, 2], 10),
-        "masked_lm_weights": up_to([1, 1, 1], 5),
+        "input_mask": up_to([5, 4, 7, 1], 10),
+        "masked_lm_weights": up_to([1, 1, 1, 1], 5),
     }
-    assert plan_rows(records, PackingConfig(10, 5)) == [[0], [1, 2]]
+    assert plan_rows(records, PackingConfig(10, 5)) == [[0, 1, 3], [2]]
 
 
 def test_fill_by_hand() -> None:
