@@ -8,6 +8,7 @@ output_dir is a model folder: bert_model.ckpt, bert_config.json and, when it is
 known, vocab.txt.
 """
 
+import dataclasses
 import sys
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from input_error import InputError
 from training.settings import DeviceConfig, OptimizerConfig
 
 if TYPE_CHECKING:
+    from data.batches import RowShare
+    from data.dynamic_masking import BatchMasker
     from data.records import Feature
     from jobs.fitting import Place, Run
     from modeling.config import BertConfig
@@ -49,8 +52,22 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "max_eval_steps", 100, "Batches to evaluate at most.", lower_bound=1
 )
-# The flags above are google-research/bert's; this one is not.
+# The flags above are google-research/bert's; those below are not.
 flags.DEFINE_string("eval_file", None, "Records of --do_eval; else input_file.")
+flags.DEFINE_float(
+    "masked_lm_prob",
+    0.15,
+    "Share of pieces to mask in records without masks (--dynamic_masking of "
+    "create_pretraining_data.py).",
+    lower_bound=0.0,
+    upper_bound=1.0,
+)
+flags.DEFINE_float(
+    "eval_masked_lm_prob", None, "The same for --do_eval; else masked_lm_prob."
+)
+flags.DEFINE_bool(
+    "do_whole_word_mask", False, "Mask all pieces of a word together, in these."
+)
 
 FLAGS = flags.FLAGS
 flags.mark_flags_as_required(["input_file", "bert_config_file", "output_dir"])
@@ -140,6 +157,9 @@ def _train(
 
     host = fitted.place.host
     share = RowShare(host.index, host.count)
+    masker = _make_masker(
+        fitted, features, FLAGS.masked_lm_prob, FLAGS.seed, share
+    )
     batches = training_batches(
         paths,
         features,
@@ -147,6 +167,7 @@ def _train(
         FLAGS.seed,
         fitted.config.vocab_size,
         share,
+        masker,
     )
     return fitted.train(
         RecordBatches(batches, share),
@@ -156,8 +177,33 @@ def _train(
             "input_file": paths,
             "train_batch_size": FLAGS.train_batch_size,
             "seed": FLAGS.seed,
+            **(dataclasses.asdict(masker.config) if masker else {}),
         },
     )
+
+
+def _make_masker(
+    fitted: "Run",
+    features: "tuple[Feature, ...]",
+    masked_lm_prob: float,
+    seed: int,
+    share: "RowShare",
+) -> "BatchMasker | None":
+    """None for records that have their masks."""
+    from data.dynamic_masking import BatchMasker, MaskConfig
+    from data.tokenization import load_vocab
+
+    if all(feature.name != "segment_lengths" for feature in features):
+        return None
+    if fitted.vocab_file is None:
+        raise InputError(
+            "the records have no masks, and to draw them the vocabulary has to "
+            "be known; give --vocab_file"
+        )
+    config = MaskConfig(
+        FLAGS.max_predictions_per_seq, masked_lm_prob, FLAGS.do_whole_word_mask
+    )
+    return BatchMasker(load_vocab(fitted.vocab_file), config, seed, share)
 
 
 def _evaluate(
@@ -172,6 +218,9 @@ def _evaluate(
     from training.loop import evaluate
 
     strategy, host = fitted.place
+    masked_lm_prob = FLAGS.eval_masked_lm_prob
+    if masked_lm_prob is None:
+        masked_lm_prob = FLAGS.masked_lm_prob
     batches = evaluation_batches(
         paths,
         features,
@@ -179,6 +228,8 @@ def _evaluate(
         FLAGS.max_eval_steps,
         fitted.config.vocab_size,
         RowShare(host.index, host.count),
+        # always by the same seed, so that evaluations can be compared
+        _make_masker(fitted, features, masked_lm_prob, 0, RowShare()),
     )
     results = evaluate(fitted.model, batches, strategy, host)
     fitted.write_results({"global_step": step, **results})

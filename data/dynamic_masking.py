@@ -4,7 +4,7 @@ Liu et al. 2019 (RoBERTa), section 4.1. The choice of pieces is that of
 data/masking.py, as TensorFlow ops: a batch's masks depend on the seed and the
 batch's number alone, so that a run which goes on goes on with the same.
 
-Shapes: B rows of the global batch, S positions, P masked predictions.
+Shapes: B rows of this host, S positions, P masked predictions.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
+from data.batches import RowShare
 from data.masking import KEEP_SHARE, MASK_SHARE
 from data.vocabulary import MASK
 
@@ -30,11 +31,19 @@ class MaskConfig:
 
 
 class BatchMasker:
-    """Adds to unmasked rows what a pre-training record has besides."""
+    """Makes of unmasked records what a model is trained on."""
 
-    def __init__(self, vocab: Mapping[str, int], config: MaskConfig, seed: int):
+    def __init__(
+        self,
+        vocab: Mapping[str, int],
+        config: MaskConfig,
+        seed: int,
+        share: RowShare = RowShare(),
+    ):
+        """`share`: the rows of the global batch that are to be masked here."""
         self.config = config
         self.seed = seed
+        self.share = share
         self.mask_id = vocab[MASK]
         self.all_ids = tf.constant(sorted(vocab.values()), tf.int32)
         continues = np.zeros(max(vocab.values()) + 1, bool)
@@ -48,13 +57,17 @@ class BatchMasker:
 
         Args:
             number: int64, the batch's since the beginning of the training.
-            batch: of an unmasked record: input_ids [B, S], input_mask and
-                segment_ids likewise, next_sentence_labels [B, 1].
+            batch: the features of `records.unmasked_features`, this host's rows
+                of them.
         """
-        ids, is_real = batch["input_ids"], batch["input_mask"] > 0
-        may_hide = is_real & ~_is_special(is_real, batch["segment_ids"])
-        lengths = tf.reduce_sum(batch["input_mask"], -1)
-        wanted = tf.cast(lengths, tf.float64) * self.config.masked_lm_prob
+        ids, lengths = batch["input_ids"], batch["segment_lengths"]
+        end_a = lengths[:, :1]
+        end_b = end_a + lengths[:, 1:]
+        place = tf.range(ids.shape[1])
+        is_special = (place == 0) | (place == end_a - 1) | (place == end_b - 1)
+        is_real = place < end_b
+        may_hide = is_real & ~is_special
+        wanted = tf.cast(end_b[:, 0], tf.float64) * self.config.masked_lm_prob
         num_wanted = tf.cast(tf.math.rint(wanted), tf.int32)
         width = self.config.max_predictions_per_seq
         num_wanted = tf.clip_by_value(num_wanted, 1, width)
@@ -64,8 +77,11 @@ class BatchMasker:
         shown = self._replace(number, labels)
         rows = tf.where(is_chosen)[:, 0]
         places = tf.cast(positions[is_chosen], tf.int64)
+        is_second = is_real & (place >= end_a)
         return {
-            **batch,
+            "input_mask": tf.cast(is_real, tf.int32),
+            "segment_ids": tf.cast(is_second, tf.int32),
+            "next_sentence_labels": batch["next_sentence_labels"],
             "input_ids": tf.tensor_scatter_nd_update(
                 ids, tf.stack([rows, places], 1), shown[is_chosen]
             ),
@@ -77,9 +93,13 @@ class BatchMasker:
     def _uniform(
         self, number: tf.Tensor, kind: int, like: tf.Tensor
     ) -> tf.Tensor:
-        """Random numbers from 0 to 1 in the shape of `like`."""
+        """Random numbers from 0 to 1 in the shape of `like`: this host's rows
+        of what all hosts draw."""
         seed = tf.random.fold_in([self.seed, kind], number)
-        return tf.random.stateless_uniform(tf.shape(like), seed)
+        num_rows, width = tf.unstack(tf.shape(like))
+        index, count = self.share.index, self.share.count
+        drawn = tf.random.stateless_uniform([num_rows * count, width], seed)
+        return drawn[index::count]
 
     def _choose(
         self,
@@ -133,14 +153,6 @@ class BatchMasker:
         other = tf.gather(self.all_ids, index)
         shown = tf.where(draw < keep_below, labels, other)
         return tf.where(draw < MASK_SHARE, self.mask_id, shown)
-
-
-def _is_special(is_real: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
-    """bool [B, S]: [CLS], and the last piece of each segment, a [SEP]."""
-    kind = tf.where(is_real, segment_ids, -1)
-    following = tf.pad(kind[:, 1:], [[0, 0], [0, 1]], constant_values=-1)
-    is_first = tf.range(kind.shape[1]) == 0
-    return is_first | (kind != following)
 
 
 def _rising(is_hidden: tf.Tensor, width: int) -> tuple[tf.Tensor, tf.Tensor]:

@@ -36,6 +36,7 @@ class InstanceConfig:
     masked_lm_prob: float = 0.15  # share of pieces hidden
     short_seq_prob: float = 0.1  # share of documents cut to a shorter target
     random_seed: int = 12345
+    dynamic_masking: bool = False  # no masks: who reads the records draws them
 
     def check(self) -> None:
         """Raises an InputError that names the flag to change."""

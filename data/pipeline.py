@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from data.batches import RowShare
+from data.dynamic_masking import BatchMasker
 from data.records import Feature, parse_batch
 
 NUM_FILES_AT_ONCE = 4  # interleaved, as upstream's num_cpu_threads
@@ -44,8 +45,12 @@ def training_batches(
     seed: int,
     vocab_size: int,
     share: RowShare = RowShare(),
+    masker: BatchMasker | None = None,
 ) -> tf.data.Dataset:
     """Shuffled batches without end, each tensor [B / share.count, length].
+
+    Args:
+        masker: for unmasked records; its share is `share`.
 
     Raises, while iterating:
         tf.errors.DataLossError, InvalidArgumentError: a record is damaged,
@@ -62,13 +67,19 @@ def training_batches(
         .shuffle(SHUFFLE_BUFFER_RECORDS, seed=seed)
     )
 
-    def parse_share(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        return _parse(
-            features, serialized[share.index :: share.count], vocab_size
-        )
+    def parse_share(
+        number: tf.Tensor, serialized: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        own = serialized[share.index :: share.count]
+        batch = _parse(features, own, vocab_size)
+        return masker.mask(number, batch) if masker else batch
 
-    batches = records.batch(batch_size, drop_remainder=True).map(
-        parse_share, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    batches = (
+        records.batch(batch_size, drop_remainder=True)
+        .enumerate()
+        .map(
+            parse_share, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+        )
     )
     return _with_symbolic_state(batches.prefetch(tf.data.AUTOTUNE))
 
@@ -80,12 +91,21 @@ def evaluation_batches(
     max_batches: int,
     vocab_size: int,
     share: RowShare = RowShare(),
+    masker: BatchMasker | None = None,
 ) -> tf.data.Dataset:
     """At most `max_batches` batches in the order of the files.
 
     Upstream repeats the files until the batches are full; here no record
     counts twice, and the last batch is filled with rows of zeros.
+
+    Args:
+        masker: for unmasked records; its share is all rows, since the last
+            batch may have too few for each host.
     """
+
+    def parse(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        batch = _parse(features, serialized, vocab_size)
+        return masker.mask(number, batch) if masker else batch
 
     def pad_and_share(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return {
@@ -97,7 +117,8 @@ def evaluation_batches(
     return (
         records.batch(batch_size)
         .take(max_batches)
-        .map(lambda serialized: _parse(features, serialized, vocab_size))
+        .enumerate()
+        .map(parse)
         .map(pad_and_share)
         .prefetch(tf.data.AUTOTUNE)
     )

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
@@ -34,6 +35,7 @@ class Feature:
     length_flag: str = ""  # the flag that sets the length; "": always this
     limit: int | None = None  # values lie in [0, limit); None: no upper limit
     is_piece_id: bool = False  # values lie in [0, vocab_size)
+    is_trimmed: bool = False  # zeros at the end are left out
 
     def upper_limit(self, vocab_size: int | None) -> int | None:
         """Values are below it; None: no limit."""
@@ -86,18 +88,38 @@ def packed_features(
     )
 
 
+def unmasked_features(max_seq_length: int) -> tuple[Feature, ...]:
+    """Sentence pairs whose masks are drawn when they are read, in a third of
+    the space; segment_lengths are A's, with [CLS] and [SEP], and B's."""
+    return (
+        Feature(
+            "input_ids",
+            max_seq_length,
+            length_flag=SEQUENCE_FLAG,
+            is_piece_id=True,
+            is_trimmed=True,
+        ),
+        Feature("segment_lengths", 2, limit=max_seq_length + 1),
+        Feature("next_sentence_labels", 1, limit=2),
+    )
+
+
 def find_pretraining_features(
     path: str,
     max_seq_length: int,
     max_predictions_per_seq: int,
     type_vocab_size: int,
 ) -> tuple[Feature, ...]:
-    """The table of packed records if the file's first one is such, else that
-    of `pretraining_features`; whether it fits is for `check_files` to say."""
+    """The table of packed or unmasked records if the file's first one is such,
+    else that of `pretraining_features`; whether it fits is for `check_files`
+    to say."""
     lengths = max_seq_length, max_predictions_per_seq
     with contextlib.suppress(DecodeError):
         first = tf.train.Example.FromString(next(read_records(path), b""))
-        starts = first.features.feature["next_sentence_positions"]
+        found = first.features.feature
+        if "segment_lengths" in found:
+            return unmasked_features(max_seq_length)
+        starts = found["next_sentence_positions"]
         if num_sequences := len(starts.int64_list.value):
             return packed_features(*lengths, num_sequences, type_vocab_size)
     return pretraining_features(*lengths, type_vocab_size)
@@ -165,6 +187,8 @@ def encode(
     for feature in features:
         numbers = values[feature.name]
         assert len(numbers) == feature.length, feature.name
+        if feature.is_trimmed:
+            numbers = np.trim_zeros(np.array(numbers), "b").tolist()
         target = example.features.feature[feature.name]
         if feature.dtype == "int64":
             target.int64_list.value.extend(numbers)
@@ -181,18 +205,29 @@ def parse_batch(
     Works eagerly and inside tf.data. (TPUs have no int64.)
     """
     parsed = tf.io.parse_example(
-        serialized,
-        {
-            feature.name: tf.io.FixedLenFeature(
-                [feature.length], tf.as_dtype(feature.dtype)
-            )
-            for feature in features
-        },
+        serialized, {feature.name: _kind(feature) for feature in features}
     )
+    for feature in features:
+        if feature.is_trimmed:
+            values = parsed[feature.name]
+            longest = tf.cast(values.bounding_shape(axis=1), tf.int32)
+            with tf.control_dependencies(
+                [tf.debugging.assert_less_equal(longest, feature.length)]
+            ):
+                shape = [None, feature.length]
+                parsed[feature.name] = values.to_tensor(shape=shape)
     return {
         name: tf.cast(values, tf.int32) if values.dtype == tf.int64 else values
         for name, values in parsed.items()
     }
+
+
+def _kind(feature: Feature) -> Any:
+    """What TensorFlow is to expect of a feature."""
+    dtype = tf.as_dtype(feature.dtype)
+    if feature.is_trimmed:
+        return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
+    return tf.io.FixedLenFeature([feature.length], dtype)
 
 
 def compression_type(path: str) -> str:
@@ -430,7 +465,8 @@ def _fault(
 def _list_fault(
     feature: Feature, numbers: Sequence[float], vocab_size: int | None
 ) -> str | None:
-    if len(numbers) != feature.length:
+    is_short = feature.is_trimmed and 0 < len(numbers) < feature.length
+    if len(numbers) != feature.length and not is_short:
         remedy = (
             f"; pass {feature.length_flag}={len(numbers)}"
             if feature.length_flag and numbers

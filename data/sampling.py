@@ -163,10 +163,26 @@ def make_blocks(
     config: InstanceConfig,
     rng: np.random.Generator,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """The features of data/records.py, [R, length] each, block by block."""
+    """The features of data/records.py, [R, length] each, block by block: of
+    masked records, or if the config says so of unmasked ones."""
     for start in range(0, len(pairs.a_start), ROWS_AT_ONCE):
         block = pairs.take(slice(start, start + ROWS_AT_ONCE))
-        yield make_features(text, block, pieces, config, rng)
+        if config.dynamic_masking:
+            yield lay_out_unmasked(text, block, pieces, config)
+        else:
+            yield make_features(text, block, pieces, config, rng)
+
+
+def lay_out_unmasked(
+    text: Text, pairs: Pairs, pieces: Pieces, config: InstanceConfig
+) -> dict[str, np.ndarray]:
+    ids = _lay_out(text, pairs, pieces, config.max_seq_length)
+    lengths = pairs.a_length + 2, pairs.b_length + 1
+    return {
+        "input_ids": ids,
+        "segment_lengths": np.stack(lengths, 1),
+        "next_sentence_labels": pairs.is_random_next[:, None].astype(np.int32),
+    }
 
 
 def make_features(

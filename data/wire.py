@@ -46,6 +46,8 @@ class _Entry:
         if feature.dtype == "int64":
             self.kind = INT64_LIST
             self.data, self.is_used = _varints(values)
+            if feature.is_trimmed:
+                self.is_used &= _up_to_last(values, self.data.shape[1])
         else:
             self.kind = FLOAT_LIST
             self.data = np.ascontiguousarray(values, "<f4").view(np.uint8)
@@ -64,6 +66,12 @@ class _Entry:
         table.begin(self.kind, self.list)
         table.begin(FIRST, self.numbers)
         table.add(self.data, self.is_used)
+
+
+def _up_to_last(values: np.ndarray, width: int) -> np.ndarray:
+    """bool [R, W]: bytes of numbers up to the last that is not zero."""
+    is_after = np.cumsum(values[:, ::-1] != 0, axis=1)[:, ::-1] > 0
+    return np.repeat(is_after, width // values.shape[1], axis=1)
 
 
 class _Table:

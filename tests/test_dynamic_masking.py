@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
+from data.batches import RowShare
 from data.dynamic_masking import BatchMasker, MaskConfig
 from data.masking import mask_tokens
 
@@ -23,16 +24,15 @@ NUM_ROWS = 6000
 def make_batch(lines: Sequence[str]) -> dict[str, tf.Tensor]:
     """Rows padded with zeros; B begins after the first [SEP]."""
     ids = np.zeros((len(lines), LENGTH), np.int32)
-    segments, masks = np.zeros_like(ids), np.zeros_like(ids)
+    lengths = np.zeros((len(lines), 2), np.int32)
     for row, line in enumerate(lines):
         words = line.split()
         ids[row, : len(words)] = [VOCAB[word] for word in words]
-        segments[row, words.index("[SEP]") + 1 : len(words)] = 1
-        masks[row, : len(words)] = 1
+        length_a = words.index("[SEP]") + 1
+        lengths[row] = length_a, len(words) - length_a
     return {
         "input_ids": tf.constant(ids),
-        "input_mask": tf.constant(masks),
-        "segment_ids": tf.constant(segments),
+        "segment_lengths": tf.constant(lengths),
         "next_sentence_labels": tf.zeros([len(lines), 1], tf.int32),
     }
 
@@ -137,6 +137,23 @@ def test_masks_depend_on_seed_and_number_alone() -> None:
         mask(config, [LINE] * 20, seed=2),
     ):
         assert places_of(other) != places_of(first)
+
+
+def test_segments_by_hand() -> None:
+    masked = mask(MaskConfig(WIDTH), ["[CLS] a b [SEP] c [SEP]"])
+    padding = [0] * (LENGTH - 6)
+    assert masked["input_mask"].tolist() == [[1] * 6 + padding]
+    assert masked["segment_ids"].tolist() == [[0] * 4 + [1] * 2 + padding]
+
+
+def test_each_host_masks_its_rows_as_one_would() -> None:
+    config = MaskConfig(WIDTH, 0.3, do_whole_word_mask=True)
+    whole = mask(config, [LINE] * 6)
+    for index in (0, 1):
+        masker = BatchMasker(VOCAB, config, 1, RowShare(index, 2))
+        own = masker.mask(tf.constant(0, tf.int64), make_batch([LINE] * 3))
+        for name, values in own.items():
+            np.testing.assert_array_equal(values, whole[name][index::2])
 
 
 def test_inside_a_pipeline() -> None:

@@ -1,6 +1,7 @@
 """Tests of data/pipeline.py."""
 
 import collections
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import tensorflow as tf
 from conftest import NUM_PREDICTIONS, SEQ_LENGTH, TINY, tiny_record
 
 from data.batches import RowShare
+from data.dynamic_masking import BatchMasker, MaskConfig
 from data.pipeline import evaluation_batches, training_batches
 from data.records import (
     RecordWriter,
@@ -17,7 +19,9 @@ from data.records import (
     find_damage,
     pretraining_features,
     read_records,
+    unmasked_features,
 )
+from data.vocabulary import MASK
 
 FEATURES = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
 NUM_RECORDS = 141
@@ -135,3 +139,73 @@ def test_a_number_out_of_its_range_stops_the_data(
         damage = find_damage([path], features, TINY.vocab_size)
         assert damage is not None
         assert f"record 1: {name} holds {value}" in damage
+
+
+def test_masks_go_on_with_the_position(tmp_path: Path) -> None:
+    """Those of a third epoch are others than the first's, and a restored
+    iterator draws the ones that the saved one would have drawn."""
+    features = unmasked_features(SEQ_LENGTH)
+    rng = np.random.default_rng(3)
+    pattern = str(tmp_path / "records")
+    with RecordWriter([pattern]) as writer:
+        for number in range(12):
+            ids = np.zeros(SEQ_LENGTH, int)
+            lengths = rng.integers(5, SEQ_LENGTH // 2, 2)
+            ids[: lengths.sum()] = rng.integers(
+                5, TINY.vocab_size, lengths.sum()
+            )
+            ids[1] = 5 + number  # tells the records apart
+            writer.write(
+                encode(
+                    features,
+                    {
+                        "input_ids": ids.tolist(),
+                        "segment_lengths": lengths.tolist(),
+                        "next_sentence_labels": [number % 2],
+                    },
+                )
+            )
+    vocab = {f"##{i}": i for i in range(TINY.vocab_size)} | {MASK: 4}
+    config = MaskConfig(NUM_PREDICTIONS, 0.3)
+
+    def make() -> Iterator[dict[str, tf.Tensor]]:
+        masker = BatchMasker(vocab, config, 7)
+        return iter(
+            training_batches(
+                [pattern], features, 6, 7, TINY.vocab_size, masker=masker
+            )
+        )
+
+    batches = make()
+    seen = [next(batches) for _ in range(5)]
+    expected = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
+    assert {n: v.shape.as_list() for n, v in seen[0].items()} == {
+        feature.name: [6, feature.length] for feature in expected
+    }
+    places = {row.tobytes() for b in seen for row in places_of(b)}
+    assert len(places) > 20  # of 30 rows; each record has been seen twice
+    saved = tf.train.Checkpoint(batches).write(str(tmp_path / "state"))
+    following = [next(batches) for _ in range(3)]
+    again = make()
+    tf.train.Checkpoint(again).read(saved)
+    for batch in following:
+        restored = next(again)
+        for name, values in batch.items():
+            np.testing.assert_array_equal(values, restored[name])
+    held_out = evaluation_batches(
+        [pattern], features, 5, 9, TINY.vocab_size,
+        masker=BatchMasker(vocab, config, 0),
+    )  # fmt: skip
+    weights = [b["masked_lm_weights"].numpy() for b in held_out]
+    assert [w.shape for w in weights] == [(5, NUM_PREDICTIONS)] * 3
+    assert (weights[2].sum(-1) > 0).tolist() == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def places_of(batch: dict[str, tf.Tensor]) -> np.ndarray:
+    return batch["masked_lm_positions"].numpy()

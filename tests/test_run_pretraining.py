@@ -1,6 +1,8 @@
 """Tests of run_pretraining.py, as processes that a user could have started."""
 
+import dataclasses
 import json
+import math
 import os
 import signal
 import socket
@@ -225,6 +227,39 @@ def test_accumulation_gives_the_weights_of_the_whole_batch(
     extra = ("--num_train_steps=10", "--num_accumulation_steps=4")
     run("run_pretraining.py", *args, *extra)
     assert_close(tmp_path, one_device)
+
+
+def test_masks_are_drawn_for_records_without(tmp_path: Path) -> None:
+    vocab_file = GOLDEN / "tiny_vocab.txt"
+    vocab_size = len(vocab_file.read_text("utf-8").splitlines())
+    config = dataclasses.replace(TINY, vocab_size=vocab_size)
+    (tmp_path / "bert_config.json").write_text(config.to_json())
+    run(
+        "create_pretraining_data.py",
+        f"--input_file={GOLDEN}/tiny_corpus.txt",
+        f"--vocab_file={vocab_file}",
+        f"--output_file={tmp_path}/records",
+        "--dynamic_masking",
+        *SHAPE,
+    )
+    args = [
+        "--do_train",
+        "--do_eval",
+        f"--input_file={tmp_path}/records",
+        f"--bert_config_file={tmp_path}/bert_config.json",
+        f"--output_dir={tmp_path}/out",
+        *SHAPE,
+        "--train_batch_size=6",
+        "--num_train_steps=3",
+        "--eval_masked_lm_prob=0.3",
+    ]
+    sentence = fails_with("run_pretraining.py", *args)
+    assert "records have no masks" in sentence
+    assert "--vocab_file" in sentence
+    run("run_pretraining.py", *args, f"--vocab_file={vocab_file}")
+    losses = [line["masked_lm_loss"] for line in log(tmp_path / "out")]
+    assert len(losses) == 3
+    assert all(0 < loss < 2 * math.log(vocab_size) for loss in losses)
 
 
 def test_two_replicas_give_the_weights_of_one_device(

@@ -1,10 +1,11 @@
 """Records in NumPy against protocol buffers' own library."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from data import wire
-from data.records import Feature, encode
+from data.records import Feature, encode, parse_batch
 
 FEATURES = (
     Feature("input_ids", 7),
@@ -36,6 +37,20 @@ def test_records_are_those_of_protocol_buffers() -> None:
         assert found == expected
         assert len(record) == found.ByteSize()
     assert len(records) == 13
+
+
+def test_zeros_at_the_end_are_left_out() -> None:
+    feature = Feature("x", 4, is_trimmed=True)
+    values = {"x": np.array([[1, 0, 0, 0], [5, 0, 300, 0], [0, 0, 0, 7]])}
+    for row, record in enumerate(wire.encode_batch([feature], values)):
+        numbers = {"x": values["x"][row].tolist()}
+        assert tf.train.Example.FromString(
+            record
+        ) == tf.train.Example.FromString(encode([feature], numbers))
+        parsed = parse_batch([feature], tf.constant([record]))
+        assert parsed["x"].numpy().tolist() == [numbers["x"]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="x <= y"):
+        parse_batch([Feature("x", 2, is_trimmed=True)], tf.constant([record]))
 
 
 def test_a_varint_by_hand() -> None:
