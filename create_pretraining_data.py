@@ -5,12 +5,14 @@ create_pretraining_data.py, and with --sampler=google the records are too, one
 by one; the default makes others of the same distribution, on all cores and in
 bounded memory. Input: UTF-8, one sentence a line, a blank line between
 documents; --input_format has others. The same command again goes on where the
-last run stopped.
+last run stopped. With --runner an Apache Beam pipeline does the work, on any
+number of machines; Beam's own options follow " -- ".
 """
 
 import functools
 import os
 import random
+from collections.abc import Sequence
 
 from absl import flags
 from tqdm import tqdm
@@ -105,10 +107,16 @@ flags.DEFINE_integer(
     "some 400 MiB besides.",
     lower_bound=16,
 )
+flags.DEFINE_string(
+    "runner",
+    None,
+    "Of Apache Beam: DirectRunner, DataflowRunner, FlinkRunner, SparkRunner. "
+    "Unset: this command's own workers.",
+)
 flags.mark_flags_as_required(["input_file", "output_file", "vocab_file"])
 
 
-def main() -> None:
+def main(*beam_options: str) -> None:
     config = command.from_flags(InstanceConfig)
     config.check()
     vocab_file = command.local(FLAGS.vocab_file)
@@ -122,19 +130,40 @@ def main() -> None:
             raise InputError(
                 f"--sampler=google has no --{name}; leave out one of the two"
             )
+    _check_runner(beam_options)
     if FLAGS.words_are_spaced and not FLAGS.do_whole_word_mask:
         raise InputError("--words_are_spaced is for --do_whole_word_mask")
     paths = records.expand_patterns(FLAGS.input_file)
-    make = make_googles if FLAGS.sampler == "google" else make_vectorized
-    summary = make(config, vocab_file, paths)
+    if FLAGS.sampler == "google":
+        summary = make_googles(config, vocab_file, paths)
+    else:
+        summary = make_vectorized(config, vocab_file, paths, beam_options)
     if summary is None:
         print(f"{FLAGS.output_file}: made already, by this very command")
     else:
         print(format_summary(summary))
 
 
+def _check_runner(beam_options: Sequence[str]) -> None:
+    if FLAGS.runner is None and beam_options:
+        raise InputError(
+            f"unexpected argument {beam_options[0]!r}; flags begin with --; "
+            "what follows a lone -- is for --runner"
+        )
+    if FLAGS.runner is not None and FLAGS.sampler == "google":
+        raise InputError("--sampler=google has no --runner; leave out one")
+    if FLAGS.runner is not None and FLAGS["num_workers"].present:
+        raise InputError(
+            "--num_workers is not for --runner; options that Beam has for it "
+            "follow --"
+        )
+
+
 def make_vectorized(
-    config: InstanceConfig, vocab_file: str, paths: list[str]
+    config: InstanceConfig,
+    vocab_file: str,
+    paths: list[str],
+    beam_options: Sequence[str],
 ) -> instances.Summary | None:
     from data.text_formats import TextFormat
     from jobs import record_making
@@ -150,7 +179,16 @@ def make_vectorized(
         FLAGS.worker_memory_mb,
         config,
     )
-    return record_making.make_records(making, FLAGS.num_workers)
+    if FLAGS.runner is None:
+        return record_making.make_records(making, FLAGS.num_workers)
+    try:
+        from jobs import beam_making
+    except ImportError as error:
+        raise InputError(
+            f"--runner={FLAGS.runner} needs Apache Beam ({error}); "
+            "pip install 'apache-beam>=2.77'"
+        ) from error
+    return beam_making.make_records(making, FLAGS.runner, beam_options)
 
 
 def make_googles(
@@ -209,7 +247,7 @@ def format_summary(summary: instances.Summary) -> str:
 
 
 def cli() -> None:
-    command.run(main)
+    command.run(main, takes_arguments=True)
 
 
 if __name__ == "__main__":

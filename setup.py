@@ -44,6 +44,9 @@ setup(
         "tqdm",
     ],
     extras_require={
+        # Not in "test", whose other tests would then run beside the older
+        # protobuf that it asks for.
+        "beam": ["apache-beam>=2.77"],
         # No "tpu": tensorflow-tpu would lie in the same folder as tensorflow,
         # which pip writes over it. README.md says how to install for a TPU.
         "gpu": ["tensorflow[and-cuda]"],

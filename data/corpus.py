@@ -6,6 +6,8 @@ document does, so that several processes can share it.
 
 A span's pieces lie in three files of numbers: ids, the length of each sentence
 in pieces, and the length of each document in sentences.
+
+Shapes: N pieces and D documents of a block.
 """
 
 import contextlib
@@ -43,6 +45,14 @@ class Span(NamedTuple):
     path: str
     start: int
     stop: int | None  # None: to its end, which nobody has looked for
+
+
+class Block(NamedTuple):
+    """Some documents; a length for each sentence and for each document."""
+
+    ids: np.ndarray  # [N], pieces end to end
+    sentences: np.ndarray  # int32, in pieces
+    documents: np.ndarray  # int32 [D], in sentences
 
 
 @dataclasses.dataclass
@@ -87,12 +97,7 @@ def tokenize_span(
     prefix: str,
     id_type: Any,
 ) -> Counts:
-    """Writes the span's files.
-
-    Raises:
-        InputError: the file cannot be read, or a line is not UTF-8 or not of
-            the format.
-    """
+    """Writes the span's files; raises what `tokenize` raises."""
     counts = Counts()
     unknown = tokenizer.tokenizer.vocab[UNKNOWN]
     with contextlib.ExitStack() as stack:
@@ -100,25 +105,43 @@ def tokenize_span(
             stack.enter_context(open(f"{prefix}{suffix}", "wb"))
             for suffix in SUFFIXES
         ]
-        for offset, block in _read_blocks(span, text_format.document_end):
-            with _naming_lines(span.path, offset):
-                lines = tokenizer.encode(text_format.to_sentences(block))
-            sentences = lines.lengths[lines.lengths > 0]
-            documents = _document_lengths(lines)
-            for file, numbers, dtype in zip(
-                files,
-                (lines.ids, sentences, documents),
-                (id_type, np.int32, np.int32),
-                strict=True,
-            ):
-                file.write(numbers.astype(dtype).tobytes())
-            counts += Counts(
-                len(documents),
-                len(sentences),
-                len(lines.ids),
-                int(np.sum(lines.ids == unknown)),
-            )
+        for block in tokenize(span, text_format, tokenizer, id_type):
+            for file, numbers in zip(files, block, strict=True):
+                file.write(numbers.tobytes())
+            counts += count(block, unknown)
     return counts
+
+
+def tokenize(
+    span: Span,
+    text_format: TextFormat,
+    tokenizer: LineTokenizer | SpacedWordTokenizer,
+    id_type: Any,
+) -> Iterator[Block]:
+    """The span's documents, some at a time.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not UTF-8 or not of
+            the format.
+    """
+    for offset, block in _read_blocks(span, text_format.document_end):
+        with _naming_lines(span.path, offset):
+            lines = tokenizer.encode(text_format.to_sentences(block))
+        yield Block(
+            lines.ids.astype(id_type),
+            lines.lengths[lines.lengths > 0].astype(np.int32),
+            _document_lengths(lines).astype(np.int32),
+        )
+
+
+def count(block: Block, unknown: int) -> Counts:
+    """What it adds to the counts; `unknown` is the id of [UNK]."""
+    return Counts(
+        len(block.documents),
+        len(block.sentences),
+        len(block.ids),
+        int(np.sum(block.ids == unknown)),
+    )
 
 
 def _document_lengths(lines: Lines) -> np.ndarray:
@@ -219,34 +242,64 @@ def _naming_lines(path: str, offset: int) -> Iterator[None]:
 def load_share(
     prefixes: Sequence[str], id_type: Any, part: int, num_parts: int, seed: int
 ) -> Text:
-    """One of num_parts random shares of all documents.
-
-    Each span's documents are shuffled and dealt out like cards, going on where
-    the span before stopped. So all parts have as many, to within one, and a
-    part's come from anywhere in the corpus.
-    """
-    found: list[list[np.ndarray]] = [[], [], []]
+    """One of num_parts random shares of all documents, from spans' files."""
+    found = []
     num_dealt = 0
     for number, prefix in enumerate(prefixes):
-        ids, sentences, documents = (
-            _load(f"{prefix}{suffix}", dtype)
-            for suffix, dtype in zip(
-                SUFFIXES, (id_type, np.int32, np.int32), strict=True
+        span = Block(
+            *(
+                _load(f"{prefix}{suffix}", dtype)
+                for suffix, dtype in zip(
+                    SUFFIXES, (id_type, np.int32, np.int32), strict=True
+                )
             )
         )
-        rng = np.random.default_rng([seed, DEALING, number])
-        order = rng.permutation(len(documents))
-        mine = np.sort(order[(part - num_dealt) % num_parts :: num_parts])
-        num_dealt += len(documents)
-        ends = _ends(documents)
-        piece_ends = _ends(sentences)[ends]
-        for document in mine.tolist():
-            first, last = ends[document : document + 2]
-            start, stop = piece_ends[document : document + 2]
-            found[0].append(ids[start:stop])
-            found[1].append(sentences[first:last])
-        found[2].append(documents[mine])
-    ids, sentences, documents = map(np.concatenate, found)
+        num_documents = len(span.documents)
+        parts = deal(number, num_documents, num_dealt, num_parts, seed)
+        found.append(take(span, np.flatnonzero(parts == part)))
+        num_dealt += num_documents
+    return join(found)
+
+
+def deal(
+    number: int, num_documents: int, num_dealt: int, num_parts: int, seed: int
+) -> np.ndarray:
+    """Which part each document [D] of a span goes to.
+
+    Each span's documents are shuffled and dealt out like cards, going on where
+    the spans before stopped. So all parts have as many, to within one, and a
+    part's come from anywhere in the corpus.
+
+    Args:
+        number: of the span, from 0.
+        num_dealt: documents in the spans before.
+    """
+    rng = np.random.default_rng([seed, DEALING, number])
+    parts = np.empty(num_documents, np.int64)
+    cards = np.arange(num_dealt, num_dealt + num_documents)
+    parts[rng.permutation(num_documents)] = cards % num_parts
+    return parts
+
+
+def take(block: Block, chosen: np.ndarray) -> Block:
+    """The documents of these numbers."""
+    ends = _ends(block.documents)
+    piece_ends = _ends(block.sentences)[ends]
+    ids, sentences = [block.ids[:0]], [block.sentences[:0]]
+    for document in chosen.tolist():
+        first, last = ends[document : document + 2]
+        start, stop = piece_ends[document : document + 2]
+        ids.append(block.ids[start:stop])
+        sentences.append(block.sentences[first:last])
+    return Block(
+        np.concatenate(ids),
+        np.concatenate(sentences),
+        block.documents[chosen],
+    )
+
+
+def join(blocks: Sequence[Block]) -> Text:
+    ids, sentences, documents = map(np.concatenate, zip(*blocks, strict=True))
     return Text(ids, _ends(sentences), _ends(documents))
 
 

@@ -157,6 +157,27 @@ def test_parts_share_all_documents_evenly(tmp_path: Path) -> None:
     assert documents_of(other) != shares[0]
 
 
+def test_take_and_join() -> None:
+    # documents of two sentences, of one and of three
+    block = corpus.Block(
+        np.arange(11), np.array([1, 3, 2, 1, 1, 3]), np.array([2, 1, 3])
+    )
+    last = corpus.take(block, np.array([2]))
+    none = corpus.take(block, np.array([], int))
+    others = corpus.take(block, np.array([0, 1]))
+    assert documents_of(corpus.join([last, none, others])) == [
+        [[6], [7], [8, 9, 10]],
+        [[0], [1, 2, 3]],
+        [[4, 5]],
+    ]
+
+
+def test_cards_go_on_where_the_span_before_stopped() -> None:
+    parts = corpus.deal(7, 5, 4, 3, seed=1)  # cards 4 to 8, of 3 parts
+    assert sorted(parts.tolist()) == [0, 1, 1, 2, 2]
+    assert corpus.deal(7, 5, 4, 3, seed=1).tolist() == parts.tolist()
+
+
 @pytest.mark.parametrize("line_ends", ["\n", "\r\n"])
 def test_a_bad_byte_is_named_by_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line_ends: str

@@ -23,7 +23,7 @@ ORDER = {
     "training": "settings optimization distribution checkpoints progress loop"
     " watching inference export",
     "jobs": "fitting fine_tuning classifying answering serving inspecting"
-    " workers record_making",
+    " workers record_making beam_making",
 }
 MAY_IMPORT = {
     "data": set(),
