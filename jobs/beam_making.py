@@ -231,10 +231,9 @@ def _add_to_counters(numbers: Counts | Made) -> None:
 
 def _summarize(result: Any) -> Summary:
     wanted = MetricsFilter().with_namespace(COUNTERS)
-    values = {
-        found.key.metric.name: found.result
-        for found in result.metrics().query(wanted)["counters"]
-    }
+    found = result.metrics().query(wanted)["counters"]
+    # a runner may leave out what is 0
+    values = collections.Counter({x.key.metric.name: x.result for x in found})
 
     def fill(kind: type[Any]) -> Any:
         return kind(*(values[x.name] for x in dataclasses.fields(kind)))
