@@ -134,10 +134,11 @@ def main(*beam_options: str) -> None:
     if FLAGS.words_are_spaced and not FLAGS.do_whole_word_mask:
         raise InputError("--words_are_spaced is for --do_whole_word_mask")
     paths = records.expand_patterns(FLAGS.input_file)
-    if FLAGS.sampler == "google":
-        summary = make_googles(config, vocab_file, paths)
-    else:
-        summary = make_vectorized(config, vocab_file, paths, beam_options)
+    summary = (
+        make_googles(config, vocab_file, paths)
+        if FLAGS.sampler == "google"
+        else make_vectorized(config, vocab_file, paths, beam_options)
+    )
     if summary is None:
         print(f"{FLAGS.output_file}: made already, by this very command")
     else:
