@@ -77,6 +77,12 @@ flags.DEFINE_enum(
     "google: its very records, on one core, with all of them in memory.",
 )
 flags.DEFINE_bool(
+    "dynamic_masking",
+    InstanceConfig.dynamic_masking,
+    "Leave out the masks: run_pretraining.py draws others in each epoch, so "
+    "that --dupe_factor=1 will do.",
+)
+flags.DEFINE_bool(
     "words_are_spaced",
     False,
     "Whole words to mask are what stands between spaces, as in Chinese text "
@@ -125,14 +131,18 @@ def main(*beam_options: str) -> None:
     command.import_tensorflow()
     from data import records
 
-    for name in ("input_format", "words_are_spaced"):
+    for name in ("dynamic_masking", "input_format", "words_are_spaced"):
         if FLAGS.sampler == "google" and not FLAGS[name].using_default_value:
             raise InputError(
                 f"--sampler=google has no --{name}; leave out one of the two"
             )
     _check_runner(beam_options)
-    if FLAGS.words_are_spaced and not FLAGS.do_whole_word_mask:
-        raise InputError("--words_are_spaced is for --do_whole_word_mask")
+    is_whole = FLAGS.do_whole_word_mask and not FLAGS.dynamic_masking
+    if FLAGS.words_are_spaced and not is_whole:
+        raise InputError(
+            "--words_are_spaced is for --do_whole_word_mask, without "
+            "--dynamic_masking"
+        )
     paths = records.expand_patterns(FLAGS.input_file)
     summary = (
         make_googles(config, vocab_file, paths)

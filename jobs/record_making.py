@@ -30,7 +30,7 @@ from data import corpus, sampling, wire
 from data.corpus import Counts, Span
 from data.fast_tokenization import LineTokenizer, SpacedWordTokenizer
 from data.instances import WHY_DOCUMENTS, InstanceConfig, Summary
-from data.records import pretraining_features
+from data.records import Feature, pretraining_features, unmasked_features
 from data.sampling import Text
 from data.text_formats import TextFormat
 from data.tokenization import FullTokenizer
@@ -262,13 +262,12 @@ def write_part(
     rng = np.random.default_rng([config.random_seed, MAKING, part])
     pairs = sampling.draw_pairs(text, config, rng)
     pieces = _find_pieces(making.tokenizer.vocab)
-    features = pretraining_features(
-        config.max_seq_length, config.max_predictions_per_seq
-    )
+    features = features_of(config)
     num_tokens = num_masked = 0
     for block in sampling.make_blocks(text, pairs, pieces, config, rng):
-        num_tokens += int(block["input_mask"].sum())
-        num_masked += int(block["masked_lm_weights"].sum())
+        num_tokens += int(np.count_nonzero(block["input_ids"]))
+        if not config.dynamic_masking:
+            num_masked += int(block["masked_lm_weights"].sum())
         for record in wire.encode_batch(features, block):
             write(record)
     return Made(
@@ -277,6 +276,15 @@ def write_part(
         int(pairs.is_truncated.sum()),
         num_tokens,
         num_masked,
+    )
+
+
+def features_of(config: InstanceConfig) -> tuple[Feature, ...]:
+    """What the records hold."""
+    if config.dynamic_masking:
+        return unmasked_features(config.max_seq_length)
+    return pretraining_features(
+        config.max_seq_length, config.max_predictions_per_seq
     )
 
 
