@@ -24,6 +24,14 @@ from input_error import InputError
 
 FLAGS = flags.FLAGS
 
+
+def num_cores() -> int:
+    """That this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 flags.DEFINE_string(
     "input_file", None, "Text files: comma-separated names and globs."
 )
@@ -101,7 +109,7 @@ flags.DEFINE_string(
 )
 flags.DEFINE_integer(
     "num_workers",
-    len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
+    num_cores(),
     "Processes; the records do not depend on it. Default: the machine's cores.",
     lower_bound=1,
 )
@@ -137,12 +145,14 @@ def main(*beam_options: str) -> None:
                 f"--sampler=google has no --{name}; leave out one of the two"
             )
     _check_runner(beam_options)
-    is_whole = FLAGS.do_whole_word_mask and not FLAGS.dynamic_masking
-    if FLAGS.words_are_spaced and not is_whole:
-        raise InputError(
-            "--words_are_spaced is for --do_whole_word_mask, without "
-            "--dynamic_masking"
-        )
+    for name in ("do_whole_word_mask", "masked_lm_prob"):
+        if FLAGS.dynamic_masking and FLAGS[name].present:
+            raise InputError(
+                f"--{name} is run_pretraining.py's where --dynamic_masking "
+                "leaves the masks to it"
+            )
+    if FLAGS.words_are_spaced and not FLAGS.do_whole_word_mask:
+        raise InputError("--words_are_spaced is for --do_whole_word_mask")
     paths = records.expand_patterns(FLAGS.input_file)
     summary = (
         make_googles(config, vocab_file, paths)

@@ -63,7 +63,11 @@ flags.DEFINE_float(
     upper_bound=1.0,
 )
 flags.DEFINE_float(
-    "eval_masked_lm_prob", None, "The same for --do_eval; else masked_lm_prob."
+    "eval_masked_lm_prob",
+    None,
+    "The same for --do_eval; else masked_lm_prob.",
+    lower_bound=0.0,
+    upper_bound=1.0,
 )
 flags.DEFINE_bool(
     "do_whole_word_mask", False, "Mask all pieces of a word together, in these."

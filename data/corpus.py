@@ -35,8 +35,13 @@ from input_error import InputError
 BLOCK_BYTES = 1 << 19  # of text in memory at once, but for longer documents
 LEAST_SPAN_BYTES = 1 << 22
 MAX_SPANS = 4096
+MAX_DOCUMENT_BYTES = 1 << 28
 SUFFIXES = (".ids", ".sentences", ".documents")
 DEALING = 1  # sets this use of the seed apart from the others
+
+
+class FaultyText(InputError):
+    """The text itself has to change, or the flags that say what it is."""
 
 
 class Span(NamedTuple):
@@ -109,6 +114,9 @@ def tokenize_span(
             for file, numbers in zip(files, block, strict=True):
                 file.write(numbers.tobytes())
             counts += count(block, unknown)
+        for file in files:
+            file.flush()
+            os.fsync(file.fileno())
     return counts
 
 
@@ -121,8 +129,9 @@ def tokenize(
     """The span's documents, some at a time.
 
     Raises:
-        InputError: the file cannot be read, or a line is not UTF-8 or not of
-            the format.
+        InputError: the file cannot be read.
+        FaultyText: a line is not UTF-8 or not of the format, or a document is
+            too long.
     """
     for offset, block in _read_blocks(span, text_format.document_end):
         with _naming_lines(span.path, offset):
@@ -156,8 +165,10 @@ def _read_blocks(
 ) -> Iterator[tuple[int, bytes]]:
     """Whole documents, some at a time, with their place in the file."""
     with _open(span.path) as file:
-        offset = _next_document(file, document_end, span.start)
-        stop = span.stop and _next_document(file, document_end, span.stop)
+        offset = _next_document(file, span.path, document_end, span.start)
+        stop = span.stop and _next_document(
+            file, span.path, document_end, span.stop
+        )
         file.seek(offset)
         rest = b""
         while True:
@@ -174,23 +185,37 @@ def _read_blocks(
                 yield offset, rest[: ends[-1]]
                 offset += ends[-1]
                 rest = rest[ends[-1] :]
+            _check_length(span.path, len(rest))
         if rest:
             yield offset, rest
 
 
 def _next_document(
-    file: IO[bytes], document_end: "re.Pattern[bytes]", offset: int
+    file: IO[bytes], path: str, document_end: "re.Pattern[bytes]", offset: int
 ) -> int:
     """Where the first document begins that does so after `offset`."""
     if not offset:
         return 0
     file.seek(offset)
-    seen = b""
-    while data := file.read(max(BLOCK_BYTES, len(seen))):
-        seen += data
-        if match := document_end.search(seen):
-            return offset + match.end()
-    return offset + len(seen)
+    num_seen, rest = 0, b""
+    while data := file.read(BLOCK_BYTES):
+        rest += data
+        if match := document_end.search(rest):
+            return offset + num_seen + match.end()
+        line = max(rest.rfind(b"\n"), 0)  # the end of a document may begin here
+        num_seen += line
+        rest = rest[line:]
+        _check_length(path, num_seen)
+    return offset + num_seen + len(rest)
+
+
+def _check_length(path: str, num_bytes: int) -> None:
+    if num_bytes > MAX_DOCUMENT_BYTES:
+        raise FaultyText(
+            f"{path} has a document of more than {MAX_DOCUMENT_BYTES >> 20} "
+            "MiB; put a blank line between documents, or say by "
+            "--input_format what a line is"
+        )
 
 
 @contextlib.contextmanager
@@ -235,8 +260,11 @@ def _naming_lines(path: str, offset: int) -> Iterator[None]:
     else:
         return
     with _open(path) as file:
-        number += file.read(offset).count(b"\n")
-    raise InputError(f"{path}, line {number + 1} {fault}")
+        while offset:
+            part = file.read(min(offset, BLOCK_BYTES))
+            number += part.count(b"\n")
+            offset -= len(part)
+    raise FaultyText(f"{path}, line {number + 1} {fault}")
 
 
 def load_share(

@@ -53,6 +53,10 @@ class InstanceConfig:
                 f"must lie between 1 and {most}, the pieces that can be masked "
                 f"at --max_seq_length={self.max_seq_length}"
             )
+        if self.random_seed < 0:
+            raise InputError(
+                f"--random_seed={self.random_seed} must not be negative"
+            )
         if self.dupe_factor < 1:
             raise InputError(
                 f"--dupe_factor={self.dupe_factor} must be at least 1"

@@ -73,7 +73,8 @@ class TextFormat:
                 number,
                 f"has no text in the field --text_field={self.text_field}",
             )
-        return text
+        # half of a sign that takes two, as where a text was cut
+        return text.encode("utf-8", "replace").decode()
 
 
 class LineError(Exception):

@@ -2,9 +2,9 @@
 
 Its steps are those of record_making.py, by the same functions: spans of the
 text become pieces; when all documents are counted, each is dealt out to a part;
-each part makes its records. Which record stands where depends, as there, on
-text, vocabulary and settings alone, so the parts' files, end to end, are the
-one file that this machine would make without Beam.
+each part makes its records. They depend, as there, on text, vocabulary and
+settings alone, and are the very ones that this machine would make without Beam,
+which mixes its parts.
 
 Each part writes a file of its own. Beam's WriteToTFRecord would send all
 records, many times the size of the text, between the machines once more, and

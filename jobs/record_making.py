@@ -2,7 +2,7 @@
 
 First spans of the text become pieces on disk; then each of some parts takes its
 random share of all documents and makes its records; at last the parts are
-joined to the output files. What comes out depends on text, vocabulary and
+mixed into the output files. What comes out depends on text, vocabulary and
 settings alone, not on the number of workers. What is finished lies in a folder
 beside the first output file, so that the same command goes on after a stop.
 """
@@ -14,9 +14,7 @@ import gc
 import gzip
 import hashlib
 import itertools
-import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -27,23 +25,32 @@ import tensorflow as tf
 
 import command
 from data import corpus, sampling, wire
-from data.corpus import Counts, Span
+from data.corpus import Counts, FaultyText, Span
 from data.fast_tokenization import LineTokenizer, SpacedWordTokenizer
-from data.instances import WHY_DOCUMENTS, InstanceConfig, Summary
+from data.instances import (
+    NUM_SPECIAL,
+    WHY_DOCUMENTS,
+    InstanceConfig,
+    Summary,
+)
 from data.records import Feature, pretraining_features, unmasked_features
 from data.sampling import Text
 from data.text_formats import TextFormat
 from data.tokenization import FullTokenizer
 from data.vocabulary import MASK, SEPARATOR, START
 from input_error import InputError
-from jobs.workers import Workers, write_json
+from jobs import work_folder
+from jobs.chunked_file import ChunkedFile, check_whole, read_chunks
+from jobs.work_folder import write_json
+from jobs.workers import Workers
 
-SETTINGS, DONE = "settings.json", "done.json"
 MAKING = 2  # sets this use of the seed apart; see corpus.DEALING
 # What a part takes of memory: ids, and its pairs for each pass over the text.
 BYTES_PER_PIECE, BYTES_PER_PIECE_AND_PASS = 16, 4
+BYTES_PER_PAIR = 160  # while pairs are drawn
 # For the sake of more workers there may be this many parts, if each has ...
-MANY_PARTS, LEAST_PIECES, LEAST_DOCUMENTS = 64, 250_000, 64
+MANY_PARTS, LEAST_PIECES, LEAST_DOCUMENTS = 64, 250_000, 128
+MAX_OPEN_FILES = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,13 +94,13 @@ class Making:
     @property
     def id_type(self) -> Any:
         """The smallest that holds every id."""
-        num_ids = (1 + self.words_are_spaced) * len(self.tokenizer.inv_vocab)
-        is_small = num_ids <= 1 << 16
+        num_ids = max(self.tokenizer.inv_vocab) + 1
+        is_small = (1 + self.words_are_spaced) * num_ids <= 1 << 16
         return np.uint16 if is_small else np.int32
 
     def describe(self) -> dict[str, Any]:
         """In JSON's types: what must be equal for the command to go on."""
-        files = {path: tf.io.gfile.stat(path) for path in self.paths}
+        files = [(path, tf.io.gfile.stat(path)) for path in self.paths]
         with open(self.vocab_file, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
         return {
@@ -105,10 +112,9 @@ class Making:
             "worker_memory_mb": self.worker_memory_mb,
             "vocab_file": digest,
             "output_file": ",".join(self.output_files),
-            "input_file": {
-                path: [found.length, found.mtime_nsec]
-                for path, found in files.items()
-            },
+            "input_file": [
+                [path, found.length, found.mtime_nsec] for path, found in files
+            ],
         }
 
 
@@ -139,13 +145,21 @@ def make_records(making: Making, num_workers: int) -> Summary | None:
         InputError: the input cannot be used, the output cannot be written, or
             the folder of what is finished belongs to another command.
     """
-    _check_outputs(making)
+    settings = making.describe()
     try:
-        if not _claim_folder(making):
-            return None
-        return _make_in_folder(making, num_workers)
+        _check_outputs(making)
+        if _is_taken_away(making):
+            work_folder.discard(making.folder)
+        with work_folder.claim(making.folder, settings) as is_left:
+            return _make_in_folder(making, num_workers) if is_left else None
+    except FaultyText:
+        # As the text has to change, what is finished is of no more use.
+        work_folder.discard(making.folder)
+        raise
     except (OSError, tf.errors.OpError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = getattr(error, "message", None) or getattr(
+            error, "strerror", error
+        )
         raise InputError(
             f"cannot write --output_file={making.output_files[0]}, or beside "
             f"it: {reason}"
@@ -157,21 +171,16 @@ def _make_in_folder(making: Making, num_workers: int) -> Summary:
     with Workers(
         making.folder, min(num_workers, len(spans)), _prepare, making
     ) as workers:
-        try:
-            counts = sum(
-                workers.run(
-                    "span",
-                    _tokenize,
-                    Counts,
-                    [(making, *numbered) for numbered in enumerate(spans)],
-                ),
-                Counts(),
-            )
-            check_counts(making, counts)
-        except InputError:
-            # As the input has to change, this is of no more use.
-            shutil.rmtree(making.folder)
-            raise
+        counts = sum(
+            workers.run(
+                "span",
+                _tokenize,
+                Counts,
+                [(making, *numbered) for numbered in enumerate(spans)],
+            ),
+            Counts(),
+        )
+        check_counts(making, counts)
         num_parts = choose_num_parts(making, counts)
         made = workers.run(
             "part",
@@ -180,10 +189,9 @@ def _make_in_folder(making: Making, num_workers: int) -> Summary:
             [(making, i, num_parts, len(spans)) for i in range(num_parts)],
         )
     _join(making, num_parts)
-    write_json(making.file(DONE), {})
-    _empty(making.folder)
+    work_folder.finish(making.folder)
     summary = summarize(counts, made)
-    if workers.start_time is not None:
+    if workers.start_time is not None and not workers.num_skipped:
         seconds = time.time() - workers.start_time
         print(
             f"{summary.num_records:,} records in {seconds:.1f} s "
@@ -195,17 +203,21 @@ def _make_in_folder(making: Making, num_workers: int) -> Summary:
 
 def check_counts(making: Making, counts: Counts) -> None:
     if not counts.pieces:
-        raise InputError(f"{', '.join(making.paths)} is empty: it has no text")
+        raise FaultyText(f"{', '.join(making.paths)} is empty: it has no text")
     if counts.documents < 2:
-        raise InputError(f"the input is a single document{WHY_DOCUMENTS}")
+        raise FaultyText(f"the input is a single document{WHY_DOCUMENTS}")
 
 
 def choose_num_parts(making: Making, counts: Counts) -> int:
     """As few as fit a worker's memory, or more, so that many can work."""
-    per_piece = BYTES_PER_PIECE
-    per_piece += BYTES_PER_PIECE_AND_PASS * making.config.dupe_factor
+    passes = making.config.dupe_factor
+    wanted = counts.pieces * (
+        BYTES_PER_PIECE + BYTES_PER_PIECE_AND_PASS * passes
+    )
+    # each pass makes a pair of the shortest document
+    wanted += counts.documents * passes * BYTES_PER_PAIR
     memory = making.worker_memory_mb << 20
-    for_memory = -(-counts.pieces * per_piece // memory)
+    for_memory = -(-wanted // memory)
     for_workers = min(
         MANY_PARTS,
         counts.pieces // LEAST_PIECES,
@@ -216,6 +228,7 @@ def choose_num_parts(making: Making, counts: Counts) -> int:
 
 def _prepare(making: Making) -> None:
     """What each process does before its first task."""
+    tf.config.set_visible_devices([], "GPU")  # others may be at work there
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     making.line_tokenizer.encode(b"the first use of a tokenizer takes longer")
@@ -244,13 +257,17 @@ def _make_part(
         making.config.random_seed,
     )
     outputs = outputs_of(part, num_parts, len(making.output_files))
-    paths = [_part_file(making, part, output) for output in outputs]
     with contextlib.ExitStack() as stack:
-        writers = itertools.cycle(
-            [stack.enter_context(tf.io.TFRecordWriter(path)) for path in paths]
+        files = itertools.cycle(
+            [
+                stack.enter_context(
+                    ChunkedFile(_part_file(making, part, output))
+                )
+                for output in outputs
+            ]
         )
         return write_part(
-            making, part, text, lambda record: next(writers).write(record)
+            making, part, text, lambda record: next(files).write(record)
         )
 
 
@@ -263,9 +280,8 @@ def write_part(
     pairs = sampling.draw_pairs(text, config, rng)
     pieces = _find_pieces(making.tokenizer.vocab)
     features = features_of(config)
-    num_tokens = num_masked = 0
+    num_masked = 0
     for block in sampling.make_blocks(text, pairs, pieces, config, rng):
-        num_tokens += int(np.count_nonzero(block["input_ids"]))
         if not config.dynamic_masking:
             num_masked += int(block["masked_lm_weights"].sum())
         for record in wire.encode_batch(features, block):
@@ -274,7 +290,7 @@ def write_part(
         len(pairs.a_start),
         int(pairs.is_random_next.sum()),
         int(pairs.is_truncated.sum()),
-        num_tokens,
+        int((pairs.a_length + pairs.b_length + NUM_SPECIAL).sum()),
         num_masked,
     )
 
@@ -327,7 +343,7 @@ def _join(making: Making, num_parts: int) -> None:
         packs = path.endswith(".gz")
         if packs or len(sources) > 1 or not _moved(sources[0], path):
             with command.writing(path, "--output_file") as file:
-                _copy(sources, file, packs)
+                _mix(sources, file, packs)
         write_json(done, {})
         for source in sources:
             with contextlib.suppress(FileNotFoundError):
@@ -335,19 +351,24 @@ def _join(making: Making, num_parts: int) -> None:
 
 
 def _moved(source: str, path: str) -> bool:
-    """Whether it could be: not to another disk, or to where no disk is."""
+    """Whether it could be: not to another disk, or to where no disk is. Only
+    here a part loses its file; it may have done so before a stop."""
+    if not os.path.exists(source):
+        return True
+    check_whole(source)
     with contextlib.suppress(OSError):
         os.replace(source, path)
         return True
     return False
 
 
-def _copy(sources: Sequence[str], file: Any, packs: bool) -> None:
-    """Record files have no head and no tail: end to end they are one."""
+def _mix(sources: Sequence[str], file: Any, packs: bool) -> None:
+    """A chunk of each in turn, so that neighbours come from all parts."""
     target = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if packs else file
-    for source in sources:
-        with open(source, "rb") as part:
-            shutil.copyfileobj(part, target, 1 << 20)
+    for i in range(0, len(sources), MAX_OPEN_FILES):
+        group = map(read_chunks, sources[i : i + MAX_OPEN_FILES])
+        for chunks in itertools.zip_longest(*group, fillvalue=b""):
+            target.write(b"".join(chunks))
     if packs:
         target.close()
 
@@ -370,43 +391,23 @@ def summarize(counts: Counts, made: Sequence[Made]) -> Summary:
 
 
 def _check_outputs(making: Making) -> None:
+    """Each is tried now: it will be written hours later."""
     for path in making.output_files:
         if not path or making.output_files.count(path) > 1:
             raise InputError(
                 f"--output_file must list different files, not {path!r} "
                 f"{'twice' if path else 'among them'}"
             )
+        if tf.io.gfile.isdir(path):
+            raise InputError(f"--output_file={path} is a folder")
+        tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
+        trial = f"{path}.incomplete"
+        with tf.io.gfile.GFile(trial, "wb") as file:
+            file.write(b"")
+        tf.io.gfile.remove(trial)
 
 
-def _claim_folder(making: Making) -> bool:
-    """Makes the folder, or takes up the one that this command has left.
-
-    Returns False if nothing is left to do.
-    """
-    wanted, settings = making.describe(), making.file(SETTINGS)
-    if not os.path.exists(settings):
-        os.makedirs(making.folder, exist_ok=True)
-        write_json(settings, wanted)
-        return True
-    with open(settings, encoding="utf-8") as file:
-        found = json.load(file)
-    if found != wanted:
-        names = [f"--{n}" for n in wanted if found.get(n) != wanted[n]]
-        raise InputError(
-            f"{making.folder} holds what was made for the same --output_file "
-            f"with other {', '.join(names)}; delete the folder to begin anew, "
-            "or name other output files"
-        )
-    if not os.path.exists(making.file(DONE)):
-        return True
-    if all(map(tf.io.gfile.exists, making.output_files)):
-        return False
-    shutil.rmtree(making.folder)  # someone has taken the outcome away
-    return _claim_folder(making)
-
-
-def _empty(folder: str) -> None:
-    """Leaves what tells that nothing is left to do."""
-    for name in os.listdir(folder):
-        if name not in (SETTINGS, DONE):
-            os.remove(os.path.join(folder, name))
+def _is_taken_away(making: Making) -> bool:
+    """Whether someone has deleted what was finished."""
+    is_done = os.path.exists(making.file(work_folder.DONE))
+    return is_done and not all(map(tf.io.gfile.exists, making.output_files))

@@ -6,8 +6,8 @@ and a later run takes it from there.
 """
 
 import concurrent.futures
+import concurrent.futures.process
 import dataclasses
-import json
 import multiprocessing
 import os
 import pickle
@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 from tqdm import tqdm
 
 import command
+from input_error import InputError
+from jobs.work_folder import read_json, write_json
 
 Result = TypeVar("Result")
 Task = tuple[Callable[..., Any], str, tuple[Any, ...]]  # and its result's file
@@ -44,6 +46,7 @@ class Workers:
     ):
         self.folder = folder
         self.start_time: float | None = None  # of the first task, unix seconds
+        self.num_skipped = 0  # tasks that had been done before
         self._pool: concurrent.futures.Executor | None = None
         if num_workers > 1:
             # A fork would copy TensorFlow's threads, half.
@@ -84,6 +87,7 @@ class Workers:
             for path, own in zip(paths, arguments, strict=True)
             if not os.path.exists(path)
         ]
+        self.num_skipped += len(paths) - len(tasks)
         with tqdm(
             desc=f"{kind}s",
             total=len(paths),
@@ -95,7 +99,7 @@ class Workers:
             for start_time in self._start_times(tasks):
                 bar.update()
                 self.start_time = min(start_time, self.start_time or start_time)
-        return [result_type(**_read_json(path)) for path in paths]
+        return [result_type(**read_json(path)) for path in paths]
 
     def _start_times(self, tasks: Sequence[Task]) -> Iterator[float]:
         """Of each task, when it is done."""
@@ -103,20 +107,14 @@ class Workers:
             yield from map(_do, tasks)
             return
         futures = [self._pool.submit(_do, task) for task in tasks]
-        for future in concurrent.futures.as_completed(futures):
-            yield future.result()
-
-
-def write_json(path: str, content: Any) -> None:
-    """The file appears whole or not at all."""
-    with open(f"{path}.incomplete", "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=2)
-    os.replace(f"{path}.incomplete", path)
-
-
-def _read_json(path: str) -> Any:
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                yield future.result()
+        except concurrent.futures.process.BrokenProcessPool as error:
+            raise InputError(
+                "a worker was killed, perhaps for want of memory; the same "
+                "command, with fewer --num_workers, goes on"
+            ) from error
 
 
 def _do(task: Task) -> float:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 ORDER = {
-    "data": "tokenization vocabulary masking dynamic_masking instances sampling"
-    " rows batches records wire packing pipeline graph_tokenization"
+    "data": "tokenization vocabulary masking instances sampling rows batches"
+    " dynamic_masking records wire packing pipeline graph_tokenization"
     " fast_tokenization text_formats corpus counting readable record_report"
     " text_report",
     "modeling": "config fused attention encoder heads hugging_face_names"
@@ -23,7 +23,7 @@ ORDER = {
     "training": "settings optimization distribution checkpoints progress loop"
     " watching inference export",
     "jobs": "fitting fine_tuning classifying answering serving inspecting"
-    " workers record_making beam_making",
+    " work_folder workers chunked_file record_making beam_making",
 }
 MAY_IMPORT = {
     "data": set(),

@@ -19,6 +19,8 @@ from data.records import (
     read_records,
 )
 from data.text_formats import TextFormat
+from input_error import InputError
+from jobs import record_making, work_folder
 from jobs.record_making import Making, choose_num_parts, outputs_of
 
 VOCAB = GOLDEN / "tiny_vocab.txt"
@@ -82,7 +84,7 @@ def test_two_processes_make_the_same(
     assert 400 < num_records < 3000
 
 
-@pytest.mark.parametrize("moment", ["span-2.json", "part-3.json"])
+@pytest.mark.parametrize("moment", ["span-2.json", "part-3.json", "output-0"])
 def test_a_killed_run_goes_on(
     text: Path,
     tmp_path: Path,
@@ -97,7 +99,7 @@ def test_a_killed_run_goes_on(
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    assert not (tmp_path / "a").exists()
+    assert (tmp_path / "a").exists() == (moment == "output-0")
     kept = tmp_path / ".a.making" / moment
     time_made = kept.stat().st_mtime_ns
     refusal = fails_with(SCRIPT, *given, "--masked_lm_prob=0.3")
@@ -182,6 +184,35 @@ def test_a_part_has_one_file_or_several() -> None:
     ]
 
 
+def test_a_file_that_was_moved_before_a_stop(tmp_path: Path) -> None:
+    (tmp_path / "output").write_bytes(b"records")
+    missing, path = str(tmp_path / "part"), str(tmp_path / "output")
+    assert record_making._moved(missing, path)
+    assert (tmp_path / "output").read_bytes() == b"records"
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    folder = str(tmp_path / "work")
+    with (
+        work_folder.claim(folder, {"seed": 1}) as is_left,
+        pytest.raises(InputError, match="another process is working in"),
+        work_folder.claim(folder, {"seed": 1}),
+    ):
+        assert is_left
+    (tmp_path / "work" / "span-0.json").touch()
+    (tmp_path / "work" / "settings.json").unlink()  # half deleted
+    with work_folder.claim(folder, {"seed": 2}):
+        assert not (tmp_path / "work" / "span-0.json").exists()
+    with (
+        pytest.raises(InputError, match="with other --seed; delete the folder"),
+        work_folder.claim(folder, {"seed": 1}),
+    ):
+        pass
+    work_folder.finish(folder)
+    with work_folder.claim(folder, {"seed": 2}) as is_left:
+        assert not is_left
+
+
 def make(memory_mb: int, dupe_factor: int) -> Making:
     config = InstanceConfig(dupe_factor=dupe_factor)
     return Making(
@@ -190,12 +221,16 @@ def make(memory_mb: int, dupe_factor: int) -> Making:
 
 
 def test_number_of_parts() -> None:
-    # 16 + 4 * 6 = 40 bytes a piece: 2 ** 20 pieces in 40 MiB
+    # 16 + 4 * 6 = 40 bytes a piece and 160 * 6 a document: 2 ** 20 pieces of
+    # 1,000 documents take 41 MiB
     small = Counts(documents=1000, pieces=1 << 20)
     assert choose_num_parts(make(40, 6), small) == 4  # of 250,000 pieces
+    assert choose_num_parts(make(20, 6), Counts(10, pieces=1 << 20)) == 3
     large = Counts(documents=1000, pieces=100 << 20)
-    assert choose_num_parts(make(40, 6), large) == 100
-    assert choose_num_parts(make(400, 6), large) == 15  # of 64 documents
+    assert choose_num_parts(make(40, 6), large) == 101
+    assert choose_num_parts(make(800, 6), large) == 7  # of 128 documents
+    short = Counts(documents=1 << 20, pieces=1 << 20)
+    assert choose_num_parts(make(40, 6), short) == 25
     few = Counts(documents=10, pieces=100 << 20)
     assert choose_num_parts(make(40, 6), few) == 5  # two of them in each
     assert choose_num_parts(make(40, 6), Counts(documents=2, pieces=3)) == 1

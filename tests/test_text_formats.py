@@ -35,6 +35,11 @@ def test_json_lines_by_hand() -> None:
     assert found == b"A zoo.\nThe\nsea.\n\n\n"
 
 
+def test_half_a_sign() -> None:
+    found = TextFormat("jsonl").to_sentences(b'{"text": "sea \\ud83d"}')
+    assert found == b"sea ?\n\n"
+
+
 @pytest.mark.parametrize(
     ("line", "fault"),
     [

@@ -1,0 +1,98 @@
+"""A folder of what a command has finished, so that the same command goes on."""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+from input_error import InputError
+
+SETTINGS, DONE, LOCK = "settings.json", "done.json", "lock"
+
+
+@contextlib.contextmanager
+def claim(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
+    """Makes the folder or takes it up, for this process alone.
+
+    Yields whether anything is left to do.
+
+    Args:
+        settings: of JSON's types; the names are those of flags. With others
+            the work would come out otherwise.
+
+    Raises:
+        InputError: another process is at it, or what is in the folder was made
+            with other settings.
+    """
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, LOCK), "w") as lock:
+        _lock(lock, folder)
+        path = os.path.join(folder, SETTINGS)
+        if not os.path.exists(path):
+            _empty(folder, LOCK)  # of the rest of one that was deleted
+            write_json(path, settings)
+        _check(folder, read_json(path), settings)
+        yield not os.path.exists(os.path.join(folder, DONE))
+
+
+def finish(folder: str) -> None:
+    """Leaves of the folder what tells that nothing is left to do."""
+    write_json(os.path.join(folder, DONE), {})
+    _empty(folder, LOCK, SETTINGS, DONE)
+
+
+def discard(folder: str) -> None:
+    """Deletes it, so that whatever is left of it counts for nothing."""
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(os.path.join(folder, SETTINGS))
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_json(path: str, content: Any) -> None:
+    """The file appears whole or not at all."""
+    with open(f"{path}.incomplete", "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(f"{path}.incomplete", path)
+
+
+def read_json(path: str) -> Any:
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def _lock(file: IO[str], folder: str) -> None:
+    try:
+        import fcntl
+    except ImportError:  # there is none on Windows
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise InputError(
+            f"another process is working in {folder}; wait for its end, or "
+            "name another --output_file"
+        ) from error
+    except OSError:  # a file system without locks
+        return
+
+
+def _check(
+    folder: str, found: dict[str, Any], settings: Mapping[str, Any]
+) -> None:
+    names = [f"--{n}" for n in settings if found.get(n) != settings[n]]
+    if names:
+        raise InputError(
+            f"{folder} holds what was made for the same --output_file with "
+            f"other {', '.join(names)}; delete the folder to begin anew, or "
+            "name other output files"
+        )
+
+
+def _empty(folder: str, *kept: str) -> None:
+    for name in os.listdir(folder):
+        if name not in kept:
+            os.remove(os.path.join(folder, name))
