@@ -326,14 +326,17 @@ def expand_patterns(patterns: str, flag: str = "--input_file") -> list[str]:
     """The files of a comma-separated list of names and globs: "a,b*,c".
 
     Theirs: each glob's files in whatever order the file system gives. Ours:
-    sorted, so that a run depends on its inputs alone.
+    sorted, so that a run depends on its inputs alone, and without names that
+    begin with a dot.
     """
     paths = []
     for pattern in patterns.split(","):
         found = [
             path
             for path in sorted(tf.io.gfile.glob(pattern))
-            if not path.endswith(UNFINISHED)
+            # as a shell does it
+            if not os.path.basename(path).startswith(".")
+            or os.path.basename(pattern).startswith(".")
         ]
         if not found:
             raise InputError(f"no file matches {flag}={pattern}")

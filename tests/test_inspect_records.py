@@ -30,6 +30,7 @@ def pretraining(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"--input_file={TEXT}",
         f"--output_file={folder}/a.tfrecord,{folder}/b.tfrecord.gz",
         VOCAB,
+        "--sampler=google",
         "--max_seq_length=23",
         "--max_predictions_per_seq=5",
         "--dupe_factor=3",
