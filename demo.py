@@ -139,7 +139,7 @@ def as_text(parts: list[list[str]]) -> str:
 def commands() -> dict[str, list[str]]:
     """The road from text to model: what each command makes -> its words."""
     records = [
-        "--sampler=google",  # one process is quicker for so little text
+        "--sampler=google",  # with which README's figures were measured
         f"--vocab_file={VOCAB}",
         f"--max_seq_length={MAX_SEQ_LENGTH}",
         f"--max_predictions_per_seq={MAX_PREDICTIONS_PER_SEQ}",
