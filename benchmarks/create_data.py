@@ -67,8 +67,7 @@ def ours(flags: argparse.Namespace, folder: str, num_workers: int) -> float:
 
 def theirs(flags: argparse.Namespace, folder: str) -> float:
     """Records a second."""
-    output_file = os.path.join(folder, "original.tfrecord")
-    done = run([flags.peer_python, str(PEER), *data_flags(flags, output_file)])
+    done = run([flags.peer_python, str(PEER), *data_flags(flags, folder)])
     found = json.loads(done.stdout.splitlines()[-1])
     return found["records"] / found["seconds"]
 
