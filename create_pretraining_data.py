@@ -118,7 +118,7 @@ flags.DEFINE_integer(
     512,
     "MiB for the data that each has at once: a random part of the documents, "
     "among which sentences are drawn and records shuffled. The libraries take "
-    "some 400 MiB besides.",
+    "some 950 MiB besides.",
     lower_bound=16,
 )
 flags.DEFINE_string(

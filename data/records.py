@@ -89,8 +89,8 @@ def packed_features(
 
 
 def unmasked_features(max_seq_length: int) -> tuple[Feature, ...]:
-    """Sentence pairs whose masks are drawn when they are read, in a third of
-    the space; segment_lengths are A's, with [CLS] and [SEP], and B's."""
+    """Sentence pairs whose masks are drawn when they are read;
+    segment_lengths are A's, with [CLS] and [SEP], and B's."""
     return (
         Feature(
             "input_ids",

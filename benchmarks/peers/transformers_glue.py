@@ -72,12 +72,8 @@ class Run:
     def train(self, examples: list[Example]) -> int:
         size = self.arguments.batch_size
         steps = int(len(examples) / size * self.arguments.epochs)
-        warmup = int(0.1 * steps)
         optimizer = make_optimizer(self.model, self.arguments.learning_rate)
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer,
-            lambda s: s / warmup if s < warmup else max(0.0, 1 - s / steps),
-        )
+        schedule = make_schedule(optimizer, steps)
         self.model.train()
         order: list[Example] = []
         for _ in range(steps):
@@ -128,6 +124,16 @@ def make_optimizer(
         ],
         lr=learning_rate,
         eps=1e-6,
+    )
+
+
+def make_schedule(
+    optimizer: torch.optim.Optimizer, steps: int
+) -> torch.optim.lr_scheduler.LRScheduler:
+    warmup = int(0.1 * steps)
+    return torch.optim.lr_scheduler.LambdaLR(
+        optimizer,
+        lambda s: s / warmup if s < warmup else max(0.0, 1 - s / steps),
     )
 
 

@@ -14,7 +14,7 @@ import time
 import numpy as np
 import torch
 from transformers import BertForQuestionAnswering
-from transformers_glue import make_optimizer
+from transformers_glue import make_optimizer, make_schedule
 
 SIMILAR_BATCHES = 50  # from so many batches' rows similar ones are put together
 INPUTS = {
@@ -49,12 +49,8 @@ class Run:
 
     def train(self) -> None:
         steps, size = self.arguments.num_steps, self.arguments.batch_size
-        warmup = int(0.1 * steps)
         optimizer = make_optimizer(self.model, self.arguments.learning_rate)
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer,
-            lambda s: s / warmup if s < warmup else max(0.0, 1 - s / steps),
-        )
+        schedule = make_schedule(optimizer, steps)
         batches: list[np.ndarray] = []
         rng = np.random.default_rng(self.arguments.seed)
         self.model.train()
