@@ -46,15 +46,15 @@ flags.mark_flags_as_required(["input_file", "output_file"])
 
 def main() -> None:
     command.import_tensorflow()
-    from data import records
+    from data import files
 
-    paths = records.expand_patterns(FLAGS.input_file)
+    paths = files.expand_patterns(FLAGS.input_file)
     with vocabulary.writing(FLAGS.output_file) as file:
         with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
             lines = (
                 line
                 for path in paths
-                for line in records.read_lines(path, bar.update)
+                for line in files.read_lines(path, bar.update)
             )
             word_counts = vocabulary.count_words(
                 lines, FLAGS.do_lower_case, FLAGS.strip_accents

@@ -137,7 +137,7 @@ def main(*beam_options: str) -> None:
     vocabulary.check_vocabulary(vocab_file)
 
     command.import_tensorflow()
-    from data import records
+    from data import files
 
     for name in ("dynamic_masking", "input_format", "words_are_spaced"):
         if FLAGS.sampler == "google" and not FLAGS[name].using_default_value:
@@ -153,7 +153,7 @@ def main(*beam_options: str) -> None:
             )
     if FLAGS.words_are_spaced and not FLAGS.do_whole_word_mask:
         raise InputError("--words_are_spaced is for --do_whole_word_mask")
-    paths = records.expand_patterns(FLAGS.input_file)
+    paths = files.expand_patterns(FLAGS.input_file)
     summary = (
         make_googles(config, vocab_file, paths)
         if FLAGS.sampler == "google"
@@ -215,21 +215,18 @@ def make_vectorized(
 def make_googles(
     config: InstanceConfig, vocab_file: str, paths: list[str]
 ) -> instances.Summary:
-    from data import records
+    from data import files, record_features, records
 
     tokenizer = tokenization.FullTokenizer(
         vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
     )
-    features = records.pretraining_features(
+    features = record_features.pretraining_features(
         config.max_seq_length, config.max_predictions_per_seq
     )
     with records.RecordWriter(FLAGS.output_file.split(",")) as writer:
         with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
             documents = instances.read_documents(
-                (
-                    (path, records.read_lines(path, bar.update))
-                    for path in paths
-                ),
+                ((path, files.read_lines(path, bar.update)) for path in paths),
                 tokenizer.tokenize,
             )
         made = instances.create_instances(

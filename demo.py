@@ -254,7 +254,8 @@ def share(value: int, values: list[int]) -> float:
 
 def answers(path: Path) -> tuple[list[int], list[int]]:
     """What is to be guessed in a record file: masked ids, and pair labels."""
-    from data.records import parse_batch, pretraining_features, read_records
+    from data.record_features import pretraining_features
+    from data.records import parse_batch, read_records
 
     features = pretraining_features(MAX_SEQ_LENGTH, MAX_PREDICTIONS_PER_SEQ)
     batch = parse_batch(features, list(read_records(str(path))))

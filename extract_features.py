@@ -87,7 +87,7 @@ def main() -> None:
         )
     command.import_tensorflow()
 
-    from data.records import expand_patterns
+    from data.files import expand_patterns
     from tasks.features import pool, to_json
     from training.inference import with_progress
 
@@ -123,7 +123,7 @@ def _layers() -> list[int]:
 
 
 def _read(paths: list[str]) -> Iterator[str]:
-    from data.records import read_lines
+    from data.files import read_lines
 
     return (line for path in paths for line in read_lines(path))
 

@@ -94,10 +94,10 @@ def main() -> None:
 
 def inspect(vocab: Mapping[str, int]) -> None:
     """Prints the first records, and the report if one is asked for."""
-    from data import records
+    from data import files
     from jobs import inspecting
 
-    paths = records.expand_patterns(FLAGS.input_file)
+    paths = files.expand_patterns(FLAGS.input_file)
     table = inspecting.find_table(paths)
     size = max(vocab.values()) + 1
     names = {number: piece for piece, number in vocab.items()}
@@ -124,16 +124,16 @@ def inspect(vocab: Mapping[str, int]) -> None:
 
 def report_on_text(vocab_file: str) -> None:
     """Prints the report on --text_file."""
-    from data import records
+    from data import files
 
-    paths = records.expand_patterns(FLAGS.text_file, "--text_file")
+    paths = files.expand_patterns(FLAGS.text_file, "--text_file")
     tokenizer = tokenization.FullTokenizer(
         vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
     )
 
     def lines(bar: tqdm) -> Iterator[str]:
         for path in paths:
-            yield from records.read_lines(path, bar.update)
+            yield from files.read_lines(path, bar.update)
 
     counter = text_report.TextCounter(tokenizer, FLAGS.max_seq_length)
     with tqdm(desc="reading", unit="B", unit_scale=True) as bar:

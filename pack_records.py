@@ -20,7 +20,7 @@ from input_error import InputError
 if TYPE_CHECKING:
     import numpy as np
 
-    from data.records import Feature
+    from data.record_features import Feature
 
 FLAGS = flags.FLAGS
 
@@ -62,14 +62,23 @@ flags.mark_flags_as_required(["input_file", "output_file"])
 
 def main() -> None:
     command.import_tensorflow()
-    from data import packing, records, wire
+    from data import (
+        files,
+        packing,
+        record_checks,
+        record_features,
+        records,
+        wire,
+    )
 
     config = command.from_flags(PackingConfig)
     lengths = config.max_seq_length, config.max_predictions_per_seq
-    features = records.pretraining_features(*lengths)
-    packed = records.packed_features(*lengths, config.max_sequences_per_pack)
-    paths = records.expand_patterns(FLAGS.input_file)
-    records.check_files(paths, features)
+    features = record_features.pretraining_features(*lengths)
+    packed = record_features.packed_features(
+        *lengths, config.max_sequences_per_pack
+    )
+    paths = files.expand_patterns(FLAGS.input_file)
+    record_checks.check_files(paths, features)
     summary = PackingSummary()
     with (
         records.RecordWriter(FLAGS.output_file.split(",")) as writer,
@@ -91,14 +100,14 @@ def read_windows(
     """Records [R] that follow one another, from one file into the next."""
     import tensorflow as tf
 
-    from data import records
+    from data import record_checks, records
 
     serialized = itertools.chain.from_iterable(map(records.read_records, paths))
     while window := list(itertools.islice(serialized, num_records)):
         try:
             batch = records.parse_batch(features, tf.constant(window))
         except tf.errors.InvalidArgumentError as error:
-            damage = records.find_damage(paths, features)
+            damage = record_checks.find_damage(paths, features)
             raise InputError(damage or error.message) from error
         yield {name: values.numpy() for name, values in batch.items()}
 

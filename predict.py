@@ -142,7 +142,7 @@ def _read(texts: tuple[str, ...]) -> Iterator[bytes]:
     else:
         import tensorflow as tf
 
-        from data.records import expand_patterns
+        from data.files import expand_patterns
 
         for path in expand_patterns(FLAGS.input_file):
             try:

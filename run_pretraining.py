@@ -22,7 +22,7 @@ from training.settings import DeviceConfig, OptimizerConfig
 if TYPE_CHECKING:
     from data.batches import RowShare
     from data.dynamic_masking import BatchMasker
-    from data.records import Feature
+    from data.record_features import Feature
     from jobs.fitting import Place, Run
     from modeling.config import BertConfig
 
@@ -84,7 +84,7 @@ def main() -> None:
 
     import tensorflow as tf
 
-    from data.records import find_damage
+    from data.record_checks import find_damage
     from jobs import fitting
     from tasks.pretraining import Pretraining
 
@@ -136,19 +136,19 @@ def _checked_inputs(
 ) -> tuple[list[str], list[str], "tuple[Feature, ...]"]:
     """The files to train on, those to evaluate on, and what both hold: packed
     records if the first one is, else those of google-research/bert."""
-    from data import records
+    from data import files, record_checks
 
-    inputs = held_out = records.expand_patterns(FLAGS.input_file)
+    inputs = held_out = files.expand_patterns(FLAGS.input_file)
     if FLAGS.eval_file:
-        held_out = records.expand_patterns(FLAGS.eval_file, "--eval_file")
-    features = records.find_pretraining_features(
+        held_out = files.expand_patterns(FLAGS.eval_file, "--eval_file")
+    features = record_checks.find_pretraining_features(
         inputs[0],
         FLAGS.max_seq_length,
         FLAGS.max_predictions_per_seq,
         config.type_vocab_size,
     )
     paths = sorted({*inputs, *held_out})
-    records.check_files(paths, features, vocab_size=config.vocab_size)
+    record_checks.check_files(paths, features, vocab_size=config.vocab_size)
     return inputs, held_out, features
 
 

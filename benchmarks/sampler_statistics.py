@@ -43,7 +43,7 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from data import records, vocabulary
+from data import files, vocabulary
 from jobs import inspecting
 
 Counts = dict[str, np.ndarray]  # a statistic's name -> [K], or [R, K]
@@ -100,7 +100,7 @@ def count(batch: Mapping[str, np.ndarray], mask: int, size: int) -> Counts:
 
 def count_run(pattern: str, vocab: Mapping[str, int]) -> Counts:
     """The statistics of all records of a run."""
-    paths = records.expand_patterns(pattern, "--records_a or --records_b")
+    paths = files.expand_patterns(pattern, "--records_a or --records_b")
     table = inspecting.find_table(paths)
     size = max(vocab.values()) + 1
     total: Counts = {}

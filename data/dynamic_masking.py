@@ -53,11 +53,11 @@ class BatchMasker:
     def mask(
         self, number: tf.Tensor, batch: dict[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
-        """The features of `records.pretraining_features`, each [B, length].
+        """The features of `pretraining_features`, each [B, length].
 
         Args:
             number: int64, the batch's since the beginning of the training.
-            batch: the features of `records.unmasked_features`, this host's rows
+            batch: the features of `unmasked_features`, this host's rows
                 of them.
         """
         ids, lengths = batch["input_ids"], batch["segment_lengths"]

@@ -283,7 +283,7 @@ def _concatenate(sentences: Iterable[list[str]]) -> list[str]:
 def to_features(
     instance: Instance, vocab: Mapping[str, int], config: InstanceConfig
 ) -> dict[str, list[float]]:
-    """The record's features, padded with zeros (see data/records.py).
+    """The record's features, padded with zeros (see data/record_features.py).
 
     next_sentence_labels is 0 where B does follow A, 1 where it is random.
     """

@@ -13,12 +13,10 @@ row.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:  # the room of records waits for TensorFlow
-    from data.records import Feature
+from data.record_features import Feature
 
 Batch = Mapping[str, np.ndarray]  # a feature's name -> [R or B, length]
 
@@ -94,9 +92,9 @@ def plan_rows(records: Batch, config: PackingConfig) -> list[list[int]]:
 def fill_rows(
     records: Batch,
     rows: Sequence[Sequence[int]],
-    features: "Sequence[Feature]",
+    features: Sequence[Feature],
 ) -> dict[str, np.ndarray]:
-    """The features of `records.packed_features` in rows, each [B, length].
+    """The features of `packed_features` in rows, each [B, length].
 
     Two records, [CLS] 5 [SEP] 6 [SEP] with the 6 hidden and [CLS] 8 [SEP] 9 9
     [SEP] with the 8 hidden, in a row of 13 positions, 4 predictions and 3

@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from data.batches import RowShare
 from data.dynamic_masking import BatchMasker
-from data.records import Feature, parse_batch
+from data.record_features import Feature
+from data.records import parse_batch
 
 NUM_FILES_AT_ONCE = 4  # interleaved, as upstream's num_cpu_threads
 SHUFFLE_BUFFER_RECORDS = 100  # upstream's

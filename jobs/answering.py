@@ -18,7 +18,8 @@ import numpy as np
 import tensorflow as tf
 
 import command
-from data.records import RecordWriter, encode, span_features
+from data.record_features import span_features
+from data.records import RecordWriter, encode
 from data.rows import length_batches
 from data.tokenization import FullTokenizer
 from input_error import InputError

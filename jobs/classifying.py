@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from data.records import RecordWriter, classifier_features, encode
+from data.record_features import classifier_features
+from data.records import RecordWriter, encode
 from data.rows import Row, length_batches, pad
 from data.tokenization import FullTokenizer
 from input_error import InputError

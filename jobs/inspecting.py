@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from data import records
-from data.records import Feature
+from data import record_checks, record_features, records
+from data.record_features import Feature
 from input_error import InputError
 
 BATCH_RECORDS = 1000  # parsed at a time
@@ -69,7 +69,7 @@ def _table_of(path: str) -> tuple[Feature, ...]:
             "run_classifier.py label_ids and run_squad.py unique_ids, each "
             "beside input_ids"
         )
-    # The flags that records.py would name are of other commands.
+    # The flags that record_checks.py would name are of other commands.
     return tuple(dataclasses.replace(f, length_flag="") for f in table)
 
 
@@ -93,15 +93,15 @@ def _fitting_table(
         return None
     if "masked_lm_positions" in found:
         num_predictions, _ = found["masked_lm_positions"]
-        return records.pretraining_features(
+        return record_features.pretraining_features(
             length, num_predictions, NUM_SEGMENTS
         )
     if "label_ids" in found:
         label = Feature("label_ids", *found["label_ids"])
-        return records.classifier_features(length, label, NUM_SEGMENTS)
+        return record_features.classifier_features(length, label, NUM_SEGMENTS)
     if "unique_ids" in found:
         has_answers = "start_positions" in found
-        return records.span_features(length, has_answers, NUM_SEGMENTS)
+        return record_features.span_features(length, has_answers, NUM_SEGMENTS)
     return None
 
 
@@ -139,7 +139,7 @@ def _parse(
     try:
         parsed = records.parse_batch(table, tf.constant(chunk))
     except tf.errors.OpError as error:
-        damage = records.find_damage([path], table)
+        damage = record_checks.find_damage([path], table)
         raise InputError(damage or f"{path}: {error.message}") from error
     return {name: values.numpy() for name, values in parsed.items()}
 

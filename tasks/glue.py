@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from data.records import read_lines
+from data.files import read_lines
 from input_error import InputError
 from tasks.examples import Example
 

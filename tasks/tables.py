@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from data.records import read_lines
+from data.files import read_lines
 from input_error import InputError
 from tasks.examples import Example
 

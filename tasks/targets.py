@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from keras import ops
 
-from data.records import Feature
+from data.record_features import Feature
 from input_error import InputError
 from modeling.heads import (
     binary_cross_entropy,

@@ -75,7 +75,8 @@ def tiny_batch(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
 @pytest.fixture(scope="session")
 def tiny_records(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A pattern of three files with 47 records each, all different."""
-    from data.records import RecordWriter, encode, pretraining_features
+    from data.record_features import pretraining_features
+    from data.records import RecordWriter, encode
 
     folder = tmp_path_factory.mktemp("records")
     features = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)

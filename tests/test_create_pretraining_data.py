@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from data import records, tokenization
+from data import record_features, records, tokenization
 
 ROOT = pathlib.Path(__file__).parents[1]
 GOLDEN = pathlib.Path(__file__).parent / "golden"
@@ -26,7 +26,7 @@ def run(*flags: str) -> "subprocess.CompletedProcess[str]":
 
 def read(path: pathlib.Path, max_seq_length: int) -> list[dict[str, list[int]]]:
     batch = records.parse_batch(
-        records.pretraining_features(max_seq_length, 5),
+        record_features.pretraining_features(max_seq_length, 5),
         list(records.read_records(str(path))),
     )
     arrays = {name: values.numpy().tolist() for name, values in batch.items()}

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import demo
-from data.records import RecordWriter, encode, pretraining_features
+from data.record_features import pretraining_features
+from data.records import RecordWriter, encode
 
 
 def test_sentences_end_before_a_capital() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 ORDER = {
     "data": "tokenization vocabulary masking instances sampling rows batches"
-    " dynamic_masking records wire packing pipeline graph_tokenization"
-    " fast_tokenization text_formats corpus counting readable record_report"
-    " text_report",
+    " dynamic_masking files record_features records record_checks wire packing"
+    " pipeline graph_tokenization fast_tokenization text_formats corpus"
+    " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads hugging_face_names"
     " hugging_face conversion any_model",
     "tasks": "metrics task hugging_face_task examples targets pretraining"
@@ -36,8 +36,10 @@ KNOWS_TENSORFLOW = {
     "data.corpus",
     "data.dynamic_masking",
     "data.fast_tokenization",
+    "data.files",
     "data.graph_tokenization",
     "data.pipeline",
+    "data.record_checks",
     "data.records",
     "modeling.conversion",
     "modeling.fused",

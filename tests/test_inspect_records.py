@@ -14,7 +14,8 @@ from conftest import (
     tiny_record,
 )
 
-from data.records import RecordWriter, encode, pretraining_features
+from data.record_features import pretraining_features
+from data.records import RecordWriter, encode
 
 COMMAND = "inspect_records.py"
 VOCAB = f"--vocab_file={GOLDEN / 'tiny_vocab.txt'}"

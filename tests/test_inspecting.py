@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from conftest import NUM_PREDICTIONS, SEQ_LENGTH, tiny_record
 
-from data import records
-from data.records import Feature
+from data import record_features, records
+from data.record_features import Feature
 from input_error import InputError
 from jobs import inspecting
 
 LABEL = Feature("label_ids", 3, "float32")
 KINDS = (
-    records.pretraining_features(11, 2),
-    records.classifier_features(13, LABEL),
-    records.span_features(7, has_answers=True),
-    records.span_features(7, has_answers=False),
+    record_features.pretraining_features(11, 2),
+    record_features.classifier_features(13, LABEL),
+    record_features.span_features(7, has_answers=True),
+    record_features.span_features(7, has_answers=False),
 )
 
 
@@ -77,7 +77,7 @@ def refusal(paths: list[str], vocab_size: int = 5) -> str:
 
 def test_files_that_differ(tmp_path: Path) -> None:
     one = write(tmp_path / "x", KINDS[0])
-    two = write(tmp_path / "y", records.pretraining_features(11, 3))
+    two = write(tmp_path / "y", record_features.pretraining_features(11, 3))
     sentence = refusal([one, two])
     assert sentence.startswith(f"{two} has records of input_ids [11], ")
     assert "masked_lm_ids [3]" in sentence
@@ -100,7 +100,10 @@ def test_other_kinds(tmp_path: Path) -> None:
 def test_a_record_unlike_the_first(tmp_path: Path) -> None:
     """No flag is named: the length was found, not passed."""
     path = write(
-        tmp_path / "x", KINDS[0], KINDS[0], records.pretraining_features(17, 2)
+        tmp_path / "x",
+        KINDS[0],
+        KINDS[0],
+        record_features.pretraining_features(17, 2),
     )
     assert refusal([path]) == (
         f"{path}, record 3: input_ids holds 17 numbers of type int64, not 11"
@@ -119,7 +122,7 @@ def test_a_record_unlike_the_first(tmp_path: Path) -> None:
 def test_numbers_out_of_range(
     name: str, value: int, expected: str, tmp_path: Path
 ) -> None:
-    table = records.pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
+    table = record_features.pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
     rng = np.random.default_rng(2)
     good, bad = tiny_record(rng), tiny_record(rng)
     bad[name][0] = value

@@ -14,14 +14,8 @@ from conftest import (
     tiny_record,
 )
 
-from data.records import (
-    RecordWriter,
-    encode,
-    packed_features,
-    parse_batch,
-    pretraining_features,
-    read_records,
-)
+from data.record_features import packed_features, pretraining_features
+from data.records import RecordWriter, encode, parse_batch, read_records
 
 SHAPE = (
     f"--max_seq_length={SEQ_LENGTH}",

@@ -4,7 +4,7 @@ import numpy as np
 from conftest import NUM_PREDICTIONS, SEQ_LENGTH, tiny_batch
 
 from data.packing import PackingConfig, fill_rows, plan_rows
-from data.records import packed_features
+from data.record_features import packed_features
 
 FILLED = {
     "input_ids": [2, 5, 3, 4, 3, 2, 4, 3, 9, 9, 3, 0, 0],

@@ -11,16 +11,11 @@ from conftest import NUM_PREDICTIONS, SEQ_LENGTH, TINY, tiny_record
 
 from data.batches import RowShare
 from data.dynamic_masking import BatchMasker, MaskConfig
+from data.files import expand_patterns
 from data.pipeline import evaluation_batches, training_batches
-from data.records import (
-    RecordWriter,
-    encode,
-    expand_patterns,
-    find_damage,
-    pretraining_features,
-    read_records,
-    unmasked_features,
-)
+from data.record_checks import find_damage
+from data.record_features import pretraining_features, unmasked_features
+from data.records import RecordWriter, encode, read_records
 from data.vocabulary import MASK
 
 FEATURES = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)

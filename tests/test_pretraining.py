@@ -12,7 +12,7 @@ import tensorflow as tf
 from conftest import GOLDEN, ROOT, TINY, tiny_batch
 
 from data.packing import PackingConfig, fill_rows, plan_rows
-from data.records import packed_features
+from data.record_features import packed_features
 from modeling.attention import same_sequence
 from modeling.conversion import load_checkpoint
 from modeling.encoder import EncoderOutputs

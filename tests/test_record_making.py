@@ -11,14 +11,11 @@ import pytest
 from conftest import GOLDEN, fails_with, run, start
 
 from data.corpus import Counts
+from data.files import expand_patterns
 from data.instances import InstanceConfig
-from data.records import (
-    check_files,
-    expand_patterns,
-    parse_batch,
-    pretraining_features,
-    read_records,
-)
+from data.record_checks import check_files
+from data.record_features import pretraining_features
+from data.records import parse_batch, read_records
 from data.text_formats import TextFormat
 from input_error import InputError
 from jobs import record_making, work_folder

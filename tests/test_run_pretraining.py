@@ -24,7 +24,8 @@ from conftest import (
     tiny_record,
 )
 
-from data.records import RecordWriter, encode, pretraining_features
+from data.record_features import pretraining_features
+from data.records import RecordWriter, encode
 
 REPEAT = GOLDEN / "tiny_bert_repeat"
 SHAPE = (

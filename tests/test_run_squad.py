@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 from conftest import GOLDEN, TINY, fails_with, run
 
-from data.records import parse_batch, span_features
+from data.record_features import span_features
+from data.records import parse_batch
 from data.tokenization import FullTokenizer
 from modeling.conversion import load_checkpoint, save_model_folder
 from tasks.answers import Answerer, Logits

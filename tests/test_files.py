@@ -1,0 +1,47 @@
+"""Tests of data/files.py."""
+
+import gzip
+import os
+import pathlib
+
+import pytest
+
+from data import files
+from input_error import InputError
+
+
+def test_expand_patterns(tmp_path: pathlib.Path) -> None:
+    for name in ("b2", "b1", "b3", "a", "c"):
+        (tmp_path / name).touch()
+    found = files.expand_patterns(f"{tmp_path}/c,{tmp_path}/b*,{tmp_path}/a")
+    assert found == [
+        f"{tmp_path}/{name}" for name in ("c", "b1", "b2", "b3", "a")
+    ]
+    with pytest.raises(InputError, match="no file matches --eval_file=.*/d"):
+        files.expand_patterns(f"{tmp_path}/a,{tmp_path}/d*", "--eval_file")
+
+
+def test_read_lines(tmp_path: pathlib.Path) -> None:
+    text = "a\rb\r\n\u2028é\n\nend"
+    lines = ["ab\n", "\u2028é\n", "\n", "end"]  # as GFile.readline has it
+    (tmp_path / "a").write_bytes(text.encode())
+    (tmp_path / "a.gz").write_bytes(gzip.compress(text.encode()))
+    sizes: list[int] = []
+    assert list(files.read_lines(f"{tmp_path}/a", sizes.append)) == lines
+    assert sizes == [3, 6, 1, 3]
+    assert list(files.read_lines(f"{tmp_path}/a.gz")) == lines
+
+
+def test_read_lines_names_what_is_wrong(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a").write_bytes("é\nb".encode() + b"\xe9\n")
+    with pytest.raises(InputError, match="a, line 2 is not UTF-8.*0xe9.* 2$"):
+        list(files.read_lines(f"{tmp_path}/a"))
+    packed = gzip.compress(os.urandom(9000))
+    (tmp_path / "b.gz").write_bytes(packed[:5000])
+    with pytest.raises(InputError, match=r"b\.gz"):
+        list(files.read_lines(f"{tmp_path}/b.gz"))
+    (tmp_path / "c.gz").write_bytes(b"plain\n")
+    with pytest.raises(InputError, match=r"cannot read .*c\.gz"):
+        list(files.read_lines(f"{tmp_path}/c.gz"))
+    with pytest.raises(InputError, match="cannot read .*nothing"):
+        list(files.read_lines(f"{tmp_path}/nothing"))
