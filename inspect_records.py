@@ -1,16 +1,18 @@
 """Shows what records hold, and reports on many of them; or on a raw text.
 
-Records of create_pretraining_data.py, run_classifier.py and run_squad.py, and
-google-research/bert's of these names. Their kind and their lengths are read
-from the records themselves. Ours; google-research/bert has no such command.
+Records of create_pretraining_data.py, pack_records.py, run_classifier.py and
+run_squad.py, and google-research/bert's of these names. Their kind and their
+lengths are read from the records themselves. Ours; google-research/bert has no
+such command.
 """
 
 import dataclasses
 import importlib.util
+import itertools
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from typing import IO
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING
 
 from absl import flags
 from tqdm import tqdm
@@ -26,6 +28,9 @@ from data import (
 )
 from data.instances import InstanceConfig
 from input_error import InputError
+
+if TYPE_CHECKING:
+    from jobs.inspecting import RecordBatch
 
 FLAGS = flags.FLAGS
 
@@ -57,7 +62,8 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "max_seq_length",
     InstanceConfig.max_seq_length,
-    "With --text_file: pieces that a record is to have.",
+    "With --text_file: pieces that a record is to have. With records that have "
+    "no masks: that one may have.",
     lower_bound=1,
 )
 flags.DEFINE_bool(
@@ -98,15 +104,12 @@ def inspect(vocab: Mapping[str, int]) -> None:
     from jobs import inspecting
 
     paths = files.expand_patterns(FLAGS.input_file)
-    table = inspecting.find_table(paths)
+    table = inspecting.find_table(paths, FLAGS.max_seq_length)
     size = max(vocab.values()) + 1
     names = {number: piece for piece, number in vocab.items()}
     pieces = [names.get(number, "") for number in range(size)]
     for batch in inspecting.read_batches(paths, table, size, FLAGS.num_records):
-        rows = record_report.rows(batch.values)
-        for number, row in enumerate(rows, batch.first):
-            print(f"{batch.path}, record {number}")
-            print(readable.format_record(row, pieces))
+        show(batch, pieces)
     if not any([FLAGS.report, FLAGS.num_report_records, *outputs()]):
         return
     [length] = {f.length for f in table if f.name == "input_ids"}
@@ -115,11 +118,26 @@ def inspect(vocab: Mapping[str, int]) -> None:
         for batch in inspecting.read_batches(
             paths, table, size, FLAGS.num_report_records
         ):
-            counter.add(batch.path, batch.values)
+            counter.add(batch.path, batch.values, batch.sizes)
             bar.update(len(batch.values["input_ids"]))
     summary = counter.summary()
     print(record_report.format_report(summary))
     save(summary)
+
+
+def show(batch: "RecordBatch", pieces: Sequence[str]) -> None:
+    """Prints records, and of a packed one each sequence."""
+    sequences = record_report.rows(batch.values)
+    if batch.sizes is None:
+        for number, record in enumerate(sequences, batch.first):
+            print(f"{batch.path}, record {number}")
+            print(readable.format_record(record, pieces))
+        return
+    for number, size in enumerate(batch.sizes, batch.first):
+        row = list(itertools.islice(sequences, size))
+        print(f"{batch.path}, record {number}, {readable.format_fill(row)}")
+        for record in row:
+            print(readable.format_record(record, pieces))
 
 
 def report_on_text(vocab_file: str) -> None:

@@ -78,6 +78,7 @@ def main() -> None:
         *lengths, config.max_sequences_per_pack
     )
     paths = files.expand_patterns(FLAGS.input_file)
+    check_kind(paths[0])
     record_checks.check_files(paths, features)
     summary = PackingSummary()
     with (
@@ -92,6 +93,21 @@ def main() -> None:
             summary.add(window, rows)
             bar.update(len(window["input_ids"]))
     print(format_summary(summary, config))
+
+
+def check_kind(path: str) -> None:
+    """Refuses records that cannot be packed."""
+    from data.record_checks import Kind, kind_of, read_first
+
+    kind = kind_of(read_first(path))
+    if kind is Kind.UNMASKED:
+        raise InputError(
+            f"{path} holds records without masks, which cannot be packed, as a "
+            "row has room for so many masks: make them without "
+            "--dynamic_masking"
+        )
+    if kind is Kind.PACKED:
+        raise InputError(f"{path} is packed already: pass unpacked records")
 
 
 def read_windows(

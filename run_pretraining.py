@@ -134,15 +134,15 @@ def _check_batch_sizes(place: "Place") -> None:
 def _checked_inputs(
     config: "BertConfig",
 ) -> tuple[list[str], list[str], "tuple[Feature, ...]"]:
-    """The files to train on, those to evaluate on, and what both hold: packed
-    records if the first one is, else those of google-research/bert."""
+    """The files to train on, those to evaluate on, and what both hold: records
+    of the first one's kind."""
     from data import files, record_checks
 
     inputs = held_out = files.expand_patterns(FLAGS.input_file)
     if FLAGS.eval_file:
         held_out = files.expand_patterns(FLAGS.eval_file, "--eval_file")
-    features = record_checks.find_pretraining_features(
-        inputs[0],
+    features = record_checks.table_of(
+        record_checks.read_first(inputs[0]),
         FLAGS.max_seq_length,
         FLAGS.max_predictions_per_seq,
         config.type_vocab_size,

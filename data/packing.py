@@ -147,6 +147,37 @@ def _fill_row(row: Batch, records: Sequence[Batch]) -> None:
         start, num_predictions = here.stop, there.stop
 
 
+def unpack_rows(rows: Batch) -> dict[str, np.ndarray]:
+    """The records [R] of rows, one after another: `fill_rows` backwards.
+
+    They have the features of `pretraining_features`, as wide as in the row.
+    """
+    row, sequence = np.nonzero(rows["next_sentence_weights"] > 0)  # [R]
+    number = sequence[:, None] + 1  # [R, 1]
+    start = rows["next_sentence_positions"][row, sequence, None]
+    labels = rows["next_sentence_labels"][row, sequence, None]
+    is_own = rows["sequence_numbers"][row] == number  # [R, S]
+    positions = rows["masked_lm_positions"][row]  # [R, P]
+    is_asked = _asked(rows)[row] & np.take_along_axis(is_own, positions, 1)
+    return {
+        "input_ids": _to_front(rows["input_ids"][row], is_own),
+        "input_mask": _to_front(is_own.astype("int32"), is_own),
+        "segment_ids": _to_front(rows["segment_ids"][row], is_own),
+        "masked_lm_positions": _to_front(positions - start, is_asked),
+        "masked_lm_ids": _to_front(rows["masked_lm_ids"][row], is_asked),
+        "masked_lm_weights": _to_front(
+            rows["masked_lm_weights"][row], is_asked
+        ),
+        "next_sentence_labels": labels,
+    }
+
+
+def _to_front(values: np.ndarray, is_own: np.ndarray) -> np.ndarray:
+    """[R, L]: of 5 6 7 8 with 0 1 0 1, 6 8 0 0."""
+    order = np.argsort(~is_own, 1, kind="stable")
+    return np.take_along_axis(np.where(is_own, values, 0), order, 1)
+
+
 def _asked(records: Batch) -> np.ndarray:
     """bool [..., P]: a prediction, not padding."""
     return records["masked_lm_weights"] > 0

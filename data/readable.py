@@ -33,11 +33,27 @@ def format_record(record: Record, pieces: Sequence[str]) -> str:
     )
     if "masked_lm_positions" in record:
         lines.append(_predictions(record, pieces))
+    elif "next_sentence_labels" in record:
+        lines.append("no masks: they are drawn when it is read")
     if label(record) == "answer":
         start, end = record["start_positions"][0], record["end_positions"][0]
         answer = _join(texts, np.arange(start, end + 1))
         lines.append(f"answer at {start} to {end}: {answer}")
     return "".join(f"  {line}\n" for line in lines)
+
+
+def format_fill(sequences: Sequence[Record]) -> str:
+    """How much a packed row holds."""
+    count = len(sequences)
+    if not count:
+        return "packed: nothing"
+    real = sum(int(record["input_mask"].sum()) for record in sequences)
+    asked = sum(int(record["masked_lm_weights"].sum()) for record in sequences)
+    return (
+        f"packed: {count} sequence{'s' * (count > 1)}, "
+        f"{real} of {len(sequences[0]['input_mask'])} pieces, "
+        f"{asked} of {len(sequences[0]['masked_lm_weights'])} predictions"
+    )
 
 
 def label(record: Record) -> str:

@@ -1,7 +1,7 @@
 """Whether record files hold what they should, and what is wrong if not."""
 
-import contextlib
-from collections.abc import Sequence
+import enum
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
@@ -15,26 +15,54 @@ from data.record_features import (
 from data.records import read_records
 from input_error import InputError
 
+Found = Mapping[str, tf.train.Feature]  # a record's features by their names
 
-def find_pretraining_features(
-    path: str,
+
+class Kind(enum.Enum):
+    """Of pre-training records, in the words of errors."""
+
+    MASKED = "records with masks"
+    UNMASKED = "records without masks (--dynamic_masking)"
+    PACKED = "packed rows"
+
+
+def kind_of(found: Found) -> Kind | None:
+    """None: these are no pre-training records."""
+    if "segment_lengths" in found:
+        return Kind.UNMASKED
+    if "next_sentence_positions" in found:
+        return Kind.PACKED
+    return Kind.MASKED if "masked_lm_positions" in found else None
+
+
+def table_of(
+    found: Found,
     max_seq_length: int,
     max_predictions_per_seq: int,
     type_vocab_size: int,
 ) -> tuple[Feature, ...]:
-    """The table of packed or unmasked records if the file's first one is such,
-    else that of `pretraining_features`; whether it fits is for `check_files`
-    to say."""
+    """The table of records like this one: packed, unmasked, or else that of
+    `pretraining_features`; whether it fits is for `check_files` to say."""
     lengths = max_seq_length, max_predictions_per_seq
-    with contextlib.suppress(DecodeError):
-        first = tf.train.Example.FromString(next(read_records(path), b""))
-        found = first.features.feature
-        if "segment_lengths" in found:
-            return unmasked_features(max_seq_length)
-        starts = found["next_sentence_positions"]
-        if num_sequences := len(starts.int64_list.value):
-            return packed_features(*lengths, num_sequences, type_vocab_size)
+    kind = kind_of(found)
+    if kind is Kind.UNMASKED:
+        return unmasked_features(max_seq_length)
+    if kind is Kind.PACKED:
+        starts = found["next_sentence_positions"].int64_list.value
+        return packed_features(*lengths, len(starts) or 1, type_vocab_size)
     return pretraining_features(*lengths, type_vocab_size)
+
+
+def read_first(path: str) -> Found:
+    """The features of a file's first record.
+
+    Raises:
+      InputError: there is no record, or it is no tf.train.Example.
+    """
+    first = next(read_records(path), None)
+    if first is None:
+        raise InputError(f"{path} holds no record")
+    return _decode(first, path, 1)
 
 
 def check_files(
@@ -44,12 +72,23 @@ def check_files(
 ) -> None:
     """Raises an InputError unless each file's first record fits the table."""
     for path in paths:
-        first = next(read_records(path), None)
-        if first is None:
-            raise InputError(f"{path} holds no record")
-        fault = _fault(features, first, vocab_size)
+        fault = _fault(features, read_first(path), vocab_size)
         if fault:
-            raise InputError(f"{path}, record 1: {fault}")
+            kinds = _different_kinds(paths)
+            raise InputError(kinds or f"{path}, record 1: {fault}")
+
+
+def _different_kinds(paths: Sequence[str]) -> str | None:
+    """A sentence that names a file of each kind; None: there is but one."""
+    examples: dict[Kind | None, str] = {}
+    for path in paths:
+        examples.setdefault(kind_of(read_first(path)), path)
+    named = [
+        f"{path} holds {kind.value}" for kind, path in examples.items() if kind
+    ]
+    if len(named) < 2:
+        return None
+    return f"{' and '.join(named)}: all files must be of one kind"
 
 
 def find_damage(
@@ -64,7 +103,8 @@ def find_damage(
     try:
         for path in paths:
             for number, record in enumerate(read_records(path), 1):
-                fault = _fault(features, record, vocab_size)
+                found = _decode(record, path, number)
+                fault = _fault(features, found, vocab_size)
                 if fault:
                     return f"{path}, record {number}: {fault}"
     except InputError as error:
@@ -72,14 +112,19 @@ def find_damage(
     return None
 
 
+def _decode(record: bytes, path: str, number: int) -> Found:
+    try:
+        return tf.train.Example.FromString(record).features.feature
+    except DecodeError as error:
+        raise InputError(
+            f"{path}, record {number}: this is no tf.train.Example"
+        ) from error
+
+
 def _fault(
-    features: Sequence[Feature], record: bytes, vocab_size: int | None
+    features: Sequence[Feature], found: Found, vocab_size: int | None
 ) -> str | None:
     """What is wrong with a record, or None."""
-    try:
-        found = tf.train.Example.FromString(record).features.feature
-    except DecodeError:
-        return "this is no tf.train.Example"
     missing = [f.name for f in features if f.name not in found]
     if missing:
         is_packed = "sequence_numbers" in (f.name for f in features)
@@ -109,6 +154,7 @@ def _list_fault(
     if len(numbers) != feature.length and not is_short:
         remedy = (
             f"; pass {feature.length_flag}={len(numbers)}"
+            f"{' or more' * feature.is_trimmed}"
             if feature.length_flag and numbers
             else ""
         )

@@ -1,6 +1,7 @@
 """What many records hold: lengths, fill, unknown words, masks, repeats.
 
-Shapes: B records of a batch, S positions, P masked predictions.
+Shapes: B records of a batch, or as many packed rows with more of them; S
+positions, P masked predictions.
 """
 
 import dataclasses
@@ -48,7 +49,12 @@ class RecordSummary:
     num_repeats: int  # records whose unmasked text came in one before
     num_exact_repeats: int  # whose every number came in one before
     repeated: list[tuple[str, int]]  # first record of a text, its occurrences
-    masks: MaskSummary | None  # None: no pre-training records
+    masks: MaskSummary | None  # None: there are none
+    row_counts: list[int] | None = None  # [i]: packed rows of i; None: unpacked
+
+    @property
+    def num_rows(self) -> int:
+        return sum(self.row_counts) if self.row_counts else self.num_records
 
 
 class RecordCounter:
@@ -72,10 +78,19 @@ class RecordCounter:
         self._texts = counting.Fingerprints()
         self._records = counting.Fingerprints()
         self._starts: list[tuple[int, str]] = []  # each file's first index
+        self._sizes: list[np.ndarray] = []  # of all packed rows
         self._num_records = 0
 
-    def add(self, path: str, batch: Batch) -> None:
-        """Adds records of a file, all of which come one after another."""
+    def add(
+        self, path: str, batch: Batch, sizes: np.ndarray | None = None
+    ) -> None:
+        """Adds records of a file, all of which come one after another.
+
+        Args:
+          sizes: of packed rows, how many of the records are in each.
+        """
+        if sizes is not None:
+            self._sizes.append(sizes)
         if not self._starts or self._starts[-1][1] != path:
             self._starts.append((self._num_records, path))
         real = batch["input_mask"] == 1  # [B, S]
@@ -137,11 +152,19 @@ class RecordCounter:
             num_exact_repeats=self._records.repeats(0)[0],
             repeated=[(self._place(r.first), r.times) for r in repeated],
             masks=masks,
+            row_counts=(
+                np.bincount(np.concatenate(self._sizes)).tolist()
+                if self._sizes
+                else None
+            ),
         )
 
     def _place(self, index: int) -> str:
         """The file and number, from 1, of the record that came as `index`."""
         start, path = max(x for x in self._starts if x[0] <= index)
+        if self._sizes:
+            ends = np.concatenate(self._sizes).cumsum()
+            start, index = np.searchsorted(ends, [start, index], "right")
         return f"{path}, record {index - start + 1}"
 
 
@@ -155,29 +178,47 @@ def format_report(summary: RecordSummary) -> str:
     """The summary as people read it."""
     whole, pieces = summary.num_records, summary.num_pieces
     share = counting.format_share
+    name = "records" if summary.row_counts is None else "sequences"
     table = {
-        "records": f"{whole:,}",
+        **_row_rows(summary),
+        name: f"{whole:,}",
         **{f"  {name}": share(count, whole) for name, count in summary.labels},
         "  text of an earlier one": share(summary.num_repeats, whole),
         "  equal in every number": share(summary.num_exact_repeats, whole),
         "  full, perhaps cut": share(summary.num_full, whole),
         "positions each": f"{summary.max_seq_length:,}",
-        "  filled": share(pieces, whole * summary.max_seq_length),
+        "  filled": share(pieces, summary.num_rows * summary.max_seq_length),
         "pieces": f"{pieces:,}",
         "  [UNK]": f"{summary.num_unknown:,}",
         "  [UNK], share": share(summary.num_unknown, pieces),
-        **_mask_rows(summary),
+        **_mask_rows(summary, name),
     }
     return "\n".join([
         counting.format_table(table),
-        "pieces in a record",
+        f"pieces in a {name[:-1]}",
         counting.format_lengths(summary.length_counts),
         *counting.format_top("around [UNK]", summary.unknown_neighbours),
         *counting.format_top("texts that come again", summary.repeated),
     ])  # fmt: skip
 
 
-def _mask_rows(summary: RecordSummary) -> dict[str, str]:
+def _row_rows(summary: RecordSummary) -> dict[str, str]:
+    """How many sequences are in packed rows."""
+    if summary.row_counts is None:
+        return {}
+    number = summary.num_rows
+    counts = enumerate(summary.row_counts[1:], 1)
+    return {
+        "packed rows": f"{number:,}",
+        **{
+            f"  of {size}": counting.format_share(count, number)
+            for size, count in counts
+        },
+        "  sequences in a row": f"{summary.num_records / number:.3f}",
+    }
+
+
+def _mask_rows(summary: RecordSummary, name: str) -> dict[str, str]:
     masks, share = summary.masks, counting.format_share
     if masks is None:
         return {}
@@ -189,5 +230,5 @@ def _mask_rows(summary: RecordSummary) -> dict[str, str]:
         "  shown as [MASK]": share(masks.num_masked, number),
         "  kept": share(masks.num_kept, number),
         "  another piece": share(masks.num_random, number),
-        f"records with all {most}": share(masks.num_full, summary.num_records),
+        f"{name} with all {most}": share(masks.num_full, summary.num_records),
     }

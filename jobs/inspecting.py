@@ -1,19 +1,22 @@
 """Reading records of any kind to look at them: what inspect_records.py does.
 
-The kind and the lengths are taken from the first record of each file. B
-records are in a batch.
+The kind and the lengths are taken from the first record of each file; records
+without masks do not say how long they may be. Packed rows come as the sequences
+in them, and all pre-training records with input_mask and segment_ids.
+
+Shapes: B records of a batch, R sequences in them: R = B unless rows are packed.
 """
 
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf.message import DecodeError
 
-from data import record_checks, record_features, records
+from data import packing, record_checks, record_features, records
+from data.instances import InstanceConfig
+from data.record_checks import Found, Kind
 from data.record_features import Feature
 from input_error import InputError
 
@@ -21,22 +24,29 @@ BATCH_RECORDS = 1000  # parsed at a time
 NUM_SEGMENTS = 2  # A and B
 
 
-class RecordBatch(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class RecordBatch:
     """Records of one file that come one after another."""
 
     path: str
     first: int  # the first one's number in its file, from 1
-    values: dict[str, np.ndarray]  # a feature's name -> [B, length]
+    values: Mapping[str, np.ndarray]  # a feature's name -> [R, length]
+    sizes: np.ndarray | None = None  # [B]: packed rows' numbers of sequences
 
 
-def find_table(paths: Sequence[str]) -> tuple[Feature, ...]:
+def find_table(
+    paths: Sequence[str], max_seq_length: int = InstanceConfig.max_seq_length
+) -> tuple[Feature, ...]:
     """The features that the files' records have, one table for all of them.
+
+    Args:
+      max_seq_length: of records without masks.
 
     Raises:
       InputError: a file has no record or one of no known kind, or two files
         differ in kind or length.
     """
-    tables = {path: _table_of(path) for path in paths}
+    tables = {path: _table_of(path, max_seq_length) for path in paths}
     for path, table in tables.items():
         if table != tables[paths[0]]:
             raise InputError(
@@ -50,17 +60,9 @@ def _in_words(table: Sequence[Feature]) -> str:
     return ", ".join(f"{f.name} [{f.length}]" for f in table)
 
 
-def _table_of(path: str) -> tuple[Feature, ...]:
-    first = next(records.read_records(path), None)
-    if first is None:
-        raise InputError(f"{path} holds no record")
-    try:
-        found = tf.train.Example.FromString(first).features.feature
-    except DecodeError as error:
-        raise InputError(
-            f"{path}, record 1: this is no tf.train.Example"
-        ) from error
-    table = _fitting_table({name: _numbers(found[name]) for name in found})
+def _table_of(path: str, max_seq_length: int) -> tuple[Feature, ...]:
+    found = record_checks.read_first(path)
+    table = _fitting_table(found, max_seq_length)
     if table is None:
         raise InputError(
             f"{path}, record 1 is of no kind that is known here: it holds "
@@ -69,8 +71,11 @@ def _table_of(path: str) -> tuple[Feature, ...]:
             "run_classifier.py label_ids and run_squad.py unique_ids, each "
             "beside input_ids"
         )
-    # The flags that record_checks.py would name are of other commands.
-    return tuple(dataclasses.replace(f, length_flag="") for f in table)
+    # The flags that set lengths are of other commands, but for this one.
+    return tuple(
+        f if f.is_trimmed else dataclasses.replace(f, length_flag="")
+        for f in table
+    )
 
 
 def _numbers(feature: tf.train.Feature) -> tuple[int, str]:
@@ -81,23 +86,22 @@ def _numbers(feature: tf.train.Feature) -> tuple[int, str]:
 
 
 def _fitting_table(
-    found: Mapping[str, tuple[int, str]],
+    found: Found, max_seq_length: int
 ) -> tuple[Feature, ...] | None:
-    """The kind of record that has such features; None: none has.
-
-    Args:
-      found: by its name, a feature's length and type.
-    """
-    length, _ = found.get("input_ids", (0, ""))
+    """The table of records like this one; None: of no known kind."""
+    sizes = {name: _numbers(found[name]) for name in found}
+    length, _ = sizes.get("input_ids", (0, ""))
     if not length:
         return None
-    if "masked_lm_positions" in found:
-        num_predictions, _ = found["masked_lm_positions"]
-        return record_features.pretraining_features(
-            length, num_predictions, NUM_SEGMENTS
+    kind = record_checks.kind_of(found)
+    if kind is not None:
+        num_predictions, _ = sizes.get("masked_lm_positions", (0, ""))
+        width = max_seq_length if kind is Kind.UNMASKED else length
+        return record_checks.table_of(
+            found, width, num_predictions, NUM_SEGMENTS
         )
     if "label_ids" in found:
-        label = Feature("label_ids", *found["label_ids"])
+        label = Feature("label_ids", *sizes["label_ids"])
         return record_features.classifier_features(length, label, NUM_SEGMENTS)
     if "unique_ids" in found:
         has_answers = "start_positions" in found
@@ -128,7 +132,7 @@ def read_batches(
                 break
             batch = RecordBatch(path, first, _parse(path, table, chunk))
             _check(batch, table, vocab_size)
-            yield batch
+            yield _in_sequences(batch)
             first += len(chunk)
             left = None if left is None else left - len(chunk)
 
@@ -142,6 +146,25 @@ def _parse(
         damage = record_checks.find_damage([path], table)
         raise InputError(damage or f"{path}: {error.message}") from error
     return {name: values.numpy() for name, values in parsed.items()}
+
+
+def _in_sequences(batch: RecordBatch) -> RecordBatch:
+    """The same as records with masks would have it, if they are to have any."""
+    values, sizes = batch.values, batch.sizes
+    if "next_sentence_weights" in values:
+        sizes = (values["next_sentence_weights"] > 0).sum(1)
+        values = packing.unpack_rows(values)
+    if "segment_lengths" in values:
+        ends = values["segment_lengths"].cumsum(1)  # [B, 2]
+        place = np.arange(values["input_ids"].shape[1])
+        is_real = place < ends[:, 1:]
+        values = {
+            "input_ids": values["input_ids"],
+            "input_mask": is_real.astype("int32"),
+            "segment_ids": (is_real & (place >= ends[:, :1])).astype("int32"),
+            "next_sentence_labels": values["next_sentence_labels"],
+        }
+    return RecordBatch(batch.path, batch.first, values, sizes)
 
 
 def _check(

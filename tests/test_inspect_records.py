@@ -1,6 +1,7 @@
 """The real command on real files, and its one-sentence errors."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,12 @@ from conftest import (
     tiny_record,
 )
 
-from data.record_features import pretraining_features
+from data.record_features import (
+    Feature,
+    packed_features,
+    pretraining_features,
+    unmasked_features,
+)
 from data.records import RecordWriter, encode
 
 COMMAND = "inspect_records.py"
@@ -92,6 +98,89 @@ def test_prints_only_records_unless_asked(pretraining: Path) -> None:
     )
     assert shown.startswith(f"{pretraining}/b.tfrecord.gz, record 1\n")
     assert "records  " not in shown
+
+
+def write(
+    path: Path,
+    features: tuple[Feature, ...],
+    *rows: Mapping[str, Sequence[float]],
+) -> None:
+    with RecordWriter([str(path)]) as writer:
+        for values in rows:
+            writer.write(encode(features, values))
+
+
+def piece_ids(text: str) -> list[int]:
+    pieces = (GOLDEN / "tiny_vocab.txt").read_text("utf-8").split("\n")
+    return [pieces.index(piece) for piece in text.split()]
+
+
+def test_packed_rows(tmp_path: Path) -> None:
+    ids = piece_ids(
+        "[CLS] the [MASK] [SEP] saw [SEP] [CLS] a [SEP] the [SEP] [PAD] [PAD]"
+    )
+    both: dict[str, Sequence[float]] = {
+        "input_ids": ids,
+        "segment_ids": [0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0],
+        "position_ids": [0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 0, 0],
+        "sequence_numbers": [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 0, 0],
+        "masked_lm_positions": [2, 7, 9],
+        "masked_lm_ids": piece_ids("ship a sea"),
+        "masked_lm_weights": [1.0, 1.0, 1.0],
+        "next_sentence_positions": [0, 6],
+        "next_sentence_labels": [1, 0],
+        "next_sentence_weights": [1.0, 1.0],
+    }
+    first = {**both, "next_sentence_weights": [1.0, 0.0]}
+    path = tmp_path / "packed"
+    write(path, packed_features(13, 3, 2), both, first)
+    shown = run(COMMAND, f"--input_file={path}", VOCAB, "--report")
+    one = (
+        "  A: [CLS] the [MASK->ship] [SEP]\n"
+        "  B: saw [SEP]\n"
+        "  random next; 6 of 13 pieces: 4 in A, 2 in B\n"
+        "  1 of 3 predictions: 1 [MASK], 0 kept, 0 random\n\n"
+    )
+    assert shown.startswith(
+        f"{path}, record 1, packed: 2 sequences, 11 of 13 pieces, "
+        f"3 of 3 predictions\n{one}"
+        "  A: [CLS] [kept a] [SEP]\n"
+        "  B: [the->sea] [SEP]\n"
+        "  is next; 5 of 13 pieces: 3 in A, 2 in B\n"
+        "  2 of 3 predictions: 0 [MASK], 1 kept, 1 random\n\n"
+        f"{path}, record 2, packed: 1 sequence, 6 of 13 pieces, "
+        f"1 of 3 predictions\n{one}"
+        "packed rows "
+    )
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert "sequences in a row 1.500" in lines
+    assert "filled 65.38%" in lines  # 6 + 5 + 6 of 26
+
+
+def test_records_without_masks(tmp_path: Path) -> None:
+    values: dict[str, Sequence[float]] = {
+        "input_ids": piece_ids("[CLS] the sea [SEP] saw a ship [SEP] [PAD]"),
+        "segment_lengths": [4, 4],
+        "next_sentence_labels": [1],
+    }
+    path = tmp_path / "unmasked"
+    write(path, unmasked_features(9), values)
+    shown = run(
+        COMMAND,
+        f"--input_file={path}",
+        VOCAB,
+        "--max_seq_length=11",
+        "--report",
+    )
+    assert shown.startswith(
+        f"{path}, record 1\n"
+        "  A: [CLS] the sea [SEP]\n"
+        "  B: saw a ship [SEP]\n"
+        "  random next; 8 of 11 pieces: 4 in A, 4 in B\n"
+        "  no masks: they are drawn when it is read\n\n"
+        "records "
+    )
+    assert "predict" not in shown
 
 
 def test_reports_on_a_text(tmp_path: Path) -> None:

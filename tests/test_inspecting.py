@@ -56,10 +56,8 @@ def test_counts_records_of_each_file(
 
     def seen(limit: int | None) -> list[tuple[str, int, int]]:
         return [
-            (Path(path).name, first, len(values["input_ids"]))
-            for path, first, values in inspecting.read_batches(
-                paths, kind, 5, limit
-            )
+            (Path(batch.path).name, batch.first, len(batch.values["input_ids"]))
+            for batch in inspecting.read_batches(paths, kind, 5, limit)
         ]
 
     assert seen(None) == [("x", 1, 2), ("x", 3, 1), ("y", 1, 2)]
@@ -108,6 +106,66 @@ def test_a_record_unlike_the_first(tmp_path: Path) -> None:
     assert refusal([path]) == (
         f"{path}, record 3: input_ids holds 17 numbers of type int64, not 11"
     )
+
+
+def write_values(
+    path: Path, table: tuple[Feature, ...], *rows: dict[str, list[int]]
+) -> str:
+    with records.RecordWriter([str(path)]) as writer:
+        for values in rows:
+            writer.write(records.encode(table, values))
+    return str(path)
+
+
+def test_records_without_masks(tmp_path: Path) -> None:
+    features = record_features.unmasked_features(7)
+    values = {
+        "input_ids": [2, 4, 3, 4, 3, 0, 0],
+        "segment_lengths": [3, 2],
+        "next_sentence_labels": [1],
+    }
+    path = write_values(tmp_path / "x", features, values)
+    table = inspecting.find_table([path], 11)
+    [batch] = inspecting.read_batches([path], table, 5)
+    assert batch.sizes is None
+    assert {name: x.tolist() for name, x in batch.values.items()} == {
+        "input_ids": [[2, 4, 3, 4, 3, 0, 0, 0, 0, 0, 0]],
+        "input_mask": [[1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0]],
+        "segment_ids": [[0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0]],
+        "next_sentence_labels": [[1]],
+    }
+    table = inspecting.find_table([path], 3)
+    with pytest.raises(InputError, match="pass --max_seq_length=5 or more$"):
+        list(inspecting.read_batches([path], table, 5))
+
+
+def test_packed_rows_are_their_sequences(tmp_path: Path) -> None:
+    features = record_features.packed_features(7, 2, 3)
+    one = {
+        "input_ids": [2, 4, 3, 2, 3, 0, 0],
+        "segment_ids": [0, 0, 0, 0, 1, 0, 0],
+        "position_ids": [0, 1, 2, 0, 1, 0, 0],
+        "sequence_numbers": [1, 1, 1, 2, 2, 0, 0],
+        "masked_lm_positions": [1, 4],
+        "masked_lm_ids": [1, 2],
+        "masked_lm_weights": [1, 1],
+        "next_sentence_positions": [0, 3, 0],
+        "next_sentence_labels": [1, 0, 0],
+        "next_sentence_weights": [1, 1, 0],
+    }
+    other = {**one, "next_sentence_weights": [1, 0, 0]}
+    path = write_values(tmp_path / "x", features, one, other)
+    table = inspecting.find_table([path])
+    [batch] = inspecting.read_batches([path], table, 5)
+    assert batch.sizes is not None
+    assert batch.sizes.tolist() == [2, 1]
+    first = [2, 4, 3, 0, 0, 0, 0]
+    assert batch.values["input_ids"].tolist() == [
+        first,
+        [2, 3, 0, 0, 0, 0, 0],
+        first,
+    ]
+    assert batch.values["masked_lm_ids"].tolist() == [[1, 0], [2, 0], [1, 0]]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,11 @@ from conftest import (
     tiny_record,
 )
 
-from data.record_features import packed_features, pretraining_features
+from data.record_features import (
+    packed_features,
+    pretraining_features,
+    unmasked_features,
+)
 from data.records import RecordWriter, encode, parse_batch, read_records
 
 SHAPE = (
@@ -135,6 +139,11 @@ def test_packed_records_are_trained_on(
 def test_bad_input_is_a_sentence(
     packed: str, tiny_records: str, config_file: str, tmp_path: Path
 ) -> None:
+    unmasked = str(tmp_path / "unmasked")
+    features = unmasked_features(SEQ_LENGTH)
+    values = {f.name: [3] * f.length for f in features}
+    with RecordWriter([unmasked]) as writer:
+        writer.write(encode(features, values))
     common = [
         f"--input_file={tiny_records}",
         f"--output_file={tmp_path}/out",
@@ -146,7 +155,8 @@ def test_bad_input_is_a_sentence(
             ["--max_predictions_per_seq=7"],
             f"pass --max_predictions_per_seq={NUM_PREDICTIONS}",
         ),
-        ([f"--input_file={packed}"], "create_pretraining_data.py?"),
+        ([f"--input_file={packed}"], f"{packed} is packed already"),
+        ([f"--input_file={unmasked}"], "make them without --dynamic_masking"),
         ([f"--output_file={packed}/out"], f"--output_file={packed}/out"),
     ]
     for extra, named in cases:
@@ -154,7 +164,10 @@ def test_bad_input_is_a_sentence(
     args = train_args(config_file, packed, tmp_path / "out")
     for extra, named in [
         (["--max_seq_length=31"], f"pass --max_seq_length={SEQ_LENGTH}"),
-        ([f"--eval_file={tiny_records}"], "was it written by pack_records.py?"),
+        (
+            [f"--eval_file={tiny_records}"],
+            f"{packed} holds packed rows and ",
+        ),
     ]:
         sentence = fails_with("run_pretraining.py", *args, "--do_eval", *extra)
         assert named in sentence

@@ -3,7 +3,7 @@
 import numpy as np
 from conftest import NUM_PREDICTIONS, SEQ_LENGTH, tiny_batch
 
-from data.packing import PackingConfig, fill_rows, plan_rows
+from data.packing import PackingConfig, fill_rows, plan_rows, unpack_rows
 from data.record_features import packed_features
 
 FILLED = {
@@ -62,6 +62,18 @@ def test_fill_by_hand() -> None:
     assert [f.name for f in features] == list(FILLED)
     assert filled["input_ids"].dtype == "int32"
     assert filled["next_sentence_weights"].dtype == "float32"
+
+
+def test_unpacked_are_the_records_of_rows() -> None:
+    records = tiny_batch(53)
+    rows = plan_rows(records, PackingConfig(SEQ_LENGTH, NUM_PREDICTIONS))
+    assert max(map(len, rows)) > 1
+    features = packed_features(SEQ_LENGTH, NUM_PREDICTIONS, 3)
+    unpacked = unpack_rows(fill_rows(records, rows, features))
+    assert set(unpacked) == set(records)
+    for name, values in unpacked.items():
+        assert values.dtype == records[name].dtype
+        np.testing.assert_array_equal(values, records[name][sum(rows, [])])
 
 
 def test_each_record_is_in_one_row_and_rows_keep_their_limits() -> None:

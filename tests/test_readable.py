@@ -47,6 +47,36 @@ def test_original_ids_leave_unasked_places_alone() -> None:
     assert record["input_ids"][2] == 4
 
 
+def test_without_masks() -> None:
+    record = {
+        name: values
+        for name, values in pretraining_record().items()
+        if not name.startswith("masked_lm")
+    }
+    record["input_ids"][2] = AFF
+    assert readable.format_record(record, PIECES) == (
+        "  A: [CLS] unaffable sea [SEP]\n"
+        "  B: ##s un . [SEP]\n"
+        "  random next; 10 of 13 pieces: 6 in A, 4 in B\n"
+        "  no masks: they are drawn when it is read\n"
+    )
+
+
+def test_fill_of_packed_rows() -> None:
+    record = pretraining_record()
+    assert readable.format_fill([record]) == (
+        "packed: 1 sequence, 10 of 13 pieces, 3 of 5 predictions"
+    )
+    short = {
+        "input_mask": np.array([1] * 2 + [0] * 11),
+        "masked_lm_weights": np.array([1.0, 0, 0, 0, 0]),
+    }
+    assert readable.format_fill([record, short]) == (
+        "packed: 2 sequences, 12 of 13 pieces, 4 of 5 predictions"
+    )
+    assert readable.format_fill([]) == "packed: nothing"
+
+
 def one_text(**features: object) -> dict[str, np.ndarray]:
     """[CLS] sea ships [SEP] and the features."""
     record = {

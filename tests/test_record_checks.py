@@ -94,16 +94,51 @@ def test_disagreeing_records(
     assert message in damage
 
 
-def test_packed_records_are_told_by_the_first(tmp_path: pathlib.Path) -> None:
-    packed = record_features.packed_features(7, 3, 2, 2)
-    values = {feature.name: [1] * feature.length for feature in packed}
-    path = write(tmp_path / "packed", [records.encode(packed, values)])
-    assert record_checks.find_pretraining_features(path, 7, 3, 2) == packed
-    record_checks.check_files([path], packed, 13)
-    others = record_features.pretraining_features(7, 3, 2)
-    for record in (RECORD, b"no example"):
-        path = write(tmp_path / "other", [record])
-        assert record_checks.find_pretraining_features(path, 7, 3, 2) == others
+PACKED = record_features.packed_features(7, 3, 2, 2)
+UNMASKED = record_features.unmasked_features(7)
+
+
+def of_ones(features: tuple[record_features.Feature, ...]) -> bytes:
+    values = {feature.name: [1] * feature.length for feature in features}
+    return records.encode(features, values)
+
+
+def test_tables_are_told_by_the_first(tmp_path: pathlib.Path) -> None:
+    foreign = tf.train.Example().SerializeToString()
+    for record, expected in [
+        (of_ones(PACKED), PACKED),
+        (of_ones(UNMASKED), UNMASKED),
+        (RECORD, record_features.pretraining_features(7, 3, 2)),
+        (foreign, record_features.pretraining_features(7, 3, 2)),
+    ]:
+        path = write(tmp_path / "x", [record, RECORD])
+        first = record_checks.read_first(path)
+        assert record_checks.table_of(first, 7, 3, 2) == expected
+        if record != foreign:
+            record_checks.check_files([path], expected, 13)
+
+
+def test_files_of_different_kinds_are_named(tmp_path: pathlib.Path) -> None:
+    a, b = (write(tmp_path / name, [RECORD]) for name in "ab")
+    c, d = (write(tmp_path / name, [of_ones(PACKED)]) for name in "cd")
+    e = write(tmp_path / "e", [of_ones(UNMASKED)])
+    f = write(tmp_path / "f", [tf.train.Example().SerializeToString()])
+    cases = [
+        ([a, b, c, d], FEATURES, [f"{a} holds records with masks", c]),
+        ([d, b, c], PACKED, [f"{d} holds packed rows", b]),
+        ([b, e, d], FEATURES, [f"{b} holds records with masks", e, d]),
+        ([e, a], UNMASKED, [f"{e} holds records without masks", a]),
+    ]
+    for paths, features, named in cases:
+        with pytest.raises(InputError) as caught:
+            record_checks.check_files(paths, features, 13)
+        sentence = str(caught.value)
+        assert sentence.startswith(named[0])
+        assert sentence.count(" holds ") == len(named)
+        assert all(f" and {path} holds " in sentence for path in named[1:])
+        assert sentence.endswith(": all files must be of one kind")
+    with pytest.raises(InputError, match="f, record 1: it has no input_ids"):
+        record_checks.check_files([a, f], FEATURES, 13)
 
 
 @pytest.mark.parametrize(
@@ -119,9 +154,8 @@ def test_packed_records_are_told_by_the_first(tmp_path: pathlib.Path) -> None:
 def test_limits_of_packed_records(
     tmp_path: pathlib.Path, name: str, limit: int
 ) -> None:
-    packed = record_features.packed_features(7, 3, 2, 2)
-    values = {f.name: [0] * f.length for f in packed}
+    values = {f.name: [0] * f.length for f in PACKED}
     values[name][-1] = limit
-    path = write(tmp_path / "packed", [records.encode(packed, values)])
+    path = write(tmp_path / "packed", [records.encode(PACKED, values)])
     with pytest.raises(InputError, match=f"{name} holds {limit}, too large"):
-        record_checks.check_files([path], packed, 13)
+        record_checks.check_files([path], PACKED, 13)

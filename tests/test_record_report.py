@@ -117,3 +117,36 @@ def test_texts_without_masks() -> None:
     assert summary.masks is None
     assert summary.labels == [("label 2", 1)]
     assert "predictions" not in record_report.format_report(summary)
+
+
+def test_packed_rows() -> None:
+    """Rows of 2 and 1 sequences, and in another file of 1 and 3."""
+    first, second = record([2, A, 3], [1], [A], 0), record([2, B], [1], [B], 1)
+    third, fourth = record([2, C], [1], [C], 0), record([2, D], [1], [D], 0)
+    counter = record_report.RecordCounter(PIECES, 7)
+    counter.add("x", batch(first, second, third), np.array([2, 1]))
+    counter.add("y", batch(first, third), np.array([1, 1]))
+    counter.add("y", batch(fourth, second, fourth), np.array([3]))
+    summary = counter.summary()
+    assert summary.row_counts == [0, 3, 1, 1]
+    assert (summary.num_rows, summary.num_records) == (5, 8)
+    assert summary.repeated == [
+        ("x, record 1", 2),
+        ("x, record 1", 2),
+        ("x, record 2", 2),
+        ("y, record 3", 2),
+    ]
+    report = [
+        x.split() for x in record_report.format_report(summary).split("\n")
+    ]
+    assert report[:6] == [
+        ["packed", "rows", "5"],
+        ["of", "1", "60.00%"],
+        ["of", "2", "20.00%"],
+        ["of", "3", "20.00%"],
+        ["sequences", "in", "a", "row", "1.600"],
+        ["sequences", "8"],
+    ]
+    assert ["filled", "51.43%"] in report  # 18 of 5 times 7
+    assert ["pieces", "in", "a", "sequence"] in report
+    assert ["sequences", "with", "all", "2", "0.00%"] in report
