@@ -28,6 +28,7 @@ setup(
     py_modules=["command", "common_flags", "input_error", *COMMANDS],
     install_requires=[
         "absl-py",
+        "google-crc32c",
         "keras>=3.12",  # 3.12 is the last Keras for Python 3.10
         "ml-dtypes",
         "numpy",

@@ -10,6 +10,7 @@ other lines, and all of them where tensorflow-text is missing, go the exact way.
 Shapes: L lines of a block, N pieces of all of them, C code points of the block.
 """
 
+import itertools
 import unicodedata
 from typing import Any, NamedTuple
 
@@ -52,12 +53,11 @@ class LineTokenizer:
         lines = text.split("\n")
         is_exact = self._needs_exact(text, len(lines))
         slow = [self._encode_exactly(lines[i]) for i in is_exact.nonzero()[0]]
-        if slow:
-            text = "\n".join(
-                "" if exact else line
-                for line, exact in zip(lines, is_exact.tolist(), strict=True)
-            )
-        fast_ids, lengths = self._encode_fast(text, len(lines))
+        easy = [
+            "" if exact else line
+            for line, exact in zip(lines, is_exact.tolist(), strict=True)
+        ]
+        fast_ids, lengths = self._encode_fast(easy)
         lengths[is_exact] = [len(ids) for ids in slow]
         ids = np.empty(lengths.sum(), np.int32)
         is_slow = np.repeat(is_exact, lengths)
@@ -72,13 +72,11 @@ class LineTokenizer:
         pieces = self.tokenizer.tokenize(line.strip())
         return self.tokenizer.convert_tokens_to_ids(pieces)
 
-    def _encode_fast(
-        self, text: str, num_lines: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _encode_fast(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Ids, and how many of them each line has."""
         if self._library is None:
-            return np.array([], np.int32), np.zeros(num_lines, np.int64)
-        return self._library.encode(text)
+            return np.array([], np.int32), np.zeros(len(lines), np.int64)
+        return self._library.encode(lines)
 
     def _needs_exact(self, text: str, num_lines: int) -> np.ndarray:
         """bool [L]: lines with a distrusted character, or a very long word."""
@@ -161,10 +159,9 @@ class _Library:
         except (ImportError, ValueError, tf.errors.OpError):
             return None
 
-    def encode(self, text: str) -> tuple[np.ndarray, np.ndarray]:
+    def encode(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Ids, and how many of them each line has."""
-        lines = tf.strings.split(text, "\n")
-        ragged = self._fast.tokenize(lines)
+        ragged = self._fast.tokenize(tf.constant(lines, tf.string))
         return ragged.values.numpy(), ragged.row_lengths().numpy()
 
     def examine(self, code_points: list[int]) -> list[int]:
@@ -172,8 +169,9 @@ class _Library:
         chars = [chr(point) for point in code_points]
         normalized = self._normalizer.normalize(chars).numpy().tolist()
         texts = [context.format(char) for char in chars for context in CONTEXTS]
-        ids, lengths = self.encode("\n".join(texts))
-        found = [line.tolist() for line in np.split(ids, lengths.cumsum()[:-1])]
+        ids, lengths = self.encode(texts)
+        numbers = iter(ids.tolist())
+        found = [list(itertools.islice(numbers, n)) for n in lengths.tolist()]
         agrees = [
             self.tokenizer.convert_tokens_to_ids(self.tokenizer.tokenize(text))
             == line

@@ -64,65 +64,73 @@ class Pieces:
     continues: np.ndarray  # bool [V], which begin with "##"
 
 
+class Chunks(NamedTuple):
+    """Whole sentences of a document, one after the other, to make pairs of."""
+
+    document: np.ndarray  # int64 [R]
+    target: np.ndarray  # int64 [R], the pieces that A and B should have
+    first: np.ndarray  # int64 [R], a sentence of Text
+    middle: np.ndarray  # int64 [R], the one after A
+    last: np.ndarray  # int64 [R], the one after the chunk
+    is_random: np.ndarray  # bool [R], B comes from another document
+
+
 def draw_pairs(
     text: Text, config: InstanceConfig, rng: np.random.Generator
 ) -> Pairs:
     """Walks through every document dupe_factor times; shuffled at the end.
 
-    All walks take their steps together: a chunk of whole sentences becomes A
-    and B, or A and a stretch of another document.
+    A chunk of whole sentences becomes A and B, or A and a stretch of another
+    document.
     """
     longest = config.max_seq_length - NUM_SPECIAL
+    chunks = _walk(text, longest, config, rng)
+    ends = text.sentence_ends
+    a_start = ends[chunks.first]
+    a_length = ends[chunks.middle] - a_start
+    other = rng.integers(0, text.num_documents - 1, len(a_start))
+    other += other >= chunks.document
+    other_first = rng.integers(
+        text.document_ends[other], text.document_ends[other + 1]
+    )
+    room = chunks.target - a_length
+    other_last = _chunk_end(text, other, other_first, room)
+    b_start = ends[np.where(chunks.is_random, other_first, chunks.middle)]
+    b_stop = ends[np.where(chunks.is_random, other_last, chunks.last)]
+    pairs = Pairs(
+        a_start,
+        a_length,
+        b_start,
+        b_stop - b_start,
+        chunks.is_random,
+        np.zeros(len(a_start), bool),
+    )
+    order = rng.permutation(len(a_start))
+    return truncate(pairs, longest, rng).take(order)
+
+
+def _walk(
+    text: Text, longest: int, config: InstanceConfig, rng: np.random.Generator
+) -> Chunks:
+    """All walks [W] take their steps together; those at an end drop out."""
     document = np.tile(np.arange(text.num_documents), config.dupe_factor)
     is_short = rng.random(len(document)) < config.short_seq_prob
     target = np.where(
         is_short, rng.integers(2, longest + 1, len(document)), longest
     )
-    sentence = text.document_ends[document]
+    first = text.document_ends[document]
     steps = []
     while len(document):
-        pairs, sentence = _step(text, document, sentence, target, rng)
-        steps.append(truncate(pairs, longest, rng))
-        goes_on = sentence < text.document_ends[document + 1]
-        document, sentence = document[goes_on], sentence[goes_on]
-        target = target[goes_on]
-    every = Pairs(*map(np.concatenate, zip(*steps, strict=True)))
-    return every.take(rng.permutation(len(every.a_start)))
-
-
-def _step(
-    text: Text,
-    document: np.ndarray,
-    first: np.ndarray,
-    target: np.ndarray,
-    rng: np.random.Generator,
-) -> tuple[Pairs, np.ndarray]:
-    """One pair of each walk [W], and the sentence where it goes on."""
-    ends = text.sentence_ends
-    last = _chunk_end(text, document, first, target)
-    num_sentences = last - first
-    # of one sentence all is A
-    middle = first + rng.integers(1, np.maximum(num_sentences, 2))
-    is_random = (num_sentences == 1) | (rng.random(len(first)) < 0.5)
-    a_length = ends[middle] - ends[first]
-
-    other = rng.integers(0, text.num_documents - 1, len(first))
-    other += other >= document
-    other_first = rng.integers(
-        text.document_ends[other], text.document_ends[other + 1]
-    )
-    other_last = _chunk_end(text, other, other_first, target - a_length)
-    b_first = np.where(is_random, other_first, middle)
-    b_last = np.where(is_random, other_last, last)
-    pairs = Pairs(
-        ends[first],
-        a_length,
-        ends[b_first],
-        ends[b_last] - ends[b_first],
-        is_random,
-        np.zeros(len(first), bool),
-    )
-    return pairs, np.where(is_random, middle, last)
+        last = _chunk_end(text, document, first, target)
+        # of one sentence all is A
+        middle = first + rng.integers(1, np.maximum(last - first, 2))
+        is_random = (last - first == 1) | (rng.random(len(first)) < 0.5)
+        steps.append(Chunks(document, target, first, middle, last, is_random))
+        first = np.where(is_random, middle, last)
+        goes_on = first < text.document_ends[document + 1]
+        document, target = document[goes_on], target[goes_on]
+        first = first[goes_on]
+    return Chunks(*map(np.concatenate, zip(*steps, strict=True)))
 
 
 def _chunk_end(
@@ -240,8 +248,8 @@ def _lay_out(
         (pairs.a_start - 1)[:, None],
         pairs.b_start[:, None] - first_b,
     )
-    source = np.where(is_a | is_b, shift + place, 0)
-    ids = np.where(is_a | is_b, text.ids[source], 0).astype(np.int32)
+    found = text.ids.take(shift + place, mode="clip")
+    ids = np.where(is_a | is_b, found, 0).astype(np.int32)
     ids[:, 0] = pieces.start
     ids[rows, pairs.a_length + 1] = pieces.separator
     ids[rows, pairs.a_length + pairs.b_length + 2] = pieces.separator
@@ -272,7 +280,9 @@ def _random_keys(may_hide: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     is set for what may not be hidden, so that it comes last."""
     length = may_hide.shape[1]
     low = np.uint32(_place_bits(length))
-    keys = rng.integers(0, LAST, may_hide.shape, dtype=np.uint32)
+    # several times as fast as rng.integers(0, LAST, ...)
+    raw = rng.bit_generator.random_raw(-(-may_hide.size // 2)).view(np.uint32)
+    keys = raw[: may_hide.size].reshape(may_hide.shape) >> np.uint32(1)
     keys = (keys & ~low) | np.arange(length, dtype=np.uint32)
     return keys | np.where(may_hide, np.uint32(0), LAST)
 

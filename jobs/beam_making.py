@@ -214,7 +214,12 @@ def _make_part(
     text = corpus.join([block for _, _, block in in_order])
     path = part_file(making.output_files[0], part, plan.num_parts)
     with RecordWriter([path]) as writer:
-        made = record_making.write_part(making, part, text, writer.write)
+
+        def write(records: list[bytes]) -> None:
+            for record in records:
+                writer.write(record)
+
+        made = record_making.write_part(making, part, text, write)
     _add_to_counters(made)
 
 

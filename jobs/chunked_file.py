@@ -3,41 +3,33 @@
 Record files have no head and no tail: any whole records end to end are one.
 """
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import tensorflow as tf
 
+from data import wire
 from input_error import InputError
 
-CHUNK_RECORDS = 64
-FRAME_BYTES = 16  # that TFRecord puts around a record: its length, two sums
+CHUNK_RECORDS = 64  # at most
 
 
-class ChunkedFile:
-    """A context manager that writes records, and beside them where each chunk
-    ends."""
+@contextlib.contextmanager
+def writing_chunks(path: str) -> Iterator[Callable[[Sequence[bytes]], None]]:
+    """Gives what writes some records; at the end, beside the file, where each
+    chunk ends."""
+    ends = [0]
+    with open(path, "wb") as file:
 
-    def __init__(self, path: str):
-        self.path = path
-        self._writer = tf.io.TFRecordWriter(path)
-        self._num_records = self._num_bytes = 0
-        self._ends: list[int] = []
+        def write(records: Sequence[bytes]) -> None:
+            for start in range(0, len(records), CHUNK_RECORDS):
+                chunk = wire.frame(records[start : start + CHUNK_RECORDS])
+                file.write(chunk)
+                ends.append(ends[-1] + len(chunk))
 
-    def __enter__(self) -> "ChunkedFile":
-        return self
-
-    def write(self, record: bytes) -> None:
-        self._writer.write(record)
-        self._num_bytes += len(record) + FRAME_BYTES
-        self._num_records += 1
-        if self._num_records % CHUNK_RECORDS == 0:
-            self._ends.append(self._num_bytes)
-
-    def __exit__(self, *_: object) -> None:
-        self._writer.close()
-        np.save(_ends_file(self.path), [*self._ends, self._num_bytes])
+        yield write
+    np.save(_ends_file(path), ends)
 
 
 def check_whole(path: str) -> None:
@@ -53,11 +45,9 @@ def check_whole(path: str) -> None:
 def read_chunks(path: str) -> Iterator[bytes]:
     """Some whole records at a time."""
     check_whole(path)
-    start = 0
     with open(path, "rb") as file:
-        for end in np.load(_ends_file(path)).tolist():
-            yield file.read(end - start)
-            start = end
+        for size in np.diff(np.load(_ends_file(path))).tolist():
+            yield file.read(size)
 
 
 def _ends_file(path: str) -> str:

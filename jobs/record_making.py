@@ -16,7 +16,6 @@ import hashlib
 import itertools
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,14 +32,18 @@ from data.instances import (
     InstanceConfig,
     Summary,
 )
-from data.records import Feature, pretraining_features, unmasked_features
+from data.record_features import (
+    Feature,
+    pretraining_features,
+    unmasked_features,
+)
 from data.sampling import Text
 from data.text_formats import TextFormat
 from data.tokenization import FullTokenizer
 from data.vocabulary import MASK, SEPARATOR, START
 from input_error import InputError
 from jobs import work_folder
-from jobs.chunked_file import ChunkedFile, check_whole, read_chunks
+from jobs.chunked_file import check_whole, read_chunks, writing_chunks
 from jobs.work_folder import write_json
 from jobs.workers import Workers
 
@@ -191,8 +194,8 @@ def _make_in_folder(making: Making, num_workers: int) -> Summary:
     _join(making, num_parts)
     work_folder.finish(making.folder)
     summary = summarize(counts, made)
-    if workers.start_time is not None and not workers.num_skipped:
-        seconds = time.time() - workers.start_time
+    seconds = workers.seconds()
+    if seconds and not workers.num_skipped:
         print(
             f"{summary.num_records:,} records in {seconds:.1f} s "
             f"({summary.num_records / seconds:,.0f} a second)",
@@ -258,34 +261,34 @@ def _make_part(
     )
     outputs = outputs_of(part, num_parts, len(making.output_files))
     with contextlib.ExitStack() as stack:
-        files = itertools.cycle(
-            [
-                stack.enter_context(
-                    ChunkedFile(_part_file(making, part, output))
-                )
-                for output in outputs
-            ]
-        )
-        return write_part(
-            making, part, text, lambda record: next(files).write(record)
-        )
+        writers = [
+            stack.enter_context(
+                writing_chunks(_part_file(making, part, output))
+            )
+            for output in outputs
+        ]
+
+        def deal(records: list[bytes]) -> None:
+            for number, write in enumerate(writers):
+                write(records[number :: len(writers)])
+
+        return write_part(making, part, text, deal)
 
 
 def write_part(
-    making: Making, part: int, text: Text, write: Callable[[bytes], None]
+    making: Making, part: int, text: Text, write: Callable[[list[bytes]], None]
 ) -> Made:
-    """Makes all records of a part's text."""
+    """Makes all records of a part's text, and writes them some at a time."""
     config = making.config
     rng = np.random.default_rng([config.random_seed, MAKING, part])
     pairs = sampling.draw_pairs(text, config, rng)
-    pieces = _find_pieces(making.tokenizer.vocab)
+    pieces = _find_pieces(making.tokenizer)
     features = features_of(config)
     num_masked = 0
     for block in sampling.make_blocks(text, pairs, pieces, config, rng):
         if not config.dynamic_masking:
             num_masked += int(block["masked_lm_weights"].sum())
-        for record in wire.encode_batch(features, block):
-            write(record)
+        write(wire.encode_batch(features, block))
     return Made(
         len(pairs.a_start),
         int(pairs.is_random_next.sum()),
@@ -304,7 +307,9 @@ def features_of(config: InstanceConfig) -> tuple[Feature, ...]:
     )
 
 
-def _find_pieces(vocab: dict[str, int]) -> sampling.Pieces:
+@functools.lru_cache(maxsize=1)
+def _find_pieces(tokenizer: FullTokenizer) -> sampling.Pieces:
+    vocab = tokenizer.vocab
     continues = np.zeros(max(vocab.values()) + 1, bool)
     continues[[i for piece, i in vocab.items() if piece.startswith("##")]] = 1
     return sampling.Pieces(

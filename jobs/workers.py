@@ -11,6 +11,7 @@ import dataclasses
 import multiprocessing
 import os
 import pickle
+import statistics
 import sys
 import threading
 import time
@@ -45,7 +46,7 @@ class Workers:
         argument: Any,
     ):
         self.folder = folder
-        self.start_time: float | None = None  # of the first task, unix seconds
+        self._starts: dict[int, float] = {}  # a process's first task's, unix
         self.num_skipped = 0  # tasks that had been done before
         self._pool: concurrent.futures.Executor | None = None
         if num_workers > 1:
@@ -96,13 +97,23 @@ class Workers:
             file=sys.stderr,
             mininterval=0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,
         ) as bar:
-            for start_time in self._start_times(tasks):
+            for process, start in self._do_all(tasks):
                 bar.update()
-                self.start_time = min(start_time, self.start_time or start_time)
+                self._starts[process] = min(
+                    start, self._starts.get(process, start)
+                )
         return [result_type(**read_json(path)) for path in paths]
 
-    def _start_times(self, tasks: Sequence[Task]) -> Iterator[float]:
-        """Of each task, when it is done."""
+    def seconds(self) -> float:
+        """Since the processes began to work, the mean of them; 0 if none has.
+
+        Without what they took to start, that is.
+        """
+        now = time.time()
+        return now - statistics.mean(self._starts.values() or [now])
+
+    def _do_all(self, tasks: Sequence[Task]) -> Iterator[tuple[int, float]]:
+        """What `_do` returns, of each task when it is done."""
         if self._pool is None:
             yield from map(_do, tasks)
             return
@@ -117,12 +128,12 @@ class Workers:
             ) from error
 
 
-def _do(task: Task) -> float:
-    """Returns when it began."""
-    start_time = time.time()
+def _do(task: Task) -> tuple[int, float]:
+    """Returns the process, and when the task began."""
+    start = time.time()
     function, path, arguments = task
     write_json(path, dataclasses.asdict(function(*arguments)))
-    return start_time
+    return os.getpid(), start
 
 
 def _begin(pickled: bytes) -> None:

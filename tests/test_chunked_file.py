@@ -6,16 +6,16 @@ import pytest
 
 from data.records import read_records
 from input_error import InputError
-from jobs.chunked_file import CHUNK_RECORDS, ChunkedFile, read_chunks
+from jobs.chunked_file import CHUNK_RECORDS, read_chunks, writing_chunks
 
 
 @pytest.mark.parametrize("count", [0, 3, CHUNK_RECORDS, 3 * CHUNK_RECORDS + 1])
 def test_chunks_are_whole_records(tmp_path: Path, count: int) -> None:
     path = tmp_path / "records"
     written = [b"x" * (number % 7) + b"%d" % number for number in range(count)]
-    with ChunkedFile(str(path)) as file:
-        for record in written:
-            file.write(record)
+    with writing_chunks(str(path)) as write:
+        write(written[:2])
+        write(written[2:])
     chunks = list(read_chunks(str(path)))
     assert b"".join(chunks) == path.read_bytes()
     found = []
@@ -29,8 +29,8 @@ def test_chunks_are_whole_records(tmp_path: Path, count: int) -> None:
 
 def test_a_file_that_has_lost_something(tmp_path: Path) -> None:
     path = tmp_path / "records"
-    with ChunkedFile(str(path)) as file:
-        file.write(b"abc")
+    with writing_chunks(str(path)) as write:
+        write([b"abc"])
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(InputError, match=r"records is not whole"):
         list(read_chunks(str(path)))

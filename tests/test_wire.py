@@ -1,5 +1,7 @@
 """Records in NumPy against protocol buffers' own library."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -29,7 +31,7 @@ def draw(num_rows: int) -> dict[str, np.ndarray]:
 
 def test_records_are_those_of_protocol_buffers() -> None:
     values = draw(13)
-    records = list(wire.encode_batch(FEATURES, values))
+    records = wire.encode_batch(FEATURES, values)
     for row, record in enumerate(records):
         numbers = {name: own[row].tolist() for name, own in values.items()}
         expected = tf.train.Example.FromString(encode(FEATURES, numbers))
@@ -61,4 +63,14 @@ def test_a_varint_by_hand() -> None:
 
 
 def test_no_rows() -> None:
-    assert list(wire.encode_batch(FEATURES, draw(0))) == []
+    assert wire.encode_batch(FEATURES, draw(0)) == []
+
+
+def test_frames_are_those_of_tensorflow(tmp_path: Path) -> None:
+    path = str(tmp_path / "records")
+    records = [b"", b"a", b"b" * 300, bytes(range(256))]
+    with tf.io.TFRecordWriter(path) as writer:
+        for record in records:
+            writer.write(record)
+    assert wire.frame(records) == Path(path).read_bytes()
+    assert wire.frame([]) == b""
