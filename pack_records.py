@@ -102,9 +102,9 @@ def check_kind(path: str) -> None:
     kind = kind_of(read_first(path))
     if kind is Kind.UNMASKED:
         raise InputError(
-            f"{path} holds records without masks, which cannot be packed, as a "
-            "row has room for so many masks: make them without "
-            "--dynamic_masking"
+            f"{path} holds records without masks, which cannot be packed: how "
+            "many masks each has decides which of them share a row; make them "
+            "without --dynamic_masking"
         )
     if kind is Kind.PACKED:
         raise InputError(f"{path} is packed already: pass unpacked records")

@@ -74,21 +74,23 @@ def check_files(
     for path in paths:
         fault = _fault(features, read_first(path), vocab_size)
         if fault:
-            kinds = _different_kinds(paths)
-            raise InputError(kinds or f"{path}, record 1: {fault}")
+            kinds = name_kinds(paths)
+            raise InputError(
+                f"{kinds}: all files must be of one kind"
+                if kinds
+                else f"{path}, record 1: {fault}"
+            )
 
 
-def _different_kinds(paths: Sequence[str]) -> str | None:
-    """A sentence that names a file of each kind; None: there is but one."""
+def name_kinds(paths: Sequence[str]) -> str | None:
+    """A file of each kind and what it holds; None: there is but one."""
     examples: dict[Kind | None, str] = {}
     for path in paths:
         examples.setdefault(kind_of(read_first(path)), path)
     named = [
         f"{path} holds {kind.value}" for kind, path in examples.items() if kind
     ]
-    if len(named) < 2:
-        return None
-    return f"{' and '.join(named)}: all files must be of one kind"
+    return " and ".join(named) if len(named) > 1 else None
 
 
 def find_damage(

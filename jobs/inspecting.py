@@ -49,10 +49,11 @@ def find_table(
     tables = {path: _table_of(path, max_seq_length) for path in paths}
     for path, table in tables.items():
         if table != tables[paths[0]]:
-            raise InputError(
+            found = record_checks.name_kinds([paths[0], path]) or (
                 f"{path} has records of {_in_words(table)}, but {paths[0]} of "
-                f"{_in_words(tables[paths[0]])}: inspect them apart"
+                f"{_in_words(tables[paths[0]])}"
             )
+            raise InputError(f"{found}: inspect them apart")
     return tables[paths[0]]
 
 

@@ -80,6 +80,11 @@ def test_files_that_differ(tmp_path: Path) -> None:
     assert sentence.startswith(f"{two} has records of input_ids [11], ")
     assert "masked_lm_ids [3]" in sentence
     assert sentence.endswith("inspect them apart")
+    packed = write(tmp_path / "z", record_features.packed_features(11, 2, 3))
+    assert refusal([one, packed]) == (
+        f"{one} holds records with masks and {packed} holds packed rows: "
+        "inspect them apart"
+    )
 
 
 def test_other_kinds(tmp_path: Path) -> None:

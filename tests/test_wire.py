@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from data import wire
-from data.records import Feature, encode, parse_batch
+from data.record_features import Feature
+from data.records import encode, parse_batch
 
 FEATURES = (
     Feature("input_ids", 7),
