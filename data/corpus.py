@@ -44,12 +44,15 @@ class FaultyText(InputError):
     """The text itself has to change, or the flags that say what it is."""
 
 
-class Span(NamedTuple):
+class Stretch(NamedTuple):
     """Bytes of a file; documents that begin in it belong to it."""
 
     path: str
     start: int
     stop: int | None  # None: to its end, which nobody has looked for
+
+
+Span = tuple[Stretch, ...]  # one, or some of small files
 
 
 class Block(NamedTuple):
@@ -77,22 +80,29 @@ class Counts:
 
 
 def find_spans(paths: Sequence[str]) -> list[Span]:
-    """Cuts the files, into no more than some thousand spans."""
+    """Cuts the files, and puts small ones together: some thousand at most."""
     sizes = []
     for path in paths:
         with _naming(path):
             sizes.append(tf.io.gfile.stat(path).length)
     span_bytes = max(LEAST_SPAN_BYTES, -(-sum(sizes) // MAX_SPANS))
-    spans = []
+    spans: list[list[Stretch]] = []
+    room = 0  # in the last of them
     for path, size in zip(paths, sizes, strict=True):
+        stretches = [
+            Stretch(path, start, start + span_bytes)
+            for start in range(0, size, span_bytes)
+        ]
         if path.endswith(".gz"):
-            spans.append(Span(path, 0, None))
-        else:
-            spans += [
-                Span(path, start, start + span_bytes)
-                for start in range(0, size, span_bytes)
-            ]
-    return spans
+            stretches = [Stretch(path, 0, None)]
+        for stretch in stretches:
+            num_bytes = min(size - stretch.start, span_bytes)
+            if num_bytes > room:
+                spans.append([])
+                room = span_bytes
+            spans[-1].append(stretch)
+            room -= num_bytes
+    return list(map(tuple, spans))
 
 
 def tokenize_span(
@@ -133,14 +143,15 @@ def tokenize(
         FaultyText: a line is not UTF-8 or not of the format, or a document is
             too long.
     """
-    for offset, block in _read_blocks(span, text_format.document_end):
-        with _naming_lines(span.path, offset):
-            lines = tokenizer.encode(text_format.to_sentences(block))
-        yield Block(
-            lines.ids.astype(id_type),
-            lines.lengths[lines.lengths > 0].astype(np.int32),
-            _document_lengths(lines).astype(np.int32),
-        )
+    for stretch in span:
+        for offset, block in _read_blocks(stretch, text_format.document_end):
+            with _naming_lines(stretch.path, offset):
+                lines = tokenizer.encode(text_format.to_sentences(block))
+            yield Block(
+                lines.ids.astype(id_type),
+                lines.lengths[lines.lengths > 0].astype(np.int32),
+                _document_lengths(lines).astype(np.int32),
+            )
 
 
 def count(block: Block, unknown: int) -> Counts:
@@ -161,13 +172,13 @@ def _document_lengths(lines: Lines) -> np.ndarray:
 
 
 def _read_blocks(
-    span: Span, document_end: "re.Pattern[bytes]"
+    stretch: Stretch, document_end: "re.Pattern[bytes]"
 ) -> Iterator[tuple[int, bytes]]:
     """Whole documents, some at a time, with their place in the file."""
-    with _open(span.path) as file:
-        offset = _next_document(file, span.path, document_end, span.start)
-        stop = span.stop and _next_document(
-            file, span.path, document_end, span.stop
+    with _open(stretch.path) as file:
+        offset = _next_document(file, stretch.path, document_end, stretch.start)
+        stop = stretch.stop and _next_document(
+            file, stretch.path, document_end, stretch.stop
         )
         file.seek(offset)
         rest = b""
@@ -185,7 +196,7 @@ def _read_blocks(
                 yield offset, rest[: ends[-1]]
                 offset += ends[-1]
                 rest = rest[ends[-1] :]
-            _check_length(span.path, len(rest))
+            _check_length(stretch.path, len(rest))
         if rest:
             yield offset, rest
 

@@ -29,7 +29,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsSingleton
 
 from data import corpus
-from data.corpus import Block, Counts, Span
+from data.corpus import Block, Counts, Span, Stretch
 from data.instances import Summary
 from data.records import RecordWriter
 from data.tokenization import UNKNOWN
@@ -128,7 +128,10 @@ def _build(pipeline: Any, making: Making, spans: Sequence[Span]) -> None:
     unknown = making.tokenizer.vocab[UNKNOWN]
     blocks = (
         pipeline
-        | "spans" >> beam.Create(list(enumerate(map(tuple, spans))))
+        | "spans"
+        >> beam.Create(
+            [(i, [*map(tuple, span)]) for i, span in enumerate(spans)]
+        )
         | "spread over workers" >> beam.Reshuffle()
         | "tokenize" >> beam.FlatMap(_tokenize, shipped)
     )
@@ -148,13 +151,13 @@ def _build(pipeline: Any, making: Making, spans: Sequence[Span]) -> None:
 
 
 def _tokenize(
-    numbered: tuple[int, tuple[Any, ...]], shipped: Shipped
+    numbered: tuple[int, Sequence[tuple[Any, ...]]], shipped: Shipped
 ) -> Iterator[Place]:
     number, span = numbered
     making = shipped.unpack()
     num_before = 0
     for block in corpus.tokenize(
-        Span(*span),
+        tuple(Stretch(*stretch) for stretch in span),
         making.text_format,
         making.line_tokenizer,
         making.id_type,

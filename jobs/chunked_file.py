@@ -4,8 +4,11 @@ Record files have no head and no tail: any whole records end to end are one.
 """
 
 import contextlib
+import gzip
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +16,7 @@ from data import wire
 from input_error import InputError
 
 CHUNK_RECORDS = 64  # at most
+MAX_OPEN_FILES = 256
 
 
 @contextlib.contextmanager
@@ -32,7 +36,42 @@ def writing_chunks(path: str) -> Iterator[Callable[[Sequence[bytes]], None]]:
     np.save(_ends_file(path), ends)
 
 
-def check_whole(path: str) -> None:
+def move(source: str, path: str) -> bool:
+    """Whether it could be: not to another disk, or to where no disk is. No
+    source means that a run before this one has moved it."""
+    if not os.path.exists(source):
+        return True
+    _check_whole(source)
+    with contextlib.suppress(OSError):
+        os.replace(source, path)
+        return True
+    return False
+
+
+def mix(sources: Sequence[str], file: Any, packs: bool) -> None:
+    """A chunk of each in turn, so that neighbours come from all sources.
+
+    Args:
+        packs: whether to write GZIP.
+    """
+    target = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if packs else file
+    for i in range(0, len(sources), MAX_OPEN_FILES):
+        group = map(read_chunks, sources[i : i + MAX_OPEN_FILES])
+        for chunks in itertools.zip_longest(*group, fillvalue=b""):
+            target.write(b"".join(chunks))
+    if packs:
+        target.close()
+
+
+def read_chunks(path: str) -> Iterator[bytes]:
+    """Some whole records at a time."""
+    _check_whole(path)
+    with open(path, "rb") as file:
+        for size in np.diff(np.load(_ends_file(path))).tolist():
+            yield file.read(size)
+
+
+def _check_whole(path: str) -> None:
     """Raises an InputError if the file has lost something."""
     if os.path.getsize(path) != np.load(_ends_file(path))[-1]:
         folder = os.path.dirname(path)
@@ -40,14 +79,6 @@ def check_whole(path: str) -> None:
             f"{path} is not whole, as after a power cut; delete the folder "
             f"{folder} and run the same command"
         )
-
-
-def read_chunks(path: str) -> Iterator[bytes]:
-    """Some whole records at a time."""
-    check_whole(path)
-    with open(path, "rb") as file:
-        for size in np.diff(np.load(_ends_file(path))).tolist():
-            yield file.read(size)
 
 
 def _ends_file(path: str) -> str:

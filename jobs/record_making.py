@@ -11,9 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import gc
-import gzip
 import hashlib
-import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -42,8 +40,7 @@ from data.text_formats import TextFormat
 from data.tokenization import FullTokenizer
 from data.vocabulary import MASK, SEPARATOR, START
 from input_error import InputError
-from jobs import work_folder
-from jobs.chunked_file import check_whole, read_chunks, writing_chunks
+from jobs import chunked_file, work_folder
 from jobs.work_folder import write_json
 from jobs.workers import Workers
 
@@ -53,7 +50,6 @@ BYTES_PER_PIECE, BYTES_PER_PIECE_AND_PASS = 16, 4
 BYTES_PER_PAIR = 160  # while pairs are drawn
 # For the sake of more workers there may be this many parts, if each has ...
 MANY_PARTS, LEAST_PIECES, LEAST_DOCUMENTS = 64, 250_000, 128
-MAX_OPEN_FILES = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,7 +259,7 @@ def _make_part(
     with contextlib.ExitStack() as stack:
         writers = [
             stack.enter_context(
-                writing_chunks(_part_file(making, part, output))
+                chunked_file.writing_chunks(_part_file(making, part, output))
             )
             for output in outputs
         ]
@@ -346,36 +342,13 @@ def _join(making: Making, num_parts: int) -> None:
             if output in outputs_of(part, num_parts, num_outputs)
         ]
         packs = path.endswith(".gz")
-        if packs or len(sources) > 1 or not _moved(sources[0], path):
+        if packs or len(sources) > 1 or not chunked_file.move(sources[0], path):
             with command.writing(path, "--output_file") as file:
-                _mix(sources, file, packs)
+                chunked_file.mix(sources, file, packs)
         write_json(done, {})
         for source in sources:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(source)
-
-
-def _moved(source: str, path: str) -> bool:
-    """Whether it could be: not to another disk, or to where no disk is. Only
-    here a part loses its file; it may have done so before a stop."""
-    if not os.path.exists(source):
-        return True
-    check_whole(source)
-    with contextlib.suppress(OSError):
-        os.replace(source, path)
-        return True
-    return False
-
-
-def _mix(sources: Sequence[str], file: Any, packs: bool) -> None:
-    """A chunk of each in turn, so that neighbours come from all parts."""
-    target = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if packs else file
-    for i in range(0, len(sources), MAX_OPEN_FILES):
-        group = map(read_chunks, sources[i : i + MAX_OPEN_FILES])
-        for chunks in itertools.zip_longest(*group, fillvalue=b""):
-            target.write(b"".join(chunks))
-    if packs:
-        target.close()
 
 
 def summarize(counts: Counts, made: Sequence[Made]) -> Summary:

@@ -10,7 +10,7 @@ import pytest
 from conftest import GOLDEN
 
 from data import corpus, instances
-from data.corpus import Counts, Span
+from data.corpus import Counts, Span, Stretch
 from data.fast_tokenization import LineTokenizer
 from data.sampling import Text
 from data.text_formats import TextFormat
@@ -130,6 +130,7 @@ def test_a_file_that_ends_ends_its_document(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).write_text("the sea\nold ship")
     spans = corpus.find_spans([str(tmp_path / name) for name in "ab"])
+    assert len(spans) == 1
     assert list(map(len, read(spans, tmp_path))) == [2, 2]
 
 
@@ -197,7 +198,7 @@ def test_a_file_that_is_not_packed(tmp_path: Path) -> None:
     path = tmp_path / "text.gz"
     path.write_text("the sea")
     with pytest.raises(InputError, match=f"cannot read {path}: Not a gzipped"):
-        tokenize([Span(str(path), 0, None)], tmp_path)
+        tokenize([(Stretch(str(path), 0, None),)], tmp_path)
     os.remove(path)
     with pytest.raises(InputError, match=f"cannot read {path}: "):
         corpus.find_spans([str(path)])

@@ -18,7 +18,7 @@ from data.record_features import pretraining_features
 from data.records import parse_batch, read_records
 from data.text_formats import TextFormat
 from input_error import InputError
-from jobs import record_making, work_folder
+from jobs import chunked_file, work_folder
 from jobs.record_making import Making, choose_num_parts, outputs_of
 
 VOCAB = GOLDEN / "tiny_vocab.txt"
@@ -189,7 +189,7 @@ def test_a_part_has_one_file_or_several() -> None:
 def test_a_file_that_was_moved_before_a_stop(tmp_path: Path) -> None:
     (tmp_path / "output").write_bytes(b"records")
     missing, path = str(tmp_path / "part"), str(tmp_path / "output")
-    assert record_making._moved(missing, path)
+    assert chunked_file.move(missing, path)
     assert (tmp_path / "output").read_bytes() == b"records"
 
 
