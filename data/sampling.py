@@ -171,8 +171,8 @@ def make_blocks(
     config: InstanceConfig,
     rng: np.random.Generator,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """The features of data/records.py, [R, length] each, block by block: of
-    masked records, or if the config says so of unmasked ones."""
+    """The features of data/record_features.py, [R, length] each, block by
+    block: of masked records, or if the config says so of unmasked ones."""
     for start in range(0, len(pairs.a_start), ROWS_AT_ONCE):
         block = pairs.take(slice(start, start + ROWS_AT_ONCE))
         if config.dynamic_masking:
