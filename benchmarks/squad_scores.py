@@ -54,8 +54,12 @@ def to_arrays(windows: list[list[Window]], part: str) -> dict[str, np.ndarray]:
     }
 
 
+def suffix(flags: argparse.Namespace) -> str:
+    return "-bias_correction" if flags.bias_correction else ""
+
+
 def ours(flags: argparse.Namespace) -> dict[str, float]:
-    folder = Path(flags.output_dir, "ours")
+    folder = Path(flags.output_dir, f"ours{suffix(flags)}")
     found = folder / "eval_results.txt"
     if not found.exists():
         run(
@@ -72,6 +76,7 @@ def ours(flags: argparse.Namespace) -> dict[str, float]:
                 f"--num_train_epochs={flags.epochs}",
                 f"--seed={SEED}",
                 f"--precision={keras_precision(flags.precision)}",
+                f"--bias_correction={flags.bias_correction}",
             ],
             Path(f"{folder}.log"),
         )
@@ -84,7 +89,7 @@ def theirs(flags: argparse.Namespace) -> dict[str, float]:
         os.path.join(flags.init_checkpoint, "vocab.txt"), True
     )
     dev = cut(flags.predict_file, tokenizer, False)
-    logits = Path(flags.output_dir, "logits.npz")
+    logits = Path(flags.output_dir, f"logits{suffix(flags)}.npz")
     if not logits.exists():
         train = cut(flags.train_file, tokenizer, True)
         features = Path(flags.output_dir, "features.npz")
@@ -104,6 +109,7 @@ def theirs(flags: argparse.Namespace) -> dict[str, float]:
                 f"--num_steps={int(len(train[0]) / BATCH_SIZE * flags.epochs)}",
                 f"--batch_size={BATCH_SIZE}",
                 f"--learning_rate={LEARNING_RATE}",
+                *(["--bias_correction"] if flags.bias_correction else []),
             ],
             logits.with_suffix(".log"),
         )
@@ -135,6 +141,9 @@ def main() -> None:
     parser.add_argument("--output_dir", required=True)
     parser.add_argument("--epochs", type=float, default=2.0)
     parser.add_argument("--precision", default="bf16")
+    parser.add_argument(
+        "--bias_correction", action="store_true", help="Of Adam, on both sides."
+    )
     parser.add_argument("--sides", nargs="+", default=["ours", "transformers"])
     flags = parser.parse_args()
     os.makedirs(flags.output_dir, exist_ok=True)

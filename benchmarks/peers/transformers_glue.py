@@ -128,13 +128,18 @@ def make_optimizer(
 
 
 def make_schedule(
-    optimizer: torch.optim.Optimizer, steps: int
+    optimizer: torch.optim.Optimizer, steps: int, bias_correction: bool = True
 ) -> torch.optim.lr_scheduler.LRScheduler:
+    """Without bias correction the rate undoes torch's."""
     warmup = int(0.1 * steps)
-    return torch.optim.lr_scheduler.LambdaLR(
-        optimizer,
-        lambda s: s / warmup if s < warmup else max(0.0, 1 - s / steps),
-    )
+
+    def rate(step: int) -> float:
+        rate = step / warmup if step < warmup else max(0.0, 1 - step / steps)
+        if not bias_correction:
+            rate *= (1 - 0.9 ** (step + 1)) / (1 - 0.999 ** (step + 1)) ** 0.5
+        return rate
+
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
 
 
 def classes_scores(

@@ -50,7 +50,9 @@ class Run:
     def train(self) -> None:
         steps, size = self.arguments.num_steps, self.arguments.batch_size
         optimizer = make_optimizer(self.model, self.arguments.learning_rate)
-        schedule = make_schedule(optimizer, steps)
+        schedule = make_schedule(
+            optimizer, steps, self.arguments.bias_correction
+        )
         batches: list[np.ndarray] = []
         rng = np.random.default_rng(self.arguments.seed)
         self.model.train()
@@ -122,6 +124,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--precision", choices=["fp32", "bf16"], required=True)
     parser.add_argument("--num_steps", type=int, required=True)
+    parser.add_argument("--bias_correction", action="store_true")
     parser.add_argument("--batch_size", type=int, required=True)
     parser.add_argument("--learning_rate", type=float, required=True)
     arguments = parser.parse_args()
