@@ -7,6 +7,7 @@ Heavy imports (TensorFlow, Keras) belong inside a command's `main`, so that
 import contextlib
 import dataclasses
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,6 +18,13 @@ from absl import app, flags, logging
 from input_error import InputError
 
 Settings = TypeVar("Settings")
+
+DISK_FAULTS = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Read-only file system",
+    "File too large",
+)
 
 
 def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
@@ -40,6 +48,11 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
             main(*arguments)
         except InputError as error:
             _fail(str(error))
+        except Exception as error:
+            _fail_on_disk(error)
+            raise
+        except KeyboardInterrupt:  # where nothing is there to be saved
+            sys.exit(128 + signal.SIGINT)
 
     app.run(guarded)
 
@@ -148,6 +161,22 @@ def _show_in_help(module: str) -> None:
         sys.modules["__main__"].__doc__ = sys.modules[module].__doc__
         for flag in flags.FLAGS.get_key_flags_for_module(module):
             flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+
+
+def _fail_on_disk(error: Exception) -> None:
+    """Exits with a sentence if a file could not be written.
+
+    TensorFlow has such errors with and without the class for them, but always
+    with the system's words.
+    """
+    text = getattr(error, "message", "") or str(error)
+    text = text.split("}} ")[-1].split(" [Op:")[0]
+    if any(fault in text for fault in DISK_FAULTS):
+        _fail(
+            f"cannot write: {text}; make room or give another folder to write "
+            "to; what was whole before is as it was, and the same command goes "
+            "on from there"
+        )
 
 
 def _fail(sentence: str) -> None:

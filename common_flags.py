@@ -96,6 +96,12 @@ def _define_training_beyond_google() -> None:
         OptimizerConfig.bias_correction,
         "Adam's, which google-research/bert leaves out.",
     )
+    flags.DEFINE_bool(
+        "skip_nonfinite_steps",
+        LoopConfig.skip_nonfinite_steps,
+        "Go on after a step whose loss or gradient is no finite number, without"
+        " its update; else it stops the run.",
+    )
 
 
 def define_fine_tuning() -> None:

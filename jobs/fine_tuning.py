@@ -338,9 +338,11 @@ def warn(sentence: str) -> None:
 
 
 def train_losses(folder: str) -> list[float]:
-    """The losses of the steps of a run, from its log."""
+    """The losses of the steps of a run, from its log; not of those that were
+    skipped."""
     path = os.path.join(folder, LOG)
     if not tf.io.gfile.exists(path):
         return []
     with tf.io.gfile.GFile(path) as log:
-        return [json.loads(line)["loss"] for line in log]
+        losses = [json.loads(line)["loss"] for line in log]
+    return [loss for loss in losses if loss is not None]

@@ -1,8 +1,11 @@
-"""Tests of command.py's file that appears whole or not at all."""
+"""Tests of command.py: files that appear whole, and how a command ends."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 import command
 from input_error import InputError
@@ -38,3 +41,28 @@ def test_where_nothing_can_be_written(tmp_path: Path, place: str) -> None:
         command.writing(str(tmp_path / place), "--pooled_file"),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/x/y"),
+            "No space left on device: '/x/y'; make room",
+        ),
+        (
+            tf.errors.FailedPreconditionError(
+                None, None, "{{node __wrapped__}} /x; Read-only file system"
+            ),
+            "cannot write: /x; Read-only file system; make room",
+        ),
+    ],
+)
+def test_a_disk_that_takes_nothing_is_a_sentence(
+    error: Exception, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command._fail_on_disk(error)
+    assert caught.value.code == 1
+    assert sentence in capsys.readouterr().err
+    command._fail_on_disk(ValueError("of another kind"))

@@ -71,6 +71,41 @@ def test_xla_and_accumulation_change_nothing(loop: dict[str, Any]) -> None:
         np.testing.assert_allclose(variable.numpy(), value, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "loop",
+    [{}, {"use_xla": True}, {"num_accumulation_steps": 4}],
+    ids=["plain", "xla", "accumulated"],
+)
+def test_a_step_that_is_not_finite_changes_nothing(
+    loop: dict[str, Any],
+) -> None:
+    """Three steps in one call, the second bad: as the others without it."""
+    model = Pretraining(TINY)
+    optimizer = AdamW(model.trainable_variables, OptimizerConfig(1e-3, 10, 0))
+    state = [v.value for v in model.trainable_variables]
+    state += optimizer.first_moments + optimizer.second_moments
+    start = [v.numpy() for v in state]
+    batches = [
+        {k: tf.constant(v[None]) for k, v in tiny_batch(4, seed).items()}
+        for seed in range(3)
+    ]
+    run = StepFunction(model, optimizer, ONE, LoopConfig(**loop))
+    run(batches[0], 0)
+    run(batches[2], 2)
+    expected = [v.numpy() for v in state]
+    for variable, value in zip(state, start, strict=True):
+        variable.assign(value)
+    weights = batches[1]["masked_lm_weights"].numpy()
+    weights[0, 2, 0] = np.nan  # in one row, so in one micro-batch
+    batches[1]["masked_lm_weights"] = tf.constant(weights)
+    figures = run(
+        {k: tf.concat([b[k] for b in batches], 0) for k in batches[0]}, 0
+    )
+    assert [np.isfinite(f["loss"]) for f in figures] == [True, False, True]
+    for variable, value in zip(state, expected, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
 def test_no_two_dropouts_share_a_key() -> None:
     keys = {
         tuple(np.asarray(fused.site_seed(_fold(_fold(run, step), i), site)))

@@ -47,7 +47,7 @@ def test_two_updates_by_hand() -> None:
     expected = {"kernel": 2.0, "bias": 2.0}
     for step, gradient in enumerate([0.5, -0.25]):
         tensors = [tf.constant([gradient]), tf.constant([gradient])]
-        optimizer.apply(tensors, tf.constant(step))
+        optimizer.apply(tensors, tf.constant(step), tf.constant(True))
         m = 0.9 * m + 0.1 * gradient
         v = 0.999 * v + 0.001 * gradient**2
         update = m / (np.sqrt(v) + 1e-6)
@@ -63,7 +63,7 @@ def test_bias_correction_makes_the_first_update_the_learning_rate() -> None:
     )
     weight = variable([0.0], "kernel")
     optimizer = AdamW([weight], config)
-    optimizer.apply([tf.constant([-3.0])], tf.constant(0))
+    optimizer.apply([tf.constant([-3.0])], tf.constant(0), tf.constant(True))
     assert float(weight.numpy()[0]) == pytest.approx(0.5, rel=1e-5)
 
 

@@ -24,6 +24,7 @@ from conftest import (
     tiny_record,
 )
 
+from data.record_checks import check_files
 from data.record_features import pretraining_features
 from data.records import RecordWriter, encode
 
@@ -32,6 +33,8 @@ SHAPE = (
     f"--max_seq_length={SEQ_LENGTH}",
     f"--max_predictions_per_seq={NUM_PREDICTIONS}",
 )
+
+FEATURES = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
 
 
 def variables(folder: Path) -> dict[str, np.ndarray]:
@@ -421,6 +424,9 @@ def test_a_loss_that_is_no_number_stops_the_run(
     )
     assert "the loss is nan" in sentence or "the loss is inf" in sentence
     assert not (tmp_path / "bert_model.ckpt.index").exists()
+    [batch] = tmp_path.glob("nonfinite-step-*.tfrecord")
+    assert f"its batch is in {batch}" in sentence
+    assert check_files([str(batch)], FEATURES, TINY.vocab_size) is None
 
 
 def test_hosts_with_different_states_are_stopped(

@@ -18,6 +18,12 @@ from input_error import InputError
 
 FOLDER = "training_state"  # under output_dir
 SETTINGS = "settings.json"  # what the data position depends on
+# What TensorFlow says of an iterator's state with a wrong byte in it
+BROKEN = (
+    tf.errors.DataLossError,
+    tf.errors.InternalError,
+    tf.errors.OutOfRangeError,
+)
 
 
 def saved_states(output_dir: str) -> list[str]:
@@ -46,6 +52,8 @@ class TrainingState:
         self.is_chief = is_chief
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self.checkpoint = tf.train.Checkpoint(step=self.step, **tracked)
+        if is_chief:
+            _tidy(os.path.join(output_dir, FOLDER))
         self.manager = tf.train.CheckpointManager(
             self.checkpoint,
             os.path.join(output_dir, FOLDER),
@@ -71,14 +79,13 @@ class TrainingState:
         """
         states = saved_states(self.output_dir)
         for state in states:
-            damage = _damage(state)
+            damage = _damage(state) or self._restore(state)
             if damage:
                 print(
                     f"{state} is damaged ({damage}); trying the one before",
                     file=sys.stderr,
                 )
                 continue
-            self._restore(state)
             return int(self.step.numpy())
         if states:
             raise InputError(
@@ -87,16 +94,20 @@ class TrainingState:
             )
         return 0
 
-    def _restore(self, state: str) -> None:
+    def _restore(self, state: str) -> str | None:
+        """Why what `_damage` does not read is damaged; None if all is well."""
         try:
             status = self.checkpoint.restore(state)
             status.assert_existing_objects_matched()
             status.expect_partial()  # whoever evaluates needs no moments
+        except BROKEN as error:
+            return _first_line(error)
         except (ValueError, AssertionError, tf.errors.OpError) as error:
             raise InputError(
                 f"{state} is not of this model and these input files; give "
                 "the flags that it was started with, or another --output_dir"
             ) from error
+        return None
 
 
 def check_settings(
@@ -111,11 +122,18 @@ def check_settings(
     if not saved_states(output_dir) or not tf.io.gfile.exists(path):
         if is_chief:
             tf.io.gfile.makedirs(os.path.dirname(path))
-            with tf.io.gfile.GFile(path, "w") as file:
+            with tf.io.gfile.GFile(path + ".tmp", "w") as file:
                 file.write(json.dumps(settings, indent=2) + "\n")
+            tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
         return
-    with tf.io.gfile.GFile(path) as file:
-        began = json.loads(file.read())
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            began = dict(json.loads(file.read()))
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"{path}, which says what the run was begun with, is damaged; "
+            "remove it if the flags are still the same"
+        ) from error
     for flag, value in settings.items():
         if began.get(flag) != value:
             raise InputError(
@@ -137,5 +155,22 @@ def _damage(state: str) -> str | None:
             if dtype != tf.variant:  # the iterator's: the restore reads it
                 reader.get_tensor(name)
     except (tf.errors.OpError, RuntimeError, IndexError) as error:
-        return str(error).strip().splitlines()[0]
+        return _first_line(error)
     return None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def _tidy(folder: str) -> None:
+    """Removes what a killed run was writing, and TensorFlow's list of states
+    if it cannot be read: the folder tells the same."""
+    for path in tf.io.gfile.glob(os.path.join(folder, "step-*_temp")):
+        tf.io.gfile.rmtree(path)
+    path = os.path.join(folder, "checkpoint")
+    try:
+        tf.train.get_checkpoint_state(folder)
+    except ValueError:  # not UTF-8
+        print(f"{path} is damaged and made anew", file=sys.stderr)
+        tf.io.gfile.remove(path)

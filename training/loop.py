@@ -6,7 +6,6 @@ are summed over micro-batches and replicas, then clipped once, then applied,
 so that any number of either gives the same weights.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -14,11 +13,13 @@ import keras
 import tensorflow as tf
 
 from input_error import InputError
+from training.bad_steps import BadSteps
 from training.checkpoints import TrainingState
 from training.distribution import Host, split_between_replicas
 from training.optimization import AdamW, clip_by_global_norm, learning_rate
 from training.progress import Progress
 from training.settings import LoopConfig
+from training.stopping import StopRequest
 
 Batch = dict[str, tf.Tensor]
 Sums = dict[str, tuple[tf.Tensor, tf.Tensor]]
@@ -92,7 +93,8 @@ def train(
         The number of steps that the model has been trained for.
 
     Raises:
-        InputError: the loss is no longer finite, or hosts disagree.
+        InputError: a loss or gradient is not finite, or hosts disagree.
+        SystemExit: SIGTERM or SIGINT came, and the state is saved.
     """
     state = TrainingState(
         output_dir,
@@ -121,25 +123,31 @@ def train(
         step,
         num_train_steps,
     )
+    bad_steps = BadSteps(output_dir, host, step, config.skip_nonfinite_steps)
     run_steps = StepFunction(objective, optimizer, strategy, config)
-    while step < num_train_steps and not stopped:
-        stop = _next_stop(step, num_train_steps, config, watch)
-        batches = [source.batch(i) for i in range(step, stop)]
-        figures = run_steps(
-            split_between_replicas(strategy, host, _stack(batches)), step
-        )
-        numbers = range(step + 1, stop + 1)
-        _check_finite(numbers, figures, output_dir)
-        tokens = sum(source.num_tokens(batch) for batch in batches)
-        progress.write(list(zip(numbers, figures, strict=True)), tokens)
-        step = stop
-        is_last = step == num_train_steps
-        if watch is not None and (is_last or not step % watch.every_steps):
-            stopped = watch.look(step)
-            progress.leave_out_pause()
-        if stopped or is_last or not step % config.save_checkpoints_steps:
-            progress.flush()
-            state.save(step)
+    with StopRequest() as request:
+        while step < num_train_steps and not stopped:
+            stop = _next_stop(step, num_train_steps, config, watch)
+            batches = [source.batch(i) for i in range(step, stop)]
+            figures = run_steps(
+                split_between_replicas(strategy, host, _stack(batches)), step
+            )
+            numbers = range(step + 1, stop + 1)
+            bad_steps.look(numbers, figures, batches)
+            tokens = sum(source.num_tokens(batch) for batch in batches)
+            progress.write(list(zip(numbers, figures, strict=True)), tokens)
+            step = stop
+            is_last = step == num_train_steps
+            if watch is not None and (is_last or not step % watch.every_steps):
+                stopped = watch.look(step)
+                progress.leave_out_pause()
+            is_due = not step % config.save_checkpoints_steps
+            is_asked = request.number is not None
+            if stopped or is_last or is_due or is_asked:
+                progress.flush()
+                state.save(step)
+            if is_asked:
+                request.obey(step)
     progress.close()
     return step
 
@@ -177,20 +185,6 @@ def check_hosts_agree(strategy: tf.distribute.Strategy, step: int) -> None:
             f"this host goes on from step {step} and another one does not; "
             "--output_dir must be one folder that all hosts see"
         )
-
-
-def _check_finite(
-    steps: range, figures: list[dict[str, float]], output_dir: str
-) -> None:
-    """Stops before a state that is no longer made of numbers is kept."""
-    for step, values in zip(steps, figures, strict=True):
-        if not math.isfinite(values["loss"] + values["gradient_norm"]):
-            raise InputError(
-                f"the loss is {values['loss']} and the gradient norm "
-                f"{values['gradient_norm']} at step {step}, at a learning rate "
-                f"of {values['learning_rate']:.3g}; the last good state is in "
-                f"{output_dir}; lower --learning_rate or check the data"
-            )
 
 
 def _stack(batches: Sequence[Mapping[str, Any]]) -> Batch:
@@ -265,7 +259,9 @@ class StepFunction:
         gradients, norm = clip_by_global_norm(
             gradients, self.optimizer.config.max_gradient_norm
         )
-        self.optimizer.apply(gradients, step)
+        # Neither is NaN or infinite on one replica alone: both are sums.
+        is_finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
+        self.optimizer.apply(gradients, step, is_finite)
         figures = {
             "loss": loss,
             **{name: _mean(*pair) for name, pair in sums.items()},

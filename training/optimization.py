@@ -41,6 +41,7 @@ class Scalars(NamedTuple):
 
     rate: tf.Tensor
     count: tf.Tensor  # of updates, this one included
+    is_finite: tf.Tensor  # whether there is an update at all
 
 
 class AdamW:
@@ -70,15 +71,23 @@ class AdamW:
             for v in variables
         ]
 
-    def apply(self, gradients: Sequence[tf.Tensor], step: tf.Tensor) -> None:
+    def apply(
+        self,
+        gradients: Sequence[tf.Tensor],
+        step: tf.Tensor,
+        is_finite: tf.Tensor,
+    ) -> None:
         """Updates every variable from gradients already summed over replicas.
 
         Args:
             gradients: one a variable, the same on every replica.
             step: int32, the number of updates before this one.
+            is_finite: bool; False leaves variables and moments as they are.
         """
         scalars = Scalars(
-            learning_rate(self.config, step), tf.cast(step + 1, tf.float32)
+            learning_rate(self.config, step),
+            tf.cast(step + 1, tf.float32),
+            is_finite,
         )
         replica = tf.distribute.get_replica_context()
         replica.merge_call(self._apply, args=(gradients, scalars))
@@ -131,7 +140,7 @@ class AdamW:
         decay: float,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """The new variable and moments, all of one shape."""
-        c = self.config
+        c, before = self.config, (variable, m, v)
         m = c.beta_1 * m + (1.0 - c.beta_1) * gradient
         v = c.beta_2 * v + (1.0 - c.beta_2) * tf.square(gradient)
         if c.bias_correction:
@@ -140,7 +149,13 @@ class AdamW:
             update /= tf.sqrt(corrected_v) + c.epsilon
         else:
             update = m / (tf.sqrt(v) + c.epsilon)
-        return variable - scalars.rate * (update + decay * variable), m, v
+        variable -= scalars.rate * (update + decay * variable)
+        after = variable, m, v
+        chosen = [
+            tf.where(scalars.is_finite, new, old)
+            for new, old in zip(after, before, strict=True)
+        ]
+        return chosen[0], chosen[1], chosen[2]
 
 
 def clip_by_global_norm(

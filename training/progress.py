@@ -1,6 +1,7 @@
 """What a run says while it goes: a line, a JSON-lines file, TensorBoard."""
 
 import json
+import math
 import os
 import sys
 import time
@@ -55,7 +56,7 @@ class Progress:
         self.last_step_at = now
         for step, figures in steps:
             figures["tokens_per_second"] = rate
-            self.log.write(json.dumps({"step": step, **figures}) + "\n")
+            self.log.write(json.dumps({"step": step, **_plain(figures)}) + "\n")
             with self.events.as_default(step):
                 tf.summary.experimental.write_raw_pb(_summary(figures), step)
         is_last = step == self.num_train_steps
@@ -88,6 +89,11 @@ class Progress:
         if not self.is_silent:
             self.log.close()
             self.events.close()
+
+
+def _plain(figures: Mapping[str, float]) -> dict[str, float | None]:
+    """Without NaN and infinity, which JSON does not have."""
+    return {k: v if math.isfinite(v) else None for k, v in figures.items()}
 
 
 def _summary(figures: Mapping[str, float]) -> bytes:

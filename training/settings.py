@@ -25,6 +25,7 @@ class LoopConfig:
     num_accumulation_steps: int = 1  # micro-batches of a step
     use_xla: bool = False  # compile the forward and backward pass
     seed: int = 12345  # of the dropout
+    skip_nonfinite_steps: bool = False  # count them and go on
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,109 @@
+"""Tests of training/checkpoints.py: states that were damaged on the disk."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from input_error import InputError
+from training.checkpoints import TrainingState, check_settings
+
+DATA, INDEX = ".data-00000-of-00001", ".index"
+
+
+class Run:
+    """Weights of 7 numbers that all are the step, and a count from 0."""
+
+    def __init__(self, folder: Path):
+        options = tf.data.Options()
+        options.experimental_symbolic_checkpoint = True
+        self.counts = iter(tf.data.Dataset.range(99).with_options(options))
+        self.weights = tf.Variable(tf.zeros([7]))
+        self.state = TrainingState(
+            str(folder),
+            {"weights": self.weights, "data": self.counts},
+            2,
+            is_chief=True,
+        )
+
+    def save(self, step: int) -> None:
+        while int(next(self.counts)) + 1 < step:
+            pass
+        self.weights.assign(tf.fill([7], float(step)))
+        self.state.save(step)
+
+    def restored(self) -> int:
+        """The step gone back to, which weights and data must be of."""
+        step = self.state.restore()
+        np.testing.assert_array_equal(self.weights.numpy(), [step] * 7)
+        assert int(next(self.counts)) == step
+        return step
+
+
+@pytest.fixture
+def states(tmp_path: Path) -> Path:
+    run = Run(tmp_path)
+    run.save(5)
+    run.save(10)
+    return tmp_path / "training_state"
+
+
+@pytest.mark.parametrize("suffix", [DATA, INDEX])
+def test_a_flipped_byte_anywhere_is_seen(
+    suffix: str, states: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = states / f"step-10{suffix}"
+    whole = path.read_bytes()
+    run = Run(states.parent)
+    steps = []
+    for place in range(0, len(whole), 5):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x10
+        path.write_bytes(damaged)
+        steps.append(run.restored())
+    # Some bytes of an index mean nothing; all those of the data count.
+    assert set(steps) <= {5, 10} and steps.count(5) > len(steps) // 2
+    if suffix == DATA:
+        assert set(steps) == {5}
+    assert "step-10 is damaged" in capfd.readouterr().err
+    path.write_bytes(whole)
+    assert run.restored() == 10
+
+
+def test_cut_or_missing_files_are_seen(states: Path) -> None:
+    run = Run(states.parent)
+    for suffix in (DATA, INDEX):
+        path = states / f"step-10{suffix}"
+        whole = path.read_bytes()
+        for size in (0, 1, len(whole) // 2, len(whole) - 1):
+            path.write_bytes(whole[:size])
+            assert run.restored() == 5, (suffix, size)
+        path.unlink()
+        assert run.restored() == 5
+        path.write_bytes(whole)
+
+
+def test_the_list_of_states_is_not_needed(states: Path) -> None:
+    (states / "step-15_temp").mkdir()  # what a kill leaves
+    (states / "step-15_temp" / "part").write_text("x")
+    for content in (b"\xff\xfe\x00", b"", b"model_checkpoint_path: {"):
+        (states / "checkpoint").write_bytes(content)
+        run = Run(states.parent)
+        assert run.restored() == 10
+    assert not (states / "step-15_temp").exists()
+    run.save(15)
+    assert run.restored() == 15
+
+
+def test_damaged_settings_are_named(states: Path) -> None:
+    folder = str(states.parent)
+    (states / "settings.json").write_text('{"seed": 3')
+    with pytest.raises(
+        InputError, match="settings.json, which says .* damaged"
+    ):
+        check_settings(folder, {"seed": 3}, is_chief=True)
+    (states / "settings.json").unlink()
+    check_settings(folder, {"seed": 3}, is_chief=True)
+    with pytest.raises(InputError, match="--seed is 5 but was 3"):
+        check_settings(folder, {"seed": 5}, is_chief=True)

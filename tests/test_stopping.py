@@ -1,0 +1,27 @@
+"""Tests of training/stopping.py."""
+
+import os
+import signal
+
+import pytest
+
+from training.stopping import StopRequest
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)]
+)
+def test_a_signal_is_obeyed_when_the_step_is_saved(
+    number: signal.Signals, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(number)
+    with StopRequest() as request:
+        assert request.number is None
+        os.kill(os.getpid(), number)
+        with pytest.raises(SystemExit) as caught:
+            request.obey(17)
+        with pytest.raises(SystemExit):
+            os.kill(os.getpid(), number)  # a second one is not noted
+    assert caught.value.code == code
+    assert f"{number.name} after step 17" in capsys.readouterr().err
+    assert signal.getsignal(number) is before

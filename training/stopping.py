@@ -1,0 +1,48 @@
+"""SIGTERM and SIGINT: a run that is asked to stop saves its state first."""
+
+import signal
+import sys
+from types import FrameType, TracebackType
+
+
+class StopRequest:
+    """While it is entered, a first signal is noted for the run to see.
+
+    A second one ends the process at once. The exit code is the shell's for
+    that signal, 128 more than its number.
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+    def __enter__(self) -> "StopRequest":
+        self._handlers = {
+            number: signal.signal(number, self._note)
+            for number in (signal.SIGTERM, signal.SIGINT)
+        }
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.number is not None:
+            sys.exit(128 + number)
+        self.number = number
+
+    def obey(self, step: int) -> None:
+        """Ends the process that was asked to; call when `step` is saved."""
+        assert self.number is not None
+        name = signal.Signals(self.number).name
+        print(
+            f"stopped by {name} after step {step}, which is saved; the same "
+            "command goes on from there",
+            file=sys.stderr,
+        )
+        sys.exit(128 + self.number)
