@@ -188,7 +188,7 @@ def _architecture() -> str | None:
     if not is_hugging_face(FLAGS.init_checkpoint):
         return None
     names = _read_json(HUGGING_FACE_CONFIG).get("architectures")
-    return names[0] if names else None
+    return names[0] if names and isinstance(names, list) else None
 
 
 def _read_json(name: str) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def _read_json(name: str) -> dict[str, Any]:
     try:
         with open(command.local(path), encoding="utf-8") as file:
             return dict(json.load(file))
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path} is not what it should be: {error}") from error
 
 

@@ -12,6 +12,8 @@ import tensorflow as tf
 
 from input_error import InputError
 
+MAX_LINE_BYTES = 1 << 28
+
 
 def expand_patterns(patterns: str, flag: str = "--input_file") -> list[str]:
     """The files of a comma-separated list of names and globs: "a,b*,c".
@@ -40,18 +42,25 @@ def read_lines(
 ) -> Iterator[str]:
     """Lines of UTF-8 text, plain or .gz, each with its newline.
 
-    Lines end at "\\n" only, as in Google's code.
+    Lines end at "\\n" only, as in Google's code. A local file's are at most
+    MAX_LINE_BYTES long, so that no file fills the memory, nor what a small .gz
+    unpacks to.
 
     Args:
       progress: called with the bytes of each line (before decoding).
     """
     number = 0
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
+        with _open(path) as file:
             packed = path.endswith(".gz")
-            reader = gzip.GzipFile(fileobj=file) if packed else file
-            for line in iter(reader.readline, b""):
+            reader: Any = gzip.GzipFile(fileobj=file) if packed else file
+            for line in iter(_readline(reader), b""):
                 number += 1
+                if len(line) > MAX_LINE_BYTES:
+                    raise InputError(
+                        f"{path}, line {number} is longer than "
+                        f"{MAX_LINE_BYTES >> 20} MiB; is this a text file?"
+                    )
                 progress(len(line))
                 yield line.replace(b"\r", b"").decode("utf-8")
     except UnicodeDecodeError as error:
@@ -65,3 +74,14 @@ def read_lines(
         raise InputError(
             f"cannot read {path} after line {number}: {error}"
         ) from error
+
+
+def _open(path: str) -> Any:
+    """TensorFlow's files cannot say how long a line may be."""
+    return tf.io.gfile.GFile(path, "rb") if "://" in path else open(path, "rb")
+
+
+def _readline(reader: Any) -> Callable[[], bytes]:
+    if isinstance(reader, tf.io.gfile.GFile):
+        return reader.readline
+    return lambda: reader.readline(MAX_LINE_BYTES + 1)

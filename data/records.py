@@ -6,13 +6,16 @@ and ours there. Files may be local or anything else that TensorFlow opens
 """
 
 import contextlib
+import gzip
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from data import wire
 from data.record_features import Feature
 from input_error import InputError
 
@@ -44,9 +47,15 @@ def parse_batch(
 
     Works eagerly and inside tf.data. (TPUs have no int64.)
     """
-    parsed = tf.io.parse_example(
-        serialized, {feature.name: _kind(feature) for feature in features}
-    )
+    try:
+        parsed = tf.io.parse_example(
+            serialized, {feature.name: _kind(feature) for feature in features}
+        )
+    except UnicodeDecodeError as error:  # of bytes that TensorFlow's own
+        # message quotes; when it runs inside tf.data it is the iterator's
+        raise tf.errors.InvalidArgumentError(
+            None, None, "this is no tf.train.Example"
+        ) from error
     for feature in features:
         if feature.is_trimmed:
             values = parsed[feature.name]
@@ -57,9 +66,15 @@ def parse_batch(
                 shape = [None, feature.length]
                 parsed[feature.name] = values.to_tensor(shape=shape)
     return {
-        name: tf.cast(values, tf.int32) if values.dtype == tf.int64 else values
+        name: _narrowed(values) if values.dtype == tf.int64 else values
         for name, values in parsed.items()
     }
+
+
+def _narrowed(values: tf.Tensor) -> tf.Tensor:
+    """int32; what is too large becomes the largest, not any small number."""
+    limits = tf.int32.min, tf.int32.max
+    return tf.cast(tf.clip_by_value(values, *limits), tf.int32)
 
 
 def _kind(feature: Feature) -> Any:
@@ -166,21 +181,16 @@ def read_records(path: str) -> Iterator[bytes]:
     """The file's records, plain or .gz; errors count records from 1."""
     number = 1
     try:
-        for record in tf.data.TFRecordDataset(
-            path, compression_type(path)
-        ).as_numpy_iterator():
-            yield record
-            number += 1
-    except tf.errors.DataLossError as error:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            packed = path.endswith(".gz")
+            reader: Any = gzip.GzipFile(fileobj=file) if packed else file
+            for record in wire.unframe(reader.read):
+                yield record
+                number += 1
+    except tf.errors.OpError as error:
+        raise InputError(f"cannot read {path}: {error.message}") from error
+    except (wire.FrameError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(
             f"{path}, record {number} cannot be read: the file is truncated, "
             "damaged or no TFRecord file"
         ) from error
-    except tf.errors.OpError as error:
-        raise InputError(f"cannot read {path}: {_reason(error)}") from error
-
-
-def _reason(error: tf.errors.OpError) -> str:
-    """The part of TensorFlow's message that speaks to a person."""
-    message = error.message.split("}} ")[-1]
-    return message.split(" [Op:")[0]

@@ -22,6 +22,7 @@ PAD, UNKNOWN, START, SEPARATOR, MASK = SPECIAL_TOKENS = (
 )  # fmt: skip
 NUM_UNUSED = 99
 MIN_FREQUENCY = 2
+MAX_PIECES, MAX_PIECE_CHARS = 10_000_000, 10_000  # of any that is read
 REPEATS_PER_CHUNK = 10_000  # of one word, handed to the learner at a time
 
 
@@ -38,7 +39,7 @@ def check_vocabulary(
     """
     try:
         with open(vocab_file, encoding="utf-8", newline="\n") as lines:
-            pieces = [line.strip() for line in lines]
+            pieces = [line.strip() for line in _bounded(vocab_file, lines)]
     except UnicodeDecodeError as error:
         raise InputError(
             f"the vocabulary {vocab_file} is not UTF-8 text"
@@ -62,6 +63,18 @@ def check_vocabulary(
             "--bert_config_file"
         )
     return vocab
+
+
+def _bounded(vocab_file: str, lines: TextIO) -> Iterator[str]:
+    """The lines, of a file that may be anything, in bounded memory."""
+    pieces = iter(lambda: lines.readline(MAX_PIECE_CHARS + 1), "")
+    for number, piece in enumerate(pieces, 1):
+        if len(piece) > MAX_PIECE_CHARS or number > MAX_PIECES:
+            raise InputError(
+                f"{vocab_file} is no vocabulary: line {number} is past "
+                f"{MAX_PIECES:,} lines or {MAX_PIECE_CHARS:,} characters"
+            )
+        yield piece
 
 
 def _number(vocab_file: str, pieces: list[str]) -> dict[str, int]:

@@ -64,7 +64,7 @@ def _in_words(table: Sequence[Feature]) -> str:
 def _table_of(path: str, max_seq_length: int) -> tuple[Feature, ...]:
     found = record_checks.read_first(path)
     table = _fitting_table(found, max_seq_length)
-    if table is None:
+    if table is None or not all(feature.length for feature in table):
         raise InputError(
             f"{path}, record 1 is of no kind that is known here: it holds "
             f"{', '.join(sorted(found)) or 'nothing'}, but "

@@ -56,6 +56,8 @@ HUGGING_FACE_FIXED = {
     "add_cross_attention": False,
 }
 
+MAX_SIZE = 2**31 - 1  # of any axis
+
 # name: (layers, hidden size, heads); feed-forward is four times the hidden size
 SIZES = {
     "tiny": (2, 128, 2),
@@ -89,7 +91,7 @@ class BertConfig:
         for field in dataclasses.fields(self):
             value, kind = getattr(self, field.name), field.type
             if kind in (int, "int") and not _is_positive(value):
-                self._refuse(field.name, "a positive whole number")
+                self._refuse(field.name, "a positive whole number below 2**31")
             if kind in (float, "float") and not _is_share(value):
                 self._refuse(field.name, "a number from 0 up to, not with, 1")
         if self.hidden_act not in ACTIVATIONS:
@@ -205,7 +207,7 @@ def _is_googles(key: str) -> bool:
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return type(value) is int and 0 < value <= MAX_SIZE
 
 
 def _is_share(value: object) -> bool:

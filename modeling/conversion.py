@@ -37,6 +37,8 @@ NEXT_SENTENCE = "cls/seq_relationship/"
 CLASSIFIER = ""
 SPAN = "cls/squad/"
 
+WEIGHT_TYPES = ("float32", "float64", "float16", "bfloat16")
+
 # What Google's optimiser keeps beside the weights in a training checkpoint.
 TRAINING_STATE = ("/adam_m", "/adam_v", "global_step")
 
@@ -216,7 +218,13 @@ class Checkpoint:
 
     def read(self, name: str) -> np.ndarray:
         with _as_input_error(self.source):
-            return self._reader.get_tensor(name)
+            value = self._reader.get_tensor(name)
+        if value.dtype.name not in WEIGHT_TYPES:
+            raise InputError(
+                f"{self.source} holds {name} as {value.dtype.name}; expected "
+                f"one of {', '.join(WEIGHT_TYPES)}"
+            )
+        return value.astype(np.float32, copy=False)
 
 
 @contextlib.contextmanager
@@ -225,7 +233,9 @@ def _as_input_error(prefix: str) -> Iterator[None]:
 
     try:
         yield
-    except (tf.errors.OpError, RuntimeError, IndexError) as error:
+    except (
+        tf.errors.OpError, RuntimeError, IndexError, UnicodeDecodeError,
+    ) as error:  # fmt: skip
         raise InputError(
             f"{prefix} cannot be read ({_first_line(error)}); "
             "expected a whole checkpoint"

@@ -115,10 +115,22 @@ def _weights_files(path: str) -> list[Any]:
     try:
         with open(path, encoding="utf-8") as file:
             names = sorted(set(json.load(file)["weight_map"].values()))
-        paths = [os.path.join(os.path.dirname(path), name) for name in names]
-    except (OSError, ValueError, TypeError, LookupError, AttributeError) as e:
-        raise _unreadable(path, e) from e
+        if not names:
+            raise ValueError("it names no file")
+        paths = [_inside(os.path.dirname(path), name) for name in names]
+    except (
+        OSError, ValueError, TypeError, LookupError, AttributeError,
+        RecursionError,
+    ) as error:  # fmt: skip
+        raise _unreadable(path, error) from error
     return [_open(name) for name in paths]
+
+
+def _inside(folder: str, name: str) -> str:
+    """The path of a file of that folder, whatever an index says."""
+    if os.path.basename(name) != name:
+        raise ValueError(f"it names {name!r}, which is not in its folder")
+    return os.path.join(folder, name)
 
 
 def _open(path: str) -> Any:
@@ -205,7 +217,10 @@ def _pieces(tokenizer: str) -> list[str]:
             raise ValueError(f"a {values['model']['type']} model")
         if [ids[piece] for piece in pieces] != list(range(len(pieces))):
             raise ValueError("its ids are not 0, 1, 2 ...")
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        "\n".join(pieces).encode()
+    except (
+        ValueError, TypeError, LookupError, AttributeError, RecursionError,
+    ) as error:  # fmt: skip
         raise InputError(
             f"{tokenizer} holds no vocabulary of BERT's ({error}); put a "
             "vocab.txt beside it"

@@ -113,6 +113,10 @@ def _load(path: str) -> Any:
             f"{path} is not UTF-8 text: byte 0x{error.object[error.start]:02x}"
             f" at place {error.start}"
         ) from error
+    except (ValueError, RecursionError) as error:  # a long number; depth
+        raise InputError(
+            f"{path} is not JSON ({error}); a SQuAD file was expected"
+        ) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
 
@@ -217,6 +221,9 @@ class _Reader:
                 f"{self.path}: {key!r} of {place} is {_name(value)}; SQuAD "
                 f"files have {_NAMES[kind]} there"
             )
+        if isinstance(value, str):
+            # half of a sign that takes two, as where a text was cut
+            return value.encode("utf-8", "replace").decode()
         return value
 
     def _flags(self) -> str:

@@ -114,16 +114,20 @@ def _json_rows(
             continue
         try:
             row = json.loads(line)
+            if not isinstance(row, dict):
+                raise InputError(
+                    f"{path}, line {number} is not a JSON object but "
+                    f"{line[:60]!r}"
+                )
+            cells = {k: _text(v, separator) for k, v in row.items()}
+        except InputError:
+            raise
         except (ValueError, RecursionError) as error:
             raise InputError(
                 f"{path}, line {number} is not JSON ({error}); expected one "
                 "object a line"
             ) from error
-        if not isinstance(row, dict):
-            raise InputError(
-                f"{path}, line {number} is not a JSON object but {line[:60]!r}"
-            )
-        yield number, {k: _text(v, separator) for k, v in row.items()}
+        yield number, cells
 
 
 def _text(value: object, separator: str) -> str:
@@ -132,7 +136,9 @@ def _text(value: object, separator: str) -> str:
         return separator.join(_text(part, separator) for part in value)
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value)
+    text = value if isinstance(value, str) else json.dumps(value)
+    # half of a sign that takes two, as where a text was cut
+    return text.encode("utf-8", "replace").decode()
 
 
 def _table_rows(

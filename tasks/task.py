@@ -5,7 +5,10 @@ Whoever predicts with the folder then needs no flag of the training run.
 
 import dataclasses
 import json
+import math
 import os
+import re
+from collections.abc import Callable
 from typing import Any
 
 from input_error import InputError
@@ -13,6 +16,38 @@ from input_error import InputError
 TASK = "task.json"
 TARGETS = ("single_label", "multi_label", "regression", "span")
 POOLINGS = ("mean", "max")
+
+
+def _is_positive(value: object) -> bool:
+    return type(value) is int and value > 0
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
+
+
+# By a field's type: what fits, and its name in errors.
+_EXPECTED: dict[object, tuple[Callable[[Any], bool], str]] = {
+    str: (_is_text, "text"),
+    int: (_is_positive, "a positive whole number"),
+    int | None: (
+        lambda value: value is None or _is_positive(value),
+        "a positive whole number or null",
+    ),
+    bool: (lambda value: type(value) is bool, "true or false"),
+    bool | None: (
+        lambda value: value is None or type(value) is bool,
+        "true, false or null",
+    ),
+    float: (
+        lambda value: type(value) in (int, float) and math.isfinite(value),
+        "a number",
+    ),
+    tuple[str, ...]: (
+        lambda value: isinstance(value, tuple) and all(map(_is_text, value)),
+        "a list of texts",
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,11 +72,12 @@ class TaskSettings:
                 f"the target is {self.target!r}; expected one of "
                 f"{', '.join(TARGETS)}"
             )
-        for name in ("max_seq_length", "max_query_length", "n_best_size"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
+        for field in dataclasses.fields(self):
+            is_fit, expected = _EXPECTED[field.type]
+            value = getattr(self, field.name)
+            if not is_fit(value):
                 raise InputError(
-                    f"{name} is {value!r}; expected a positive whole number"
+                    f"{field.name} is {value!r}; expected {expected}"
                 )
         if self.window_pooling not in POOLINGS:
             raise InputError(
@@ -63,12 +99,13 @@ class TaskSettings:
         try:
             with open(path, encoding="utf-8") as file:
                 values: dict[str, Any] = json.load(file)
-            values["labels"] = tuple(values["labels"])
+            if isinstance(values["labels"], list):  # as JSON has a tuple
+                values["labels"] = tuple(values["labels"])
             return cls(**values)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (
-            OSError, ValueError, TypeError, KeyError, InputError,
+            OSError, ValueError, TypeError, KeyError, RecursionError,
         ) as error:  # fmt: skip
             raise InputError(
                 f"{path} cannot be used ({error}); it should be as a training "

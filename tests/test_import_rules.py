@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 ORDER = {
     "data": "tokenization vocabulary masking instances sampling rows batches"
-    " dynamic_masking files record_features records record_checks wire packing"
+    " dynamic_masking files record_features wire records record_checks packing"
     " pipeline graph_tokenization fast_tokenization text_formats corpus"
     " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads hugging_face_names"

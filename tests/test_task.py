@@ -59,7 +59,7 @@ def changed(**values: object) -> str:
         ("{}", "labels"),
         ('{"labels": []}', "missing 3 required"),
         (changed(colour="red"), "unexpected keyword argument 'colour'"),
-        (changed(labels=None), "NoneType"),
+        (changed(labels=None), "expected a list of texts"),
         (changed(target="cluster"), "'cluster'; expected one of single_label"),
         (changed(window_pooling="sum"), "'sum'; expected one of mean, max"),
     ],

@@ -1,0 +1,540 @@
+"""Hostile files for every reader, as strategies of hypothesis.
+
+A target is what makes a file's bytes and what reads them. The property is the
+same for all: the reader gives a right value or an InputError, whatever the
+bytes. tests/test_hostile_input.py tries some cases of each, and
+benchmarks/fuzz.py as many as there is time for.
+"""
+
+import atexit
+import copy
+import functools
+import json
+import os
+import pickle
+import shutil
+import struct
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from hypothesis import strategies as st
+
+from data import (
+    corpus,
+    fast_tokenization,
+    record_checks,
+    text_formats,
+    tokenization,
+    vocabulary,
+    wire,
+)
+from data.record_features import pretraining_features
+from input_error import InputError
+from jobs import inspecting
+from modeling import conversion, hugging_face
+from modeling.config import BertConfig
+from tasks import glue, squad, tables
+from tasks.task import TaskSettings
+
+GOLDEN = Path(__file__).parent / "golden"
+SEQ_LENGTH, NUM_PREDICTIONS, VOCAB_SIZE = 7, 2, 11
+FEATURES = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS, 2)
+FOLDER = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, FOLDER, True)
+
+# Whole files that no reader expects.
+FOREIGN = (
+    b"",
+    b"\n",
+    bytes(1000),
+    b"[" * 100_000,
+    b'{"data":' * 100_000,
+    b"1" * 5000,  # Python refuses so long a number
+    b'{"vocab_size": 1e999, "data": NaN}',
+    b"\xef\xbb\xbf{}",
+    "größe\tname\n".encode("latin-1"),
+    '{"a": 1}'.encode("utf-16"),
+    b'"\\ud800"\n',
+    pickle.dumps({"weights": [1.0]}),
+    b"PK\x03\x04" + bytes(26) + b"../../escaped",
+    b"\x93NUMPY\x01\x00v\x00{'descr': '|O', 'shape': (1,), }\n",
+    b"\x1f\x8b\x08\x00" + bytes(30),
+    b"\x89HDF\r\n\x1a\n" + bytes(60),
+)
+
+ANY_TEXT = st.text(  # with halves of signs that take two, as JSON brings them
+    st.characters(exclude_categories=()), max_size=30
+)
+ANY_JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([0, -1, 2**31, 2**63, 10**30])
+    | st.floats()
+    | ANY_TEXT,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(max_size=6), inner, max_size=4)
+    ),
+    max_leaves=6,
+)
+
+
+class Target(NamedTuple):
+    """A reader and what it is given."""
+
+    name: str
+    cases: st.SearchStrategy[Any]
+    read: Callable[[Any], None]  # raises where the property does not hold
+
+
+def survives(read: Callable[[], Any]) -> Any:
+    """What is read; None where the reader refuses with a sentence."""
+    try:
+        return read()
+    except InputError as error:
+        assert str(error).strip()
+        return None
+
+
+def write(name: str, content: bytes) -> str:
+    path = os.path.join(FOLDER, name)
+    with open(path, "wb") as file:
+        file.write(content)
+    return path
+
+
+@st.composite
+def damaged(draw: st.DrawFn, content: bytes) -> bytes:
+    """The content with up to three bytes, or stretches, changed."""
+    for _ in range(draw(st.integers(0, 3))):
+        place = draw(st.integers(0, len(content)))
+        end = draw(st.integers(place, len(content)))
+        kind = draw(st.sampled_from(["flip", "cut", "insert", "drop", "again"]))
+        if kind == "flip" and place < len(content):
+            byte = bytes([content[place] ^ draw(st.integers(1, 255))])
+            content = content[:place] + byte + content[place + 1 :]
+        elif kind == "cut":
+            content = content[:place]
+        elif kind == "insert":
+            inserted = draw(st.binary(max_size=9))
+            content = content[:place] + inserted + content[place:]
+        elif kind == "drop":
+            content = content[:place] + content[end:]
+        elif kind == "again":
+            content = content[:end] + content[place:]
+    return content
+
+
+def hostile(content: bytes) -> st.SearchStrategy[bytes]:
+    """The content damaged, or something else altogether."""
+    return (
+        damaged(content)
+        | st.sampled_from(FOREIGN)
+        | st.binary(max_size=100)
+        | ANY_JSON.map(json.dumps).map(str.encode)
+    )
+
+
+@st.composite
+def changed(draw: st.DrawFn, valid: Any) -> Any:
+    """JSON with up to three of its values, at any depth, others or gone."""
+    value = copy.deepcopy(valid)
+    for _ in range(draw(st.integers(0, 3))):
+        parent = value
+        while isinstance(parent, dict | list) and parent:
+            keys = list(parent) if isinstance(parent, dict) else None
+            key = draw(st.sampled_from(keys or range(len(parent))))
+            inside = parent[key]
+            if isinstance(inside, dict | list) and draw(st.booleans()):
+                parent = inside
+                continue
+            if draw(st.booleans()):
+                parent[key] = draw(ANY_JSON)
+            else:
+                del parent[key]
+            break
+    return value
+
+
+def hostile_json(valid: Any) -> st.SearchStrategy[bytes]:
+    text = changed(valid).map(json.dumps).map(str.encode)
+    return text | hostile(json.dumps(valid).encode())
+
+
+@functools.cache
+def tokenizer() -> tokenization.FullTokenizer:
+    return tokenization.FullTokenizer(str(GOLDEN / "tiny_vocab.txt"))
+
+
+@functools.cache
+def line_tokenizer() -> fast_tokenization.LineTokenizer:
+    return fast_tokenization.LineTokenizer(tokenizer())
+
+
+def read_text(text: str) -> None:
+    made = tokenizer()
+    pieces = made.tokenize(text)
+    made.convert_tokens_to_ids(pieces)
+    spans = made.tokenize_with_offsets(text)
+    assert [span.piece for span in spans] == pieces
+    for span in spans:
+        assert 0 <= span.start < span.end <= len(text)
+
+
+def read_vocabulary(content: bytes) -> None:
+    path = write("vocab.txt", content)
+    vocab = survives(lambda: vocabulary.check_vocabulary(path, 50))
+    if vocab is not None:
+        assert {"[UNK]", "[CLS]", "[SEP]"} <= vocab.keys()
+        assert all(0 <= number < 50 for number in vocab.values())
+        assert vocab == tokenization.load_vocab(path)
+
+
+def read_config(content: bytes) -> None:
+    path = write("bert_config.json", content)
+    config = survives(lambda: BertConfig.from_json_file(path))
+    if config is not None:
+        assert config.hidden_size % config.num_attention_heads == 0
+        again = write("again.json", config.to_json().encode())
+        other = BertConfig.from_json_file(again)
+        assert repr(other) == repr(config)  # of NaN, which equals nothing
+
+
+def read_task(content: bytes) -> None:
+    write("task.json", content)
+    task = survives(lambda: TaskSettings.from_folder(FOLDER))
+    if task is not None:
+        write("task.json", task.to_json().encode())
+        assert TaskSettings.from_folder(FOLDER) == task
+
+
+def read_tokenizer_json(content: bytes) -> None:
+    path = write("tokenizer.json", content)
+    pieces = survives(lambda: hugging_face._pieces(path))
+    if pieces is not None:
+        assert all(isinstance(piece, str) for piece in pieces)
+        "".join(pieces).encode()
+
+
+def read_records(content: bytes) -> None:
+    """The readers must be of one mind about what is good."""
+    path = write("some.tfrecord", content)
+    damage = record_checks.find_damage([path], FEATURES, VOCAB_SIZE)
+    survives(
+        lambda: record_checks.table_of(record_checks.read_first(path), 7, 2, 2)
+    )
+    survives(lambda: record_checks.check_files([path], FEATURES, VOCAB_SIZE))
+    batches = survives(
+        lambda: list(inspecting.read_batches([path], FEATURES, VOCAB_SIZE))
+    )
+    assert (damage is None) == (batches is not None), damage
+
+
+def inspect(content: bytes) -> None:
+    """Records of any kind, as inspect_records.py takes them."""
+    path = write("any.tfrecord", content)
+    table = survives(lambda: inspecting.find_table([path]))
+    if table is not None:
+        survives(
+            lambda: list(inspecting.read_batches([path], table, VOCAB_SIZE))
+        )
+
+
+def read_squad(content: bytes) -> None:
+    path = write("squad.json", content)
+    for has_negatives in (False, True):
+        for is_training in (False, True):
+            examples = survives(
+                functools.partial(
+                    squad.read_examples, path, has_negatives, is_training
+                )
+            )
+            for example in examples or ():
+                example.question.encode()
+                words = example.paragraph.words
+                if example.answer:
+                    assert 0 <= example.answer.first_word < len(words)
+
+
+def read_table(case: tuple[str, bool, bytes]) -> None:
+    ending, has_header, content = case
+    path = write(f"table{ending}", content)
+    names = ("text", "label") if has_header else ("0", "1")
+    table = tables.TableFormat(names[0], None, names[1], has_header)
+    if ending.startswith(".json"):
+        table = tables.TableFormat("text", None, "label", True)
+    examples = survives(lambda: tables.read_table(path, table, True))
+    for example in examples or ():
+        (example.text_a + (example.label or "")).encode()
+
+
+def read_glue(case: tuple[str, bytes]) -> None:
+    name, content = case
+    task = glue.find_task(name)
+    write("train.tsv", content)
+    examples = survives(lambda: task.read(FOLDER, "train"))
+    for example in examples or ():
+        assert task.labels is None or example.label in task.labels
+
+
+def read_corpus(case: tuple[str, bytes]) -> None:
+    input_format, content = case
+    path = write("text.txt", content)
+    wanted = text_formats.TextFormat(input_format)
+
+    def blocks() -> list[corpus.Block]:
+        return [
+            block
+            for span in corpus.find_spans([path])
+            for block in corpus.tokenize(
+                span, wanted, line_tokenizer(), np.int32
+            )
+        ]
+
+    for block in survives(blocks) or ():
+        assert block.sentences.sum() == len(block.ids)
+        assert block.documents.sum() == len(block.sentences)
+
+
+def read_weights(path: str) -> None:
+    weights = survives(lambda: conversion.open_weights(path))
+    for name in weights.shapes if weights else ():
+        value = survives(functools.partial(weights.read, name))
+        if value is not None:
+            assert value.dtype == np.float32, value.dtype
+            assert value.shape == tuple(weights.shapes[name])
+
+
+def read_safetensors(content: bytes) -> None:
+    read_weights(write("model.safetensors", content))
+
+
+def read_index(content: bytes) -> None:
+    """It names other files: none outside its folder is opened."""
+    outside = os.path.join(os.path.dirname(FOLDER), "outside.safetensors")
+    assert not os.path.exists(outside)
+    read_weights(write("model.safetensors.index.json", content))
+
+
+def read_checkpoint(case: tuple[bytes, bytes]) -> None:
+    write("part.data-00000-of-00001", case[1])
+    read_weights(write("part.index", case[0]).removesuffix(".index"))
+
+
+def _record(ids: Sequence[int]) -> dict[str, list[float]]:
+    return {
+        "input_ids": [*ids, 0],
+        "input_mask": [1, 1, 1, 1, 1, 1, 0],
+        "segment_ids": [0, 0, 0, 1, 1, 1, 0],
+        "masked_lm_positions": [1, 4],
+        "masked_lm_ids": [3, 10],
+        "masked_lm_weights": [1.0, 1.0],
+        "next_sentence_labels": [1],
+    }
+
+
+def _example(values: dict[str, list[Any]]) -> bytes:
+    example = tf.train.Example()
+    for name, numbers in values.items():
+        target = example.features.feature[name]
+        if all(isinstance(number, int) for number in numbers):
+            target.int64_list.value.extend(numbers)
+        elif all(isinstance(number, float) for number in numbers):
+            target.float_list.value.extend(numbers)
+        else:
+            target.bytes_list.value.extend(
+                n for n in numbers if isinstance(n, bytes)
+            )
+    return example.SerializeToString()
+
+
+def with_huge_length(length: int) -> bytes:
+    """A record that says to be of this length, with a right checksum."""
+    whole = wire.frame([b"", b"the second"])
+    return whole + wire._head(length) + b"abc"
+
+
+def _record_files() -> st.SearchStrategy[bytes]:
+    valid = _record([2, 5, 6, 3, 7, 3])
+    names = st.sampled_from(
+        [*valid, "segment_lengths", "next_sentence_positions", "label_ids",
+         "unique_ids", "start_positions", "next_sentence_weights",
+         "sequence_numbers", "position_ids", "other"]
+    )  # fmt: skip
+    numbers = st.sampled_from([-(2**63), -1, 0, 1, 5, 10, 11, 2**32, 2**62])
+    lists = (
+        st.lists(numbers | st.integers(-(2**63), 2**63 - 1), max_size=8)
+        | st.lists(st.floats(width=32), max_size=3)
+        | st.lists(st.binary(max_size=3), max_size=3)
+    )
+    changes = st.dictionaries(names, lists, max_size=3)
+    records = changes.map(lambda more: _example({**valid, **more}))
+    others = st.dictionaries(names, lists, max_size=9).map(_example)
+    framed = st.lists(records | others | st.binary(max_size=20), max_size=3)
+    lengths = st.sampled_from([2**33, 2**40, 2**62, 2**63 + 5, 2**64 - 8])
+    return (
+        framed.map(wire.frame)
+        | hostile(wire.frame([_example(valid)] * 3))
+        | lengths.map(with_huge_length)
+    )
+
+
+def _tensors(header: bytes, said: int | None = None) -> bytes:
+    length = len(header) if said is None else said
+    return struct.pack("<Q", length) + header + bytes(24)
+
+
+def _safetensors_files() -> st.SearchStrategy[bytes]:
+    valid: dict[str, Any] = {
+        "__metadata__": {"format": "pt"},
+        "bert.pooler.dense.bias": {
+            "dtype": "F32",
+            "shape": [2],
+            "data_offsets": [0, 8],
+        },
+        "bert.pooler.dense.weight": {
+            "dtype": "BF16",
+            "shape": [2, 4],
+            "data_offsets": [8, 24],
+        },
+    }
+    text = json.dumps(valid).encode()
+    headers = changed(valid).map(json.dumps).map(str.encode)
+    dtypes = st.sampled_from(
+        ["F64", "F16", "I8", "BOOL", "F8_E4M3", "F4", "C64", "X", ""]
+    )
+    others = dtypes.map(lambda d: text.replace(b"BF16", d.encode()))
+    names = st.sampled_from(["../../x", "/etc/passwd", "a\\nb", "\\u0000"])
+    named = names.map(lambda n: text.replace(b"bert.pooler", n.encode()))
+    twice = st.just(text[:-1] + b"," + text[text.index(b'"bert') :])
+    return (
+        (headers | others | named | twice | st.sampled_from(FOREIGN)).map(
+            _tensors
+        )
+        | st.integers(0, 2**64 - 1).map(lambda n: _tensors(text, n))
+        | hostile(_tensors(text))
+    )
+
+
+@functools.cache
+def _checkpoint() -> tuple[bytes, bytes]:
+    prefix = os.path.join(FOLDER, "made")
+    values = {
+        "bert/a": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "bert/b": np.array([b"text", b"another"]),
+        "bert/c": np.array([1, 2, 3]),
+        "bert/d": np.array([1 + 2j]),
+    }
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=list(values),
+        shape_and_slices=[""] * len(values),
+        tensors=[tf.constant(value) for value in values.values()],
+    )
+    parts = (".index", ".data-00000-of-00001")
+    return tuple(Path(prefix + part).read_bytes() for part in parts)  # type: ignore[return-value]
+
+
+def _checkpoint_files() -> st.SearchStrategy[tuple[bytes, bytes]]:
+    index, data = _checkpoint()
+    return st.tuples(
+        damaged(index) | st.sampled_from(FOREIGN),
+        damaged(data) | st.sampled_from(FOREIGN),
+    )
+
+
+_QUESTION = {
+    "id": "q1",
+    "question": "Who?",
+    "is_impossible": False,
+    "answers": [{"text": "Ada", "answer_start": 0}],
+}
+_SQUAD = {
+    "version": "1.1",
+    "data": [
+        {
+            "title": "T",
+            "paragraphs": [{"context": "Ada wrote it.", "qas": [_QUESTION]}],
+        }
+    ],
+}
+_CONFIG = {
+    "vocab_size": 101,
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+}
+_TASK = json.loads(
+    TaskSettings("single_label", 16, True, labels=("no", "yes")).to_json()
+)
+_INDEX = {"weight_map": {"a": "one.safetensors", "b": "../outside.safetensors"}}
+_TOKENIZER = {
+    "model": {"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1}},
+    "added_tokens": [{"content": "[MASK]", "id": 2}],
+}
+_TABLES = {
+    ".tsv": b"text\tlabel\na b\t0\nc\t1\n",
+    ".csv": b'text,label\n"a ""b""",0\nc,1\n',
+    ".jsonl": b'{"text": "a", "label": [0]}\n{"text": "c", "label": "1"}\n',
+    ".tsv.gz": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03",
+}
+_DEEP = b'{"text": "a", "label": ' + b"[" * 900 + b"]" * 900 + b"}\n"
+_GLUE = {
+    "CoLA": b"g\t1\t\ta text\ng\t0\t*\tanother\n",
+    "SST-2": b"sentence\tlabel\na text\t1\n",
+    "RTE": b"index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n",
+    "STS-B": b"\t" * 9 + b"score\n" + b"0\t" * 9 + b"2.5\n",
+}
+_VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n"
+
+TARGETS = (
+    Target("tokenizer", ANY_TEXT, read_text),
+    Target("vocabulary", hostile(_VOCABULARY), read_vocabulary),
+    Target("bert_config.json", hostile_json(_CONFIG), read_config),
+    Target(
+        "config.json",
+        hostile_json({**_CONFIG, "model_type": "bert"}),
+        read_config,
+    ),
+    Target("task.json", hostile_json(_TASK), read_task),
+    Target("tokenizer.json", hostile_json(_TOKENIZER), read_tokenizer_json),
+    Target("TFRecords", _record_files(), read_records),
+    Target("TFRecords of any kind", _record_files(), inspect),
+    Target("SQuAD's JSON", hostile_json(_SQUAD), read_squad),
+    Target(
+        "own tables",
+        st.sampled_from(sorted(_TABLES)).flatmap(
+            lambda ending: st.tuples(
+                st.just(ending),
+                st.booleans(),
+                hostile(_TABLES[ending]) | st.just(_DEEP),
+            )
+        ),
+        read_table,
+    ),
+    Target(
+        "GLUE's tables",
+        st.sampled_from(sorted(_GLUE)).flatmap(
+            lambda name: st.tuples(st.just(name), hostile(_GLUE[name]))
+        ),
+        read_glue,
+    ),
+    Target(
+        "text to pre-train on",
+        st.tuples(
+            st.sampled_from(text_formats.FORMATS),
+            hostile(b'{"text": "A sentence. Another."}\n\nA third.\n'),
+        ),
+        read_corpus,
+    ),
+    Target("safetensors", _safetensors_files(), read_safetensors),
+    Target("safetensors' index", hostile_json(_INDEX), read_index),
+    Target("checkpoints", _checkpoint_files(), read_checkpoint),
+)

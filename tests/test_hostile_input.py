@@ -1,0 +1,244 @@
+"""Whatever a file holds, its reader gives a right value or an InputError.
+
+First any bytes, of the targets in hostile.py; then what such cases have found,
+one by one.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hostile
+import numpy as np
+import pytest
+import tensorflow as tf
+from hostile import TARGETS, Target
+from hypothesis import HealthCheck, given, settings
+
+import command
+from data import files, record_checks, records, vocabulary, wire
+from data.record_features import Feature
+from input_error import InputError
+from jobs import inspecting
+from modeling import hugging_face
+from modeling.config import BertConfig
+from modeling.conversion import open_weights
+from tasks import squad, tables
+from tasks.task import TASK, TaskSettings
+
+NUM_CASES = 50  # benchmarks/fuzz.py tries as many as there is time for
+DEEP = "[" * 900 + "]" * 900  # that json.loads reads
+DEEPER = "[" * 100_000
+HALF = "a\ud800b"  # half of a sign that takes two
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_any_bytes(target: Target) -> None:
+    @settings(
+        max_examples=NUM_CASES,
+        deadline=None,
+        database=None,
+        derandomize=True,  # the same cases in each run of the suite
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(target.cases)
+    def try_case(case: Any) -> None:
+        target.read(case)
+
+    try_case()
+
+
+@pytest.mark.parametrize("length", [2**29, 2**40, 2**62, 2**64 - 8])
+def test_a_record_of_any_length_is_not_believed(
+    tmp_path: Path, length: int
+) -> None:
+    """TensorFlow's reader ends the process at 2 ** 40."""
+    path = tmp_path / "x.tfrecord"
+    path.write_bytes(hostile.with_huge_length(length))
+    read = records.read_records(str(path))
+    assert [next(read), next(read)] == [b"", b"the second"]
+    with pytest.raises(InputError, match="x.tfrecord, record 3 cannot be"):
+        next(read)
+
+
+def test_records_come_back_out_of_their_frames(tmp_path: Path) -> None:
+    written = [b"", b"one", bytes(1000)]
+    path = str(tmp_path / "x")
+    with tf.io.TFRecordWriter(path) as writer:
+        for record in written:
+            writer.write(record)
+    content = Path(path).read_bytes()
+    assert content == wire.frame(written)
+    assert list(records.read_records(path)) == written
+    for place in range(len(content)):
+        flipped = bytearray(content)
+        flipped[place] ^= 1
+        Path(path).write_bytes(flipped)
+        with pytest.raises(InputError, match="cannot be read"):
+            list(records.read_records(path))
+        if place > 60:  # the rest is zeros
+            break
+
+
+def test_a_number_past_int32_is_not_another_one(tmp_path: Path) -> None:
+    """2 ** 32 + 5 as int32 would be 5, a good id."""
+    example = tf.train.Example()
+    example.features.feature["x"].int64_list.value.extend([2**32 + 5, -(2**40)])
+    parsed = records.parse_batch(
+        [Feature("x", 2)], tf.constant([example.SerializeToString()])
+    )
+    assert parsed["x"].numpy().tolist() == [[2**31 - 1, -(2**31)]]
+
+
+def test_a_record_that_is_no_example_and_no_text(tmp_path: Path) -> None:
+    """TensorFlow's message quotes it, and is then no UTF-8."""
+    path = tmp_path / "x"
+    path.write_bytes(wire.frame([b"\xf5"]))
+    with pytest.raises(InputError, match="record 1: this is no tf.train"):
+        next(inspecting.read_batches([str(path)], hostile.FEATURES, 11))
+    assert record_checks.find_damage([str(path)], hostile.FEATURES)
+
+
+def test_records_with_nothing_in_them(tmp_path: Path) -> None:
+    example = tf.train.Example()
+    example.features.feature["input_ids"].int64_list.value.append(1)
+    example.features.feature["label_ids"].int64_list.SetInParent()
+    path = tmp_path / "x"
+    path.write_bytes(wire.frame([example.SerializeToString()]))
+    with pytest.raises(InputError, match="of no kind that is known"):
+        inspecting.find_table([str(path)])
+
+
+def read_config(path: Path) -> object:
+    return BertConfig.from_json_file(str(path))
+
+
+def read_squad(path: Path) -> object:
+    return squad.read_examples(str(path), False, True)
+
+
+def read_table(path: Path) -> object:
+    table = tables.TableFormat("text", None, "label", True)
+    return tables.read_table(str(path), table, True)
+
+
+def read_task(path: Path) -> object:
+    return TaskSettings.from_folder(str(path.parent))
+
+
+def read_weights(path: Path) -> object:
+    return open_weights(str(path))
+
+
+def read_tokenizer(path: Path) -> object:
+    return hugging_face.vocabulary_file(str(path.parent))
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "text", "message"),
+    [
+        (read_config, "x.json", DEEPER, "is not a JSON file"),
+        (read_config, "x.json", '{"vocab_size": 1e999}', "vocab_size = inf"),
+        (read_config, "x.json", f'{{"vocab_size": {2**31}}}', "below 2..31"),
+        (read_squad, "x.json", DEEPER, "is not JSON"),
+        (read_squad, "x.json", '{"data": ' + "1" * 5000 + "}", "is not JSON"),
+        (read_table, "x.jsonl", f'{{"text": {DEEP}}}', "line 1 is not JSON"),
+        (read_table, "x.jsonl", DEEPER, "line 1 is not JSON"),
+        (read_task, TASK, DEEPER, "task.json cannot be used"),
+        (read_weights, hugging_face.INDEX, DEEPER, "cannot be read"),
+        (read_weights, hugging_face.INDEX, '{"weight_map": {}}', "no file"),
+        (read_tokenizer, hugging_face.TOKENIZER, DEEPER, "no vocabulary"),
+    ],
+)
+def test_json_of_any_depth_and_size(
+    tmp_path: Path,
+    read: Callable[[Path], object],
+    name: str,
+    text: str,
+    message: str,
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/x", "..", "\0", 7, []])
+def test_an_index_names_files_beside_it_only(
+    tmp_path: Path, name: object
+) -> None:
+    outside = tmp_path / "x"
+    outside.write_bytes((2).to_bytes(8, "little") + b"{}")
+    path = tmp_path / "folder" / hugging_face.INDEX
+    path.parent.mkdir()
+    path.write_text(json.dumps({"weight_map": {"a": name}}))
+    with pytest.raises(InputError, match="cannot be read"):
+        open_weights(str(path))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("do_lower_case", "yes"),
+        ("strip_accents", 1),
+        ("doc_stride", 0),
+        ("max_answer_length", True),
+        ("labels", "ab"),
+        ("labels", [1, 2]),
+        ("labels", [HALF]),
+        ("null_score_diff_threshold", float("nan")),
+    ],
+)
+def test_every_field_of_task_json_is_checked(
+    tmp_path: Path, field: str, value: object
+) -> None:
+    good = json.loads(TaskSettings("single_label", 7, True).to_json())
+    (tmp_path / TASK).write_text(json.dumps({**good, field: value}))
+    with pytest.raises(InputError, match=f"{field} is .*; expected"):
+        TaskSettings.from_folder(str(tmp_path))
+
+
+def test_halves_of_signs_become_question_marks(tmp_path: Path) -> None:
+    row = json.dumps({"text": HALF, "label": HALF})
+    (tmp_path / "x.jsonl").write_text(row)
+    table = tables.TableFormat("text", None, "label", True)
+    (example,) = tables.read_table(str(tmp_path / "x.jsonl"), table, True)
+    assert (example.text_a, example.label) == ("a?b", "a?b")
+    asked = {"id": "1", "question": HALF}
+    data = [{"paragraphs": [{"context": HALF, "qas": [asked]}]}]
+    (tmp_path / "x.json").write_text(json.dumps({"data": data}))
+    (read,) = squad.read_examples(str(tmp_path / "x.json"), False, False)
+    assert (read.question, read.paragraph.words) == ("a?b", ["a?b"])
+
+
+@pytest.mark.parametrize("value", [np.array([b"text"]), np.array([1])])
+def test_weights_are_floats(tmp_path: Path, value: np.ndarray) -> None:
+    prefix = str(tmp_path / "x")
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=["bert/a"],
+        shape_and_slices=[""],
+        tensors=[tf.constant(value)],
+    )
+    with pytest.raises(InputError, match="holds bert/a as .*expected one of"):
+        open_weights(prefix).read("bert/a")
+
+
+def test_lines_and_pieces_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MAX_LINE_BYTES", 1000)
+    (tmp_path / "x").write_bytes(bytes(1000) + b"\n")
+    with pytest.raises(InputError, match="x, line 1 is longer than"):
+        list(files.read_lines(str(tmp_path / "x")))
+    with pytest.raises(InputError, match="zero, line 1 is longer than"):
+        list(files.read_lines("/dev/zero"))
+    with pytest.raises(InputError, match="zero is no vocabulary: line 1"):
+        vocabulary.check_vocabulary("/dev/zero")
+
+
+def test_an_error_is_one_line_that_commands_no_terminal() -> None:
+    hostile_name = "a\nb\x1b[2J\x00\u202e"
+    assert command.one_line(hostile_name) == r"a b\x1b[2J\x00\u202e"
+    assert len(command.one_line("x" * 10**6)) < 2 * command.MAX_SENTENCE
