@@ -18,6 +18,7 @@ from absl import app, flags, logging
 from input_error import InputError
 
 Settings = TypeVar("Settings")
+MAX_SENTENCE = 2000  # characters of an error
 
 DISK_FAULTS = (
     "No space left on device",
@@ -48,6 +49,11 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
             main(*arguments)
         except InputError as error:
             _fail(str(error))
+        except MemoryError as error:
+            _fail(
+                f"the memory is full ({error}); make the batch, the model or "
+                "the input smaller"
+            )
         except Exception as error:
             _fail_on_disk(error)
             raise
@@ -180,5 +186,17 @@ def _fail_on_disk(error: Exception) -> None:
 
 
 def _fail(sentence: str) -> None:
-    print(f"{os.path.basename(sys.argv[0])}: {sentence}", file=sys.stderr)
+    line = one_line(f"{os.path.basename(sys.argv[0])}: {sentence}")
+    print(line, file=sys.stderr)
     sys.exit(1)
+
+
+def one_line(sentence: str) -> str:
+    """Without what would command a terminal, and of bounded length: names out
+    of files are in it, whoever wrote them."""
+    words = " ".join(sentence.split())
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
+    if len(shown) > MAX_SENTENCE:
+        half = MAX_SENTENCE // 2
+        shown = f"{shown[:half]} ... {shown[-half:]}"
+    return shown
