@@ -8,7 +8,8 @@ protobuf below 3.21, six and bert-tensorflow 1.0.4. Each pair of runs follows
 one another; length 128, 20 predictions, duplication 5, six output files. The
 time is from the first work on the text to the last byte written, without
 start-up: the command says it, and peers/original_create_data.py says the
-original's.
+original's. Of two processes, which do not start at the same moment, it begins
+midway between their first works.
 """
 
 import argparse

@@ -28,7 +28,8 @@ print(json.dumps([done.returncode, peak, seconds]))
 
 def run(flags: argparse.Namespace, copies: int) -> float:
     """Peak in MiB."""
-    folder = Path(flags.output_dir, str(copies))
+    folder = Path(flags.output_dir, str(copies)).absolute()
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for copy in range(copies):
         (folder / f"{copy}.txt").symlink_to(os.path.abspath(flags.input_file))
@@ -36,10 +37,11 @@ def run(flags: argparse.Namespace, copies: int) -> float:
         *(sys.executable, "create_pretraining_data.py"),
         f"--input_file={folder}/*.txt",
         f"--input_format={flags.input_format}",
-        f"--vocab_file={flags.vocab_file}",
+        f"--vocab_file={os.path.abspath(flags.vocab_file)}",
         f"--output_file={folder}/records.tfrecord",
         f"--num_workers={flags.num_workers}",
         f"--dupe_factor={flags.dupe_factor}",
+        f"--worker_memory_mb={flags.worker_memory_mb}",
     ]
     done = subprocess.run(
         [sys.executable, "-c", RUN, *command],
@@ -68,6 +70,7 @@ def main() -> None:
     parser.add_argument("--input_format", default="paragraphs")
     parser.add_argument("--num_workers", type=int, default=2)
     parser.add_argument("--dupe_factor", type=int, default=5)
+    parser.add_argument("--worker_memory_mb", type=int, default=512)
     parser.add_argument("--copies", type=int, nargs=2, default=[1, 10])
     flags = parser.parse_args()
     peaks = [run(flags, copies) for copies in flags.copies]

@@ -55,7 +55,7 @@ def to_arrays(windows: list[list[Window]], part: str) -> dict[str, np.ndarray]:
 
 
 def suffix(flags: argparse.Namespace) -> str:
-    return "-bias_correction" if flags.bias_correction else ""
+    return "-bias_correction" if flags.bias_correction else "-as_google"
 
 
 def ours(flags: argparse.Namespace) -> dict[str, float]:

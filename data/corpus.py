@@ -97,7 +97,7 @@ def find_spans(paths: Sequence[str]) -> list[Span]:
             stretches = [Stretch(path, 0, None)]
         for stretch in stretches:
             num_bytes = min(size - stretch.start, span_bytes)
-            if num_bytes > room:
+            if not spans or num_bytes > room:
                 spans.append([])
                 room = span_bytes
             spans[-1].append(stretch)

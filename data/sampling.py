@@ -84,7 +84,12 @@ def draw_pairs(
     document.
     """
     longest = config.max_seq_length - NUM_SPECIAL
-    chunks = _walk(text, longest, config, rng)
+    pairs = _choose_b(text, _walk(text, longest, config, rng), rng)
+    pairs = truncate(pairs, longest, rng)
+    return pairs.take(rng.permutation(len(pairs.a_start)))
+
+
+def _choose_b(text: Text, chunks: Chunks, rng: np.random.Generator) -> Pairs:
     ends = text.sentence_ends
     a_start = ends[chunks.first]
     a_length = ends[chunks.middle] - a_start
@@ -97,7 +102,7 @@ def draw_pairs(
     other_last = _chunk_end(text, other, other_first, room)
     b_start = ends[np.where(chunks.is_random, other_first, chunks.middle)]
     b_stop = ends[np.where(chunks.is_random, other_last, chunks.last)]
-    pairs = Pairs(
+    return Pairs(
         a_start,
         a_length,
         b_start,
@@ -105,8 +110,6 @@ def draw_pairs(
         chunks.is_random,
         np.zeros(len(a_start), bool),
     )
-    order = rng.permutation(len(a_start))
-    return truncate(pairs, longest, rng).take(order)
 
 
 def _walk(

@@ -40,8 +40,10 @@ def move(source: str, path: str) -> bool:
     """Whether it could be: not to another disk, or to where no disk is. No
     source means that a run before this one has moved it."""
     if not os.path.exists(source):
+        if not os.path.exists(path):
+            raise _incomplete(source)
         return True
-    _check_whole(source)
+    _read_ends(source)
     with contextlib.suppress(OSError):
         os.replace(source, path)
         return True
@@ -65,20 +67,33 @@ def mix(sources: Sequence[str], file: Any, packs: bool) -> None:
 
 def read_chunks(path: str) -> Iterator[bytes]:
     """Some whole records at a time."""
-    _check_whole(path)
+    ends = _read_ends(path)
     with open(path, "rb") as file:
-        for size in np.diff(np.load(_ends_file(path))).tolist():
+        for size in np.diff(ends).tolist():
             yield file.read(size)
 
 
-def _check_whole(path: str) -> None:
-    """Raises an InputError if the file has lost something."""
-    if os.path.getsize(path) != np.load(_ends_file(path))[-1]:
-        folder = os.path.dirname(path)
-        raise InputError(
-            f"{path} is not whole, as after a power cut; delete the folder "
-            f"{folder} and run the same command"
-        )
+def _read_ends(path: str) -> np.ndarray:
+    """Of the chunks.
+
+    Raises:
+        InputError: the file, or what is beside it, has lost something.
+    """
+    try:
+        ends = np.load(_ends_file(path))
+        is_whole = os.path.getsize(path) == ends[-1]
+    except (OSError, EOFError, ValueError):
+        is_whole = False
+    if not is_whole:
+        raise _incomplete(path)
+    return ends
+
+
+def _incomplete(path: str) -> InputError:
+    return InputError(
+        f"{path} is not whole, as after a power cut; delete the folder "
+        f"{os.path.dirname(path)} and run the same command"
+    )
 
 
 def _ends_file(path: str) -> str:

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import gc
 import hashlib
+import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -194,7 +195,8 @@ def _make_in_folder(making: Making, num_workers: int) -> Summary:
     if seconds and not workers.num_skipped:
         print(
             f"{summary.num_records:,} records in {seconds:.1f} s "
-            f"({summary.num_records / seconds:,.0f} a second)",
+            f"({summary.num_records / seconds:,.0f} a second), processes' "
+            "start left out",
             file=sys.stderr,
         )
     return summary
@@ -264,9 +266,14 @@ def _make_part(
             for output in outputs
         ]
 
+        turns = itertools.cycle(writers)
+
         def deal(records: list[bytes]) -> None:
-            for number, write in enumerate(writers):
-                write(records[number :: len(writers)])
+            for start in range(len(writers)):
+                next(turns)(records[start :: len(writers)])
+            # the next block goes on with the writer whose turn it is
+            for _ in range(len(records) % len(writers)):
+                next(turns)
 
         return write_part(making, part, text, deal)
 

@@ -6,7 +6,12 @@ import pytest
 
 from data.records import read_records
 from input_error import InputError
-from jobs.chunked_file import CHUNK_RECORDS, read_chunks, writing_chunks
+from jobs.chunked_file import (
+    CHUNK_RECORDS,
+    move,
+    read_chunks,
+    writing_chunks,
+)
 
 
 @pytest.mark.parametrize("count", [0, 3, CHUNK_RECORDS, 3 * CHUNK_RECORDS + 1])
@@ -27,10 +32,29 @@ def test_chunks_are_whole_records(tmp_path: Path, count: int) -> None:
     assert found == written
 
 
-def test_a_file_that_has_lost_something(tmp_path: Path) -> None:
-    path = tmp_path / "records"
+@pytest.mark.parametrize("fault", ["", "no ends", "cut ends", "empty ends"])
+def test_a_file_that_has_lost_something(tmp_path: Path, fault: str) -> None:
+    path, ends = tmp_path / "records", tmp_path / "records.npy"
     with writing_chunks(str(path)) as write:
         write([b"abc"])
-    path.write_bytes(path.read_bytes()[:-1])
+    match fault:
+        case "no ends":
+            ends.unlink()
+        case "cut ends":
+            ends.write_bytes(ends.read_bytes()[:-1])
+        case "empty ends":
+            ends.write_bytes(b"")
+        case _:
+            path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(InputError, match=r"records is not whole"):
         list(read_chunks(str(path)))
+
+
+def test_a_file_that_was_moved_before_a_stop(tmp_path: Path) -> None:
+    missing, path = str(tmp_path / "part"), tmp_path / "output"
+    path.write_bytes(b"records")
+    assert move(missing, str(path))
+    assert path.read_bytes() == b"records"
+    path.unlink()
+    with pytest.raises(InputError, match=r"part is not whole"):
+        move(missing, str(path))

@@ -134,6 +134,26 @@ def test_a_file_that_ends_ends_its_document(tmp_path: Path) -> None:
     assert list(map(len, read(spans, tmp_path))) == [2, 2]
 
 
+def test_small_files_share_a_span(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus, "LEAST_SPAN_BYTES", 10)
+    sizes = {"a.gz": 0, "b": 4, "c": 6, "d": 0, "e": 23, "f": 7, "g": 1}
+    for name, size in sizes.items():
+        (tmp_path / name).write_bytes(b"x" * size)
+    spans = corpus.find_spans([str(tmp_path / name) for name in sizes])
+    assert [
+        [(os.path.basename(path), start, stop) for path, start, stop in span]
+        for span in spans
+    ] == [
+        [("a.gz", 0, None), ("b", 0, 10), ("c", 0, 10)],
+        [("e", 0, 10)],
+        [("e", 10, 20)],
+        [("e", 20, 30), ("f", 0, 10)],
+        [("g", 0, 10)],
+    ]
+
+
 def test_parts_share_all_documents_evenly(tmp_path: Path) -> None:
     paths = []
     for number, count in enumerate((23, 1, 0, 40, 7)):

@@ -18,7 +18,7 @@ from data.record_features import pretraining_features
 from data.records import parse_batch, read_records
 from data.text_formats import TextFormat
 from input_error import InputError
-from jobs import chunked_file, work_folder
+from jobs import work_folder
 from jobs.record_making import Making, choose_num_parts, outputs_of
 
 VOCAB = GOLDEN / "tiny_vocab.txt"
@@ -184,13 +184,6 @@ def test_a_part_has_one_file_or_several() -> None:
         [0, 2, 4],
         [1, 3],
     ]
-
-
-def test_a_file_that_was_moved_before_a_stop(tmp_path: Path) -> None:
-    (tmp_path / "output").write_bytes(b"records")
-    missing, path = str(tmp_path / "part"), str(tmp_path / "output")
-    assert chunked_file.move(missing, path)
-    assert (tmp_path / "output").read_bytes() == b"records"
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

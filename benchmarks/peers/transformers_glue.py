@@ -130,7 +130,8 @@ def make_optimizer(
 def make_schedule(
     optimizer: torch.optim.Optimizer, steps: int, bias_correction: bool = True
 ) -> torch.optim.lr_scheduler.LRScheduler:
-    """Without bias correction the rate undoes torch's."""
+    """Without bias correction the rate undoes torch's (but for epsilon, and
+    in the first steps it multiplies the weight decay as well)."""
     warmup = int(0.1 * steps)
 
     def rate(step: int) -> float:
