@@ -1,0 +1,176 @@
+"""A folder with good inputs for every command, and with malicious ones.
+
+What each command needs to succeed is `GOOD`; which of its flags name files, and
+of what kind, is `FILES`. Paths are relative to the folder.
+"""
+
+import io
+import json
+import os
+import pickle
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+GOLDEN = Path(__file__).parent / "golden"
+LENGTHS = "--max_seq_length=32 --max_predictions_per_seq=5"
+MODEL_FLAGS = (
+    "--bert_config_file=model/bert_config.json --vocab_file=model/vocab.txt"
+    " --init_checkpoint=model/bert_model.ckpt"
+)
+TRAINING = "--do_train --output_dir=out/run --train_batch_size=2"
+
+# By command; each value is without spaces.
+GOOD = {
+    "build_vocab": "--input_file=corpus.txt --output_file=out/vocab.txt"
+    " --vocab_size=300",
+    "convert_checkpoint": "--init_checkpoint=model --output_dir=out/converted"
+    " --vocab_file=model/vocab.txt"
+    " --bert_config_file=model/bert_config.json",
+    "create_pretraining_data": "--input_file=corpus.txt --num_workers=1"
+    f" --vocab_file=model/vocab.txt --output_file=out/made.tfrecord {LENGTHS}",
+    "export_model": "--model_dir=model --export_dir=out/export"
+    " --max_seq_length=16",
+    "extract_features": "--input_file=corpus.txt --output_file=out/f.jsonl"
+    f" --max_seq_length=16 --layers=-1 {MODEL_FLAGS}",
+    "inspect_records": "--input_file=some.tfrecord"
+    " --vocab_file=model/vocab.txt",
+    "pack_records": "--input_file=some.tfrecord"
+    f" --output_file=out/packed.tfrecord {LENGTHS}",
+    "predict": "--model_dir=model --input_file=lines.txt"
+    " --output_file=out/answers.tsv",
+    "run_classifier": f"--train_file=table.tsv --eval_file=table.tsv {TRAINING}"
+    f" --do_eval --max_seq_length=16 --num_train_epochs=1 {MODEL_FLAGS}",
+    "run_pretraining": "--input_file=some.tfrecord --eval_file=some.tfrecord"
+    f" --do_eval --num_train_steps=2 {LENGTHS} {TRAINING} {MODEL_FLAGS}",
+    "run_squad": "--train_file=squad.json --do_predict"
+    " --predict_file=squad.json --max_seq_length=48 --max_query_length=16"
+    f" --doc_stride=16 --num_train_epochs=1 {TRAINING} {MODEL_FLAGS}",
+}
+
+# By command: a flag and the kind of file that it names.
+FILES = {
+    "build_vocab": {"input_file": "text"},
+    "convert_checkpoint": {
+        "init_checkpoint": "model",
+        "vocab_file": "vocabulary",
+        "bert_config_file": "config",
+    },
+    "create_pretraining_data": {
+        "input_file": "text",
+        "vocab_file": "vocabulary",
+    },
+    "export_model": {"model_dir": "model"},
+    "extract_features": {
+        "input_file": "text",
+        "bert_config_file": "config",
+        "vocab_file": "vocabulary",
+        "init_checkpoint": "model",
+    },
+    "inspect_records": {"input_file": "records", "vocab_file": "vocabulary"},
+    "pack_records": {"input_file": "records"},
+    "predict": {"model_dir": "model", "input_file": "lines"},
+    "run_classifier": {
+        "train_file": "table",
+        "eval_file": "table",
+        "bert_config_file": "config",
+        "vocab_file": "vocabulary",
+        "init_checkpoint": "model",
+    },
+    "run_pretraining": {
+        "input_file": "records",
+        "eval_file": "records",
+        "bert_config_file": "config",
+        "vocab_file": "vocabulary",
+        "init_checkpoint": "model",
+    },
+    "run_squad": {
+        "train_file": "squad",
+        "predict_file": "squad",
+        "bert_config_file": "config",
+        "vocab_file": "vocabulary",
+        "init_checkpoint": "model",
+    },
+}
+
+
+def make_world(folder: Path) -> None:
+    """All good inputs but some.tfrecord, which a command has to make."""
+    shutil.copytree(GOLDEN / "tiny_bert", folder / "model")
+    (folder / "model" / "forward.npz").unlink()
+    shutil.copy(GOLDEN / "tiny_vocab.txt", folder / "model" / "vocab.txt")
+    shutil.copy(GOLDEN / "tiny_corpus.txt", folder / "corpus.txt")
+    shutil.copy(GOLDEN / "squad" / "v1.json", folder / "squad.json")
+    rows = [f"the captain saw {i}\t{i % 2}\n" for i in range(7)]
+    (folder / "table.tsv").write_text("text\tlabel\n" + "".join(rows))
+    (folder / "lines.txt").write_text("the [MASK] saw the sea\n")
+
+
+def arguments(command: str, **changes: str | None) -> list[str]:
+    """The good ones with some changed, added, or where None left out."""
+    flags: dict[str, str | None] = {}
+    for flag in GOOD[command].split():
+        name, _, value = flag.removeprefix("--").partition("=")
+        flags[name] = value
+    flags |= changes
+    return [
+        f"--{name}" + (f"={value}" if value else "")
+        for name, value in flags.items()
+        if value is not None
+    ]
+
+
+class _Payload:
+    """What makes a file, `escaped` in the folder, when it is unpickled."""
+
+    def __init__(self, marker: str):
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (self.marker,)
+
+
+def make_malicious(folder: Path, marker: Path) -> list[str]:
+    """Files that make `marker` if they are unpickled or unpacked blindly."""
+    payload = pickle.dumps(_Payload(str(marker)))
+    array = io.BytesIO()
+    values = np.array([_Payload(str(marker))], dtype=object)
+    np.save(array, values, allow_pickle=True)
+    outside = os.path.relpath(marker, folder)
+    contents = {
+        "pytorch_model.bin": _zip({"archive/data.pkl": payload}),
+        "old_model.bin": payload,
+        "model.safetensors": payload,
+        "model.pkl": payload,
+        "weights.h5": payload,
+        "array.npy": array.getvalue(),
+        "arrays.npz": _zip({"a.npy": array.getvalue()}),
+        "archive.zip": _zip({outside: b"escaped"}),
+        "archive.tar": _tar(outside),
+        "index.safetensors.index.json": json.dumps(
+            {"weight_map": {"a": outside}}
+        ).encode(),
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    return list(contents)
+
+
+def _zip(contents: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def _tar(name: str) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        entry = tarfile.TarInfo(name)
+        entry.size = 7
+        archive.addfile(entry, io.BytesIO(b"escaped"))
+    return packed.getvalue()
