@@ -89,7 +89,9 @@ def main() -> None:
     from jobs import classifying, fine_tuning, fitting
     from tasks.task import TaskSettings
 
-    place = fitting.make_place(command.from_flags(DeviceConfig))
+    place = fitting.make_place(
+        command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
+    )
     run = command.from_flags(fitting.RunConfig)
     stored = fine_tuning.stored_settings(run)
     # A model that is only used is used as it was trained.

@@ -84,11 +84,20 @@ def main() -> None:
 
     import tensorflow as tf
 
+    from data import files
     from data.record_checks import find_damage
     from jobs import fitting
     from tasks.pretraining import Pretraining
 
-    place = fitting.make_place(command.from_flags(DeviceConfig))
+    for flag in ("input_file", "eval_file"):  # before a TPU is connected to
+        if FLAGS[flag].value:
+            files.expand_patterns(FLAGS[flag].value, f"--{flag}")
+    place = fitting.make_place(
+        command.from_flags(DeviceConfig),
+        output_dir=FLAGS.output_dir,
+        input_file=FLAGS.input_file,
+        eval_file=FLAGS.eval_file,
+    )
     run = command.from_flags(fitting.RunConfig)
     config = fitting.read_config(run, FLAGS.max_seq_length)
     vocab_file = fitting.find_vocabulary(run, config)

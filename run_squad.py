@@ -81,7 +81,9 @@ def main() -> None:
     from jobs import answering, fine_tuning, fitting
     from tasks.task import TaskSettings
 
-    place = fitting.make_place(command.from_flags(DeviceConfig))
+    place = fitting.make_place(
+        command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
+    )
     run = command.from_flags(fitting.RunConfig)
     # A model that is only used is used as it was trained.
     used = None if FLAGS.do_train else fine_tuning.stored_settings(run)

@@ -24,9 +24,16 @@ def expand_patterns(patterns: str, flag: str = "--input_file") -> list[str]:
     """
     paths = []
     for pattern in patterns.split(","):
+        try:
+            matches = sorted(tf.io.gfile.glob(pattern))
+        except tf.errors.OpError as error:  # a bucket that cannot be read
+            raise InputError(
+                f"cannot look for {flag}={pattern} "
+                f"({error.message.splitlines()[0]})"
+            ) from error
         found = [
             path
-            for path in sorted(tf.io.gfile.glob(pattern))
+            for path in matches
             # as a shell does it
             if not os.path.basename(path).startswith(".")
             or os.path.basename(pattern).startswith(".")

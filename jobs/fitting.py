@@ -29,6 +29,7 @@ from modeling.encoder import Encoder
 from modeling.hugging_face import model_config_file, vocabulary_file
 from tasks.task import TASK
 from training.checkpoints import TrainingState, check_settings, saved_states
+from training.cloud_tpu import check_paths
 from training.distribution import Host, make_strategy, this_host
 from training.loop import Objective, Source, check_hosts_agree, train
 from training.optimization import AdamW
@@ -63,8 +64,13 @@ class Model(Objective, Protocol):
     def bindings(self) -> list[Binding]: ...
 
 
-def make_place(devices: DeviceConfig) -> Place:
-    """Call it first of all: several hosts connect before TensorFlow starts."""
+def make_place(devices: DeviceConfig, **paths: str | None) -> Place:
+    """Call it first of all: several hosts connect before TensorFlow starts.
+
+    Args:
+        paths: by flag, what the worker of a Cloud TPU would read and write.
+    """
+    check_paths(devices, paths)
     strategy = make_strategy(devices)
     return Place(strategy, this_host(strategy))
 

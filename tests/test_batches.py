@@ -1,6 +1,7 @@
 """Tests of data/batches.py."""
 
 import numpy as np
+import pytest
 
 from data.batches import RowBatches, RowShare
 from data.rows import Row
@@ -53,3 +54,21 @@ def test_hosts_share_one_batch_and_its_length() -> None:
         share = batches(fits_length=True, share=RowShare(index, 2)).batch(6)
         for name, value in share.items():
             np.testing.assert_array_equal(value, whole[name][index::2])
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_hosts_together_see_each_row_once_an_epoch(count: int) -> None:
+    hosts = [
+        batches(batch_size=6, share=RowShare(index, count))
+        for index in range(count)
+    ]
+    seen: list[int] = []
+    for step in range(18):  # two epochs of 53 rows, and two rows
+        for host in hosts:
+            labels = host.batch(step)["label_ids"][:, 0]
+            assert len(labels) == 6 // count
+            seen += labels.tolist()
+    times = np.bincount(seen, minlength=53)
+    assert times.sum() == 108
+    assert set(times) == {2, 3}
+    assert (times == 3).sum() == 2

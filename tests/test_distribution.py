@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import tensorflow as tf
-from conftest import ROOT, fails_with
+from conftest import ROOT
 
 from input_error import InputError
 from training.distribution import (
@@ -90,35 +90,54 @@ def test_a_batch_must_split_evenly() -> None:
 HOSTS = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
 
 
+FIRST = {"type": "worker", "index": 0}
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("config", "fault"),
     [
-        "{",
-        "[1]",
-        '{"cluster": 3}',
-        json.dumps({"cluster": HOSTS}),
-        json.dumps({"cluster": HOSTS, "task": {"type": "worker", "index": 2}}),
-        json.dumps({"cluster": HOSTS, "task": {"type": "ps", "index": 0}}),
+        ("{", "it is not JSON"),
+        ([1], "it has no cluster"),
+        ({}, "it has no cluster"),
+        ({"cluster": 3}, "it has no cluster"),
+        ({"cluster": {"worker": []}, "task": FIRST}, "it has no cluster"),
+        ({"cluster": {**HOSTS, "ps": ["h:3"]}, "task": FIRST}, "has 'ps'"),
+        ({"cluster": {"worker": "h:3"}, "task": FIRST}, "no list of addr"),
+        ({"cluster": {"worker": ["h"]}, "task": FIRST}, "'h' is no address"),
+        (
+            {"cluster": {**HOSTS, "chief": ["h:3", "h:4"]}, "task": FIRST},
+            "more than one chief",
+        ),
+        (
+            {"cluster": {**HOSTS, "chief": ["127.0.0.1:2"]}, "task": FIRST},
+            "127.0.0.1:2 is there 2 times",
+        ),
+        ({"cluster": HOSTS}, "it has no task"),
+        ({"cluster": HOSTS, "task": {"type": "ps", "index": 0}}, "is 'ps', of"),
+        ({"cluster": HOSTS, "task": {"type": ["worker"]}}, "of which the"),
+        ({"cluster": HOSTS, "task": {"type": "worker"}}, "index is None"),
+        (
+            {"cluster": HOSTS, "task": {"type": "worker", "index": 2}},
+            "index is 2: of the 2 worker addresses in the cluster none is",
+        ),
+        (
+            {"cluster": HOSTS, "task": {"type": "worker", "index": -1}},
+            "index is -1",
+        ),
     ],
 )
 def test_a_wrong_tf_config_is_shown(
-    monkeypatch: pytest.MonkeyPatch, text: str
+    monkeypatch: pytest.MonkeyPatch, config: object, fault: str
 ) -> None:
+    text = config if isinstance(config, str) else json.dumps(config)
     monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(InputError, match="TF_CONFIG is"):
+    with pytest.raises(InputError, match="TF_CONFIG is") as caught:
         make_strategy(DeviceConfig())
+    assert fault in str(caught.value)
 
 
-def test_a_tpu_that_is_not_there_is_a_sentence(
-    config_file: str, tiny_records: str, tmp_path: object
-) -> None:
-    sentence = fails_with(
-        "run_pretraining.py",
-        "--do_train",
-        f"--input_file={tiny_records}",
-        f"--bert_config_file={config_file}",
-        f"--output_dir={tmp_path}/out",
-        "--use_tpu",
-        "--tpu_name=absent",
-    )
-    assert "no Cloud TPU answers" in sentence
+def test_one_host_alone_is_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    chief = {"type": "chief", "index": 0}
+    alone = {"cluster": {"chief": ["h:1"]}, "task": chief}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(alone))
+    assert this_host(make_strategy(DeviceConfig())) == Host(0, 1)

@@ -5,6 +5,7 @@ import os
 import pathlib
 
 import pytest
+import tensorflow as tf
 
 from data import files
 from input_error import InputError
@@ -19,6 +20,17 @@ def test_expand_patterns(tmp_path: pathlib.Path) -> None:
     ]
     with pytest.raises(InputError, match="no file matches --eval_file=.*/d"):
         files.expand_patterns(f"{tmp_path}/a,{tmp_path}/d*", "--eval_file")
+
+
+def test_a_bucket_that_cannot_be_read_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(pattern: str) -> list[str]:
+        raise tf.errors.FailedPreconditionError(None, None, "no host\n\tof it")
+
+    monkeypatch.setattr(tf.io.gfile, "glob", refuse)
+    with pytest.raises(InputError, match=r"--input_file=gs://b/x\* \(no host"):
+        files.expand_patterns("gs://b/x*")
 
 
 def test_read_lines(tmp_path: pathlib.Path) -> None:

@@ -20,8 +20,8 @@ ORDER = {
     " blanks classification glue tables features spans squad"
     " windows answers squad_evaluation tagging multiple_choice"
     " predictors",
-    "training": "settings optimization distribution checkpoints progress"
-    " bad_steps stopping loop watching inference export",
+    "training": "settings optimization cloud_tpu distribution checkpoints"
+    " progress bad_steps stopping loop watching inference export",
     "jobs": "fitting fine_tuning classifying answering serving inspecting"
     " work_folder workers chunked_file record_making beam_making",
 }

@@ -57,14 +57,17 @@ def test_the_order_is_a_function_of_the_seed(tiny_records: str) -> None:
     assert rows(other, 9) != rows(train(tiny_records), 9)
 
 
-def test_hosts_share_each_batch_without_overlap(tiny_records: str) -> None:
+@pytest.mark.parametrize("count", [2, 3])
+def test_hosts_share_each_batch_without_overlap(
+    tiny_records: str, count: int
+) -> None:
     whole = rows(train(tiny_records), 4)
-    first = rows(train(tiny_records, RowShare(0, 2)), 4)
-    second = rows(train(tiny_records, RowShare(1, 2)), 4)
-    for batch in range(4):
-        mine = first[batch * 3 : batch * 3 + 3]
-        theirs = second[batch * 3 : batch * 3 + 3]
-        assert sorted(mine + theirs) == sorted(whole[batch * 6 : batch * 6 + 6])
+    hosts = [
+        rows(train(tiny_records, RowShare(index, count)), 4)
+        for index in range(count)
+    ]
+    for index, host in enumerate(hosts):  # rows index, index + count, ...
+        assert host == whole[index::count]
 
 
 def test_any_host_goes_on_from_what_one_has_saved(

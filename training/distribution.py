@@ -8,13 +8,22 @@ together.
 import dataclasses
 import json
 import os
+import re
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from input_error import InputError
+from training import cloud_tpu
 from training.settings import DeviceConfig
+
+ADDRESS = re.compile(r"[^\s/,]+:\d{1,5}")
+TF_CONFIG = (
+    '{"cluster": {"worker": ["host:port", ...]}, '
+    '"task": {"type": "worker", "index": 0}}'
+)
 
 
 def make_strategy(config: DeviceConfig) -> tf.distribute.Strategy:
@@ -24,58 +33,75 @@ def make_strategy(config: DeviceConfig) -> tf.distribute.Strategy:
     workers; every GPU when there are several; else one device.
 
     Raises:
-        InputError: the TPU cannot be reached, or TF_CONFIG is not JSON.
+        InputError: the TPU cannot be reached, or TF_CONFIG is wrong.
     """
     if config.use_tpu:
-        return _tpu_strategy(config)
-    if _num_workers() > 1:
+        return cloud_tpu.connect(config)
+    if _num_hosts() > 1:
         return tf.distribute.MultiWorkerMirroredStrategy()
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()
 
 
-def _tpu_strategy(config: DeviceConfig) -> tf.distribute.Strategy:
-    try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-            tpu=config.master or config.tpu_name,
-            zone=config.tpu_zone,
-            project=config.gcp_project,
-        )
-        tf.config.experimental_connect_to_cluster(resolver)
-        tf.tpu.experimental.initialize_tpu_system(resolver)
-    except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
-        raise InputError(
-            "--use_tpu was given but no Cloud TPU answers "
-            f"({str(error).splitlines()[0]}); check --tpu_name, --tpu_zone "
-            "and --gcp_project, and that tensorflow-tpu is installed"
-        ) from error
-    return tf.distribute.TPUStrategy(resolver)
-
-
-def _num_workers() -> int:
+def _num_hosts() -> int:
     text = os.environ.get("TF_CONFIG", "")
     if not text:
         return 1
     try:
         config = json.loads(text)
-        hosts = {k: config["cluster"].get(k, []) for k in ("chief", "worker")}
-        task = config["task"]
-        hosts[task["type"]][task["index"]]
-        return sum(map(len, hosts.values()))
-    except (
-        ValueError,
-        KeyError,
-        IndexError,
-        TypeError,
-        AttributeError,
-    ) as error:
+        fault = _cluster_fault(config) or _task_fault(config)
+    except ValueError as error:
+        fault = f"it is not JSON ({error})"
+    if fault:
         raise InputError(
-            f"the environment variable TF_CONFIG is {text!r}; expected JSON "
-            "that lists the hosts and says which of them this one is, such as "
-            ' {"cluster": {"worker": ["host:port", ...]}, "task": '
-            '{"type": "worker", "index": 0}}'
-        ) from error
+            "the environment variable TF_CONFIG is "
+            f"{textwrap.shorten(text, 300)}, but {fault}; expected JSON such "
+            f"as {TF_CONFIG}"
+        )
+    return sum(map(len, config["cluster"].values()))
+
+
+def _cluster_fault(config: Any) -> str | None:
+    """What is wrong with the hosts of a TF_CONFIG; None if nothing is."""
+    cluster = config.get("cluster") if isinstance(config, dict) else None
+    if not isinstance(cluster, dict) or not any(cluster.values()):
+        return "it has no cluster, which lists the hosts"
+    for kind, hosts in cluster.items():
+        if kind not in ("chief", "worker"):
+            return (
+                f"its cluster has {kind!r}: hosts are of the types 'worker' "
+                "and, at most one, 'chief'"
+            )
+        if not isinstance(hosts, list):
+            return f"{kind!r} is no list of addresses"
+        for host in hosts:
+            if not isinstance(host, str) or not ADDRESS.fullmatch(host):
+                return f"{host!r} is no address host:port"
+    if len(cluster.get("chief", [])) > 1:
+        return "it has more than one chief"
+    listed = [host for hosts in cluster.values() for host in hosts]
+    for host in listed:
+        if listed.count(host) > 1:
+            return f"the address {host} is there {listed.count(host)} times"
+    return None
+
+
+def _task_fault(config: dict[str, Any]) -> str | None:
+    """The same of what it says about this host, the others being right."""
+    task = config.get("task")
+    if not isinstance(task, dict):
+        return "it has no task, which says which of the hosts this one is"
+    kind, index = task.get("type"), task.get("index")
+    if not isinstance(kind, str) or kind not in config["cluster"]:
+        return f"the task's type is {kind!r}, of which the cluster has none"
+    count = len(config["cluster"][kind])
+    if type(index) is not int or not 0 <= index < count:
+        return (
+            f"the task's index is {index!r}: of the {count} {kind} addresses "
+            "in the cluster none is this host's (the first has index 0)"
+        )
+    return None
 
 
 @dataclasses.dataclass(frozen=True)
