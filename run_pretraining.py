@@ -9,7 +9,9 @@ known, vocab.txt.
 """
 
 import dataclasses
+import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from data.record_features import Feature
     from jobs.fitting import Place, Run
     from modeling.config import BertConfig
+
+SOUND = "sound_records"  # folder under output_dir: copies of damaged files
 
 common_flags.define_training()
 flags.DEFINE_string(
@@ -72,6 +76,12 @@ flags.DEFINE_float(
 flags.DEFINE_bool(
     "do_whole_word_mask", False, "Mask all pieces of a word together, in these."
 )
+flags.DEFINE_bool(
+    "skip_corrupt_records",
+    False,
+    "Leave out records that cannot be used, from the first step on: all files "
+    "are read once before it, and the damaged ones copied without them.",
+)
 
 FLAGS = flags.FLAGS
 flags.mark_flags_as_required(["input_file", "bert_config_file", "output_dir"])
@@ -102,7 +112,7 @@ def main() -> None:
     config = fitting.read_config(run, FLAGS.max_seq_length)
     vocab_file = fitting.find_vocabulary(run, config)
     _check_batch_sizes(place)
-    inputs, held_out, features = _checked_inputs(config)
+    inputs, held_out, features = _checked_inputs(config, place)
     fitting.make_folder(run.output_dir)
     model = fitting.make_model(
         lambda: Pretraining(config), place, run, FLAGS.seed
@@ -141,24 +151,48 @@ def _check_batch_sizes(place: "Place") -> None:
 
 
 def _checked_inputs(
-    config: "BertConfig",
+    config: "BertConfig", place: "Place"
 ) -> tuple[list[str], list[str], "tuple[Feature, ...]"]:
     """The files to train on, those to evaluate on, and what both hold: records
     of the first one's kind."""
-    from data import files, record_checks
+    from data import files, record_checks, salvage
 
     inputs = held_out = files.expand_patterns(FLAGS.input_file)
     if FLAGS.eval_file:
         held_out = files.expand_patterns(FLAGS.eval_file, "--eval_file")
+    may_skip = FLAGS.skip_corrupt_records
     features = record_checks.table_of(
-        record_checks.read_first(inputs[0]),
+        salvage.first_known(inputs)
+        if may_skip
+        else record_checks.read_first(inputs[0]),
         FLAGS.max_seq_length,
         FLAGS.max_predictions_per_seq,
         config.type_vocab_size,
     )
     paths = sorted({*inputs, *held_out})
+    if may_skip:
+        sound = _sound_files(paths, features, config.vocab_size, place)
+        inputs, held_out = sound(inputs), sound(held_out)
+        paths = sorted({*inputs, *held_out})
     record_checks.check_files(paths, features, vocab_size=config.vocab_size)
     return inputs, held_out, features
+
+
+def _sound_files(
+    paths: list[str],
+    features: "tuple[Feature, ...]",
+    vocab_size: int,
+    place: "Place",
+) -> Callable[[list[str]], list[str]]:
+    """What gives, for some of the paths, the files to read instead."""
+    from data import salvage
+    from training.loop import check_hosts_agree
+
+    folder = os.path.join(FLAGS.output_dir, SOUND)
+    if place.host.is_chief:
+        salvage.make_sound(paths, features, vocab_size, folder)
+    check_hosts_agree(place.strategy, 0)  # the others wait
+    return lambda some: salvage.sound_files(some, folder)
 
 
 def _train(
@@ -187,6 +221,7 @@ def _train(
         command.from_flags(OptimizerConfig),
         common_flags.loop_config(),
         {
+            "skip_corrupt_records": FLAGS.skip_corrupt_records or None,
             "input_file": paths,
             "train_batch_size": FLAGS.train_batch_size,
             "seed": FLAGS.seed,

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from data.batches import RowShare
 from data.dynamic_masking import BatchMasker
+from data.record_checks import BEGINS_ROW
 from data.record_features import Feature
 from data.records import parse_batch
 
@@ -55,7 +56,7 @@ def training_batches(
 
     Raises, while iterating:
         tf.errors.DataLossError, InvalidArgumentError: a record is damaged,
-            of another kind, or has an id of vocab_size or more.
+            of another kind, has an id of vocab_size or more, or no text.
     """
     names = tf.data.Dataset.from_tensor_slices(list(paths))
     records = (
@@ -138,12 +139,15 @@ def _parse(
     batch = parse_batch(features, serialized)
     checks = []
     for feature in features:
-        if feature.dtype != "int64":
-            continue
         values, limit = batch[feature.name], feature.upper_limit(vocab_size)
+        if feature.dtype != "int64":
+            checks.append(tf.debugging.assert_all_finite(values, feature.name))
+            continue
         checks.append(tf.debugging.assert_non_negative(values, feature.name))
         if limit is not None:
             checks.append(tf.debugging.assert_less(values, limit, feature.name))
+    for name in BEGINS_ROW & batch.keys():
+        checks.append(tf.debugging.assert_positive(batch[name][:, 0], name))
     with tf.control_dependencies(checks):
         return {name: tf.identity(value) for name, value in batch.items()}
 

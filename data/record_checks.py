@@ -1,6 +1,7 @@
 """Whether record files hold what they should, and what is wrong if not."""
 
 import enum
+import math
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
@@ -16,6 +17,9 @@ from data.records import read_records
 from input_error import InputError
 
 Found = Mapping[str, tf.train.Feature]  # a record's features by their names
+
+# Of a record of pre-training: the first number is 0 if there is no text in it.
+BEGINS_ROW = frozenset({"input_mask", "sequence_numbers", "segment_lengths"})
 
 
 class Kind(enum.Enum):
@@ -62,7 +66,7 @@ def read_first(path: str) -> Found:
     first = next(read_records(path), None)
     if first is None:
         raise InputError(f"{path} holds no record")
-    return _decode(first, path, 1)
+    return decode(first, path, 1)
 
 
 def check_files(
@@ -72,7 +76,7 @@ def check_files(
 ) -> None:
     """Raises an InputError unless each file's first record fits the table."""
     for path in paths:
-        fault = _fault(features, read_first(path), vocab_size)
+        fault = find_fault(features, read_first(path), vocab_size)
         if fault:
             kinds = name_kinds(paths)
             raise InputError(
@@ -105,8 +109,8 @@ def find_damage(
     try:
         for path in paths:
             for number, record in enumerate(read_records(path), 1):
-                found = _decode(record, path, number)
-                fault = _fault(features, found, vocab_size)
+                found = decode(record, path, number)
+                fault = find_fault(features, found, vocab_size)
                 if fault:
                     return f"{path}, record {number}: {fault}"
     except InputError as error:
@@ -114,7 +118,8 @@ def find_damage(
     return None
 
 
-def _decode(record: bytes, path: str, number: int) -> Found:
+def decode(record: bytes, path: str, number: int) -> Found:
+    """The record's features; an InputError if it is no tf.train.Example."""
     try:
         return tf.train.Example.FromString(record).features.feature
     except DecodeError as error:
@@ -123,7 +128,7 @@ def _decode(record: bytes, path: str, number: int) -> Found:
         ) from error
 
 
-def _fault(
+def find_fault(
     features: Sequence[Feature], found: Found, vocab_size: int | None
 ) -> str | None:
     """What is wrong with a record, or None."""
@@ -146,6 +151,10 @@ def _fault(
         fault = _list_fault(feature, numbers, vocab_size)
         if fault:
             return fault
+    names = {feature.name for feature in features}
+    for name in BEGINS_ROW & names if "next_sentence_labels" in names else ():
+        if not found[name].int64_list.value[0]:
+            return f"{name} begins with 0: the row is empty"
     return None
 
 
@@ -165,7 +174,8 @@ def _list_fault(
             f"{feature.dtype}, not {feature.length}{remedy}"
         )
     if feature.dtype != "int64":
-        return None
+        strange = [x for x in numbers if not math.isfinite(x)]
+        return f"{feature.name} holds {strange[0]}" if strange else None
     limit = feature.upper_limit(vocab_size)
     largest, smallest = max(numbers), min(numbers)
     if smallest < 0:

@@ -31,6 +31,10 @@ class FrameError(Exception):
     """What lies in a file is no record, or only the beginning of one."""
 
 
+class ChecksumError(FrameError):
+    """Of one record alone: the next one can be read."""
+
+
 def encode_batch(
     features: Sequence[Feature], values: Mapping[str, np.ndarray]
 ) -> list[bytes]:
@@ -63,7 +67,14 @@ def frame(records: Sequence[bytes]) -> bytes:
 
 
 def unframe(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """The records that `frame` put into a file.
+    """The records that `frame` put into a file; arguments and errors are those
+    of `read_frame`."""
+    while (record := read_frame(read)) is not None:
+        yield record
+
+
+def read_frame(read: Callable[[int], bytes]) -> bytes | None:
+    """The next record; None at the end of the file.
 
     TensorFlow's own reader believes any length that has a right checksum, and
     one of 2 ** 40 ends the process (2.21, SIGSEGV): here it is an error.
@@ -72,17 +83,23 @@ def unframe(read: Callable[[int], bytes]) -> Iterator[bytes]:
       read: of the file; returns as many bytes as asked for, fewer at its end.
 
     Raises:
-      FrameError: a checksum is wrong, the file ends inside a record, or one
-        says to be longer than MAX_RECORD_BYTES.
+      ChecksumError: bytes of this record are wrong.
+      FrameError: where it ends is not known, because the length's checksum is
+        wrong, the file ends inside, or it would be longer than
+        MAX_RECORD_BYTES.
     """
-    while head := read(HEAD_BYTES):
-        length = int.from_bytes(head[:8], "little")
-        if head != _head(length) or length > MAX_RECORD_BYTES:
-            raise FrameError("its length is damaged")
-        record = read(length)
-        if len(record) < length or read(TAIL_BYTES) != _tail(record):
-            raise FrameError("it is damaged")
-        yield record
+    head = read(HEAD_BYTES)
+    if not head:
+        return None
+    length = int.from_bytes(head[:8], "little")
+    if head != _head(length) or length > MAX_RECORD_BYTES:
+        raise FrameError("its length is damaged")
+    record, tail = read(length), read(TAIL_BYTES)
+    if len(tail) < TAIL_BYTES:
+        raise FrameError("the file ends inside of it")
+    if tail != _tail(record):
+        raise ChecksumError("it is damaged")
+    return record
 
 
 def _tail(record: bytes) -> bytes:

@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 ORDER = {
     "data": "tokenization vocabulary masking instances sampling rows batches"
-    " dynamic_masking files record_features wire records record_checks packing"
-    " pipeline graph_tokenization fast_tokenization text_formats corpus"
+    " dynamic_masking files record_features wire records record_checks salvage"
+    " packing pipeline graph_tokenization fast_tokenization text_formats corpus"
     " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads hugging_face_names"
     " hugging_face conversion any_model",
@@ -41,6 +41,7 @@ KNOWS_TENSORFLOW = {
     "data.pipeline",
     "data.record_checks",
     "data.records",
+    "data.salvage",
     "modeling.conversion",
     "modeling.fused",
     "modeling.hugging_face",

@@ -115,6 +115,7 @@ def test_an_id_outside_the_vocabulary_stops_the_data(tiny_records: str) -> None:
         ("masked_lm_positions", SEQ_LENGTH),
         ("masked_lm_ids", TINY.vocab_size),
         ("next_sentence_labels", 2),
+        ("masked_lm_weights", float("nan")),
     ],
 )
 def test_a_number_out_of_its_range_stops_the_data(
@@ -137,6 +138,20 @@ def test_a_number_out_of_its_range_stops_the_data(
         damage = find_damage([path], features, TINY.vocab_size)
         assert damage is not None
         assert f"record 1: {name} holds {value}" in damage
+
+
+def test_a_row_without_text_stops_the_data(tmp_path: Path) -> None:
+    record = tiny_record(np.random.default_rng(3))
+    path = str(tmp_path / "one.tfrecord")
+    record["input_mask"] = [0] * SEQ_LENGTH
+    with RecordWriter([path]) as writer:
+        writer.write(encode(FEATURES, record))
+    dataset = training_batches([path], FEATURES, 1, 7, TINY.vocab_size)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="input_mask"):
+        next(iter(dataset))
+    damage = find_damage([path], FEATURES, TINY.vocab_size)
+    assert damage is not None
+    assert "record 1: input_mask begins with 0: the row is empty" in damage
 
 
 def test_masks_go_on_with_the_position(tmp_path: Path) -> None:

@@ -184,13 +184,18 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         *common,
     )
     args = [*train_args(str(config), tiny_records, cut), *common]
-    process = start("run_pretraining.py", *args)
-    state = cut / "training_state" / "step-15.index"
-    while not state.exists() and process.poll() is None:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    for step, number, code in (
+        (5, signal.SIGTERM, 143),
+        (20, signal.SIGKILL, -signal.SIGKILL),
+    ):
+        process = start("run_pretraining.py", *args)
+        state = cut / "training_state" / f"step-{step}.index"
+        while not state.exists() and process.poll() is None:
+            time.sleep(0.005)
+        process.send_signal(number)
+        _, errors = process.communicate()
+        assert process.returncode == code, errors
+        assert ("which is saved" in errors) == (number == signal.SIGTERM)
     assert not (cut / "bert_model.ckpt.index").exists()
     assert "going on from its state after step" in run(
         "run_pretraining.py", *args
@@ -381,6 +386,18 @@ def test_a_damaged_record_is_found_by_file_and_number(
     sentence = fails_with("run_pretraining.py", *args, "--num_train_steps=9")
     assert f"{path}, record 9 cannot be read" in sentence
     assert os.listdir(tmp_path / "out" / "training_state")
+
+    skipping = "--skip_corrupt_records"
+    sentence = fails_with("run_pretraining.py", *args, skipping)
+    assert "--skip_corrupt_records is True but was None" in sentence
+    args = train_args(config_file, str(path), tmp_path / "other")
+    process = start(
+        "run_pretraining.py", *args, skipping, "--num_train_steps=9"
+    )
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert f"left out: {path}: record 9 and what follows" in errors
+    assert "1 records in 1 files cannot be used" in output
 
 
 def test_damaged_states_and_changed_flags(
