@@ -25,6 +25,11 @@ def define_training() -> None:
         "vocab_file", None, "vocab.txt of the model; kept with what is trained."
     )
     flags.DEFINE_string("output_dir", None, "Where everything is written.")
+    flags.register_validator(
+        "output_dir",
+        lambda folder: folder != "",  # TensorFlow's name of where one is
+        "it is empty; name a folder, or . for the one you are in",
+    )
     flags.DEFINE_string(
         "init_checkpoint",
         None,

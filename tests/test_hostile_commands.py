@@ -34,6 +34,16 @@ def test_the_payload_works(tmp_path: Path) -> None:
     assert (tmp_path / "marker").is_dir()
 
 
+def test_an_empty_output_dir_is_not_the_folder_one_is_in(
+    tmp_path: Path, commands: Commands
+) -> None:
+    for command in ("run_classifier", "run_pretraining", "run_squad"):
+        args = [*arguments(command), "--output_dir="]
+        ended = commands.run(f"{command}.py", *args, cwd=str(tmp_path))
+        assert ended.is_refusal, ended
+        assert "--output_dir=: it is empty" in ended.errors
+
+
 @pytest.mark.parametrize("command", GOOD)
 def test_no_payload_ever_runs(
     tmp_path: Path, commands: Commands, command: str
