@@ -11,6 +11,7 @@ hosts that were not killed.
 import argparse
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from conftest import NUM_PREDICTIONS, ROOT, SEQ_LENGTH, TINY, tiny_record
 from data.record_features import pretraining_features
 from data.records import RecordWriter, encode
 
-NUM_STEPS, SAVE_STEPS, KILL_STEP = 24, 5, 12
+NUM_STEPS, SAVE_STEPS, KILL_STEP = 60, 5, 12
 PATIENCE_S = 90.0  # with the hosts that are left
 
 
@@ -110,7 +111,8 @@ def kill_one(processes: list[subprocess.Popen], output: Path) -> str:
         except subprocess.TimeoutExpired:
             process.kill()
             ends.append(f"waited for {PATIENCE_S:.0f} s, then killed")
-    victim.wait()
+    if victim.wait() != -signal.SIGKILL:
+        sys.exit("the host ended before it was killed: raise NUM_STEPS")
     return ", ".join(ends)
 
 

@@ -30,7 +30,12 @@ from modeling.hugging_face import model_config_file, vocabulary_file
 from tasks.task import TASK
 from training.checkpoints import TrainingState, check_settings, saved_states
 from training.cloud_tpu import check_paths
-from training.distribution import Host, make_strategy, this_host
+from training.distribution import (
+    Host,
+    make_strategy,
+    missing_hosts_named,
+    this_host,
+)
 from training.loop import Objective, Source, check_hosts_agree, train
 from training.optimization import AdamW
 from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
@@ -198,18 +203,20 @@ class Run:
         self._forget_best()
         with strategy.scope():
             optimizer = self._optimizer(optimizer_config)
-        step = train(
-            self.model,
-            optimizer,
-            source,
-            strategy,
-            host,
-            loop_config,
-            self.folder,
-            keeper,
-        )
+        with missing_hosts_named(host):
+            step = train(
+                self.model,
+                optimizer,
+                source,
+                strategy,
+                host,
+                loop_config,
+                self.folder,
+                keeper,
+            )
+            if keeper is not None:
+                check_hosts_agree(strategy, step)  # and wait for the chief
         if keeper is not None:
-            check_hosts_agree(strategy, step)  # and wait for the chief
             step = self._load_best()
         if host.is_chief:
             self._save(self.folder)

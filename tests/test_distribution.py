@@ -13,6 +13,7 @@ from training.distribution import (
     Host,
     check_batch_size,
     make_strategy,
+    missing_hosts_named,
     split_between_replicas,
     this_host,
 )
@@ -85,6 +86,17 @@ def test_a_batch_must_split_evenly() -> None:
     check_batch_size(strategy, "train_batch_size", 12, 3)
     with pytest.raises(InputError, match="--train_batch_size is 13; .* of 3 "):
         check_batch_size(strategy, "train_batch_size", 13, 3)
+
+
+def test_a_host_that_has_died_is_a_sentence() -> None:
+    gone = tf.errors.UnavailableError(None, None, "Connection reset by peer")
+    sentence = pytest.raises(InputError, match="of the 3 hosts does not answer")
+    with sentence, missing_hosts_named(Host(1, 3)):
+        raise gone
+    # a bucket, perhaps
+    as_it_is = pytest.raises(tf.errors.UnavailableError)
+    with as_it_is, missing_hosts_named(Host(0, 1)):
+        raise gone
 
 
 HOSTS = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}

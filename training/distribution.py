@@ -5,12 +5,13 @@ strategies. A batch size is always that of the global batch, all replicas
 together.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -133,6 +134,21 @@ def this_host(strategy: tf.distribute.Strategy) -> Host:
     if not hosts:
         return Host(0, 1)
     return Host(hosts.index((resolver.task_type, resolver.task_id)), len(hosts))
+
+
+@contextlib.contextmanager
+def missing_hosts_named(host: Host) -> Iterator[None]:
+    """Makes a sentence of what TensorFlow says when another host has died."""
+    try:
+        yield
+    except tf.errors.UnavailableError as error:
+        if host.count == 1:
+            raise
+        raise InputError(
+            f"another of the {host.count} hosts does not answer any more; "
+            "start the same command on all of them again, and it goes on from "
+            "the newest state in --output_dir"
+        ) from error
 
 
 def split_between_replicas(
