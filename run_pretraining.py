@@ -125,7 +125,11 @@ def main() -> None:
             step = fitted.restore()
         if FLAGS.do_eval:
             _evaluate(fitted, features, held_out, step)
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+    except (
+        tf.errors.DataLossError,
+        tf.errors.InvalidArgumentError,
+        UnicodeDecodeError,  # where TensorFlow quotes the record
+    ) as error:
         print("looking for a damaged record", file=sys.stderr)
         paths = sorted({*inputs, *held_out})
         damage = find_damage(paths, features, config.vocab_size)

@@ -10,6 +10,8 @@ import pytest
 from command_world import FILES, GOOD, arguments, make_malicious, make_world
 from forked_commands import Commands
 
+from data import wire
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork")
 
 
@@ -42,6 +44,22 @@ def test_an_empty_output_dir_is_not_the_folder_one_is_in(
         ended = commands.run(f"{command}.py", *args, cwd=str(tmp_path))
         assert ended.is_refusal, ended
         assert "--output_dir=: it is empty" in ended.errors
+
+
+def test_a_record_that_tensorflow_cannot_quote(
+    tmp_path: Path, commands: Commands
+) -> None:
+    """Its error is then a UnicodeDecodeError, in the middle of training."""
+    make_world(tmp_path)
+    making = "create_pretraining_data"
+    commands.run(f"{making}.py", *arguments(making), cwd=str(tmp_path))
+    good = (tmp_path / "out" / "made.tfrecord").read_bytes()
+    bad = wire.frame([b"\xf5"])
+    (tmp_path / "some.tfrecord").write_bytes(good + bad)
+    args = arguments("run_pretraining", num_train_steps="99")
+    ended = commands.run("run_pretraining.py", *args, cwd=str(tmp_path))
+    assert ended.is_refusal, ended
+    assert "record 95: this is no tf.train.Example" in ended.errors
 
 
 @pytest.mark.parametrize("command", GOOD)
