@@ -33,7 +33,7 @@ from data.tokenization import UNKNOWN
 from input_error import InputError
 
 BLOCK_BYTES = 1 << 19  # of text in memory at once, but for longer documents
-LEAST_SPAN_BYTES = 1 << 22
+LEAST_SPAN_BYTES = 1 << 20  # so little that workers seldom wait for the last
 MAX_SPANS = 4096
 MAX_DOCUMENT_BYTES = 1 << 28
 SUFFIXES = (".ids", ".sentences", ".documents")

@@ -188,10 +188,10 @@ def _make_in_folder(making: Making, num_workers: int) -> Summary:
             Made,
             [(making, i, num_parts, len(spans)) for i in range(num_parts)],
         )
-    _join(making, num_parts)
+        _join(making, num_parts)
+        seconds = workers.seconds()
     work_folder.finish(making.folder)
     summary = summarize(counts, made)
-    seconds = workers.seconds()
     if seconds and not workers.num_skipped:
         print(
             f"{summary.num_records:,} records in {seconds:.1f} s "
