@@ -100,8 +100,8 @@ def main() -> None:
     from tasks.pretraining import Pretraining
 
     for flag in ("input_file", "eval_file"):  # before a TPU is connected to
-        if FLAGS[flag].value:
-            files.expand_patterns(FLAGS[flag].value, f"--{flag}")
+        if patterns := FLAGS[flag].value:
+            files.expand_patterns(patterns, f"--{flag}")
     place = fitting.make_place(
         command.from_flags(DeviceConfig),
         output_dir=FLAGS.output_dir,
