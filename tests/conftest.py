@@ -1,5 +1,8 @@
 """What every test shares: the one tiny config, its records, and processes."""
 
+import atexit
+import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -8,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from forked_commands import Commands
 
 # Before the first import of TensorFlow: only its errors are of interest here.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -117,8 +121,21 @@ def run(script: str, *args: str, **environment: str) -> str:
 
 def fails_with(script: str, *args: str, **environment: str) -> str:
     """Runs a command that must refuse; returns its one sentence."""
-    process = start(script, *args, **environment)
-    _, errors = process.communicate()
-    assert process.returncode == 1, errors
+    if environment:
+        process = start(script, *args, **environment)
+        _, errors = process.communicate()
+        code = process.returncode
+    else:
+        ended = _commands().run(script, *args, cwd=str(ROOT))
+        code, errors = ended.code, ended.errors
+    assert code == 1, errors
     assert "Traceback" not in errors, errors
     return errors.strip().splitlines()[-1]
+
+
+@functools.cache
+def _commands() -> Commands:
+    """Has imported TensorFlow once for all refusals."""
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(Commands())

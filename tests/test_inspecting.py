@@ -21,11 +21,13 @@ KINDS = (
 
 
 def write(path: Path, *tables: tuple[Feature, ...]) -> str:
-    """A record of zeros of each table."""
+    """A record of zeros of each table, no position of which is padding."""
     with records.RecordWriter([str(path)]) as writer:
         for table in tables:
-            zeros = {f.name: [0] * f.length for f in table}
-            writer.write(records.encode(table, zeros))
+            values = {
+                f.name: [int(f.name == "input_mask")] * f.length for f in table
+            }
+            writer.write(records.encode(table, values))
     return str(path)
 
 
