@@ -68,6 +68,12 @@ def _define_devices() -> None:
 
 
 def _define_training_beyond_google() -> None:
+    flags.DEFINE_bool(
+        "dry_run",
+        False,
+        "Check everything, print what would be loaded and what the run would "
+        "take, and end before the first step without writing anything.",
+    )
     flags.DEFINE_integer(
         "seed",
         LoopConfig.seed,

@@ -93,6 +93,7 @@ def main() -> None:
         command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
     )
     run = command.from_flags(fitting.RunConfig)
+    writes = place.host.is_chief and not run.dry_run
     stored = fine_tuning.stored_settings(run)
     # A model that is only used is used as it was trained.
     used = None if FLAGS.do_train else stored
@@ -123,11 +124,14 @@ def main() -> None:
         FLAGS.output_dir,
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
-        place.host.is_chief,
+        writes,
     )
     tuning = fine_tuning.FineTuning(job, setup)
-    if FLAGS.do_train and place.host.is_chief:
+    if FLAGS.do_train and writes:
         command.save_flags(run.output_dir)
+    if run.dry_run:
+        tuning.rehearse(FLAGS.do_train)
+        return
     fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
     if FLAGS.do_eval:
         job.report(fitted, step)

@@ -8,9 +8,12 @@ output_dir is a model folder: bert_model.ckpt, bert_config.json and, when it is
 known, vocab.txt.
 """
 
+import atexit
 import dataclasses
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from data.batches import RowShare
     from data.dynamic_masking import BatchMasker
     from data.record_features import Feature
-    from jobs.fitting import Place, Run
+    from jobs.fitting import Place, Run, Training
     from modeling.config import BertConfig
 
 SOUND = "sound_records"  # folder under output_dir: copies of damaged files
@@ -113,14 +116,17 @@ def main() -> None:
     vocab_file = fitting.find_vocabulary(run, config)
     _check_batch_sizes(place)
     inputs, held_out, features = _checked_inputs(config, place)
-    fitting.make_folder(run.output_dir)
+    fitting.make_folder(run)
     model = fitting.make_model(
         lambda: Pretraining(config), place, run, FLAGS.seed
     )
     fitted = fitting.Run(model, config, place, run, vocab_file)
     try:
+        if run.dry_run:
+            _rehearse(fitted, features, inputs)
+            return
         if FLAGS.do_train:
-            step = _train(fitted, features, inputs)
+            step = fitted.train(_training(fitted, features, inputs))
         else:
             step = fitted.restore()
         if FLAGS.do_eval:
@@ -193,18 +199,43 @@ def _sound_files(
     from training.loop import check_hosts_agree
 
     folder = os.path.join(FLAGS.output_dir, SOUND)
-    if place.host.is_chief:
+    if FLAGS.dry_run and not salvage.is_made(paths, folder):
+        folder = tempfile.mkdtemp()
+        atexit.register(shutil.rmtree, folder)
+        salvage.make_sound(paths, features, vocab_size, folder)
+    elif place.host.is_chief:
         salvage.make_sound(paths, features, vocab_size, folder)
     check_hosts_agree(place.strategy, 0)  # the others wait
     return lambda some: salvage.sound_files(some, folder)
 
 
-def _train(
+def _rehearse(
     fitted: "Run", features: "tuple[Feature, ...]", paths: list[str]
-) -> int:
-    """Returns the model's step."""
+) -> None:
+    from data.pipeline import count_records
+    from jobs import dry_run
+
+    if not FLAGS.do_train:
+        dry_run.rehearse_use(fitted)
+        return
+    number, is_exact = count_records(paths)
+    about = "" if is_exact else "about "
+    dry_run.rehearse(
+        fitted,
+        _training(fitted, features, paths),
+        dry_run.Data(
+            number, f"{about}{number:,} records in {len(paths):,} files"
+        ),
+        FLAGS.max_seq_length,
+    )
+
+
+def _training(
+    fitted: "Run", features: "tuple[Feature, ...]", paths: list[str]
+) -> "Training":
     from data.batches import RowShare
     from data.pipeline import RecordBatches, training_batches
+    from jobs.fitting import Training
 
     host = fitted.place.host
     share = RowShare(host.index, host.count)
@@ -220,7 +251,7 @@ def _train(
         share,
         masker,
     )
-    return fitted.train(
+    return Training(
         RecordBatches(batches, share),
         command.from_flags(OptimizerConfig),
         common_flags.loop_config(),

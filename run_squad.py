@@ -85,6 +85,7 @@ def main() -> None:
         command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
     )
     run = command.from_flags(fitting.RunConfig)
+    writes = place.host.is_chief and not run.dry_run
     # A model that is only used is used as it was trained.
     used = None if FLAGS.do_train else fine_tuning.stored_settings(run)
     settings = command.from_flags(TaskSettings, used, target="span")
@@ -103,13 +104,16 @@ def main() -> None:
         FLAGS.predict_batch_size,
         FLAGS.apply_best_null_threshold,
         FLAGS.do_train and _compares(),
-        place.host.is_chief,
+        writes,
     )
     tuning = fine_tuning.FineTuning(job, setup)
-    if FLAGS.do_train and place.host.is_chief:
+    if FLAGS.do_train and writes:
         command.save_flags(run.output_dir)
     if _asks():
         job.prepare()
+    if run.dry_run:
+        tuning.rehearse(FLAGS.do_train)
+        return
     fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
     if FLAGS.do_predict:
         job.report(fitted, step)

@@ -12,6 +12,7 @@ Shapes: B rows of the global batch.
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from data.batches import RowShare
@@ -22,6 +23,27 @@ from data.records import parse_batch
 
 NUM_FILES_AT_ONCE = 4  # interleaved, as upstream's num_cpu_threads
 SHUFFLE_BUFFER_RECORDS = 100  # upstream's
+MAX_COUNTED = 1_000_000  # records, of which there may be a thousand times more
+
+
+def count_records(paths: Sequence[str]) -> tuple[int, bool]:
+    """How many records there are, and whether that is exact.
+
+    Files are read to their ends until MAX_COUNTED records are counted; the
+    others are taken to hold as many for their size.
+
+    Raises:
+        tf.errors.DataLossError: a record is damaged.
+    """
+    sizes = [tf.io.gfile.stat(path).length for path in paths]
+    count, num_read = 0, 0
+    while num_read < len(paths) and count < MAX_COUNTED:
+        records = _read(tf.constant(paths[num_read]))
+        count += int(records.reduce(np.int64(0), lambda n, _: n + 1))
+        num_read += 1
+    if num_read == len(paths):
+        return count, True
+    return round(count * sum(sizes) / sum(sizes[:num_read])), False
 
 
 class RecordBatches:

@@ -41,6 +41,11 @@ def first_known(paths: Sequence[str]) -> Found:
     raise InputError(f"{', '.join(paths)}: no record of pre-training in them")
 
 
+def is_made(paths: Sequence[str], folder: str) -> bool:
+    """Whether `make_sound` has nothing to do."""
+    return set(paths) <= set(_read_report(folder))
+
+
 def make_sound(
     paths: Sequence[str],
     features: Sequence[Feature],
@@ -49,9 +54,9 @@ def make_sound(
 ) -> None:
     """Reads everything, and copies to `folder` what is damaged; says what was
     left out. Does nothing where it has been done for these files."""
-    report = _read_report(folder)
-    if set(paths) <= set(report):
+    if is_made(paths, folder):
         return
+    report = _read_report(folder)
     for path in paths:
         faults: list[str] = []
         for _ in _sound(path, features, vocab_size, faults):

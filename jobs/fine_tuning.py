@@ -25,7 +25,7 @@ from data.tokenization import (
     validate_case_matches_checkpoint,
 )
 from input_error import InputError
-from jobs import fitting
+from jobs import dry_run, fitting
 from modeling.config import BertConfig
 from modeling.conversion import write_whole
 from modeling.hugging_face import beside
@@ -154,7 +154,7 @@ def set_up(
     config = fitting.read_config(run, settings.max_seq_length)
     vocab_file = fitting.need_vocabulary(run, config)
     tokenizer = FullTokenizer(vocab_file, do_lower_case, settings.strip_accents)
-    fitting.make_folder(run.output_dir)
+    fitting.make_folder(run)
     return Setup(
         place, run, schedule, optimizer, loop, config, vocab_file, tokenizer
     )
@@ -184,6 +184,40 @@ class FineTuning:
 
     def train(self) -> tuple[FineTuned, int]:
         """Trains with each seed; returns the best run, its model's step."""
+        data = self._training_data()
+        if self.schedule.num_seeds == 1:
+            fitted, step = self._train_one(data, self.schedule.seed, self.run)
+        else:
+            fitted, step = self._train_seeds(data)
+        print(
+            "to predict with it:\n"
+            f"  python predict.py --model_dir={self.run.output_dir}"
+        )
+        return fitted, step
+
+    def rehearse(self, do_train: bool) -> None:
+        """Does what can be done without writing: --dry_run, of several seeds
+        with the first."""
+        if not do_train:
+            fitted = self._make(self.schedule.seed, self.run)
+            dry_run.rehearse_use(fitted)
+            return
+        data = self._training_data()
+        seed = self.schedule.seed
+        run = self.run if self.schedule.num_seeds == 1 else self._seed_run(seed)
+        fitted, training = self._prepare(data, seed, run)
+        rows = len(data.rows)
+        text = (
+            f"{data.num_examples:,} examples to count epochs by, {rows:,} rows"
+        )
+        dry_run.rehearse(
+            fitted,
+            training,
+            dry_run.Data(rows, text),
+            self.job.settings.max_seq_length,
+        )
+
+    def _training_data(self) -> TrainingData:
         check_batch_size(
             self.place.strategy,
             "train_batch_size",
@@ -195,16 +229,7 @@ class FineTuning:
                 f"--best_metric={self._metric} is not among the metrics of "
                 f"this task: {', '.join(self.job.metric_names)}"
             )
-        data = self.job.training_data()
-        if self.schedule.num_seeds == 1:
-            fitted, step = self._train_one(data, self.schedule.seed, self.run)
-        else:
-            fitted, step = self._train_seeds(data)
-        print(
-            "to predict with it:\n"
-            f"  python predict.py --model_dir={self.run.output_dir}"
-        )
-        return fitted, step
+        return self.job.training_data()
 
     def restore(self) -> tuple[FineTuned, int]:
         """The model as it is in output_dir, else in --init_checkpoint."""
@@ -227,8 +252,14 @@ class FineTuning:
     def _train_one(
         self, data: TrainingData, seed: int, run: fitting.RunConfig
     ) -> tuple[FineTuned, int]:
+        fitting.make_folder(run)
+        fitted, training = self._prepare(data, seed, run)
+        return fitted, fitted.train(training)
+
+    def _prepare(
+        self, data: TrainingData, seed: int, run: fitting.RunConfig
+    ) -> tuple[FineTuned, fitting.Training]:
         schedule, host = self.schedule, self.place.host
-        fitting.make_folder(run.output_dir)
         fitted = self._make(seed, run)
         source = RowBatches(
             data.rows,
@@ -240,7 +271,7 @@ class FineTuning:
             # Several batches in one call, as on a TPU, have one shape.
             data.fits_length and self.loop.steps_per_call == 1,
         )
-        step = fitted.train(
+        return fitted, fitting.Training(
             source,
             self._optimizer_config(data),
             dataclasses.replace(self.loop, seed=seed),
@@ -253,7 +284,6 @@ class FineTuning:
             },
             self._keeper(fitted),
         )
-        return fitted, step
 
     def _optimizer_config(self, data: TrainingData) -> OptimizerConfig:
         steps = int(

@@ -56,6 +56,19 @@ class RunConfig:
     precision: str
     layer_decay: float = 1.0
     num_frozen_layers: int = -1  # -1: not even the embeddings
+    dry_run: bool = False  # nothing is written
+
+
+class Training(NamedTuple):
+    """What a model is trained with."""
+
+    source: Source
+    optimizer: OptimizerConfig
+    loop: LoopConfig
+    # What the order of the data follows from, by flag: a stopped run goes on
+    # with the same alone.
+    data_order: Mapping[str, Any]
+    keeper: BestKeeper | None = None
 
 
 class Place(NamedTuple):
@@ -128,14 +141,32 @@ def need_vocabulary(run: RunConfig, config: BertConfig) -> str:
     return path
 
 
-def make_folder(output_dir: str) -> None:
+def make_folder(run: RunConfig) -> None:
+    """Makes output_dir; in a dry run, sees whether it could be made."""
+    if run.dry_run:
+        _check_parent(run.output_dir)
+        return
     try:
-        tf.io.gfile.makedirs(output_dir)
+        tf.io.gfile.makedirs(run.output_dir)
     except tf.errors.OpError as error:
         raise InputError(
-            f"cannot make the folder --output_dir={output_dir} "
+            f"cannot make the folder --output_dir={run.output_dir} "
             f"({error.message})"
         ) from error
+
+
+def _check_parent(output_dir: str) -> None:
+    """Refuses a folder that cannot be made, or not be written to."""
+    if "://" in output_dir:
+        return
+    path = os.path.abspath(output_dir)
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    if not os.path.isdir(path) or not os.access(path, os.W_OK | os.X_OK):
+        raise InputError(
+            f"cannot make or use the folder --output_dir={output_dir} "
+            f"({path} is no folder that may be written to)"
+        )
 
 
 def make_model(
@@ -179,38 +210,32 @@ class Run:
         self.task = task
         self.folder = run.output_dir
 
-    def train(
-        self,
-        source: Source,
-        optimizer_config: OptimizerConfig,
-        loop_config: LoopConfig,
-        data_order: Mapping[str, Any],
-        keeper: BestKeeper | None = None,
-    ) -> int:
-        """Trains to the end and saves the model; returns its step.
-
-        Args:
-            data_order: what the order of the data follows from, by flag: a
-                stopped run goes on with the same alone.
-        """
+    def take_up(self, data_order: Mapping[str, Any], may_write: bool) -> None:
+        """Loads --init_checkpoint, where output_dir has no state to go on from;
+        refuses to go on with data in another order."""
         if not saved_states(self.folder):
             if self.run.init_checkpoint:
                 self._load(self.run.init_checkpoint)
         elif self.run.init_checkpoint:
             print("--init_checkpoint is not read again: --output_dir has begun")
+        check_settings(self.folder, data_order, may_write)
+
+    def train(self, training: Training) -> int:
+        """Trains to the end and saves the model; returns its step."""
         strategy, host = self.place
-        check_settings(self.folder, data_order, host.is_chief)
+        keeper = training.keeper
+        self.take_up(training.data_order, host.is_chief)
         self._forget_best()
         with strategy.scope():
-            optimizer = self._optimizer(optimizer_config)
+            optimizer = self._optimizer(training.optimizer)
         with missing_hosts_named(host):
             step = train(
                 self.model,
                 optimizer,
-                source,
+                training.source,
                 strategy,
                 host,
-                loop_config,
+                training.loop,
                 self.folder,
                 keeper,
             )
@@ -265,17 +290,21 @@ class Run:
         """
         has_best = tf.io.gfile.exists(os.path.join(self.folder, BEST_METRICS))
         if not has_best and saved_states(self.folder):
-            weights = [v.value for v in self.model.variables]
-            state = TrainingState(self.folder, {"weights": weights}, 1, False)
-            step = state.restore()
-            print(f"the model is that of {self.folder} after step {step}")
-            return step
+            return self.restore_state()
         has_model = tf.io.gfile.exists(
             os.path.join(self.folder, CHECKPOINT + ".index")
         )
         source = self.folder if has_model else self.run.init_checkpoint
         self._refuse_missing(self._load(source or self.folder))
         return _read_step(self.folder) if has_best else 0
+
+    def restore_state(self) -> int:
+        """Loads the weights of output_dir's newest state; returns its step."""
+        weights = [v.value for v in self.model.variables]
+        state = TrainingState(self.folder, {"weights": weights}, 1, False)
+        step = state.restore()
+        print(f"the model is that of {self.folder} after step {step}")
+        return step
 
     def _refuse_missing(self, report: LoadReport) -> None:
         """Of what is trained; a span model has no use for its pooler."""

@@ -133,6 +133,24 @@ def fails_with(script: str, *args: str, **environment: str) -> str:
     return errors.strip().splitlines()[-1]
 
 
+def forked(script: str, *args: str) -> str:
+    """As `run`, in a fork of a process that has imported TensorFlow."""
+    ended = _commands().run(script, *args, cwd=str(ROOT))
+    assert ended.code == 0, ended.errors
+    return ended.output
+
+
+def files_in(folder: Path) -> dict[str, tuple[int, int]]:
+    """Each file and folder under `folder`, with its time and size."""
+    return {
+        str(path.relative_to(folder)): (
+            path.stat().st_mtime_ns,
+            path.stat().st_size,
+        )
+        for path in sorted(folder.rglob("*"))
+    }
+
+
 @functools.cache
 def _commands() -> Commands:
     """Has imported TensorFlow once for all refusals."""

@@ -15,15 +15,15 @@ ORDER = {
     " packing pipeline graph_tokenization fast_tokenization text_formats corpus"
     " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads hugging_face_names"
-    " hugging_face conversion any_model",
+    " hugging_face conversion any_model cost",
     "tasks": "metrics task hugging_face_task examples targets pretraining"
     " blanks classification glue tables features spans squad"
     " windows answers squad_evaluation tagging multiple_choice"
     " predictors",
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",
-    "jobs": "fitting fine_tuning classifying answering serving inspecting"
-    " work_folder workers chunked_file record_making beam_making",
+    "jobs": "fitting dry_run fine_tuning classifying answering serving"
+    " inspecting work_folder workers chunked_file record_making beam_making",
 }
 MAY_IMPORT = {
     "data": set(),

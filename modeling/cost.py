@@ -1,0 +1,121 @@
+"""What training a BERT takes: operations of a step and memory, by formulas.
+
+Operations are those of the matrix products, two (a product, a sum) for each
+weight or score and row: Kaplan et al. 2020, section 2.1. Memory follows
+Korthikanti et al. 2022, section 4, for what this model keeps. Both are for a
+look before the first step: an allocator, a compiler and its buffers add to
+them, and a batch without padding needs less.
+
+Shapes: B rows, S positions, H hidden size, F feed-forward size, N heads, L
+layers, V vocabulary, P masked predictions and K pooled positions of a row.
+"""
+
+import dataclasses
+
+from modeling.config import BertConfig
+
+FLOAT32_BYTES = 4
+BACKWARD_FORWARDS = 2  # gradients of both factors of each product
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """Of a batch, or of a micro-batch."""
+
+    number: int  # B
+    length: int  # S, with padding
+    num_predictions: int = 0  # P; 0: there is no masked language model
+    num_pooled: int = 1  # K
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Bytes of one device."""
+
+    weights: int
+    gradients: int
+    moments: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        return sum(dataclasses.astuple(self))
+
+
+def step_flop(config: BertConfig, rows: Rows, num_frozen_layers: int) -> int:
+    """Operations of a training step over these rows.
+
+    Forward, a layer: B S (8 H^2 + 4 H F + 4 S H), which are query, key, value
+    and output; both halves of the feed-forward; scores and context. On top:
+    B K 2 H^2 of the pooler and B P (2 H^2 + 2 H V) of the masked language
+    model. Backward is twice that, but for frozen layers. Without heads of a
+    few classes, embeddings, and what is done element by element.
+
+    Args:
+        num_frozen_layers: the lowest; 0 or -1: none.
+    """
+    hidden, length = config.hidden_size, rows.length
+    layer = length * (
+        8 * hidden**2
+        + 4 * hidden * config.intermediate_size
+        + 4 * length * hidden
+    )
+    top = rows.num_pooled * 2 * hidden**2
+    top += rows.num_predictions * 2 * hidden * (hidden + config.vocab_size)
+    forward = config.num_hidden_layers * layer + top
+    trained = forward - max(num_frozen_layers, 0) * layer
+    return rows.number * (forward + BACKWARD_FORWARDS * trained)
+
+
+def training_memory(
+    config: BertConfig,
+    rows: Rows,
+    num_parameters: int,
+    num_trained: int,
+    num_frozen_layers: int = -1,
+    is_bfloat16: bool = False,
+    accumulates: bool = False,
+) -> Memory:
+    """Memory of a step on one device.
+
+    With e bytes a number (4, or 2 in bfloat16): 4 bytes a parameter, and 2 for
+    its copy in bfloat16; 4 bytes a gradient, twice where they accumulate; 8
+    bytes of Adam's moments; and the activations of the micro-batch `rows`.
+
+    Args:
+        rows: of the micro-batch that one device holds at a time.
+        num_trained: parameters with a gradient.
+    """
+    number_bytes = 2 if is_bfloat16 else FLOAT32_BYTES
+    copy_bytes = number_bytes if is_bfloat16 else 0
+    return Memory(
+        num_parameters * (FLOAT32_BYTES + copy_bytes),
+        num_trained * FLOAT32_BYTES * (2 if accumulates else 1),
+        num_trained * FLOAT32_BYTES * 2,
+        _activations(config, rows, num_frozen_layers, number_bytes),
+    )
+
+
+def _activations(
+    config: BertConfig, rows: Rows, num_frozen_layers: int, number_bytes: int
+) -> int:
+    """Bytes that the forward pass keeps for the backward pass.
+
+    A layer: e B S (8 H + 2 F), which are query, key, value, context, both
+    products before and both vectors after a LayerNorm, and the feed-forward
+    before and after its activation; e B N S^2 twice, scores and probabilities;
+    and 4 bytes for each number that a dropout draws, B S 2 H and B N S^2.
+    Embeddings: e B S H, 4 B S H and 4 B S H of the dropout. Masked language
+    model: logits and their softmax in float32, 8 B P V. Frozen layers: none.
+    """
+    hidden, length = config.hidden_size, rows.length
+    per_position = number_bytes * (8 * hidden + 2 * config.intermediate_size)
+    per_position += FLOAT32_BYTES * 2 * hidden
+    scores = config.num_attention_heads * length
+    per_position += scores * (2 * number_bytes + FLOAT32_BYTES)
+    num_layers = config.num_hidden_layers - max(num_frozen_layers, 0)
+    total = num_layers * length * per_position
+    if num_frozen_layers < 0:
+        total += length * hidden * (number_bytes + 2 * FLOAT32_BYTES)
+    logits = rows.num_predictions * config.vocab_size
+    return rows.number * (total + 2 * FLOAT32_BYTES * logits)

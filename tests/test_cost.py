@@ -1,0 +1,59 @@
+"""Tests of modeling/cost.py by numbers worked out by hand."""
+
+import dataclasses
+
+import pytest
+
+from modeling.config import BertConfig
+from modeling.cost import Memory, Rows, step_flop, training_memory
+
+SMALL = BertConfig(
+    vocab_size=11,
+    hidden_size=6,
+    num_hidden_layers=2,
+    num_attention_heads=3,
+    intermediate_size=7,
+)
+
+
+def test_operations_of_a_small_step() -> None:
+    # a layer, a row of 5: 5 * (8 * 36 + 4 * 6 * 7 + 4 * 5 * 6) = 2880;
+    # pooler 2 * 36 = 72; two predictions 2 * 2 * 6 * (6 + 11) = 408
+    forward = 13 * (2 * 2880 + 72 + 408)
+    rows = Rows(13, 5, num_predictions=2)
+    assert step_flop(SMALL, rows, -1) == 3 * forward
+    assert step_flop(SMALL, rows, 0) == 3 * forward
+    assert step_flop(SMALL, rows, 1) == 3 * forward - 2 * 13 * 2880
+
+
+def test_operations_of_a_published_size() -> None:
+    """180 GFLOP forward and 562 a step is what the speeds of BERT-base were
+    reckoned with before there was this module."""
+    base = BertConfig.of_size("base", 30522)
+    forward = step_flop(base, Rows(8, 128), -1) / 3
+    assert forward == pytest.approx(180e9, rel=0.01)
+    step = step_flop(base, Rows(8, 128, num_predictions=20), -1)
+    assert step == pytest.approx(562e9, rel=0.01)
+
+
+def test_memory_of_a_small_step() -> None:
+    # a position of a layer: 4 * (48 + 14) + 8 * 6 + 3 * 5 * 12 = 476 bytes;
+    # of the embeddings 6 * 12 = 72; logits of two predictions 8 * 2 * 11
+    activations = 13 * (2 * 5 * 476 + 5 * 72 + 176)
+    rows = Rows(13, 5, num_predictions=2)
+    memory = training_memory(SMALL, rows, 1000, 900)
+    assert memory == Memory(4000, 3600, 7200, activations)
+    assert memory.total == 14800 + activations
+
+
+def test_memory_of_bfloat16_accumulation_and_frozen_layers() -> None:
+    rows = Rows(13, 5)
+    memory = training_memory(SMALL, rows, 1000, 100, 1, True, True)
+    # a position of a layer: 2 * 62 + 48 + 15 * 8 = 292 bytes; one layer
+    assert memory == Memory(6000, 800, 800, 13 * 5 * 292)
+
+
+def test_activations_grow_with_the_rows_alone() -> None:
+    one = training_memory(SMALL, Rows(1, 5), 1000, 1000)
+    seven = training_memory(SMALL, Rows(7, 5), 1000, 1000)
+    assert seven == dataclasses.replace(one, activations=7 * one.activations)
