@@ -40,6 +40,12 @@ def expand_patterns(patterns: str, flag: str = "--input_file") -> list[str]:
         ]
         if not found:
             raise InputError(f"no file matches {flag}={pattern}")
+        for path in found:  # which TensorFlow would read as an empty file
+            if os.path.isdir(path):
+                raise InputError(
+                    f"{flag}={pattern} must name files, and {path} is a "
+                    f"folder; give {os.path.join(path, '*')} for what is in it"
+                )
         paths += found
     return paths
 

@@ -57,3 +57,9 @@ def test_read_lines_names_what_is_wrong(tmp_path: pathlib.Path) -> None:
         list(files.read_lines(f"{tmp_path}/c.gz"))
     with pytest.raises(InputError, match="cannot read .*nothing"):
         list(files.read_lines(f"{tmp_path}/nothing"))
+
+
+def test_a_folder_is_no_file(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "text").mkdir()
+    with pytest.raises(InputError, match=r"text is a folder; give .*text/\*"):
+        files.expand_patterns(str(tmp_path / "*"))
