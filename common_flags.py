@@ -16,6 +16,16 @@ MAX_STEPS_PER_CALL = 50
 flags.disclaim_key_flags()  # they are of the command that calls
 
 
+def define_folder(name: str, description: str) -> None:
+    """A folder to write to."""
+    flags.DEFINE_string(name, None, description)
+    flags.register_validator(
+        name,
+        lambda folder: folder != "",  # TensorFlow's name of where one is
+        "it is empty; name a folder, or . for the one you are in",
+    )
+
+
 def define_training() -> None:
     """What every command that trains has."""
     flags.DEFINE_string(
@@ -24,12 +34,7 @@ def define_training() -> None:
     flags.DEFINE_string(
         "vocab_file", None, "vocab.txt of the model; kept with what is trained."
     )
-    flags.DEFINE_string("output_dir", None, "Where everything is written.")
-    flags.register_validator(
-        "output_dir",
-        lambda folder: folder != "",  # TensorFlow's name of where one is
-        "it is empty; name a folder, or . for the one you are in",
-    )
+    define_folder("output_dir", "Where everything is written.")
     flags.DEFINE_string(
         "init_checkpoint",
         None,
@@ -40,7 +45,10 @@ def define_training() -> None:
         "train_batch_size", 32, "Rows of the global batch.", lower_bound=1
     )
     flags.DEFINE_float(
-        "learning_rate", OptimizerConfig.learning_rate, "After the warm-up."
+        "learning_rate",
+        OptimizerConfig.learning_rate,
+        "After the warm-up.",
+        lower_bound=0.0,
     )
     flags.DEFINE_integer(
         "save_checkpoints_steps",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 import command
+import common_flags
 from input_error import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ flags.DEFINE_string(
     "Folder with weights, their config, vocab.txt and, if it was fine-tuned, "
     "task.json; without that the encoder is exported.",
 )
-flags.DEFINE_string("export_dir", None, "Folder of the model's versions.")
+common_flags.define_folder("export_dir", "Folder of the model's versions.")
 flags.DEFINE_integer(
     "version", 1, "Number, and folder, of this one.", lower_bound=1
 )

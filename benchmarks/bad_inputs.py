@@ -210,7 +210,7 @@ def bad_files(
         }
     if kind in ("config", "squad", "records"):
         contents |= {
-            "a truncated file": good[: len(good) // 2 + 1],
+            "a truncated file": good[: min(100, len(good) // 2)],
             "another kind of JSON": b'{"a": [1, {"b": null}]}',
             "a long number": b'{"vocab_size": ' + b"1" * 9999 + b"}",
         }
@@ -218,7 +218,8 @@ def bad_files(
         flipped = bytearray(good)
         flipped[len(good) // 100] ^= 1
         contents["flipped bytes"] = bytes(flipped)
-        contents["a record of 2 ** 40 bytes"] = good + wire._head(2**40)
+        # at the front, as not every command reads to the end
+        contents["a record of 2 ** 40 bytes"] = wire._head(2**40) + good
     for name, content in contents.items():
         path = f"bad/{kind}-{name.replace(' ', '-')}{ending}"
         (folder / path).write_bytes(content)
