@@ -129,6 +129,7 @@ def main() -> None:
     tuning = fine_tuning.FineTuning(job, setup)
     if FLAGS.do_train and writes:
         command.save_flags(run.output_dir)
+    job.prepare()
     if run.dry_run:
         tuning.rehearse(FLAGS.do_train)
         return

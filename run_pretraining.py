@@ -98,7 +98,8 @@ def main() -> None:
     import tensorflow as tf
 
     from data import files
-    from data.record_checks import find_damage
+    from data.record_checks import check_pieces, find_damage
+    from data.tokenization import load_vocab
     from jobs import fitting
     from tasks.pretraining import Pretraining
 
@@ -116,6 +117,8 @@ def main() -> None:
     vocab_file = fitting.find_vocabulary(run, config)
     _check_batch_sizes(place)
     inputs, held_out, features = _checked_inputs(config, place)
+    if vocab_file is not None:
+        check_pieces(sorted({inputs[0], held_out[0]}), load_vocab(vocab_file))
     fitting.make_folder(run)
     model = fitting.make_model(
         lambda: Pretraining(config), place, run, FLAGS.seed

@@ -86,6 +86,25 @@ def check_files(
             )
 
 
+def check_pieces(paths: Sequence[str], vocab: Mapping[str, int]) -> None:
+    """Raises an InputError where a file's first record was made with another
+    vocabulary: it begins with no [CLS], or has a piece that is not there."""
+    for path in paths:
+        ids = read_first(path)["input_ids"].int64_list.value
+        fault = None
+        if ids[0] != vocab["[CLS]"]:
+            fault = f"begins with piece {ids[0]}, not {vocab['[CLS]']} ([CLS])"
+        elif max(ids) > max(vocab.values()):
+            fault = (
+                f"has piece {max(ids)}, the last being {max(vocab.values())}"
+            )
+        if fault:
+            raise InputError(
+                f"{path}, record 1 {fault}: it was made with another "
+                "vocabulary than that of --vocab_file or --init_checkpoint"
+            )
+
+
 def name_kinds(paths: Sequence[str]) -> str | None:
     """A file of each kind and what it holds; None: there is but one."""
     examples: dict[Kind | None, str] = {}

@@ -23,7 +23,8 @@ from data.records import RecordWriter, encode
 from data.rows import length_batches
 from data.tokenization import FullTokenizer
 from input_error import InputError
-from jobs.fine_tuning import FineTuned, TrainingData, train_losses, warn
+from jobs.fine_tuning import FineTuned, TrainingData, train_losses
+from jobs.fitting import warn
 from modeling.config import BertConfig
 from modeling.conversion import write_whole
 from tasks.answers import Answerer, Logits, Prediction, to_files

@@ -19,7 +19,8 @@ from data.records import RecordWriter, encode
 from data.rows import Row, length_batches, pad
 from data.tokenization import FullTokenizer
 from input_error import InputError
-from jobs.fine_tuning import FineTuned, TrainingData, train_losses, warn
+from jobs.fine_tuning import FineTuned, TrainingData, train_losses
+from jobs.fitting import warn
 from modeling.config import BertConfig
 from modeling.conversion import write_whole
 from tasks.classification import Classifier, pool_windows
@@ -95,6 +96,12 @@ class Classification:
             sum(counts),
             fits_length=True,
         )
+
+    def prepare(self) -> None:
+        """Looks at the labels to evaluate by: their faults are to show before
+        the training."""
+        for examples in self.problem.evaluation.values():
+            self._labels(examples)
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         """The metrics of the first evaluation set."""

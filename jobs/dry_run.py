@@ -13,7 +13,7 @@ from jobs.fitting import Run, Training
 from modeling.cost import Rows, step_flop, training_memory
 from training.checkpoints import saved_states
 
-GIB = 1 << 30
+MIB = 1 << 20
 
 
 class Data(NamedTuple):
@@ -100,12 +100,12 @@ def _cost(fitted: Run, training: Training, rows: Rows) -> dict[str, str]:
     )
     flop = step_flop(config, rows, run.num_frozen_layers)
     return {
-        "memory": f"about {memory.total / GIB:.3f} GiB a device: "
-        f"weights {memory.weights / GIB:.3f}, "
-        f"gradients {memory.gradients / GIB:.3f}, "
-        f"Adam's moments {memory.moments / GIB:.3f}, "
+        "memory": f"about {memory.total / MIB:,.1f} MiB a device: "
+        f"weights {memory.weights / MIB:,.1f}, "
+        f"gradients {memory.gradients / MIB:,.1f}, "
+        f"Adam's moments {memory.moments / MIB:,.1f}, "
         f"activations of {own.number} x {own.length} "
-        f"{memory.activations / GIB:.3f}",
+        f"{memory.activations / MIB:,.1f}",
         "operations": f"about {flop / 1e9:,.3f} GFLOP a step, "
         f"{flop * training.optimizer.num_train_steps / 1e15:,.3f} PFLOP in all",
     }

@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import json
 import os
-import sys
 import zlib
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -361,10 +360,6 @@ class FineTuning:
             path = os.path.join(self.run.output_dir, SEEDS)
             write_whole(path, text.encode())
         return best
-
-
-def warn(sentence: str) -> None:
-    print(f"WARNING: {sentence}", file=sys.stderr, flush=True)
 
 
 def train_losses(folder: str) -> list[float]:

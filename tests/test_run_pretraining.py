@@ -19,6 +19,8 @@ from conftest import (
     SEQ_LENGTH,
     TINY,
     fails_with,
+    files_in,
+    forked,
     run,
     start,
     tiny_record,
@@ -391,6 +393,15 @@ def test_a_damaged_record_is_found_by_file_and_number(
     sentence = fails_with("run_pretraining.py", *args, skipping)
     assert "--skip_corrupt_records is True but was None" in sentence
     args = train_args(config_file, str(path), tmp_path / "other")
+    output = forked(
+        "run_pretraining.py",
+        *args,
+        skipping,
+        "--num_train_steps=9",
+        "--dry_run",
+    )
+    assert "8 records in 1 files" in output
+    assert not (tmp_path / "other").exists()
     process = start(
         "run_pretraining.py", *args, skipping, "--num_train_steps=9"
     )
@@ -409,6 +420,14 @@ def test_damaged_states_and_changed_flags(
     ]
     run("run_pretraining.py", *args, "--num_train_steps=10")
     states = tmp_path / "out" / "training_state"
+
+    before = files_in(tmp_path)
+    output = forked(
+        "run_pretraining.py", *args, "--num_train_steps=12", "--dry_run"
+    )
+    assert "is that of" in output
+    assert "12 of 8 rows, 0.68 epochs; 10 are done" in output
+    assert files_in(tmp_path) == before
 
     sentence = fails_with("run_pretraining.py", *args, "--train_batch_size=4")
     assert "--train_batch_size is 4 but was 8" in sentence
