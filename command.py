@@ -6,6 +6,7 @@ Heavy imports (TensorFlow, Keras) belong inside a command's `main`, so that
 
 import contextlib
 import dataclasses
+import math
 import os
 import signal
 import sys
@@ -45,6 +46,10 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
         arguments = argv[1:]
         if arguments and not takes_arguments:
             _fail(f"unexpected argument {arguments[0]!r}; flags begin with --")
+        for name, value in flags.FLAGS.flag_values_dict().items():
+            # which are above and below no bound
+            if isinstance(value, float) and not math.isfinite(value):
+                _fail(f"--{name}={value} is no finite number")
         try:
             main(*arguments)
         except InputError as error:

@@ -54,7 +54,10 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 flags.DEFINE_integer(
-    "num_warmup_steps", OptimizerConfig.num_warmup_steps, "Of rising rate."
+    "num_warmup_steps",
+    OptimizerConfig.num_warmup_steps,
+    "Of rising rate.",
+    lower_bound=0,
 )
 flags.DEFINE_integer(
     "max_eval_steps", 100, "Batches to evaluate at most.", lower_bound=1

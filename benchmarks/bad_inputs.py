@@ -349,7 +349,7 @@ REQUIRED = {
     "pack_records": "input_file output_file",
     "predict": "model_dir",
     "run_classifier": "output_dir train_file",
-    "run_pretraining": "input_file bert_config_file output_dir",
+    "run_pretraining": "input_file output_dir",
     "run_squad": "output_dir train_file predict_file",
 }
 NUMBERS = {

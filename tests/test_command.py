@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
+from conftest import fails_with
 
 import command
 from input_error import InputError
@@ -66,3 +67,14 @@ def test_a_disk_that_takes_nothing_is_a_sentence(
     assert caught.value.code == 1
     assert sentence in capsys.readouterr().err
     command._fail_on_disk(ValueError("of another kind"))
+
+
+def test_a_flag_that_is_no_finite_number() -> None:
+    # of which absl thinks that it lies above any lower bound
+    sentence = fails_with(
+        "run_pretraining.py",
+        *("--input_file=a", "--output_dir=b", "--learning_rate=nan"),
+    )
+    assert sentence == (
+        "run_pretraining.py: --learning_rate=nan is no finite number"
+    )

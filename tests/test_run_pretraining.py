@@ -364,6 +364,7 @@ def test_bad_input_is_a_sentence(
         ("--max_seq_lenght=29", "max_seq_length"),  # the nearest known one
         ("--num_train_steps=0", "--num_train_steps=0"),
         ("--learning_rate=high", "--learning_rate=high"),
+        ("--num_warmup_steps=-3", "--num_warmup_steps=-3"),
     ],
 )
 def test_a_wrong_flag_is_named(flag: str, named: str) -> None:
