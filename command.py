@@ -47,7 +47,7 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
         if arguments and not takes_arguments:
             _fail(f"unexpected argument {arguments[0]!r}; flags begin with --")
         for name, value in flags.FLAGS.flag_values_dict().items():
-            # which are above and below no bound
+            # absl's bounds let infinity through
             if isinstance(value, float) and not math.isfinite(value):
                 _fail(f"--{name}={value} is no finite number")
         try:

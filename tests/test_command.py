@@ -70,11 +70,11 @@ def test_a_disk_that_takes_nothing_is_a_sentence(
 
 
 def test_a_flag_that_is_no_finite_number() -> None:
-    # of which absl thinks that it lies above any lower bound
+    # infinity, which lies above any lower bound
     sentence = fails_with(
         "run_pretraining.py",
-        *("--input_file=a", "--output_dir=b", "--learning_rate=nan"),
+        *("--input_file=a", "--output_dir=b", "--learning_rate=1e400"),
     )
     assert sentence == (
-        "run_pretraining.py: --learning_rate=nan is no finite number"
+        "run_pretraining.py: --learning_rate=inf is no finite number"
     )
