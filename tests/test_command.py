@@ -73,7 +73,8 @@ def test_a_flag_that_is_no_finite_number() -> None:
     # infinity, which lies above any lower bound
     sentence = fails_with(
         "run_pretraining.py",
-        *("--input_file=a", "--output_dir=b", "--learning_rate=1e400"),
+        *("--input_file=a", "--output_dir=b", "--bert_config_file=c"),
+        "--learning_rate=1e400",
     )
     assert sentence == (
         "run_pretraining.py: --learning_rate=inf is no finite number"
