@@ -1,10 +1,11 @@
 """What training a BERT takes: operations of a step and memory, by formulas.
 
 Operations are those of the matrix products, two (a product, a sum) for each
-weight or score and row: Kaplan et al. 2020, section 2.1. Memory follows
-Korthikanti et al. 2022, section 4, for what this model keeps. Both are for a
-look before the first step: an allocator, a compiler and its buffers add to
-them, and a batch without padding needs less.
+weight or score and row: Kaplan et al. 2020, section 2.1. Memory is counted as
+by Korthikanti et al. 2022, section 4, for what this model keeps. Both are for a
+look before the first step: passing tensors, an allocator and TensorFlow itself
+add to the memory (on a CPU, 24 rows of 128 more took 860 MiB, not the 645 that
+are reckoned for a model of size mini); shorter rows need less.
 
 Shapes: B rows, S positions, H hidden size, F feed-forward size, N heads, L
 layers, V vocabulary, P masked predictions and K pooled positions of a row.
@@ -101,21 +102,25 @@ def _activations(
 ) -> int:
     """Bytes that the forward pass keeps for the backward pass.
 
-    A layer: e B S (8 H + 2 F), which are query, key, value, context, both
-    products before and both vectors after a LayerNorm, and the feed-forward
-    before and after its activation; e B N S^2 twice, scores and probabilities;
-    and 4 bytes for each number that a dropout draws, B S 2 H and B N S^2.
-    Embeddings: e B S H, 4 B S H and 4 B S H of the dropout. Masked language
-    model: logits and their softmax in float32, 8 B P V. Frozen layers: none.
+    With e bytes a number, 4 in what is done element by element, and 1 for each
+    yes or no of a dropout, a position of a layer keeps:
+
+    - H (6 e + 18): query, key, value, context; and of both residuals what is
+      centred, what is normalised (4 each), the output and the dropout;
+    - F (e + 20): the feed-forward after its activation, and the five numbers
+      that the derivative of gelu is made from;
+    - N S (e + 5): probabilities before and after their dropout, and it.
+
+    A position of the embeddings: H (e + 9). A masked prediction: 12 V, which
+    are logits, their softmax and their gradient. Frozen layers: nothing.
     """
     hidden, length = config.hidden_size, rows.length
-    per_position = number_bytes * (8 * hidden + 2 * config.intermediate_size)
-    per_position += FLOAT32_BYTES * 2 * hidden
-    scores = config.num_attention_heads * length
-    per_position += scores * (2 * number_bytes + FLOAT32_BYTES)
+    per_position = hidden * (6 * number_bytes + 18)
+    per_position += config.intermediate_size * (number_bytes + 20)
+    per_position += config.num_attention_heads * length * (number_bytes + 5)
     num_layers = config.num_hidden_layers - max(num_frozen_layers, 0)
     total = num_layers * length * per_position
     if num_frozen_layers < 0:
-        total += length * hidden * (number_bytes + 2 * FLOAT32_BYTES)
+        total += length * hidden * (number_bytes + 9)
     logits = rows.num_predictions * config.vocab_size
-    return rows.number * (total + 2 * FLOAT32_BYTES * logits)
+    return rows.number * (total + 12 * logits)

@@ -37,9 +37,9 @@ def test_operations_of_a_published_size() -> None:
 
 
 def test_memory_of_a_small_step() -> None:
-    # a position of a layer: 4 * (48 + 14) + 8 * 6 + 3 * 5 * 12 = 476 bytes;
-    # of the embeddings 6 * 12 = 72; logits of two predictions 8 * 2 * 11
-    activations = 13 * (2 * 5 * 476 + 5 * 72 + 176)
+    # a position of a layer: 6 * 42 + 7 * 24 + 3 * 5 * 9 = 555 bytes;
+    # of the embeddings 6 * 13 = 78; logits of two predictions 12 * 2 * 11
+    activations = 13 * (2 * 5 * 555 + 5 * 78 + 264)
     rows = Rows(13, 5, num_predictions=2)
     memory = training_memory(SMALL, rows, 1000, 900)
     assert memory == Memory(4000, 3600, 7200, activations)
@@ -49,11 +49,20 @@ def test_memory_of_a_small_step() -> None:
 def test_memory_of_bfloat16_accumulation_and_frozen_layers() -> None:
     rows = Rows(13, 5)
     memory = training_memory(SMALL, rows, 1000, 100, 1, True, True)
-    # a position of a layer: 2 * 62 + 48 + 15 * 8 = 292 bytes; one layer
-    assert memory == Memory(6000, 800, 800, 13 * 5 * 292)
+    # a position of a layer: 6 * 30 + 7 * 22 + 15 * 7 = 439 bytes; one layer
+    assert memory == Memory(6000, 800, 800, 13 * 5 * 439)
 
 
 def test_activations_grow_with_the_rows_alone() -> None:
     one = training_memory(SMALL, Rows(1, 5), 1000, 1000)
     seven = training_memory(SMALL, Rows(7, 5), 1000, 1000)
     assert seven == dataclasses.replace(one, activations=7 * one.activations)
+
+
+def test_memory_of_a_published_size_grows_as_was_reckoned() -> None:
+    """What the module's docstring says beside the measurement."""
+    mini = BertConfig.of_size("mini", 30522)
+    few, many = (
+        training_memory(mini, Rows(n, 128, 20), 1, 1).total for n in (8, 32)
+    )
+    assert round((many - few) / 2**20) == 645
