@@ -161,10 +161,14 @@ def find_vocabulary(run: RunConfig, config: BertConfig) -> str | None:
 def _compare(vocab_file: str, vocab: Mapping[str, int], start: str) -> None:
     """Warns of pieces that --init_checkpoint's weights know by other ids;
     one in a place that was [unused...] is a user's own and all right."""
+    try:
+        theirs = check_vocabulary(command.local(start))
+    except InputError:  # --vocab_file may be given for that very reason
+        return
     own = {number: piece for piece, number in vocab.items()}
     others = [
         (number, piece)
-        for piece, number in check_vocabulary(command.local(start)).items()
+        for piece, number in theirs.items()
         if own.get(number) != piece and not piece.startswith("[unused")
     ]
     if others:

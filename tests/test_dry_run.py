@@ -169,3 +169,5 @@ def test_a_vocabulary_other_than_the_weights_own(
         "\n".join([*pieces[:-1], "[unused7]"]), encoding="utf-8"
     )
     assert warning(pieces) == ""  # a user's own piece in a place kept for it
+    (tmp_path / "model" / "vocab.txt").write_text("broken")
+    assert warning(pieces) == ""
