@@ -24,7 +24,7 @@ from data.rows import length_batches
 from data.tokenization import FullTokenizer
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, TrainingData, train_losses
-from jobs.fitting import warn
+from jobs.start_checks import warn
 from modeling.config import BertConfig
 from modeling.conversion import write_whole
 from tasks.answers import Answerer, Logits, Prediction, to_files

@@ -20,7 +20,7 @@ from data.rows import Row, length_batches, pad
 from data.tokenization import FullTokenizer
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, TrainingData, train_losses
-from jobs.fitting import warn
+from jobs.start_checks import warn
 from modeling.config import BertConfig
 from modeling.conversion import write_whole
 from tasks.classification import Classifier, pool_windows

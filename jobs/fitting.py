@@ -7,7 +7,6 @@ a stopped run is taken up, it is trained, and output_dir ends as a model folder.
 import dataclasses
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -17,6 +16,7 @@ import tensorflow as tf
 import command
 from data.vocabulary import check_vocabulary
 from input_error import InputError
+from jobs.start_checks import check_config, compare_pieces
 from modeling.config import BertConfig
 from modeling.conversion import (
     CHECKPOINT,
@@ -72,10 +72,6 @@ class Training(NamedTuple):
     keeper: BestKeeper | None = None
 
 
-def warn(sentence: str) -> None:
-    print(f"WARNING: {command.one_line(sentence)}", file=sys.stderr, flush=True)
-
-
 class Place(NamedTuple):
     strategy: tf.distribute.Strategy
     host: Host
@@ -114,27 +110,8 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
             f"max_position_embeddings is {config.max_position_embeddings}; "
             "shorten it or change --bert_config_file"
         )
-    _check_against_start(run, config)
+    check_config(config, run.init_checkpoint)
     return config
-
-
-def _check_against_start(run: RunConfig, config: BertConfig) -> None:
-    """Looks at what the shapes of --init_checkpoint's weights do not tell."""
-    path = run.init_checkpoint and model_config_file(run.init_checkpoint)
-    if not path:
-        return
-    start = BertConfig.from_json_file(command.local(path))
-    if start.num_attention_heads != config.num_attention_heads:
-        raise InputError(
-            f"the config has num_attention_heads = "
-            f"{config.num_attention_heads} but the weights were trained with "
-            f"{start.num_attention_heads} ({path}); change --bert_config_file"
-        )
-    if start.hidden_act != config.hidden_act:
-        warn(
-            f"the config has hidden_act = {config.hidden_act} but the weights "
-            f"were trained with {start.hidden_act} ({path})"
-        )
 
 
 def _beside(run: RunConfig, find: Callable[[str], str | None]) -> str | None:
@@ -152,32 +129,9 @@ def find_vocabulary(run: RunConfig, config: BertConfig) -> str | None:
         return None
     path = command.local(path)
     vocab = check_vocabulary(path, config.vocab_size)
-    start = run.init_checkpoint and vocabulary_file(run.init_checkpoint)
-    if run.vocab_file and start:
-        _compare(run.vocab_file, vocab, start)
+    if run.vocab_file:
+        compare_pieces(run.vocab_file, vocab, run.init_checkpoint)
     return path
-
-
-def _compare(vocab_file: str, vocab: Mapping[str, int], start: str) -> None:
-    """Warns of pieces that --init_checkpoint's weights know by other ids;
-    one in a place that was [unused...] is a user's own and all right."""
-    try:
-        theirs = check_vocabulary(command.local(start))
-    except InputError:  # --vocab_file may be given for that very reason
-        return
-    own = {number: piece for piece, number in vocab.items()}
-    others = [
-        (number, piece)
-        for piece, number in theirs.items()
-        if own.get(number) != piece and not piece.startswith("[unused")
-    ]
-    if others:
-        number, piece = others[0]
-        warn(
-            f"--vocab_file={vocab_file} has {len(others):,} pieces other than "
-            f"{start}, with which the weights were trained; the first is "
-            f"{own.get(number)!r}, where they have {piece!r} ({number})"
-        )
 
 
 def need_vocabulary(run: RunConfig, config: BertConfig) -> str:

@@ -22,8 +22,9 @@ ORDER = {
     " predictors",
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",
-    "jobs": "fitting dry_run fine_tuning classifying answering serving"
-    " inspecting work_folder workers chunked_file record_making beam_making",
+    "jobs": "start_checks fitting dry_run fine_tuning classifying answering"
+    " serving inspecting work_folder workers chunked_file record_making"
+    " beam_making",
 }
 MAY_IMPORT = {
     "data": set(),

@@ -1,0 +1,64 @@
+"""What lies beside --init_checkpoint against what a run is told to use.
+
+Shapes do not tell all: weights load under another number of heads, or for
+another vocabulary of the same size, and then mean nothing.
+"""
+
+import sys
+from collections.abc import Mapping
+
+import command
+from data.vocabulary import check_vocabulary
+from input_error import InputError
+from modeling.config import BertConfig
+from modeling.hugging_face import model_config_file, vocabulary_file
+
+
+def warn(sentence: str) -> None:
+    print(f"WARNING: {command.one_line(sentence)}", file=sys.stderr, flush=True)
+
+
+def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
+    """Looks at what the shapes of --init_checkpoint's weights do not tell."""
+    path = init_checkpoint and model_config_file(init_checkpoint)
+    if not path:
+        return
+    start = BertConfig.from_json_file(command.local(path))
+    if start.num_attention_heads != config.num_attention_heads:
+        raise InputError(
+            f"the config has num_attention_heads = "
+            f"{config.num_attention_heads} but the weights were trained with "
+            f"{start.num_attention_heads} ({path}); change --bert_config_file"
+        )
+    if start.hidden_act != config.hidden_act:
+        warn(
+            f"the config has hidden_act = {config.hidden_act} but the weights "
+            f"were trained with {start.hidden_act} ({path})"
+        )
+
+
+def compare_pieces(
+    vocab_file: str, vocab: Mapping[str, int], init_checkpoint: str | None
+) -> None:
+    """Warns of pieces that --init_checkpoint's weights know by other ids;
+    one in a place that was [unused...] is a user's own and all right."""
+    start = init_checkpoint and vocabulary_file(init_checkpoint)
+    if not start:
+        return
+    try:
+        theirs = check_vocabulary(command.local(start))
+    except InputError:  # --vocab_file may be given for that very reason
+        return
+    own = {number: piece for piece, number in vocab.items()}
+    others = [
+        (number, piece)
+        for piece, number in theirs.items()
+        if own.get(number) != piece and not piece.startswith("[unused")
+    ]
+    if others:
+        number, piece = others[0]
+        warn(
+            f"--vocab_file={vocab_file} has {len(others):,} pieces other than "
+            f"{start}, with which the weights were trained; the first is "
+            f"{own.get(number)!r}, where they have {piece!r} ({number})"
+        )
