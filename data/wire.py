@@ -14,6 +14,7 @@ import functools
 import itertools
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -22,7 +23,7 @@ from data.record_features import Feature
 
 INT64_LIST, FLOAT_LIST = 3, 2  # fields of tf.train.Feature
 FIRST, SECOND = 1, 2  # fields of the messages around it
-CHECKSUM_DELTA = np.uint32(0xA282EAD8)
+CHECKSUM_DELTA = 0xA282EAD8
 HEAD_BYTES, TAIL_BYTES = 12, 4  # of what a file puts around a record
 MAX_RECORD_BYTES = 1 << 28
 
@@ -59,8 +60,8 @@ def frame(records: Sequence[bytes]) -> bytes:
 
     Upstream file: tensorflow/core/lib/io/record_writer.h.
     """
-    sums = np.fromiter(map(google_crc32c.value, records), np.uint32)
-    tails = _mask_sums(sums).astype("<u4").view("V4").tolist()
+    sums = np.fromiter(map(google_crc32c.value, records), np.uint64)
+    tails = _mask(sums).astype("<u4").view("V4").tolist()
     heads = map(_head, map(len, records))
     framed = zip(heads, records, tails, strict=True)
     return b"".join(itertools.chain.from_iterable(framed))
@@ -102,25 +103,22 @@ def read_frame(read: Callable[[int], bytes]) -> bytes | None:
     return record
 
 
-def _tail(record: bytes) -> bytes:
-    """As `_mask_sums`, of one, which is faster without arrays."""
-    checksum = google_crc32c.value(record)
-    turned = (checksum >> 15) | (checksum << 17)
-    masked = (turned + int(CHECKSUM_DELTA)) & 0xFFFFFFFF
-    return masked.to_bytes(TAIL_BYTES, "little")
-
-
 @functools.lru_cache(1 << 16)
 def _head(length: int) -> bytes:
     """The length, and its own checksum."""
     number = struct.pack("<Q", length)
-    sums = np.array([google_crc32c.value(number)], np.uint32)
-    return number + _mask_sums(sums).astype("<u4").tobytes()
+    return number + _tail(number)
 
 
-def _mask_sums(sums: np.ndarray) -> np.ndarray:
-    """Checksums [R] as TFRecord has them: turned by 15 bits, plus a number."""
-    return ((sums >> np.uint32(15)) | (sums << np.uint32(17))) + CHECKSUM_DELTA
+def _tail(data: bytes) -> bytes:
+    return struct.pack("<I", _mask(google_crc32c.value(data)))
+
+
+def _mask(checksum: Any) -> Any:
+    """As TFRecord has it: turned by 15 bits, plus a number. An int, or uint64
+    of any shape."""
+    turned = (checksum >> 15) | (checksum << 17)
+    return (turned + CHECKSUM_DELTA) & 0xFFFFFFFF
 
 
 class _Entry:

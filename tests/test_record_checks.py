@@ -5,28 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 import tensorflow as tf
+from test_records import FEATURES, RECORD, VALUES, write
 
 from data import record_checks, record_features, records
 from input_error import InputError
-
-FEATURES = record_features.pretraining_features(7, 3)
-VALUES: dict[str, Sequence[float]] = {
-    "input_ids": [2, 4, 3, 11, 3, 0, 0],
-    "input_mask": [1, 1, 1, 1, 1, 0, 0],
-    "segment_ids": [0, 0, 0, 1, 1, 0, 0],
-    "masked_lm_positions": [1, 0, 0],
-    "masked_lm_ids": [12, 0, 0],
-    "masked_lm_weights": [1.0, 0.0, 0.0],
-    "next_sentence_labels": [1],
-}
-RECORD = records.encode(FEATURES, VALUES)
-
-
-def write(path: pathlib.Path, written: list[bytes]) -> str:
-    with records.RecordWriter([str(path)]) as writer:
-        for record in written:
-            writer.write(record)
-    return str(path)
 
 
 def test_good_files_pass(tmp_path: pathlib.Path) -> None:

@@ -96,17 +96,14 @@ def train(
         InputError: a loss or gradient is not finite, or hosts disagree.
         SystemExit: SIGTERM or SIGINT came, and the state is saved.
     """
-    state = TrainingState(
-        output_dir,
-        {
-            "weights": [v.value for v in objective.variables],
-            "first_moments": optimizer.first_moments,
-            "second_moments": optimizer.second_moments,
-            **source.tracked,
-        },
-        config.keep_checkpoint_max,
-        host.is_chief,
-    )
+    tracked = {
+        "weights": [v.value for v in objective.variables],
+        "first_moments": optimizer.first_moments,
+        "second_moments": optimizer.second_moments,
+        **source.tracked,
+    }
+    keep = config.keep_checkpoint_max
+    state = TrainingState(output_dir, tracked, keep, host.is_chief)
     num_train_steps = optimizer.config.num_train_steps
     step = state.restore()
     check_hosts_agree(strategy, step)
@@ -118,11 +115,8 @@ def train(
         print(f"{output_dir}: going on from its state after step {step}")
     else:
         state.save(step)
-    progress = Progress(
-        output_dir if host.is_chief else None,
-        step,
-        num_train_steps,
-    )
+    told = output_dir if host.is_chief else None
+    progress = Progress(told, step, num_train_steps)
     bad_steps = BadSteps(output_dir, host, step, config.skip_nonfinite_steps)
     run_steps = StepFunction(objective, optimizer, strategy, config)
     with StopRequest() as request:
