@@ -7,7 +7,12 @@ google-research/bert's; those it does not have are marked by a comment.
 from absl import flags
 
 import command
-from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
+from training.settings import (
+    OPTIMIZERS,
+    DeviceConfig,
+    LoopConfig,
+    OptimizerConfig,
+)
 
 # A TPU holds the batches of a whole call, and the host sees nothing before its
 # end: upstream's iterations_per_loop of 1000 is taken as far as this.
@@ -110,10 +115,16 @@ def _define_training_beyond_google() -> None:
         "States kept.",
         lower_bound=1,
     )
+    flags.DEFINE_enum(
+        "optimizer_type",
+        OptimizerConfig.optimizer_type,
+        list(OPTIMIZERS),
+        "google-research/bert's, or LAMB for large batches.",
+    )
     flags.DEFINE_bool(
         "bias_correction",
         OptimizerConfig.bias_correction,
-        "Adam's, which google-research/bert leaves out.",
+        "Adam's, which google-research/bert leaves out and LAMB always has.",
     )
     flags.DEFINE_bool(
         "skip_nonfinite_steps",

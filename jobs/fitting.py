@@ -38,7 +38,7 @@ from training.distribution import (
     this_host,
 )
 from training.loop import Objective, Source, check_hosts_agree, train
-from training.optimization import AdamW
+from training.optimization import AdamW, Lamb, Optimizer
 from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
 from training.watching import BestKeeper
 
@@ -344,14 +344,18 @@ class Run:
             path = os.path.join(self.folder, f"eval_results{suffix}.txt")
             write_whole(path, ("\n".join(lines) + "\n").encode())
 
-    def _optimizer(self, config: OptimizerConfig) -> AdamW:
+    def _optimizer(self, config: OptimizerConfig) -> Optimizer:
         variables, encoder = self.model.trainable_variables, self.model.encoder
         top = len(encoder.layers) + 1
         scales = [
             self.run.layer_decay ** (top - encoder.depth(variable))
             for variable in variables
         ]
-        return AdamW(variables, config, scales)
+        blocks = {id(b.variable): b.num_blocks for b in self.model.bindings()}
+        kind = Lamb if config.optimizer_type == "lamb" else AdamW
+        return kind(
+            variables, config, scales, [blocks[id(v)] for v in variables]
+        )
 
     def _load(self, source: str, quietly: bool = False) -> LoadReport:
         report = load_checkpoint(self.model.bindings(), source)

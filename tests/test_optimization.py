@@ -11,14 +11,15 @@ from conftest import TINY
 from tasks.pretraining import Pretraining
 from training.optimization import (
     AdamW,
+    Lamb,
     OptimizerConfig,
     clip_by_global_norm,
     learning_rate,
 )
 
 
-def variable(value: list[float], name: str) -> keras.Variable:
-    return keras.Variable(value, name=name)
+def variable(value: list[float] | np.ndarray, name: str) -> keras.Variable:
+    return keras.Variable(value, name=name, dtype="float32")
 
 
 def test_schedule_of_the_golden_run() -> None:
@@ -71,9 +72,9 @@ def test_what_decays_is_what_decays_at_google() -> None:
     model = Pretraining(TINY)
     optimizer = AdamW(model.trainable_variables, OptimizerConfig())
     rates = {
-        id(variable): rate
-        for variable, rate in zip(
-            model.trainable_variables, optimizer.decay_rates, strict=True
+        id(variable): traits.decay_rate
+        for variable, traits in zip(
+            model.trainable_variables, optimizer.traits, strict=True
         )
     }
     bindings = model.bindings()
@@ -81,6 +82,61 @@ def test_what_decays_is_what_decays_at_google() -> None:
     for binding in bindings:
         exempt = re.search("LayerNorm|layer_norm|bias", binding.name)
         assert rates[id(binding.variable)] == (0.0 if exempt else 0.01)
+
+
+def lamb_by_hand(
+    weight: np.ndarray, gradients: list[np.ndarray], is_exempt: bool
+) -> np.ndarray:
+    """The weight after an update at a rate of 0.5 for each gradient."""
+    m, v = np.zeros_like(weight), np.zeros_like(weight)
+    for count, gradient in enumerate(gradients, 1):
+        m = 0.9 * m + 0.1 * gradient
+        v = 0.999 * v + 0.001 * gradient**2
+        update = m / (1 - 0.9**count)
+        update = update / (np.sqrt(v / (1 - 0.999**count)) + 1e-6)
+        ratio = 1.0
+        if not is_exempt:
+            update = update + 0.25 * weight
+            if np.any(weight) and np.any(update):
+                ratio = float(np.linalg.norm(weight) / np.linalg.norm(update))
+        weight = weight - 0.5 * ratio * update
+    return weight
+
+
+def test_lamb_is_scaled_matrix_by_matrix() -> None:
+    config = OptimizerConfig(
+        0.5, num_train_steps=10**9, num_warmup_steps=0, weight_decay_rate=0.25
+    )
+    rng = np.random.default_rng(3)
+    # a matrix, three side by side, one of zeros, and one that is not scaled
+    starts = [rng.normal(size=shape) for shape in ((5, 7), (5, 21), (5, 7), 7)]
+    starts[2] *= 0
+    starts[1] *= np.repeat([1.0, 3.0, 0.2], 7)
+    names = ["kernel", "qkv_kernel", "other_kernel", "LayerNorm_gamma"]
+    variables = [
+        variable(start, name) for start, name in zip(starts, names, strict=True)
+    ]
+    optimizer = Lamb(variables, config, block_counts=[1, 3, 1, 1])
+    history = [[rng.normal(size=s.shape) for s in starts] for _ in range(3)]
+    history[0][0] *= 0
+    for step, gradients in enumerate(history):
+        tensors = [tf.constant(g, tf.float32) for g in gradients]
+        optimizer.apply(tensors, tf.constant(step), tf.constant(True))
+        nothing = [tf.fill(g.shape, np.nan) for g in gradients]
+        optimizer.apply(nothing, tf.constant(step), tf.constant(False))
+    for own, start, name, *gradients in zip(
+        variables, starts, names, *history, strict=True
+    ):
+        count = 3 if name == "qkv_kernel" else 1
+        blocks = [
+            lamb_by_hand(block, list(parts), name == "LayerNorm_gamma")
+            for block, *parts in zip(
+                *(np.split(x, count, -1) for x in (start, *gradients)),
+                strict=True,
+            )
+        ]
+        expected = np.concatenate(blocks, -1)
+        np.testing.assert_allclose(own.numpy(), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_clipping_is_by_the_joint_norm() -> None:

@@ -16,7 +16,11 @@ from input_error import InputError
 from training.bad_steps import BadSteps
 from training.checkpoints import TrainingState
 from training.distribution import Host, split_between_replicas
-from training.optimization import AdamW, clip_by_global_norm, learning_rate
+from training.optimization import (
+    Optimizer,
+    clip_by_global_norm,
+    learning_rate,
+)
 from training.progress import Progress
 from training.settings import LoopConfig
 from training.stopping import StopRequest
@@ -76,7 +80,7 @@ class Watch(Protocol):
 
 def train(
     objective: Objective,
-    optimizer: AdamW,
+    optimizer: Optimizer,
     source: Source,
     strategy: tf.distribute.Strategy,
     host: Host,
@@ -195,7 +199,7 @@ class StepFunction:
     def __init__(
         self,
         objective: Objective,
-        optimizer: AdamW,
+        optimizer: Optimizer,
         strategy: tf.distribute.Strategy,
         config: LoopConfig,
     ):

@@ -1,10 +1,13 @@
-"""Google's optimiser and learning-rate schedule for BERT.
+"""Google's optimiser and learning-rate schedule for BERT, and LAMB beside it.
 
 Upstream file: optimization.py. Loshchilov and Hutter 2019 for the decoupled
 decay; Zhang et al. 2021 ("Revisiting few-sample BERT fine-tuning") for why one
-may want the bias correction that upstream leaves out.
+may want the bias correction that upstream leaves out. You et al. 2020 ("Large
+batch optimization for deep learning: training BERT in 76 minutes"), algorithm
+2, for LAMB.
 """
 
+import abc
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -44,8 +47,17 @@ class Scalars(NamedTuple):
     is_finite: tf.Tensor  # whether there is an update at all
 
 
-class AdamW:
-    """Adam with decoupled weight decay, by default without bias correction.
+class Traits(NamedTuple):
+    """What is a variable's own, the same at every update."""
+
+    decay_rate: float
+    is_exempt: bool  # from decay and from LAMB's trust ratio
+    num_blocks: int  # of equal width on the last axis, each a matrix of its own
+
+
+class Optimizer(abc.ABC):
+    """Adam's moments with decoupled weight decay; a subclass says how far to go
+    along them.
 
     Create it inside the strategy's scope; call `apply` in a replica.
     """
@@ -55,10 +67,11 @@ class AdamW:
         variables: Sequence[keras.Variable],
         config: OptimizerConfig,
         rate_scales: Sequence[float] | None = None,
+        block_counts: Sequence[int] | None = None,
     ):
-        """`rate_scales`: by what each variable's rate is multiplied."""
+        """By variable: what its rate is multiplied by, and of how many matrices
+        side by side it is made; 1 where nothing is given."""
         self.config = config
-        self.rate_scales = rate_scales or [1.0] * len(variables)
         self.variables = [v.value for v in variables]
         self.first_moments = [_zeros_like(v) for v in self.variables]
         self.second_moments = [_zeros_like(v) for v in self.variables]
@@ -66,10 +79,28 @@ class AdamW:
         self._compiled_update = tf.function(
             self._update, jit_compile=True, autograph=False
         )
-        self.decay_rates = [
-            0.0 if NO_DECAY.search(v.path) else config.weight_decay_rate
-            for v in variables
+        ones = [1] * len(variables)
+        self.rate_scales = rate_scales or ones
+        exempt = [bool(NO_DECAY.search(v.path)) for v in variables]
+        self.traits = [
+            Traits(0.0 if off else config.weight_decay_rate, off, count)
+            for off, count in zip(exempt, block_counts or ones, strict=True)
         ]
+
+    @property
+    def _corrects_bias(self) -> bool:
+        """Whether moments are divided by what they lack near the start."""
+        return self.config.bias_correction
+
+    @abc.abstractmethod
+    def _change(
+        self, variable: tf.Tensor, update: tf.Tensor, traits: Traits
+    ) -> tf.Tensor:
+        """What is taken from the variable at a rate of 1.
+
+        Args:
+            update: from the moments, with the decay.
+        """
 
     def apply(
         self,
@@ -98,19 +129,19 @@ class AdamW:
         gradients: Sequence[tf.Tensor],
         scalars: Scalars,
     ) -> None:
-        for variable, m, v, gradient, decay, scale in zip(
+        for variable, m, v, gradient, traits, scale in zip(
             self.variables,
             self.first_moments,
             self.second_moments,
             gradients,
-            self.decay_rates,
+            self.traits,
             self.rate_scales,
             strict=True,
         ):
             strategy.extended.update(
                 variable,
                 self._assign,
-                args=(m, v, gradient, scalars, decay, scale),
+                args=(m, v, gradient, scalars, traits, scale),
                 group=False,
             )
 
@@ -121,12 +152,12 @@ class AdamW:
         v: tf.Variable,
         gradient: tf.Tensor,
         scalars: Scalars,
-        decay: float,
+        traits: Traits,
         rate_scale: float,
     ) -> None:
         scalars = scalars._replace(rate=scalars.rate * rate_scale)
         tensors = [tf.convert_to_tensor(x) for x in (variable, m, v)]
-        updated = self._compiled_update(*tensors, gradient, scalars, decay)
+        updated = self._compiled_update(*tensors, gradient, scalars, traits)
         for target, value in zip((variable, m, v), updated, strict=True):
             target.assign(value)
 
@@ -137,25 +168,75 @@ class AdamW:
         v: tf.Tensor,
         gradient: tf.Tensor,
         scalars: Scalars,
-        decay: float,
+        traits: Traits,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """The new variable and moments, all of one shape."""
         c, before = self.config, (variable, m, v)
         m = c.beta_1 * m + (1.0 - c.beta_1) * gradient
         v = c.beta_2 * v + (1.0 - c.beta_2) * tf.square(gradient)
-        if c.bias_correction:
+        if self._corrects_bias:
             corrected_v = v / (1.0 - c.beta_2**scalars.count)
             update = m / (1.0 - c.beta_1**scalars.count)
             update /= tf.sqrt(corrected_v) + c.epsilon
         else:
             update = m / (tf.sqrt(v) + c.epsilon)
-        variable -= scalars.rate * (update + decay * variable)
+        update += traits.decay_rate * variable
+        variable -= scalars.rate * self._change(variable, update, traits)
         after = variable, m, v
         chosen = [
             tf.where(scalars.is_finite, new, old)
             for new, old in zip(after, before, strict=True)
         ]
         return chosen[0], chosen[1], chosen[2]
+
+
+class AdamW(Optimizer):
+    """Google's: by default without bias correction."""
+
+    def _change(
+        self, variable: tf.Tensor, update: tf.Tensor, traits: Traits
+    ) -> tf.Tensor:
+        return update
+
+
+class Lamb(Optimizer):
+    """Each matrix goes as far as it is long: its update is scaled to its norm.
+
+    As in the Model Garden's and NVIDIA's LAMB: biases and LayerNorm, which do
+    not decay, are not scaled either, a ratio with a norm of 0 is 1, and moments
+    are corrected for their bias, as in the paper's algorithm. (Google's own, in
+    ALBERT, leaves the correction out: the paper's appendix finds that a warm-up
+    does as much.) Query, key and value have each their norm, as they would as
+    variables of their own.
+    """
+
+    @property
+    def _corrects_bias(self) -> bool:
+        return True
+
+    def _change(
+        self, variable: tf.Tensor, update: tf.Tensor, traits: Traits
+    ) -> tf.Tensor:
+        if traits.is_exempt:
+            return update
+        width = variable.shape[-1] // traits.num_blocks
+        blocks = [-1, traits.num_blocks, width]
+        by_block = tf.reshape(update, blocks)
+        weight_norms = _block_norms(tf.reshape(variable, blocks))
+        update_norms = _block_norms(by_block)
+        ratios = tf.where(
+            (weight_norms > 0.0) & (update_norms > 0.0),
+            weight_norms / update_norms,
+            1.0,
+        )
+        return tf.reshape(by_block * ratios, variable.shape)
+
+
+def _block_norms(x: tf.Tensor) -> tf.Tensor:
+    """[rows, blocks, width] -> [blocks, 1]."""
+    # Rows first: one sum over millions of numbers would lose digits.
+    squares = tf.reduce_sum(tf.square(x), axis=-1)
+    return tf.sqrt(tf.reduce_sum(squares, axis=0))[:, None]
 
 
 def clip_by_global_norm(

@@ -3,6 +3,8 @@ flags needs no TensorFlow."""
 
 import dataclasses
 
+OPTIMIZERS = ("adamw", "lamb")
+
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig:
@@ -10,11 +12,12 @@ class OptimizerConfig:
     num_train_steps: int = 100000  # at which the rate reaches 0
     num_warmup_steps: int = 10000
     weight_decay_rate: float = 0.01  # not for LayerNorm and biases
-    bias_correction: bool = False  # Adam's, which upstream leaves out
+    bias_correction: bool = False  # AdamW's; upstream has none, LAMB always
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-6  # added outside the root
     max_gradient_norm: float = 1.0  # of all gradients together
+    optimizer_type: str = "adamw"  # one of OPTIMIZERS
 
 
 @dataclasses.dataclass(frozen=True)
