@@ -126,7 +126,7 @@ def score(
         Logits(start[:length], end[:length])
         for start, end, length in zip(starts, ends, lengths, strict=True)
     ]
-    answerer = Answerer(tokenizer.basic_tokenizer, SETTINGS)
+    answerer = Answerer(tokenizer, SETTINGS)
     predictions = answerer.answer_all(examples, windows, of_windows)
     texts = [prediction.text(0.0) for prediction in predictions]
     return evaluate_v1(texts, [example.golds or () for example in examples])

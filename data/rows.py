@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from data.vocabulary import SEPARATOR, START
+from data.marks import Marks
 
 LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # of padded batches
 CHUNK_BATCHES = 32  # read before they are sorted by length
@@ -45,26 +45,31 @@ class Batch(NamedTuple):
 
 
 def join(
-    first: Sequence[str], second: Sequence[str] | None, max_length: int
+    first: Sequence[str],
+    second: Sequence[str] | None,
+    max_length: int,
+    marks: Marks,
 ) -> tuple[list[str], list[int]]:
     """[CLS] first [SEP] second [SEP], cut to max_length, with its segments.
 
     The longer text loses its last piece until both fit, the second one when
     they are equally long. ("a b c", "d e", 7) gives [CLS] a b [SEP] d e [SEP]
-    and 0 0 0 0 1 1 1.
+    and 0 0 0 0 1 1 1, with BERT's marks.
     """
+    room = max_length - marks.count(second is not None)
     if second is None:
-        tokens = [START, *first[: max_length - 2], SEPARATOR]
+        tokens = [marks.start, *first[:room], marks.end]
         return tokens, [0] * len(tokens)
     num_first, num_second = len(first), len(second)
-    while num_first + num_second > max_length - 3:
+    while num_first + num_second > room:
         if num_first > num_second:
             num_first -= 1
         else:
             num_second -= 1
-    start = [START, *first[:num_first], SEPARATOR]
-    end = [*second[:num_second], SEPARATOR]
-    return start + end, [0] * len(start) + [1] * len(end)
+    start = [marks.start, *first[:num_first], marks.end, *marks.between]
+    end = [*second[:num_second], marks.end]
+    segments = [0] * len(start) + [marks.second_segment] * len(end)
+    return start + end, segments
 
 
 def pad(

@@ -12,9 +12,10 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from data.marks import BERT
 from input_error import InputError
 
-UNKNOWN = "[UNK]"
+UNKNOWN = BERT.unknown
 MAX_CHARS_PER_WORD = 200  # longer words are [UNK]; Hugging Face has 100
 MAX_CACHED_WORDS = 300_000  # distinct words; some 200 MB at the most
 
@@ -53,6 +54,8 @@ class FullTokenizer:
       strip_accents: None means "as do_lower_case", which is Google's rule.
     """
 
+    marks = BERT
+
     def __init__(
         self,
         vocab_file: str,
@@ -86,6 +89,18 @@ class FullTokenizer:
                     Span(piece, positions[start], positions[end - 1] + 1)
                 )
         return spans
+
+    def tokenize_words(self, words: Sequence[str]) -> list[list[str]]:
+        """Each word's pieces in " ".join(words)."""
+        return [self.tokenize(word) for word in words]
+
+    def to_text(self, pieces: Iterable[str]) -> str:
+        """ "un ##aff ##able sea" is "unaffable sea", as in Google's code."""
+        return " ".join(pieces).replace(" ##", "").replace("##", "")
+
+    def split_like_pieces(self, text: str) -> list[str]:
+        """The words that pieces are cut from, in their case and accents."""
+        return self.basic_tokenizer.tokenize(text)
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
         return convert_by_vocab(self.vocab, tokens)

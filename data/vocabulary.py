@@ -15,11 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
 
 from data import tokenization
+from data.marks import BERT
 from input_error import InputError
 
-PAD, UNKNOWN, START, SEPARATOR, MASK = SPECIAL_TOKENS = (
-    "[PAD]", tokenization.UNKNOWN, "[CLS]", "[SEP]", "[MASK]",
-)  # fmt: skip
+PAD, UNKNOWN, START, SEPARATOR, MASK = SPECIAL_TOKENS = BERT.pieces
 NUM_UNUSED = 99
 MIN_FREQUENCY = 2
 MAX_PIECES, MAX_PIECE_CHARS = 10_000_000, 10_000  # of any that is read

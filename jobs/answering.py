@@ -18,10 +18,10 @@ import numpy as np
 import tensorflow as tf
 
 import command
+from data.any_tokenizer import Tokenizer
 from data.record_features import span_features
 from data.records import RecordWriter, encode
 from data.rows import length_batches
-from data.tokenization import FullTokenizer
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, TrainingData, train_losses
 from jobs.start_checks import warn
@@ -72,7 +72,7 @@ class QuestionAnswering:
         self,
         files: Files,
         settings: TaskSettings,
-        tokenizer: FullTokenizer,
+        tokenizer: Tokenizer,
         predict_batch_size: int,
         applies_best: bool,
         is_scored: bool,
@@ -229,7 +229,7 @@ class QuestionAnswering:
                 writer.write(encode(features, values))
 
     def _predict(self, fitted: FineTuned) -> list[Prediction]:
-        answerer = Answerer(self.tokenizer.basic_tokenizer, self.settings)
+        answerer = Answerer(self.tokenizer, self.settings)
         examples, windows = self.asked
         return list(
             answerer.answer_all(examples, windows, self._logits(fitted))

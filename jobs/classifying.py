@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from data.any_tokenizer import Tokenizer
 from data.record_features import classifier_features
 from data.records import RecordWriter, encode
 from data.rows import Row, length_batches, pad
-from data.tokenization import FullTokenizer
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, TrainingData, train_losses
 from jobs.start_checks import warn
@@ -59,7 +59,7 @@ class Classification:
         self,
         problem: Problem,
         settings: TaskSettings,
-        tokenizer: FullTokenizer,
+        tokenizer: Tokenizer,
         output_dir: str,
         eval_batch_size: int,
         predict_batch_size: int,

@@ -17,12 +17,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from data.any_tokenizer import Tokenizer, load_tokenizer
 from data.batches import RowBatches, RowShare
 from data.rows import Row
-from data.tokenization import (
-    FullTokenizer,
-    validate_case_matches_checkpoint,
-)
+from data.tokenization import validate_case_matches_checkpoint
 from input_error import InputError
 from jobs import dry_run, fitting
 from modeling.config import BertConfig
@@ -132,7 +130,7 @@ class Setup:
     loop: LoopConfig
     config: BertConfig
     vocab_file: str
-    tokenizer: FullTokenizer
+    tokenizer: Tokenizer
 
 
 def set_up(
@@ -152,7 +150,9 @@ def set_up(
     validate_case_matches_checkpoint(do_lower_case, run.init_checkpoint)
     config = fitting.read_config(run, settings.max_seq_length)
     vocab_file = fitting.need_vocabulary(run, config)
-    tokenizer = FullTokenizer(vocab_file, do_lower_case, settings.strip_accents)
+    tokenizer = load_tokenizer(
+        vocab_file, do_lower_case, settings.strip_accents
+    )
     fitting.make_folder(run)
     return Setup(
         place, run, schedule, optimizer, loop, config, vocab_file, tokenizer

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data.tokenization import BasicTokenizer
+from data.any_tokenizer import Tokenizer
 from tasks.squad import Example
 from tasks.task import TaskSettings
 from tasks.windows import Window
@@ -75,10 +75,11 @@ class _Candidates(NamedTuple):
 class Answerer:
     """Turns logits into texts, as the tokenizer's case and accents ask for."""
 
-    def __init__(self, tokenizer: BasicTokenizer, settings: TaskSettings):
+    def __init__(self, tokenizer: Tokenizer, settings: TaskSettings):
+        self.tokenizer = tokenizer
         self.settings = settings
         self._cut_word = functools.lru_cache(maxsize=100_000)(
-            lambda word: " ".join(tokenizer.tokenize(word))
+            lambda word: " ".join(tokenizer.split_like_pieces(word))
         )
 
     def answer_all(
@@ -157,8 +158,7 @@ class Answerer:
         """The paragraph's text for the pieces at these places of the row."""
         tokens, words, _ = window.pieces
         start, end = start - window.shift, end - window.shift
-        pieces = " ".join(tokens[start : end + 1])
-        joined = pieces.replace(" ##", "").replace("##", "")
+        joined = self.tokenizer.to_text(tokens[start : end + 1])
         around = example.paragraph.words[words[start] : words[end] + 1]
         return final_text(" ".join(joined.split()), " ".join(around), self._cut)
 

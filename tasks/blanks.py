@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from data.any_tokenizer import Tokenizer
 from data.rows import Row, join, most_context, windows
-from data.tokenization import FullTokenizer
-from data.vocabulary import MASK
 from input_error import InputError
 from modeling.config import BertConfig
 from modeling.conversion import (
@@ -27,7 +26,7 @@ from modeling.encoder import Encoder
 from modeling.heads import MaskedLmHead
 
 
-def encode(line: str, tokenizer: FullTokenizer, max_length: int) -> list[Row]:
+def encode(line: str, tokenizer: Tokenizer, max_length: int) -> list[Row]:
     """The line's windows that have a [MASK]; their positions are its places.
 
     "A [MASK]." becomes [CLS] a [MASK] . [SEP] with the one position 2. A line
@@ -39,14 +38,17 @@ def encode(line: str, tokenizer: FullTokenizer, max_length: int) -> list[Row]:
     """
     pieces: list[str] = []
     masks = []
-    for i, text in enumerate(line.split(MASK)):
-        if i:
-            masks.append(len(pieces))
-            pieces.append(MASK)
-        pieces += tokenizer.tokenize(text)
+    marks = tokenizer.marks
+    *before, last = line.split(marks.mask)
+    for text in before:
+        # A piece for the blank brings its space along, where pieces have any.
+        pieces += tokenizer.tokenize(text.rstrip())
+        masks.append(len(pieces))
+        pieces.append(marks.mask)
     if not masks:
-        raise InputError(f"there is no {MASK} in it")
-    width = max_length - 2  # [CLS] and [SEP]
+        raise InputError(f"there is no {marks.mask} in it")
+    pieces += tokenizer.tokenize(last)
+    width = max_length - marks.count(False)
     spans = windows(len(pieces), width, (width + 1) // 2)
     owners = most_context(spans, len(pieces))
     rows = []
@@ -54,7 +56,7 @@ def encode(line: str, tokenizer: FullTokenizer, max_length: int) -> list[Row]:
         own = [1 + i - span.start for i in masks if owners[i] == number]
         if own:
             shown = pieces[span.start : span.stop]
-            tokens, segments = join(shown, None, max_length)
+            tokens, segments = join(shown, None, max_length, marks)
             ids = tokenizer.convert_tokens_to_ids(tokens)
             rows.append(Row(ids, segments, own))
     return rows

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
+from data.any_tokenizer import Tokenizer
 from data.rows import Row, join, windows
-from data.tokenization import FullTokenizer
 
 SECONDS_WITHOUT_PROGRESS = 5.0
 
@@ -26,7 +26,7 @@ class Example(NamedTuple):
 
 def encode_examples(
     examples: Sequence[Example],
-    tokenizer: FullTokenizer,
+    tokenizer: Tokenizer,
     max_seq_length: int,
     doc_stride: int | None = None,
 ) -> list[list[Row]]:
@@ -60,7 +60,7 @@ def encode_examples(
 
 def encode_example(
     example: Example,
-    tokenizer: FullTokenizer,
+    tokenizer: Tokenizer,
     max_seq_length: int,
     doc_stride: int | None = None,
 ) -> tuple[list[Row], bool]:
@@ -68,13 +68,13 @@ def encode_example(
     first = tokenizer.tokenize(example.text_a)
     # As upstream, a second text without pieces is none.
     second = tokenizer.tokenize(example.text_b or "") or None
-    room = max_seq_length - (3 if second else 2)  # [CLS], [SEP]s
+    room = max_seq_length - tokenizer.marks.count(second is not None)
     pairs: Sequence[Pair] = [(first, second)]
     is_cut = len(first) + len(second or ()) > room
     if is_cut and doc_stride is not None:
         pairs = _windows(first, second, room, doc_stride)
         is_cut = len(pairs[0][0]) < len(first) and second is not None
-    rows = [join(*pair, max_seq_length) for pair in pairs]
+    rows = [join(*pair, max_seq_length, tokenizer.marks) for pair in pairs]
     return [Row(tokenizer.convert_tokens_to_ids(t), s) for t, s in rows], is_cut
 
 

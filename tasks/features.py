@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from data.any_tokenizer import Tokenizer
 from data.rows import Row, join, most_context, windows
-from data.tokenization import FullTokenizer
 from input_error import InputError
 from modeling.config import BertConfig
 from modeling.conversion import Binding, encoder_bindings
@@ -73,7 +73,7 @@ class Document:
 
 
 def read_document(
-    line: str, tokenizer: FullTokenizer, max_length: int, stride: int = 0
+    line: str, tokenizer: Tokenizer, max_length: int, stride: int = 0
 ) -> Document:
     """A line as upstream reads it: one text, or "a pair ||| of two".
 
@@ -86,11 +86,16 @@ def read_document(
     first = tokenizer.tokenize(pair[1] if pair else line)
     second = tokenizer.tokenize(pair[2]) if pair else []
     if second or not stride:
-        tokens, segments = join(first, second or None, max_length)
+        tokens, segments = join(
+            first, second or None, max_length, tokenizer.marks
+        )
         row = Row(tokenizer.convert_tokens_to_ids(tokens), segments)
         return Document(tokens, [row], [(0, i) for i in range(len(tokens))])
-    spans = windows(len(first), max_length - 2, stride)
-    parts = [join(first[s.start : s.stop], None, max_length) for s in spans]
+    marks = tokenizer.marks
+    spans = windows(len(first), max_length - marks.count(False), stride)
+    parts = [
+        join(first[s.start : s.stop], None, max_length, marks) for s in spans
+    ]
     owners = enumerate(most_context(spans, len(first)))
     return Document(
         [parts[0][0][0], *first, parts[0][0][-1]],

@@ -20,9 +20,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from data.any_tokenizer import (
+    Tokenizer,
+    check_any_vocabulary,
+    load_tokenizer,
+)
 from data.rows import Batch, Row, length_batches, run_documents
-from data.tokenization import FullTokenizer
-from data.vocabulary import MASK, check_vocabulary
 from input_error import InputError
 from modeling.config import BertConfig
 from modeling.conversion import Binding, LoadReport, load_checkpoint
@@ -143,7 +146,7 @@ class TextKind:
     def __init__(
         self,
         config: BertConfig,
-        tokenizer: FullTokenizer,
+        tokenizer: Tokenizer,
         settings: TaskSettings,
     ):
         self.target = make_target(settings.target, settings.labels)
@@ -196,13 +199,13 @@ class SpanKind:
     def __init__(
         self,
         config: BertConfig,
-        tokenizer: FullTokenizer,
+        tokenizer: Tokenizer,
         settings: TaskSettings,
     ):
         self.model = SpanModel(config)
         self.tokenizer = tokenizer
         self.settings = settings
-        self.answerer = Answerer(tokenizer.basic_tokenizer, settings)
+        self.answerer = Answerer(tokenizer, settings)
 
     def read(self, number: int, line: str) -> Question:
         question, tab, paragraph = line.partition("\t")
@@ -247,11 +250,9 @@ class SpanKind:
 
 
 class BlankKind:
-    """A text with [MASK]s: the likeliest pieces for each."""
+    """A text with [MASK]s (or <mask>s): the likeliest pieces for each."""
 
-    def __init__(
-        self, config: BertConfig, tokenizer: FullTokenizer, count: int
-    ):
+    def __init__(self, config: BertConfig, tokenizer: Tokenizer, count: int):
         self.model = BlankFiller(config, tokenizer.inv_vocab, count)
         self.max_length = config.max_position_embeddings
         self.tokenizer = tokenizer
@@ -284,9 +285,12 @@ class BlankKind:
             "  ".join(f"{p['piece']} {p['probability']:.6f}" for p in blank)
             for blank in blanks
         ]
-        text, *parts = question.content.split(MASK)
+        text, *parts = question.content.split(self.tokenizer.marks.mask)
         for blank, part in zip(blanks, parts, strict=True):
-            text += blank[0]["piece"].removeprefix("##") + part
+            filled = self.tokenizer.to_text([blank[0]["piece"]])
+            if filled.startswith(" "):  # it brings the space along
+                text = text.rstrip()
+            text += filled + part
         columns = [text.replace("\t", " "), *columns]
         return {"text": text, "blanks": blanks}, columns
 
@@ -317,7 +321,7 @@ def load(
             "expected a model folder: weights, bert_config.json and vocab.txt"
         )
     config = BertConfig.from_json_file(config_file)
-    check_vocabulary(vocab_file, config.vocab_size)
+    check_any_vocabulary(vocab_file, config.vocab_size)
     if settings is not None:
         if settings.max_seq_length > config.max_position_embeddings:
             raise InputError(
@@ -327,7 +331,7 @@ def load(
             )
         do_lower_case = settings.do_lower_case
         strip_accents = settings.strip_accents
-    tokenizer = FullTokenizer(vocab_file, do_lower_case, strip_accents)
+    tokenizer = load_tokenizer(vocab_file, do_lower_case, strip_accents)
     kind = _make_kind(config, tokenizer, settings, top_k)
     report = load_checkpoint(kind.model.bindings(), folder)
     _check_complete(folder, kind, report)
@@ -336,7 +340,7 @@ def load(
 
 def _make_kind(
     config: BertConfig,
-    tokenizer: FullTokenizer,
+    tokenizer: Tokenizer,
     settings: TaskSettings | None,
     top_k: int,
 ) -> Kind:

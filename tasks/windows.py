@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from data.any_tokenizer import Tokenizer
 from data.rows import Row, most_context, windows
-from data.tokenization import FullTokenizer
-from data.vocabulary import SEPARATOR, START
 from tasks.squad import Answer, Example, Paragraph, progress
 from tasks.task import TaskSettings
 
@@ -49,7 +48,7 @@ class Window:
 
 def make_windows(
     examples: Sequence[Example],
-    tokenizer: FullTokenizer,
+    tokenizer: Tokenizer,
     settings: TaskSettings,
 ) -> list[list[Window]]:
     """Each question's windows, in order; an empty paragraph has none."""
@@ -82,12 +81,12 @@ def record_values(
     }
 
 
-def _cut(paragraph: Paragraph, tokenizer: FullTokenizer) -> Pieces:
+def _cut(paragraph: Paragraph, tokenizer: Tokenizer) -> Pieces:
     tokens: list[str] = []
     words: list[int] = []
     first_piece = [0]
-    for i, word in enumerate(paragraph.words):
-        tokens += tokenizer.tokenize(word)
+    for i, own in enumerate(tokenizer.tokenize_words(paragraph.words)):
+        tokens += own
         words += [i] * (len(tokens) - len(words))
         first_piece.append(len(tokens))
     return Pieces(tokens, words, first_piece)
@@ -96,23 +95,24 @@ def _cut(paragraph: Paragraph, tokenizer: FullTokenizer) -> Pieces:
 def _example_windows(
     example: Example,
     pieces: Pieces,
-    tokenizer: FullTokenizer,
+    tokenizer: Tokenizer,
     settings: TaskSettings,
 ) -> list[Window]:
     question = tokenizer.tokenize(example.question)[: settings.max_query_length]
-    room = settings.max_seq_length - len(question) - 3  # [CLS], [SEP], [SEP]
+    marks = tokenizer.marks
+    room = settings.max_seq_length - len(question) - marks.count(True)
     assert settings.doc_stride is not None, "spans are looked for everywhere"
     num_pieces = len(pieces.tokens)
     parts = windows(num_pieces, room, settings.doc_stride) if num_pieces else []
     owners = np.array(most_context(parts, num_pieces))
     answer = _answer_pieces(example.answer, pieces, tokenizer)
-    start = [START, *question, SEPARATOR]
+    start = [marks.start, *question, marks.end, *marks.between]
     made = []
     for number, part in enumerate(parts):
         shown = pieces.tokens[part.start : part.stop]
         row = Row(
-            tokenizer.convert_tokens_to_ids([*start, *shown, SEPARATOR]),
-            [0] * len(start) + [1] * (len(shown) + 1),
+            tokenizer.convert_tokens_to_ids([*start, *shown, marks.end]),
+            [0] * len(start) + [marks.second_segment] * (len(shown) + 1),
         )
         shift = len(start) - part.start
         positions = (
@@ -131,7 +131,7 @@ def _example_windows(
 
 
 def _answer_pieces(
-    answer: Answer | None, pieces: Pieces, tokenizer: FullTokenizer
+    answer: Answer | None, pieces: Pieces, tokenizer: Tokenizer
 ) -> tuple[int, int] | None:
     """First and last piece of the answer.
 
@@ -143,9 +143,11 @@ def _answer_pieces(
         return None
     first = pieces.first_piece[answer.first_word]
     last = pieces.first_piece[answer.last_word + 1] - 1
-    wanted = tokenizer.tokenize(answer.text)
+    # Where pieces have the space before them, these are two spellings.
+    spellings = [tokenizer.tokenize(f"{s}{answer.text}") for s in ("", " ")]
     for begin in range(first, last + 1):
-        end = begin + len(wanted)
-        if wanted and end <= last + 1 and pieces.tokens[begin:end] == wanted:
-            return begin, end - 1
+        for wanted in filter(None, spellings):
+            end = begin + len(wanted)
+            if end <= last + 1 and pieces.tokens[begin:end] == wanted:
+                return begin, end - 1
     return first, last

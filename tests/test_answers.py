@@ -42,7 +42,7 @@ def predict(
     for place, start_logit, end_logit in scored:
         start[place], end[place] = start_logit, end_logit
     logits = [Logits(start, end)] * len(windows[0])
-    answerer = Answerer(TOKENIZER.basic_tokenizer, settings)
+    answerer = Answerer(TOKENIZER, settings)
     (prediction,) = answerer.answer_all([example], windows, logits)
     return prediction
 
@@ -69,7 +69,7 @@ def test_files_are_googles_to_the_byte(
         recorded[f"{version}_end_logits"],
         strict=True,
     )
-    predictions = Answerer(TOKENIZER.basic_tokenizer, settings).answer_all(
+    predictions = Answerer(TOKENIZER, settings).answer_all(
         examples,
         make_windows(examples, TOKENIZER, settings),
         (Logits(*both) for both in logits),
@@ -116,7 +116,7 @@ def test_files_of_real_questions_are_googles(
     tokenizer = FullTokenizer(str(vocabulary))
     examples = read_examples(str(folder / "input.json"), version == "v2", False)
     recorded = np.load(folder / "logits.npz")
-    predictions = Answerer(tokenizer.basic_tokenizer, settings).answer_all(
+    predictions = Answerer(tokenizer, settings).answer_all(
         examples,
         make_windows(examples, tokenizer, settings),
         map(Logits, recorded["start"], recorded["end"]),
@@ -158,7 +158,7 @@ def test_case_and_accents_are_the_tokenizers() -> None:
     (windows,) = make_windows([example], tokenizer, settings)
     start, end = np.zeros((2, 48))
     start[3] = end[3] = 1.0  # [CLS] ? [SEP] [UNK] ' s [SEP]
-    answer = Answerer(tokenizer.basic_tokenizer, settings).answer
+    answer = Answerer(tokenizer, settings).answer
     # [UNK] is nowhere in the text, so all of the word is the answer.
     assert answer(example, windows, [Logits(start, end)]).text(0) == "José's"
 

@@ -143,7 +143,9 @@ def rows(
     made = []
     for first, *second in texts:
         others = tokenizer.tokenize(second[0]) or None if second else None
-        tokens, segments = join(tokenizer.tokenize(first), others, max_length)
+        tokens, segments = join(
+            tokenizer.tokenize(first), others, max_length, tokenizer.marks
+        )
         made.append(Row(tokenizer.convert_tokens_to_ids(tokens), segments))
     return pad(made, max(len(row.input_ids) for row in made), len(made))
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 ORDER = {
-    "data": "tokenization vocabulary masking instances sampling rows batches"
+    "data": "marks tokenization byte_level_bpe vocabulary any_tokenizer masking"
+    " instances sampling rows batches"
     " dynamic_masking files record_features wire records record_checks salvage"
     " packing pipeline graph_tokenization fast_tokenization text_formats corpus"
     " counting readable record_report text_report",

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from data.marks import BERT
 from data.rows import (
     Row,
     join,
@@ -19,17 +20,17 @@ from data.rows import (
 
 
 def test_join_is_the_worked_example() -> None:
-    tokens, segments = join(["a", "b", "c"], ["d", "e"], 7)
+    tokens, segments = join(["a", "b", "c"], ["d", "e"], 7, BERT)
     assert tokens == ["[CLS]", "a", "b", "[SEP]", "d", "e", "[SEP]"]
     assert segments == [0, 0, 0, 0, 1, 1, 1]
 
 
 def test_join_cuts_the_longer_text_and_of_equals_the_second() -> None:
-    tokens, _ = join(list("abcdef"), list("gh"), 8)
+    tokens, _ = join(list("abcdef"), list("gh"), 8, BERT)
     assert tokens == ["[CLS]", *"abc", "[SEP]", *"gh", "[SEP]"]
-    tokens, _ = join(list("abc"), list("def"), 8)
+    tokens, _ = join(list("abc"), list("def"), 8, BERT)
     assert tokens == ["[CLS]", *"abc", "[SEP]", *"de", "[SEP]"]
-    tokens, segments = join(list("abc"), None, 4)
+    tokens, segments = join(list("abc"), None, 4, BERT)
     assert tokens == ["[CLS]", *"ab", "[SEP]"]
     assert segments == [0, 0, 0, 0]
 

@@ -136,7 +136,7 @@ def test_answers_are_those_of_the_originals_logits(
             strict=True,
         )
     ]
-    answerer = Answerer(tokenizer.basic_tokenizer, SETTINGS)
+    answerer = Answerer(tokenizer, SETTINGS)
     expected = list(answerer.answer_all(examples, windows, logits))
     predictions = read_json(folder / "predictions.json")
     nbest = read_json(folder / "nbest_predictions.json")
