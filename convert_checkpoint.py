@@ -32,7 +32,7 @@ GOOGLE, HUGGING_FACE = FORMATS = ["google", "hugging_face"]
 MAX_DIFFERENCE = 1e-5  # between the outputs of what was read and written
 
 # transformers' classes whose classifier Google's models have not.
-OTHER_CLASSIFIERS = ("BertForTokenClassification", "BertForMultipleChoice")
+OTHER_CLASSIFIERS = ("ForTokenClassification", "ForMultipleChoice")
 
 flags.DEFINE_string(
     "init_checkpoint", None, "Model folder of either kind, or a checkpoint."
@@ -102,16 +102,17 @@ def _shapes() -> Shapes:
 
     shapes = dict(open_weights(FLAGS.init_checkpoint).shapes)
     architecture = _architecture()
-    if architecture not in OTHER_CLASSIFIERS:
+    if not (architecture or "").endswith(OTHER_CLASSIFIERS):
         return shapes
     print(f"the classifier is a {architecture}'s and is left out")
     return {k: v for k, v in shapes.items() if not k.startswith("output_")}
 
 
 def _surroundings(shapes: Shapes) -> Surroundings:
-    from data.vocabulary import check_vocabulary
+    from data.any_tokenizer import check_any_vocabulary
     from modeling.config import BertConfig
-    from modeling.hugging_face import model_config_file, vocabulary_file
+    from modeling.folder_files import local_vocabulary, vocabulary_file
+    from modeling.hugging_face import model_config_file
 
     config_file = FLAGS.bert_config_file or model_config_file(
         FLAGS.init_checkpoint
@@ -127,8 +128,8 @@ def _surroundings(shapes: Shapes) -> Surroundings:
     vocab_file = FLAGS.vocab_file or vocabulary_file(FLAGS.init_checkpoint)
     pieces: Mapping[str, int] = {}
     if vocab_file is not None:
-        vocab_file = command.local(vocab_file)
-        pieces = check_vocabulary(vocab_file, config.vocab_size)
+        vocab_file = local_vocabulary(vocab_file)
+        pieces = check_any_vocabulary(vocab_file, config.vocab_size)
     do_lower_case, strip_accents = _casing(pieces)
     task = _task(config, shapes, do_lower_case, strip_accents)
     return Surroundings(config, vocab_file, do_lower_case, strip_accents, task)
@@ -193,7 +194,7 @@ def _architecture() -> str | None:
 
 def _read_json(name: str) -> dict[str, Any]:
     """A file beside --init_checkpoint; empty where there is none."""
-    from modeling.hugging_face import beside
+    from modeling.folder_files import beside
 
     path = beside(FLAGS.init_checkpoint, [name])
     if path is None:
@@ -223,7 +224,7 @@ def _write_google(
     folder: str, found: "Sequence[Binding]", around: Surroundings
 ) -> None:
     from modeling.conversion import save_model_folder
-    from modeling.hugging_face import write_whole
+    from modeling.folder_files import write_whole
     from tasks.task import TASK
 
     config = around.config
@@ -244,7 +245,8 @@ def _write_google(
 def _write_hugging_face(
     folder: str, found: "Sequence[Binding]", around: Surroundings
 ) -> None:
-    from modeling.hugging_face import save_hugging_face_folder, write_whole
+    from modeling.folder_files import write_whole
+    from modeling.hugging_face import save_hugging_face_folder
     from tasks.hugging_face_task import problem_type
     from tasks.task import TASK
 

@@ -59,8 +59,8 @@ def main() -> None:
 
     from jobs import serving
     from modeling import fused
-    from modeling.conversion import CONFIG, VOCABULARY
-    from modeling.hugging_face import vocabulary_file
+    from modeling.conversion import CONFIG
+    from modeling.folder_files import VOCABULARY, vocabulary_file
     from tasks.task import TASK
     from training.export import version_folder, write_saved_model
 

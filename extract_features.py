@@ -25,7 +25,7 @@ from training.settings import DeviceConfig
 if TYPE_CHECKING:
     import numpy as np
 
-    from data.tokenization import FullTokenizer
+    from data.any_tokenizer import Tokenizer
     from modeling.config import BertConfig
     from tasks.features import Document, FeatureExtractor
 
@@ -143,14 +143,12 @@ def _write_header(file: IO[bytes], num_rows: int, width: int) -> None:
     npy.write_array_header_1_0(file, header)
 
 
-def _read_model_files() -> "tuple[BertConfig, FullTokenizer]":
-    from data.tokenization import (
-        FullTokenizer,
-        validate_case_matches_checkpoint,
-    )
-    from data.vocabulary import check_vocabulary
+def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
+    from data.any_tokenizer import check_any_vocabulary, load_tokenizer
+    from data.tokenization import validate_case_matches_checkpoint
     from modeling.config import BertConfig
-    from modeling.hugging_face import model_config_file, vocabulary_file
+    from modeling.folder_files import local_vocabulary, vocabulary_file
+    from modeling.hugging_face import model_config_file
 
     model = FLAGS.init_checkpoint
     validate_case_matches_checkpoint(FLAGS.do_lower_case, model)
@@ -168,9 +166,9 @@ def _read_model_files() -> "tuple[BertConfig, FullTokenizer]":
             f"--max_seq_length is {FLAGS.max_seq_length}; the model has "
             f"{config.max_position_embeddings} positions, so expected no more"
         )
-    vocab_file = command.local(vocab_file)
-    check_vocabulary(vocab_file, config.vocab_size)
-    return config, FullTokenizer(
+    vocab_file = local_vocabulary(vocab_file)
+    check_any_vocabulary(vocab_file, config.vocab_size)
+    return config, load_tokenizer(
         vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
     )
 
@@ -178,7 +176,7 @@ def _read_model_files() -> "tuple[BertConfig, FullTokenizer]":
 def _run(
     lines: Iterable[str],
     config: "BertConfig",
-    tokenizer: "FullTokenizer",
+    tokenizer: "Tokenizer",
     layers: list[int],
 ) -> "Iterator[tuple[Document, np.ndarray]]":
     """Yields each line's document with its vectors [T, L, H]."""

@@ -26,7 +26,7 @@ from input_error import InputError
 from jobs.fine_tuning import FineTuned, TrainingData, train_losses
 from jobs.start_checks import warn
 from modeling.config import BertConfig
-from modeling.conversion import write_whole
+from modeling.folder_files import write_whole
 from tasks.answers import Answerer, Logits, Prediction, to_files
 from tasks.metrics import PRIOR_SHARE
 from tasks.spans import SpanModel

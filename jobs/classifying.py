@@ -22,7 +22,7 @@ from input_error import InputError
 from jobs.fine_tuning import FineTuned, TrainingData, train_losses
 from jobs.start_checks import warn
 from modeling.config import BertConfig
-from modeling.conversion import write_whole
+from modeling.folder_files import write_whole
 from tasks.classification import Classifier, pool_windows
 from tasks.examples import Example, encode_examples
 from tasks.glue import GlueTask, find_task

@@ -24,8 +24,7 @@ from data.tokenization import validate_case_matches_checkpoint
 from input_error import InputError
 from jobs import dry_run, fitting
 from modeling.config import BertConfig
-from modeling.conversion import write_whole
-from modeling.hugging_face import beside
+from modeling.folder_files import beside, write_whole
 from tasks.metrics import summarize
 from tasks.task import TASK, TaskSettings
 from training.distribution import check_batch_size

@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 import command
-from data.vocabulary import check_vocabulary
+from data.any_tokenizer import check_any_vocabulary
 from input_error import InputError
 from jobs.start_checks import check_config, compare_pieces
 from modeling.config import BertConfig
@@ -24,10 +24,14 @@ from modeling.conversion import (
     LoadReport,
     load_checkpoint,
     save_model_folder,
-    write_whole,
 )
 from modeling.encoder import Encoder
-from modeling.hugging_face import model_config_file, vocabulary_file
+from modeling.folder_files import (
+    local_vocabulary,
+    vocabulary_file,
+    write_whole,
+)
+from modeling.hugging_face import model_config_file
 from tasks.task import TASK
 from training.checkpoints import TrainingState, check_settings, saved_states
 from training.cloud_tpu import check_paths
@@ -127,8 +131,8 @@ def find_vocabulary(run: RunConfig, config: BertConfig) -> str | None:
     path = run.vocab_file or _beside(run, vocabulary_file)
     if path is None:
         return None
-    path = command.local(path)
-    vocab = check_vocabulary(path, config.vocab_size)
+    path = local_vocabulary(path)
+    vocab = check_any_vocabulary(path, config.vocab_size)
     if run.vocab_file:
         compare_pieces(run.vocab_file, vocab, run.init_checkpoint)
     return path
@@ -140,7 +144,8 @@ def need_vocabulary(run: RunConfig, config: BertConfig) -> str:
     if path is None:
         raise InputError(
             "the vocabulary is not known: give --vocab_file, or an "
-            "--init_checkpoint with a vocab.txt beside it"
+            "--init_checkpoint with a vocab.txt beside it (or a vocab.json and "
+            "a merges.txt)"
         )
     return path
 

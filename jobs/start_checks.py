@@ -8,10 +8,11 @@ import sys
 from collections.abc import Mapping
 
 import command
-from data.vocabulary import check_vocabulary
+from data.any_tokenizer import check_any_vocabulary
 from input_error import InputError
 from modeling.config import BertConfig
-from modeling.hugging_face import model_config_file, vocabulary_file
+from modeling.folder_files import local_vocabulary, vocabulary_file
+from modeling.hugging_face import model_config_file
 
 
 def warn(sentence: str) -> None:
@@ -46,7 +47,7 @@ def compare_pieces(
     if not start:
         return
     try:
-        theirs = check_vocabulary(command.local(start))
+        theirs = check_any_vocabulary(local_vocabulary(start))
     except InputError:  # --vocab_file may be given for that very reason
         return
     own = {number: piece for piece, number in vocab.items()}

@@ -56,9 +56,10 @@ def same_sequence(sequence_numbers: Tensor) -> Tensor:
 class LayerNorm(keras.layers.Layer):
     """gamma and beta [H]; the arithmetic is fused with its neighbours."""
 
-    def __init__(self, size: int, **kwargs: Any):
+    def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(name="LayerNorm", **kwargs)
-        self.size = size
+        self.size = config.hidden_size
+        self.epsilon = config.layer_norm_eps
 
     def build(self, input_shape: Any = None) -> None:
         self.gamma = _vector(self, "gamma", self.size, "ones")
@@ -150,7 +151,7 @@ class Residual(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
         self.input_size = input_size
-        self.layer_norm = LayerNorm(config.hidden_size)
+        self.layer_norm = LayerNorm(config)
 
     def build(self, input_shape: Any = None) -> None:
         self.kernel = self.add_weight(
@@ -174,6 +175,7 @@ class Residual(keras.layers.Layer):
             residual,
             self.layer_norm.gamma,
             self.layer_norm.beta,
+            self.layer_norm.epsilon,
             noise,
             rate,
         )

@@ -40,20 +40,39 @@ TO_HUGGING_FACE = {
 # Any of these keys tells its config.json from Google's bert_config.json.
 HUGGING_FACE_KEYS = {"model_type", "architectures", "transformers_version"}
 
-# Its defaults where they are not Google's.
-HUGGING_FACE_DEFAULTS = {
-    "vocab_size": 30522,
-    "type_vocab_size": 2,
-    "hidden_act": "gelu",
-}
 
-# What this model is, where Hugging Face's has a choice: the only value read.
-HUGGING_FACE_FIXED = {
-    "model_type": "bert",
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """What sets Hugging Face's models of one model_type apart."""
+
+    position_offset: int  # rows of the position table before the first's
+    # of config.json, where they are not Google's
+    defaults: Mapping[str, Any]
+    # what is written, and where they have a choice the only value read
+    fixed: Mapping[str, Any]
+    ids: Mapping[str, int]  # also written: of pieces of its vocabularies
+
+
+_ENCODER = {
     "position_embedding_type": "absolute",
-    "layer_norm_eps": 1e-12,
     "is_decoder": False,
     "add_cross_attention": False,
+}
+FAMILIES = {
+    "bert": Family(
+        0,
+        {"vocab_size": 30522, "type_vocab_size": 2, "hidden_act": "gelu"},
+        _ENCODER,
+        {"pad_token_id": 0},
+    ),
+    # Positions are counted from pad_token_id + 1, and the masked-LM head has
+    # the exact gelu whatever the config says: modeling_roberta.py there.
+    "roberta": Family(
+        2,
+        {"vocab_size": 50265, "type_vocab_size": 2},
+        {**_ENCODER, "pad_token_id": 1, "hidden_act": "gelu"},
+        {"bos_token_id": 0, "eos_token_id": 2},
+    ),
 }
 
 MAX_SIZE = 2**31 - 1  # of any axis
@@ -84,6 +103,8 @@ class BertConfig:
     max_position_embeddings: int = 512  # the longest sequence, in pieces
     type_vocab_size: int = 16  # segment ids; released files say 2
     initializer_range: float = 0.02  # standard deviation
+    layer_norm_eps: float = 1e-12  # added to the variance
+    family: str = "bert"  # one of FAMILIES
     # keys of the file that this model does not use (pooler_*, directionality)
     other: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -94,6 +115,8 @@ class BertConfig:
                 self._refuse(field.name, "a positive whole number below 2**31")
             if kind in (float, "float") and not _is_share(value):
                 self._refuse(field.name, "a number from 0 up to, not with, 1")
+        if self.family not in list(FAMILIES):  # a list: it may be anything
+            self._refuse("family", f"one of {', '.join(FAMILIES)}")
         if self.hidden_act not in ACTIVATIONS:
             self._refuse("hidden_act", f"one of {', '.join(ACTIVATIONS)}")
         if self.hidden_size % self.num_attention_heads:
@@ -107,6 +130,11 @@ class BertConfig:
             f"the config has {name} = {getattr(self, name)!r}; expected "
             f"{expected}"
         )
+
+    @property
+    def position_offset(self) -> int:
+        """Rows of the position table before that of the first position."""
+        return FAMILIES[self.family].position_offset
 
     @classmethod
     def of_size(cls, size: str, vocab_size: int) -> "BertConfig":
@@ -162,32 +190,52 @@ class BertConfig:
             raise InputError(f"{path}: {error}") from error
 
     def to_json(self) -> str:
-        """The text of a bert_config.json with these values."""
+        """The text of a bert_config.json with these values.
+
+        Keys that Google's have not are there where they say something else.
+        """
         values = dataclasses.asdict(self)
         values |= values.pop("other")
+        for name in ("layer_norm_eps", "family"):
+            if values[name] == getattr(BertConfig, name):
+                del values[name]
         return json.dumps(values, indent=2, sort_keys=True) + "\n"
 
     def to_hugging_face(self) -> dict[str, Any]:
-        """The values of a config.json, but for what the heads say."""
+        """The values of a config.json, but for what the heads say.
+
+        Raises:
+            InputError: the family there has no such model.
+        """
         values = dataclasses.asdict(self)
+        values |= {
+            "hidden_act": TO_HUGGING_FACE[self.hidden_act],
+            "max_position_embeddings": self.max_position_embeddings
+            + self.position_offset,
+        }
+        family = FAMILIES[self.family]
+        fixed = family.fixed
+        _check_fixed({**fixed, **values}, fixed)
         return {
             **values.pop("other"),
+            "model_type": values.pop("family"),
             **values,
-            **HUGGING_FACE_FIXED,
-            "hidden_act": TO_HUGGING_FACE[self.hidden_act],
-            "pad_token_id": 0,
+            **fixed,
+            **family.ids,
         }
 
 
 def _from_hugging_face(values: dict[str, Any]) -> dict[str, Any]:
     """A config.json's values as a bert_config.json would have them."""
-    values = HUGGING_FACE_DEFAULTS | HUGGING_FACE_FIXED | values
-    for key, only in HUGGING_FACE_FIXED.items():
-        if values[key] != only:
-            raise InputError(
-                f"the Hugging Face model has {key} = {values[key]!r}; the one "
-                f"supported value is {only!r}"
-            )
+    kind = values.get("model_type", "bert")
+    if kind not in list(FAMILIES):  # a list: it may be anything
+        raise InputError(
+            f"the Hugging Face model has model_type = {kind!r}; expected one "
+            f"of {', '.join(FAMILIES)}"
+        )
+    family = FAMILIES[kind]
+    values = {**family.defaults, **family.fixed, **values}
+    _check_fixed(values, family.fixed)
     act = values["hidden_act"]
     if act not in list(FROM_HUGGING_FACE):  # a list: act may be anything
         raise InputError(
@@ -197,8 +245,26 @@ def _from_hugging_face(values: dict[str, Any]) -> dict[str, Any]:
     known = {field.name for field in dataclasses.fields(BertConfig)}
     return {
         **{k: v for k, v in values.items() if k in known or _is_googles(k)},
+        **_positions(values, family),
         "hidden_act": FROM_HUGGING_FACE[act],
+        "family": kind,
     }
+
+
+def _check_fixed(values: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+    for key, only in fixed.items():
+        if values[key] != only:
+            raise InputError(
+                f"the Hugging Face model has {key} = {values[key]!r}; the one "
+                f"supported value is {only!r}"
+            )
+
+
+def _positions(values: Mapping[str, Any], family: Family) -> dict[str, Any]:
+    """Without the rows of their table before that of the first position."""
+    key = "max_position_embeddings"
+    rows = values.get(key, getattr(BertConfig, key))
+    return {key: rows - family.position_offset if type(rows) is int else rows}
 
 
 def _is_googles(key: str) -> bool:

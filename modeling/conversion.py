@@ -19,15 +19,13 @@ import numpy as np
 from input_error import InputError
 from modeling.config import BertConfig
 from modeling.encoder import Encoder, TransformerLayer
+from modeling.folder_files import copy_vocabulary, write_whole
 from modeling.heads import LinearHead, MaskedLmHead
 from modeling.hugging_face import (
     CONFIG,
-    VOCABULARY,
     Safetensors,
-    copy_whole,
     is_hugging_face,
     refuse_pickle,
-    write_whole,
 )
 
 CHECKPOINT = "bert_model.ckpt"
@@ -328,11 +326,12 @@ def save_model_folder(
     bindings: Sequence[Binding],
     vocab_file: str | None,
 ) -> None:
-    """Writes bert_model.ckpt, bert_config.json and, when known, vocab.txt."""
+    """Writes bert_model.ckpt, bert_config.json and, when known, the
+    vocabulary."""
     save_checkpoint(bindings, os.path.join(folder, CHECKPOINT))
     write_whole(os.path.join(folder, CONFIG), config.to_json().encode())
     if vocab_file is not None:
-        copy_whole(vocab_file, os.path.join(folder, VOCABULARY))
+        copy_vocabulary(vocab_file, folder)
 
 
 @contextlib.contextmanager

@@ -110,7 +110,7 @@ class Embeddings(keras.layers.Layer):
     def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(**kwargs)
         self.config = config
-        self.layer_norm = LayerNorm(config.hidden_size)
+        self.layer_norm = LayerNorm(config)
 
     def build(self, input_shape: Any = None) -> None:
         config = self.config
@@ -130,7 +130,8 @@ class Embeddings(keras.layers.Layer):
             "token_type_embeddings", config.type_vocab_size
         )
         self.position_embeddings = table(
-            "position_embeddings", config.max_position_embeddings
+            "position_embeddings",
+            config.position_offset + config.max_position_embeddings,
         )
         self.layer_norm.build()
 
@@ -149,16 +150,23 @@ class Embeddings(keras.layers.Layer):
             ops.one_hot(segment_ids, config.type_vocab_size, dtype="float32"),
             self.token_type_embeddings,
         )
+        # RoBERTa numbers real tokens from 2; padding, at the end of a row,
+        # goes on where theirs has 1, but nothing looks at it.
+        first = config.position_offset
         if position_ids is None:
-            positions = self.position_embeddings[: ops.shape(input_ids)[1]]
+            past = first + ops.shape(input_ids)[1]
+            positions = self.position_embeddings[first:past]
         else:
-            positions = ops.take(self.position_embeddings, position_ids, axis=0)
+            positions = ops.take(
+                self.position_embeddings, first + position_ids, axis=0
+            )
         rate = config.hidden_dropout_prob
         x = words + segments + positions  # [B, S, H]
         normed = fused.norm_dropout(
             x,
             self.layer_norm.gamma,
             self.layer_norm.beta,
+            self.layer_norm.epsilon,
             fused.uniform_noise(ops.shape(x), rate, seed),
             rate,
         )

@@ -21,8 +21,6 @@ from keras import ops
 
 Tensor = Any  # keras has no common tensor type over its backends
 
-LAYER_NORM_EPSILON = 1e-12  # upstream modeling.py, layer_norm
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": lambda x: ops.gelu(x, approximate=True),
     "gelu_tanh": lambda x: ops.gelu(x, approximate=True),
@@ -40,7 +38,8 @@ class _Key(keras.random.SeedGenerator):
         self.key = key
 
     def next(self, ordered: bool = True) -> Tensor:
-        return self.key
+        on_jax = keras.config.backend() == "jax"  # where keys are unsigned
+        return ops.cast(self.key, "uint32") if on_jax else self.key
 
 
 def site_seed(seed: Tensor | None, site: int) -> Tensor | None:
@@ -75,11 +74,13 @@ def _dropout(x: Tensor, noise: Tensor | None, rate: float) -> Tensor:
     return ops.where(noise >= rate, x / (1.0 - rate), 0.0)
 
 
-def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+def _layer_norm(
+    x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float
+) -> Tensor:
     mean = ops.mean(x, axis=-1, keepdims=True)
     centred = x - mean
     variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
-    return centred * ops.rsqrt(variance + LAYER_NORM_EPSILON) * gamma + beta
+    return centred * ops.rsqrt(variance + epsilon) * gamma + beta
 
 
 @functools.cache
@@ -176,28 +177,39 @@ def bias_dropout_add_norm(
     residual: Tensor,
     gamma: Tensor,
     beta: Tensor,
+    epsilon: float,
     noise: Tensor | None,
     rate: float,
 ) -> Tensor:
     """LayerNorm(dropout(x + bias) + residual)."""
     dropped = _dropout(_float32(x) + bias, noise, rate)
     summed = dropped + _float32(residual)
-    return ops.cast(_layer_norm(summed, gamma, beta), x.dtype)
+    return ops.cast(_layer_norm(summed, gamma, beta, epsilon), x.dtype)
 
 
 @_chain
 def norm_dropout(
-    x: Tensor, gamma: Tensor, beta: Tensor, noise: Tensor | None, rate: float
+    x: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    epsilon: float,
+    noise: Tensor | None,
+    rate: float,
 ) -> Tensor:
     """dropout(LayerNorm(x))."""
-    normed = _layer_norm(_float32(x), gamma, beta)
+    normed = _layer_norm(_float32(x), gamma, beta, epsilon)
     return ops.cast(_dropout(normed, noise, rate), x.dtype)
 
 
 @_chain
 def bias_activation_norm(
-    x: Tensor, bias: Tensor, activation: str, gamma: Tensor, beta: Tensor
+    x: Tensor,
+    bias: Tensor,
+    activation: str,
+    gamma: Tensor,
+    beta: Tensor,
+    epsilon: float,
 ) -> Tensor:
     """LayerNorm(activation(x + bias))."""
     activated = ACTIVATIONS[activation](_float32(x) + bias)
-    return ops.cast(_layer_norm(activated, gamma, beta), x.dtype)
+    return ops.cast(_layer_norm(activated, gamma, beta, epsilon), x.dtype)

@@ -85,7 +85,7 @@ class MaskedLmHead(keras.layers.Layer):
     def __init__(self, config: BertConfig, name: str = "masked_lm"):
         super().__init__(name=name)
         self.config = config
-        self.layer_norm = LayerNorm(config.hidden_size)
+        self.layer_norm = LayerNorm(config)
 
     def build(self, input_shape: Any = None) -> None:
         hidden = self.config.hidden_size
@@ -115,6 +115,7 @@ class MaskedLmHead(keras.layers.Layer):
             self.config.hidden_act,
             self.layer_norm.gamma,
             self.layer_norm.beta,
+            self.layer_norm.epsilon,
         )
         table = ops.cast(word_embeddings, transformed.dtype)
         logits = ops.matmul(transformed, ops.transpose(table))

@@ -1,14 +1,14 @@
 """Hugging Face's model folders, read and written.
 
-Files: config.json, model.safetensors (or several, with an index), vocab.txt and
-tokenizer_config.json. The safetensors library reads; a pickle is never opened.
+Files: config.json, model.safetensors (or several, with an index), a vocabulary
+and tokenizer_config.json. The safetensors library reads; a pickle is never
+opened.
 """
 
 import json
 import math
 import os
-import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import ml_dtypes  # noqa: F401 (gives NumPy the dtype bfloat16)
@@ -17,13 +17,21 @@ from safetensors import SafetensorError, safe_open
 
 from input_error import InputError
 from modeling.config import BertConfig
-from modeling.hugging_face_names import google_name, hugging_face_name
+from modeling.folder_files import (
+    VOCABULARY,
+    beside,
+    copy_vocabulary,
+    write_json,
+)
+from modeling.hugging_face_names import (
+    architecture_of,
+    google_name,
+    hugging_face_name,
+)
 
 # Google's folder and Hugging Face's.
 CONFIG = "bert_config.json"
 HUGGING_FACE_CONFIG = "config.json"
-VOCABULARY = "vocab.txt"
-TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 SAFETENSORS = ".safetensors"
 WEIGHTS = f"model{SAFETENSORS}"
@@ -35,6 +43,8 @@ PICKLES = (".bin", ".pt", ".pth", ".pkl")
 _TIED = {
     "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
     "cls.predictions.decoder.bias": "cls/predictions/output_bias",
+    "lm_head.decoder.weight": "bert/embeddings/word_embeddings",
+    "lm_head.decoder.bias": "cls/predictions/output_bias",
 }
 _BUFFERS = ("position_ids", "token_type_ids")  # 0, 1, 2 ... and zeros
 
@@ -187,56 +197,6 @@ def model_config_file(path: str) -> str | None:
     return beside(path, reversed(names) if is_hugging_face(path) else names)
 
 
-def vocabulary_file(path: str) -> str | None:
-    """The vocab.txt beside the weights that `path` names, or None.
-
-    Where tokenizer.json alone is there, as transformers 5 leaves it, its pieces
-    are written to a temporary vocab.txt.
-    """
-    tokenizer = beside(path, [TOKENIZER])
-    found = beside(path, [VOCABULARY])
-    if found or tokenizer is None:
-        return found
-    copy = os.path.join(tempfile.mkdtemp(), VOCABULARY)
-    with open(copy, "w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{piece}\n" for piece in _pieces(tokenizer))
-    return copy
-
-
-def _pieces(tokenizer: str) -> list[str]:
-    """The vocabulary in a tokenizer.json, by id."""
-    import tensorflow as tf
-
-    try:
-        with tf.io.gfile.GFile(tokenizer) as file:
-            values = json.loads(file.read())
-        ids = dict(values["model"]["vocab"])
-        ids |= {t["content"]: t["id"] for t in values["added_tokens"]}
-        pieces = sorted(ids, key=ids.__getitem__)
-        if values["model"]["type"] != "WordPiece":
-            raise ValueError(f"a {values['model']['type']} model")
-        if [ids[piece] for piece in pieces] != list(range(len(pieces))):
-            raise ValueError("its ids are not 0, 1, 2 ...")
-        "\n".join(pieces).encode()
-    except (
-        ValueError, TypeError, LookupError, AttributeError, RecursionError,
-    ) as error:  # fmt: skip
-        raise InputError(
-            f"{tokenizer} holds no vocabulary of BERT's ({error}); put a "
-            "vocab.txt beside it"
-        ) from error
-    return pieces
-
-
-def beside(path: str, names: Iterable[str]) -> str | None:
-    """The first of these files in the folder that `path` is, or lies in."""
-    import tensorflow as tf
-
-    folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
-    candidates = (os.path.join(folder, name) for name in names)
-    return next((c for c in candidates if tf.io.gfile.exists(c)), None)
-
-
 class Variable(Protocol):
     """What is written: conversion.Binding has this form."""
 
@@ -261,7 +221,7 @@ def save_hugging_face_folder(
 ) -> None:
     """Writes what transformers' AutoModel and AutoTokenizer load.
 
-    config.json, model.safetensors and, where there is a vocabulary, vocab.txt
+    config.json, model.safetensors and, where there is a vocabulary, its files
     and tokenizer_config.json.
 
     Args:
@@ -274,41 +234,34 @@ def save_hugging_face_folder(
     import tensorflow as tf
 
     tf.io.gfile.makedirs(folder)
-    architecture = _architecture({variable.name for variable in variables})
-    tensors = [_tensor(variable, architecture) for variable in variables]
+    names = {variable.name for variable in variables}
+    architecture = architecture_of(names, config.family)
+    tensors = [
+        _tensor(variable, config.family, architecture) for variable in variables
+    ]
     _write_safetensors(os.path.join(folder, WEIGHTS), tensors)
     values = {
         **config.to_hugging_face(),
         "architectures": [architecture],
         **_classes(variables, labels, problem_type),
     }
-    _write_json(os.path.join(folder, HUGGING_FACE_CONFIG), values)
+    write_json(os.path.join(folder, HUGGING_FACE_CONFIG), values)
     if vocab_file is not None:
-        tokenizer = {
-            "tokenizer_class": "BertTokenizer",
+        copy = copy_vocabulary(vocab_file, folder)
+        casing: dict[str, Any] = {
             "do_lower_case": do_lower_case,
             "strip_accents": strip_accents,
             "tokenize_chinese_chars": True,
+        }
+        has_words = os.path.basename(copy) == VOCABULARY
+        tokenizer = {
+            "tokenizer_class": "BertTokenizer"
+            if has_words
+            else "RobertaTokenizer",
+            **(casing if has_words else {}),
             "model_max_length": config.max_position_embeddings,
         }
-        _write_json(os.path.join(folder, TOKENIZER_CONFIG), tokenizer)
-        copy_whole(vocab_file, os.path.join(folder, VOCABULARY))
-
-
-def _architecture(names: set[str]) -> str:
-    """The class of transformers that has these heads."""
-    has_masked_lm = "cls/predictions/output_bias" in names
-    if "output_weights" in names:
-        return "BertForSequenceClassification"
-    if "cls/squad/output_weights" in names:
-        return "BertForQuestionAnswering"
-    if "cls/seq_relationship/output_weights" in names:
-        return (
-            "BertForPreTraining"
-            if has_masked_lm
-            else "BertForNextSentencePrediction"
-        )
-    return "BertForMaskedLM" if has_masked_lm else "BertModel"
+        write_json(os.path.join(folder, TOKENIZER_CONFIG), tokenizer)
 
 
 def _classes(
@@ -342,10 +295,8 @@ class _Tensor(NamedTuple):
     read: Callable[[], np.ndarray]
 
 
-def _tensor(variable: Variable, architecture: str) -> _Tensor:
-    name = hugging_face_name(variable.name)
-    if architecture == "BertModel":  # a bare one's names have no "bert."
-        name = name.removeprefix("bert.")
+def _tensor(variable: Variable, family: str, architecture: str) -> _Tensor:
+    name = hugging_face_name(variable.name, family, architecture)
     if variable.name.endswith("/kernel"):
         shape = variable.shape[::-1]
         return _Tensor(name, shape, lambda: variable.read().T)
@@ -374,26 +325,4 @@ def _write_safetensors(path: str, tensors: Sequence[_Tensor]) -> None:
         file.write(len(text).to_bytes(8, "little") + text)
         for tensor in tensors:
             file.write(np.ascontiguousarray(tensor.read(), "<f4").tobytes())
-    tf.io.gfile.rename(path + ".incomplete", path, overwrite=True)
-
-
-def _write_json(path: str, values: dict[str, Any]) -> None:
-    write_whole(path, (json.dumps(values, indent=2) + "\n").encode())
-
-
-def copy_whole(source: str, path: str) -> None:
-    """Copies a file, which may be itself."""
-    import tensorflow as tf
-
-    with tf.io.gfile.GFile(source, "rb") as file:
-        content = file.read()
-    write_whole(path, content)
-
-
-def write_whole(path: str, content: bytes) -> None:
-    """Writes a file that appears under its name only when it is complete."""
-    import tensorflow as tf
-
-    with tf.io.gfile.GFile(path + ".incomplete", "wb") as file:
-        file.write(content)
     tf.io.gfile.rename(path + ".incomplete", path, overwrite=True)

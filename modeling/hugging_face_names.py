@@ -1,10 +1,13 @@
 """What Google calls a variable and what Hugging Face calls it.
 
 Names: google-research/bert modeling.py and its run_*.py; transformers
-modeling_bert.py, as `state_dict` lists them.
+modeling_bert.py and modeling_roberta.py, as `state_dict` lists them.
 """
 
 import re
+from collections.abc import Collection
+
+from input_error import InputError
 
 # How one part's variables end: Google's, Hugging Face's. A "/kernel" is also
 # transposed: its rows are inputs in Google's and outputs in Hugging Face's.
@@ -14,9 +17,7 @@ _NORM = (("/gamma", ".weight"), ("/beta", ".bias"))
 _BIAS = (("/output_bias", ".bias"),)
 _HEAD = (("/output_weights", ".weight"), *_BIAS)
 
-# Google's parts; Hugging Face has a dot for each / and for the _ of layer_#,
-# # being the layer's number, but for what _RENAMED says.
-_LAYER = "bert/encoder/layer_#"
+_LAYER = "bert/encoder/layer_#"  # # being the layer's number
 _PARTS = (
     ("bert/embeddings/word_embeddings", _TABLE),
     ("bert/embeddings/token_type_embeddings", _TABLE),
@@ -38,30 +39,91 @@ _PARTS = (
     ("cls/squad", _HEAD),
     ("", _HEAD),  # a classifier's, which Google keeps at the root
 )
-_RENAMED = {"cls/squad": "qa_outputs", "": "classifier"}
-_TO_HUGGING_FACE = {
-    (part + ours).removeprefix("/"): (
-        _RENAMED[part]
-        if part in _RENAMED
-        else part.replace("/", ".").replace("layer_", "layer.")
-    )
-    + theirs
-    for part, endings in _PARTS
-    for ours, theirs in endings
+
+# By family, what the parts are called there; of those not named, the name has a
+# dot for each / and for the _ of layer_#, and the family for "bert".
+_RENAMED = {
+    "bert": {"cls/squad": "qa_outputs", "": "classifier"},
+    "roberta": {
+        "cls/predictions/transform/dense": "lm_head.dense",
+        "cls/predictions/transform/LayerNorm": "lm_head.layer_norm",
+        "cls/predictions": "lm_head",
+        "cls/squad": "qa_outputs",
+        "": "classifier.out_proj",
+    },
 }
-_FROM_HUGGING_FACE = {v: k for k, v in _TO_HUGGING_FACE.items()}
+# RoBERTa's classifiers have a dense layer of their own where BERT's have the
+# pooler; there is no next sentence.
+_CLASSIFIER_DENSE = ("roberta.pooler.dense", "classifier.dense")
+_ABSENT = {"roberta": "cls/seq_relationship"}
+_CLASS_PREFIX = {"bert": "Bert", "roberta": "Roberta"}
+
+
+def _part_name(part: str, family: str) -> str:
+    renamed = _RENAMED[family]
+    if part in renamed:
+        return renamed[part]
+    name = part.replace("/", ".").replace("layer_", "layer.")
+    return re.sub(r"^bert\.", f"{family}.", name)
+
+
+def _names(family: str) -> dict[str, str]:
+    return {
+        (part + ours).removeprefix("/"): _part_name(part, family) + theirs
+        for part, endings in _PARTS
+        if part != _ABSENT.get(family)
+        for ours, theirs in endings
+    }
+
+
+_TO_HUGGING_FACE = {family: _names(family) for family in _RENAMED}
+_FROM_HUGGING_FACE = {
+    theirs: ours
+    for names in _TO_HUGGING_FACE.values()
+    for ours, theirs in names.items()
+}
 
 _OLD_ENDINGS = {"gamma": "weight", "beta": "bias"}  # transformers before 1.0
 
 
-def hugging_face_name(name: str) -> str:
+def architecture_of(names: Collection[str], family: str) -> str:
+    """The class of transformers that has these of Google's variables."""
+    absent = _ABSENT.get(family)
+    for name in names:
+        if absent and name.startswith(absent):
+            raise InputError(
+                f"the model has {name}, for which Hugging Face's {family} has "
+                "no place; expected one that was trained without next sentences"
+            )
+    return _CLASS_PREFIX[family] + _class_of(names)
+
+
+def _class_of(names: Collection[str]) -> str:
+    has_masked_lm = "cls/predictions/output_bias" in names
+    if "output_weights" in names:
+        return "ForSequenceClassification"
+    if "cls/squad/output_weights" in names:
+        return "ForQuestionAnswering"
+    if "cls/seq_relationship/output_weights" in names:
+        return (
+            "ForPreTraining" if has_masked_lm else "ForNextSentencePrediction"
+        )
+    return "ForMaskedLM" if has_masked_lm else "Model"
+
+
+def hugging_face_name(name: str, family: str, architecture: str) -> str:
     """bert/encoder/layer_7/output/dense/kernel
     -> bert.encoder.layer.7.output.dense.weight"""
     number = re.search(r"layer_(\d+)/", name)
-    if number is None:
-        return _TO_HUGGING_FACE[name]
-    rule = name.replace(number[0], "layer_#/")
-    return _TO_HUGGING_FACE[rule].replace("#", number[1])
+    rule = name.replace(number[0], "layer_#/") if number else name
+    theirs = _TO_HUGGING_FACE[family][rule]
+    if number:
+        theirs = theirs.replace("#", number[1])
+    if architecture.endswith("Model"):  # a bare one's names have no "bert."
+        return theirs.removeprefix(f"{family}.")
+    if architecture == "RobertaForSequenceClassification":
+        return theirs.replace(*_CLASSIFIER_DENSE)
+    return theirs
 
 
 def google_name(name: str) -> str | None:
@@ -74,6 +136,7 @@ def google_name(name: str) -> str | None:
         name = f"{root}.{_OLD_ENDINGS[ending]}"
     if name.startswith(("embeddings.", "encoder.", "pooler.")):
         name = f"bert.{name}"
+    name = re.sub(r"^classifier\.dense\.", "roberta.pooler.dense.", name)
     rule = re.sub(r"\.layer\.\d+\.", ".layer.#.", name)
     if rule not in _FROM_HUGGING_FACE:
         return None

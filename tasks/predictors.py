@@ -29,7 +29,8 @@ from data.rows import Batch, Row, length_batches, run_documents
 from input_error import InputError
 from modeling.config import BertConfig
 from modeling.conversion import Binding, LoadReport, load_checkpoint
-from modeling.hugging_face import model_config_file, vocabulary_file
+from modeling.folder_files import vocabulary_file
+from modeling.hugging_face import model_config_file
 from tasks.answers import Answerer, Logits
 from tasks.blanks import BlankFiller, encode
 from tasks.classification import Classifier, pool_windows
@@ -317,8 +318,9 @@ def load(
     config_file, vocab_file = model_config_file(folder), vocabulary_file(folder)
     if config_file is None or vocab_file is None:
         raise InputError(
-            f"{folder} has no {'vocab.txt' if config_file else 'config'}; "
-            "expected a model folder: weights, bert_config.json and vocab.txt"
+            f"{folder} has no {'vocabulary' if config_file else 'config'}; "
+            "expected a model folder: weights, bert_config.json and vocab.txt "
+            "(or vocab.json and merges.txt)"
         )
     config = BertConfig.from_json_file(config_file)
     check_any_vocabulary(vocab_file, config.vocab_size)

@@ -24,6 +24,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 
 from data import (
+    byte_level_bpe,
     corpus,
     fast_tokenization,
     record_checks,
@@ -35,7 +36,7 @@ from data import (
 from data.record_features import pretraining_features
 from input_error import InputError
 from jobs import inspecting
-from modeling import conversion, hugging_face
+from modeling import conversion, folder_files
 from modeling.config import BertConfig
 from tasks import glue, squad, tables
 from tasks.task import TaskSettings
@@ -215,10 +216,26 @@ def read_task(content: bytes) -> None:
 
 def read_tokenizer_json(content: bytes) -> None:
     path = write("tokenizer.json", content)
-    pieces = survives(lambda: hugging_face._pieces(path))
-    if pieces is not None:
-        assert all(isinstance(piece, str) for piece in pieces)
-        "".join(pieces).encode()
+    found = survives(lambda: folder_files._unpack(path))
+    if found is not None:
+        assert Path(found).read_text("utf-8")
+        shutil.rmtree(Path(found).parent)
+
+
+def read_byte_level(content: bytes) -> None:
+    write("merges.txt", _MERGES)
+    path = write("vocab.json", content)
+    read_any = survives(lambda: byte_level_bpe.load_byte_level(path))
+    if read_any is not None:
+        read_any.convert_tokens_to_ids(read_any.tokenize("the sea \u6d77"))
+
+
+def read_merges(content: bytes) -> None:
+    write("merges.txt", content)
+    path = write("vocab.json", _BYTE_LEVEL)
+    read_any = survives(lambda: byte_level_bpe.load_byte_level(path))
+    if read_any is not None:
+        read_any.convert_tokens_to_ids(read_any.tokenize("the sea \u6d77"))
 
 
 def read_records(content: bytes) -> None:
@@ -493,6 +510,8 @@ _GLUE = {
     "STS-B": b"\t" * 9 + b"score\n" + b"0\t" * 9 + b"2.5\n",
 }
 _VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n"
+_BYTE_LEVEL = (GOLDEN / "byte_level" / "vocab.json").read_bytes()
+_MERGES = (GOLDEN / "byte_level" / "merges.txt").read_bytes()
 
 TARGETS = (
     Target("tokenizer", ANY_TEXT, read_text),
@@ -505,6 +524,10 @@ TARGETS = (
     ),
     Target("task.json", hostile_json(_TASK), read_task),
     Target("tokenizer.json", hostile_json(_TOKENIZER), read_tokenizer_json),
+    Target(
+        "vocab.json", hostile_json(json.loads(_BYTE_LEVEL)), read_byte_level
+    ),
+    Target("merges.txt", hostile(_MERGES), read_merges),
     Target("TFRecords", _record_files(), read_records),
     Target("TFRecords of any kind", _record_files(), inspect),
     Target("SQuAD's JSON", hostile_json(_SQUAD), read_squad),

@@ -109,6 +109,54 @@ def test_a_hugging_face_file_is_translated(tmp_path: Path) -> None:
     assert again == config
 
 
+ROBERTA = {
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-5,
+    "max_position_embeddings": 514,
+    "model_type": "roberta",
+    "type_vocab_size": 1,
+}
+
+
+def test_a_roberta_there_and_back(tmp_path: Path) -> None:
+    config = BertConfig.from_json_file(write(tmp_path, ROBERTA))
+    assert (config.family, config.layer_norm_eps) == ("roberta", 1e-5)
+    assert (config.max_position_embeddings, config.position_offset) == (512, 2)
+    assert (config.vocab_size, config.type_vocab_size) == (50265, 1)
+    back = config.to_hugging_face()
+    assert ROBERTA.items() <= back.items()
+    ids = [back[f"{name}_token_id"] for name in ("bos", "pad", "eos")]
+    assert ids == [0, 1, 2]
+    assert BertConfig.from_json_file(write(tmp_path, back)) == config
+    (tmp_path / "bert_config.json").write_text(config.to_json())
+    again = BertConfig.from_json_file(str(tmp_path / "bert_config.json"))
+    assert again == config
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"pad_token_id": 0}, "pad_token_id = 0; the one .* is 1"),
+        ({"hidden_act": "gelu_new"}, "hidden_act = 'gelu_new'"),
+        ({"max_position_embeddings": 2}, "max_position_embeddings = 0"),
+        ({"max_position_embeddings": None}, "max_position_embeddings = None"),
+    ],
+)
+def test_another_roberta_is_refused(
+    tmp_path: Path, change: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        BertConfig.from_json_file(write(tmp_path, ROBERTA | change))
+
+
+def test_a_roberta_that_has_no_form_there() -> None:
+    tanh = BertConfig(vocab_size=7, hidden_act="gelu", family="roberta")
+    with pytest.raises(InputError, match="hidden_act = 'gelu_new'"):
+        tanh.to_hugging_face()
+    with pytest.raises(InputError, match="family = 'albert'; .* bert, roberta"):
+        BertConfig(vocab_size=7, family="albert")
+
+
 @pytest.mark.parametrize(
     "key", ["model_type", "architectures", "transformers_version"]
 )
@@ -153,8 +201,9 @@ def test_googles_two_names_for_one_activation_go_over_alike() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"model_type": "roberta"}, "model_type = 'roberta'.*'bert'"),
-        ({"layer_norm_eps": 1e-5}, "layer_norm_eps = 1e-05.*1e-12"),
+        ({"model_type": "albert"}, "model_type = 'albert'.*bert, roberta"),
+        ({"model_type": ["bert"]}, r"model_type = \['bert'\]"),
+        ({"layer_norm_eps": 1}, "layer_norm_eps = 1; expected a number"),
         ({"position_embedding_type": "relative_key"}, "'relative_key'"),
         ({"is_decoder": True}, "is_decoder = True"),
         ({"add_cross_attention": True}, "add_cross_attention = True"),

@@ -23,6 +23,7 @@ def test_layer_norm_of_three_numbers() -> None:
         tf.constant([1.0, 2.0, 3.0]),
         tf.fill([3], 2.0),
         tf.fill([3], 1.0),
+        1e-12,
         None,
         0.0,
     )
@@ -37,6 +38,7 @@ def test_dropout_keeps_the_expectation_and_drops_by_the_noise() -> None:
         tf.constant([0.0, 0.0]),
         tf.constant([1.0, 1.0]),
         tf.constant([0.0, 0.0]),
+        1e-12,
         tf.constant([0.2, 0.3]),  # below the rate: dropped; above: kept
         0.25,
     )

@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -15,6 +16,7 @@ from conftest import GOLDEN
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
+from data.any_tokenizer import load_tokenizer
 from input_error import InputError
 from modeling.any_model import AnyModel
 from modeling.config import BertConfig
@@ -24,17 +26,22 @@ from modeling.conversion import (
     open_weights,
     save_model_folder,
 )
+from modeling.folder_files import vocabulary_file
 from modeling.hugging_face import (
     is_hugging_face,
     model_config_file,
     save_hugging_face_folder,
-    vocabulary_file,
 )
-from modeling.hugging_face_names import google_name, hugging_face_name
+from modeling.hugging_face_names import (
+    architecture_of,
+    google_name,
+    hugging_face_name,
+)
 
 TINY_BERT = GOLDEN / "tiny_bert"
 THEIRS = GOLDEN / "hugging_face"
-NAMES = ("pretraining", "classifier", "span")
+ROBERTA = ("roberta_masked_lm", "roberta_classifier", "roberta_bare")
+NAMES = ("pretraining", "classifier", "span", *ROBERTA)
 Tensors = dict[str, np.ndarray]
 
 
@@ -61,7 +68,8 @@ def changed(
 def test_outputs_are_those_of_transformers(name: str) -> None:
     model, report = load(THEIRS / name)
     pooler = ["bert/pooler/dense/kernel", "bert/pooler/dense/bias"]
-    assert list(report.missing) == (pooler if name == "span" else [])
+    has_none = name in ("span", "roberta_masked_lm")
+    assert list(report.missing) == (pooler if has_none else [])
     assert report.unused == ()
     theirs = np.load(THEIRS / name / "outputs.npz")
     outputs = model.outputs(
@@ -74,13 +82,21 @@ def test_outputs_are_those_of_transformers(name: str) -> None:
     if name == "pretraining":
         expected["cls/predictions"] = theirs["prediction_logits"]
         expected["cls/seq_relationship/"] = theirs["seq_relationship_logits"]
-    elif name == "classifier":
+    elif name == "roberta_masked_lm":
+        expected["cls/predictions"] = theirs["logits"]
+    elif name.endswith("classifier"):
         expected[""] = theirs["logits"]
+    elif name == "roberta_bare":
+        expected["pooled"] = theirs["pooler_output"]
     else:
         ends = theirs["start_logits"], theirs["end_logits"]
         expected["cls/squad/"] = np.stack(ends, axis=-1)
+    real = theirs["in_attention_mask"] == 1  # what else is there is undefined
     for key, value in expected.items():
-        np.testing.assert_allclose(outputs[key], value, atol=5e-6, err_msg=key)
+        ours = outputs[key]
+        if name in ROBERTA and key in ("layers", "cls/predictions"):
+            ours, value = ours[..., real, :], value[..., real, :]
+        np.testing.assert_allclose(ours, value, atol=5e-6, err_msg=key)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -102,6 +118,7 @@ def test_to_google_and_back_every_bit_is_the_same(
         assert copy[key].tobytes() == value.tobytes(), key
     config = json.loads((THEIRS / name / "config.json").read_text())
     written = json.loads((tmp_path / "back" / "config.json").read_text())
+    assert written["architectures"] == config["architectures"]
     for key in written.keys() & config.keys() - {"id2label", "label2id"}:
         if key != "problem_type":  # what is given, see below
             assert written[key] == config[key], key
@@ -179,6 +196,74 @@ def test_labels_and_tokenizer_are_written(tmp_path: Path) -> None:
         )
 
 
+def test_a_byte_level_vocabulary_goes_along(tmp_path: Path) -> None:
+    model, _ = load(THEIRS / "roberta_bare")
+    byte_level = GOLDEN / "byte_level"
+    for save in (save_hugging_face_folder, save_model_folder):
+        folder = tmp_path / save.__name__
+        save(
+            str(folder),
+            model.config,
+            model.bindings(),
+            str(byte_level / "vocab.json"),
+        )
+        for name in ("vocab.json", "merges.txt"):
+            content = (byte_level / name).read_bytes()
+            assert (folder / name).read_bytes() == content
+        assert vocabulary_file(str(folder)) == str(folder / "vocab.json")
+        assert load(folder)[0].config == model.config
+    tokenizer = json.loads(
+        (
+            tmp_path / "save_hugging_face_folder/tokenizer_config.json"
+        ).read_text()
+    )
+    assert tokenizer == {
+        "tokenizer_class": "RobertaTokenizer",
+        "model_max_length": 21,
+    }
+
+
+def test_roberta_has_names_of_its_own() -> None:
+    def name(google: str, architecture: str) -> str:
+        theirs = hugging_face_name(google, "roberta", architecture)
+        assert google_name(theirs) == google
+        return theirs
+
+    pooler = "bert/pooler/dense/kernel"
+    classifier = "RobertaForSequenceClassification"
+    assert name(pooler, classifier) == "classifier.dense.weight"
+    assert name(pooler, "RobertaModel") == "pooler.dense.weight"
+    spans = name("cls/squad/output_bias", "RobertaForQuestionAnswering")
+    assert spans == "qa_outputs.bias"
+    assert architecture_of(["output_weights"], "roberta") == classifier
+    with pytest.raises(InputError, match="seq_relationship.*roberta has no pl"):
+        architecture_of(["cls/seq_relationship/output_bias"], "roberta")
+
+
+def test_an_output_layer_of_robertas_own_is_refused(tmp_path: Path) -> None:
+    folder = changed(
+        tmp_path,
+        "roberta_masked_lm",
+        lambda tensors: {
+            **tensors,
+            "lm_head.decoder.weight": np.zeros((37, 12), np.float32),
+        },
+    )
+    with pytest.raises(InputError, match="another lm_head.decoder.weight"):
+        load(folder)
+
+
+def test_positions_that_are_given_are_counted_as_those_that_are_not() -> None:
+    model, _ = load(THEIRS / "roberta_bare")
+    assert model.config.max_position_embeddings == 21  # 23 rows, two before it
+    ids = np.arange(2, 23, dtype=np.int32)[None]  # as long as may be
+    arrays = ids, np.ones_like(ids), np.zeros_like(ids)
+    expected = model.encoder(*arrays).sequence
+    positions = np.arange(21, dtype=np.int32)[None]
+    given = model.encoder(*arrays, position_ids=positions).sequence
+    np.testing.assert_array_equal(given, expected)
+
+
 def test_every_name_goes_there_and_back() -> None:
     config = BertConfig.from_json_file(str(THEIRS / "span" / "config.json"))
     model = AnyModel(
@@ -192,10 +277,12 @@ def test_every_name_goes_there_and_back() -> None:
         },
     )
     for name in (binding.name for binding in model.bindings()):
-        assert google_name(hugging_face_name(name)) == name
+        theirs = hugging_face_name(name, "bert", "BertForPreTraining")
+        assert google_name(theirs) == name
     name = "bert/encoder/layer_17/output/dense/kernel"
     assert (
-        hugging_face_name(name) == "bert.encoder.layer.17.output.dense.weight"
+        hugging_face_name(name, "bert", "BertForMaskedLM")
+        == "bert.encoder.layer.17.output.dense.weight"
     )
     assert google_name("encoder.layer.17.output.dense.weight") == name
     assert google_name("encoder.layer.0.adapter.weight") is None
@@ -406,10 +493,38 @@ def test_the_vocabulary_of_a_tokenizer_json(tmp_path: Path) -> None:
     assert vocabulary_file(str(tmp_path)) == str(tmp_path / "vocab.txt")
 
 
+def test_the_two_files_of_a_byte_level_tokenizer_json(tmp_path: Path) -> None:
+    byte_level = GOLDEN / "byte_level"
+    vocab = json.loads((byte_level / "vocab.json").read_text("utf-8"))
+    version, *merges = (
+        (byte_level / "merges.txt").read_text("utf-8").split("\n")
+    )
+    del vocab["<mask>"]
+    values: dict[str, Any] = {
+        "added_tokens": [{"id": 419, "content": "<mask>"}],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+        "model": {"type": "BPE", "vocab": vocab, "merges": merges},
+    }
+    for _ in range(2):  # transformers has had two forms of the pairs
+        (tmp_path / "tokenizer.json").write_text(json.dumps(values))
+        found = vocabulary_file(str(tmp_path))
+        assert found is not None and Path(found).name == "vocab.json"
+        both = [load_tokenizer(p) for p in (found, f"{byte_level}/vocab.json")]
+        assert both[0].vocab == both[1].vocab
+        text = "The old captain saw the sea."
+        assert both[0].tokenize(text) == both[1].tokenize(text)
+        pairs = [merge.split(" ") for merge in merges]
+        values["model"]["merges"] = pairs
+    values["pre_tokenizer"]["add_prefix_space"] = True
+    (tmp_path / "tokenizer.json").write_text(json.dumps(values))
+    with pytest.raises(InputError, match="pieces are not RoBERTa's"):
+        vocabulary_file(str(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"model": {"type": "BPE", "vocab": {}}}, "a BPE model"),
+        ({"model": {"type": "Unigram", "vocab": {}}}, "a Unigram model"),
         ({"added_tokens": []}, "ids are not 0, 1, 2"),
         ({"model": None}, "no vocabulary"),
     ],

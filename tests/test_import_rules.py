@@ -15,8 +15,8 @@ ORDER = {
     " dynamic_masking files record_features wire records record_checks salvage"
     " packing pipeline graph_tokenization fast_tokenization text_formats corpus"
     " counting readable record_report text_report",
-    "modeling": "config fused attention encoder heads hugging_face_names"
-    " hugging_face conversion any_model cost",
+    "modeling": "config fused attention encoder heads folder_files"
+    " hugging_face_names hugging_face conversion any_model cost",
     "tasks": "metrics task hugging_face_task examples targets pretraining"
     " blanks classification glue tables features spans squad"
     " windows answers squad_evaluation tagging multiple_choice"
@@ -45,6 +45,7 @@ KNOWS_TENSORFLOW = {
     "data.records",
     "data.salvage",
     "modeling.conversion",
+    "modeling.folder_files",
     "modeling.fused",
     "modeling.hugging_face",
 }

@@ -233,5 +233,5 @@ def test_folders_that_cannot_answer(tmp_path: Path) -> None:
     ):
         load(folder)
     (tmp_path / "vocab.txt").unlink()
-    with pytest.raises(InputError, match="has no vocab.txt"):
+    with pytest.raises(InputError, match="has no vocabulary"):
         load(folder)

@@ -3,9 +3,9 @@
     pip install transformers==5.23.0 torch
     python tests/golden/hugging_face/make.py
 
-Three models of random weights, as `save_pretrained` writes them, each with the
-outputs that transformers computes: outputs.npz holds the inputs as `in_*` and
-the rest by the name of the output.
+Models of random weights, as `save_pretrained` writes them, each with what
+transformers computes: outputs.npz holds the inputs as `in_*` and the rest by
+the name of the output.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ import transformers
 
 HERE = Path(__file__).parent
 ROWS, LENGTH = 3, 11
-MODELS = {
+MODELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "pretraining": (transformers.BertForPreTraining, "gelu", {}),
     "classifier": (
         transformers.BertForSequenceClassification,
@@ -28,24 +28,43 @@ MODELS = {
         },
     ),
     "span": (transformers.BertForQuestionAnswering, "gelu", {}),
+    "roberta_masked_lm": (transformers.RobertaForMaskedLM, "gelu", {}),
+    "roberta_classifier": (
+        transformers.RobertaForSequenceClassification,
+        "gelu",
+        {"id2label": {0: "no", 1: "yes", 2: "perhaps"}},
+    ),
+    "roberta_bare": (transformers.RobertaModel, "gelu", {}),
 }
+ROBERTA = {  # what its released models have
+    "type_vocab_size": 1,
+    "layer_norm_eps": 1e-5,
+    "bos_token_id": 0,
+    "pad_token_id": 1,
+    "eos_token_id": 2,
+}
+PADDING = 1
 
 
 def main() -> None:
     torch.manual_seed(3)
     rng = np.random.default_rng(3)
     for name, (kind, activation, more) in MODELS.items():
-        config = transformers.BertConfig(
-            vocab_size=37,
-            hidden_size=12,
-            num_hidden_layers=2,
-            num_attention_heads=3,
-            intermediate_size=19,
-            max_position_embeddings=23,
-            type_vocab_size=2,
-            hidden_act=activation,
-            **more,
-        )
+        is_roberta = name.startswith("roberta")
+        values: dict[str, Any] = {
+            "vocab_size": 37,
+            "hidden_size": 12,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 3,
+            "intermediate_size": 19,
+            "max_position_embeddings": 23,
+            "type_vocab_size": 2,
+            "hidden_act": activation,
+        }
+        values |= more
+        if is_roberta:
+            values |= ROBERTA
+        config = kind.config_class(**values)
         model = kind(config).eval()
         for parameter in model.parameters():  # biases and norms too
             torch.nn.init.normal_(parameter, 0.3, 0.5)
@@ -56,6 +75,11 @@ def main() -> None:
             "attention_mask": (np.arange(LENGTH) < lengths).astype(int),
             "token_type_ids": rng.integers(0, 2, (ROWS, LENGTH)),
         }
+        if is_roberta:  # where a row ends is told from the ids
+            inputs["token_type_ids"][:] = 0
+            words = np.maximum(inputs["input_ids"], PADDING + 1)
+            is_word = inputs["attention_mask"] == 1
+            inputs["input_ids"] = np.where(is_word, words, PADDING)
         tensors = {key: torch.tensor(value) for key, value in inputs.items()}
         with torch.no_grad():
             outputs = dict(model(**tensors, output_hidden_states=True))
