@@ -1,0 +1,37 @@
+"""A product of two square matrices through TensorFlow, for steps.py: what the
+machine does at best, at the moment of the other measurements."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent / "peers"))
+
+import worker
+
+import command
+
+SIZE = 2048
+FLOP = 2 * SIZE**3
+
+
+def main() -> None:
+    job = worker.read_job()
+    command.import_tensorflow()
+    import tensorflow as tf
+
+    dtype = tf.bfloat16 if job.is_bfloat16 else tf.float32
+    factors = [
+        tf.cast(tf.random.stateless_normal([SIZE, SIZE], [0, seed]), dtype)
+        for seed in (1, 2)
+    ]
+
+    @tf.function
+    def product(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        return tf.matmul(a, b)
+
+    worker.serve(lambda: product(*factors)[0, 0].numpy())
+
+
+if __name__ == "__main__":
+    main()

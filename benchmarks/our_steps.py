@@ -1,0 +1,106 @@
+"""This project's training step or forward pass, for steps.py: what its commands
+run, in the same way.
+
+Shapes: B rows, S positions, H hidden size.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent / "peers"))
+
+import worker
+
+import command
+
+
+def make_run(job: worker.Job) -> Any:
+    """A jobs.fitting.Run of pre-training, with the weights loaded."""
+    from jobs import fitting
+    from tasks.pretraining import Pretraining
+    from training.settings import DeviceConfig
+
+    settings = fitting.RunConfig(
+        output_dir=job.model,
+        bert_config_file=None,
+        vocab_file=None,
+        init_checkpoint=job.model,
+        precision="mixed_bfloat16" if job.is_bfloat16 else "float32",
+    )
+    place = fitting.make_place(DeviceConfig())
+    config = fitting.read_config(settings, job.batch["input_ids"].shape[1])
+    model = fitting.make_model(lambda: Pretraining(config), place, settings, 0)
+    run = fitting.Run(model, config, place, settings, None)
+    run.restore()
+    return run
+
+
+def trainer(run: Any, batch: dict[str, Any]) -> Callable[[], float]:
+    import tensorflow as tf
+
+    from training.distribution import split_between_replicas
+    from training.loop import StepFunction
+    from training.optimization import AdamW
+    from training.settings import LoopConfig, OptimizerConfig
+
+    config = OptimizerConfig(
+        learning_rate=worker.LEARNING_RATE,
+        num_train_steps=worker.NUM_TRAIN_STEPS,
+        num_warmup_steps=0,
+        weight_decay_rate=worker.WEIGHT_DECAY,
+        epsilon=worker.EPSILON,
+        max_gradient_norm=worker.MAX_GRADIENT_NORM,
+    )
+    strategy, host = run.place
+    with strategy.scope():
+        optimizer = AdamW(run.model.trainable_variables, config)
+    run_steps = StepFunction(run.model, optimizer, strategy, LoopConfig())
+    stacked = {name: tf.constant(x)[None] for name, x in batch.items()}
+    number = 0
+
+    def step() -> float:
+        nonlocal number
+        shares = split_between_replicas(strategy, host, stacked)
+        figures = run_steps(shares, number)
+        number += 1
+        return figures[0]["loss"]
+
+    return step
+
+
+def encoder(run: Any, batch: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+    from training.inference import Predictor
+
+    def forward(inputs: dict[str, Any]) -> dict[str, Any]:
+        outputs = run.model.encoder(
+            *(inputs[k] for k in ("input_ids", "input_mask", "segment_ids"))
+        )
+        return {"sequence": outputs.sequence, "pooled": outputs.pooled}
+
+    predictor = Predictor(forward, run.place.strategy)
+    return lambda: predictor(batch)
+
+
+def main() -> None:
+    job = worker.read_job()
+    command.import_tensorflow()
+    from training.loop import evaluate
+
+    run = make_run(job)
+    step: Callable[[], Any]
+    if job.trains:
+        metrics = evaluate(run.model, [job.batch], *run.place)
+        worker.write_outputs(job, loss=metrics["loss"])
+        step = trainer(run, job.batch)
+    else:
+        inputs = ("input_ids", "input_mask", "segment_ids")
+        step = encoder(run, {name: job.batch[name] for name in inputs})
+        worker.write_outputs(job, **step())
+    worker.serve(step)
+
+
+if __name__ == "__main__":
+    main()

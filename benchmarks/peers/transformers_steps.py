@@ -1,0 +1,112 @@
+"""transformers under torch, for steps.py: a training step or a forward pass.
+
+Variants: eager or compiled; with "bf16 weights" the weights themselves are in
+bfloat16, else they are float32 and cast under autocast. Only masked positions
+are scored, as BertForPreTraining itself would not do; the optimiser is the
+Trainer's (fused AdamW).
+"""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import worker
+from torch.nn.functional import cross_entropy
+from transformers import BertForPreTraining
+from transformers_glue import make_optimizer
+
+INPUTS = {
+    "input_ids": "input_ids",
+    "attention_mask": "input_mask",
+    "token_type_ids": "segment_ids",
+}
+
+
+class Work:
+    def __init__(self, job: worker.Job):
+        has_bf16_weights = "bf16 weights" in job.variant
+        self.casts = job.is_bfloat16 and not has_bf16_weights
+        self.is_compiled = job.variant.startswith("compiled")
+        self.model = BertForPreTraining.from_pretrained(
+            job.hugging_face,
+            dtype=torch.bfloat16 if has_bf16_weights else torch.float32,
+        )
+        self.batch = {
+            name: torch.tensor(value, dtype=torch.long)
+            for name, value in job.batch.items()
+        }
+        self.inputs = {k: self.batch[name] for k, name in INPUTS.items()}
+
+    def autocast(self) -> contextlib.AbstractContextManager:
+        return torch.autocast("cpu", torch.bfloat16, enabled=self.casts)
+
+    def compiled(self, function: Callable) -> Callable:
+        return torch.compile(function) if self.is_compiled else function
+
+    def loss(self) -> torch.Tensor:
+        batch, heads = self.batch, self.model.cls
+        outputs = self.model.bert(**self.inputs)
+        rows = torch.arange(len(batch["input_ids"]))[:, None]
+        masked = outputs[0][rows, batch["masked_lm_positions"]]  # [B, P, H]
+        scores = heads.predictions(masked).float()
+        pair = heads.seq_relationship(outputs[1]).float()
+        return cross_entropy(
+            scores.flatten(0, 1), batch["masked_lm_ids"].flatten()
+        ) + cross_entropy(pair, batch["next_sentence_labels"][:, 0])
+
+    def trainer(self) -> Callable[[], float]:
+        self.model.train()
+        optimizer = make_optimizer(
+            self.model, worker.LEARNING_RATE, is_fused=True
+        )
+        loss_of = self.compiled(self.loss)
+
+        def step() -> float:
+            optimizer.zero_grad()
+            with self.autocast():
+                loss = loss_of()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(
+                self.model.parameters(), worker.MAX_GRADIENT_NORM
+            )
+            optimizer.step()
+            return loss.item()
+
+        return step
+
+    def encoder(self) -> Callable[[], dict[str, np.ndarray]]:
+        self.model.eval()
+        encode = self.compiled(self.model.bert)
+
+        def step() -> dict[str, np.ndarray]:
+            with torch.inference_mode(), self.autocast():
+                sequence, pooled = encode(**self.inputs)[:2]
+            return {
+                "sequence": sequence.float().numpy(),
+                "pooled": pooled.float().numpy(),
+            }
+
+        return step
+
+
+def main() -> None:
+    job = worker.read_job()
+    torch.set_num_threads(worker.NUM_CORES)
+    torch.manual_seed(0)
+    work = Work(job)
+    step: Callable[[], Any]
+    if job.trains:
+        work.model.eval()
+        with torch.inference_mode(), work.autocast():
+            worker.write_outputs(job, loss=work.loss())
+        step = work.trainer()
+    else:
+        step = work.encoder()
+        worker.write_outputs(job, **step())
+    worker.serve(step)
+
+
+if __name__ == "__main__":
+    main()
