@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tasks.features import Document, FeatureExtractor
 
 FLAGS = flags.FLAGS
-CHUNK_BATCHES = 4  # sorted by length together: all of their vectors are held
+HELD_BYTES = 1 << 28  # of vectors: lines sorted by length wait for each other
 
 flags.DEFINE_string("input_file", None, "Lines: comma-separated names, globs.")
 flags.DEFINE_string("output_file", None, "JSON lines, one for each line.")
@@ -47,7 +47,9 @@ flags.DEFINE_bool(
     "do_lower_case", True, "True for uncased models, False for cased ones."
 )
 flags.DEFINE_alias("do_lower", "do_lower_case")
-flags.DEFINE_integer("batch_size", 32, "Rows at once.", lower_bound=1)
+flags.DEFINE_integer(
+    "batch_size", 32, "Rows at once; of short ones more.", lower_bound=1
+)
 flags.DEFINE_bool("use_tpu", DeviceConfig.use_tpu, "Use a Cloud TPU.")
 flags.DEFINE_string("master", DeviceConfig.master, "Address of the Cloud TPU.")
 flags.DEFINE_integer("num_tpu_cores", 8, "Unused: the TPU says it itself.")
@@ -180,7 +182,7 @@ def _run(
     layers: list[int],
 ) -> "Iterator[tuple[Document, np.ndarray]]":
     """Yields each line's document with its vectors [T, L, H]."""
-    from data.rows import length_batches, run_documents
+    from data.rows import CHUNK_ROWS, length_batches, run_documents
     from tasks.features import FeatureExtractor, read_document
     from training.distribution import make_strategy
     from training.inference import Predictor, predict
@@ -194,11 +196,13 @@ def _run(
         read_document(line, tokenizer, FLAGS.max_seq_length, FLAGS.doc_stride)
         for line in lines
     )
+    row_bytes = 4 * FLAGS.max_seq_length * len(layers) * config.hidden_size
     batched = functools.partial(
         length_batches,
         batch_size=FLAGS.batch_size,
         max_length=FLAGS.max_seq_length,
-        chunk_batches=CHUNK_BATCHES,
+        finely=predictor.shapes_are_cheap,
+        chunk_rows=min(CHUNK_ROWS, -(-HELD_BYTES // row_bytes)),
     )
     results = run_documents(
         documents, lambda rows: predict(predictor, batched(rows))

@@ -48,7 +48,9 @@ flags.DEFINE_enum(
     "Columns with tabs between them, an empty line where there is no answer; or"
     " an object a line, with an error where there is no answer.",
 )
-flags.DEFINE_integer("batch_size", 32, "Rows at once.", lower_bound=1)
+flags.DEFINE_integer(
+    "batch_size", 32, "Rows at once; of short ones more.", lower_bound=1
+)
 flags.DEFINE_bool(
     "line_by_line",
     None,
@@ -112,6 +114,7 @@ def _load() -> "Callable[[Iterable[str]], Iterator[Answer]]":
         model.answer_all,
         run=functools.partial(predict, predictor),
         batch_size=FLAGS.batch_size,
+        finely=predictor.shapes_are_cheap,
     )
 
 

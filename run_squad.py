@@ -62,7 +62,13 @@ flags.DEFINE_float(
     "Null odds above which a question is not answered.",
 )
 
-# The flags above are google-research/bert's; the one below is not.
+# The flags above are google-research/bert's; those below are not.
+flags.DEFINE_bool(
+    "padding_in_loss",
+    True,
+    "Whether a position of padding could be an answer's end, as far as the loss"
+    " knows; if not, rows are packed, and training takes about half the time.",
+)
 flags.DEFINE_bool(
     "apply_best_null_threshold",
     False,
@@ -102,6 +108,7 @@ def main() -> None:
         settings,
         setup.tokenizer,
         FLAGS.predict_batch_size,
+        FLAGS.padding_in_loss,
         FLAGS.apply_best_null_threshold,
         FLAGS.do_train and _compares(),
         writes,

@@ -67,25 +67,34 @@ def plan_rows(records: Batch, config: PackingConfig) -> list[list[int]]:
     """
     lengths = records["input_mask"].sum(-1)  # [R]
     num_predictions = _asked(records).sum(-1)
+    return best_fit(
+        np.stack([lengths, num_predictions, np.ones_like(lengths)]),
+        (
+            config.max_seq_length,
+            config.max_predictions_per_seq,
+            config.max_sequences_per_pack,
+        ),
+    )
+
+
+def best_fit(sizes: np.ndarray, room: Sequence[int]) -> list[list[int]]:
+    """As `plan_rows`, of any sizes.
+
+    Args:
+      sizes: int [kinds, R], what each record takes of each kind of room; the
+        first is what is to be filled.
+      room: of a row, by kind.
+    """
     # As many rows as could be needed. An empty one has the most room, so it
     # is taken where no other will do.
-    shape = lengths.shape
-    positions_left = np.full(shape, config.max_seq_length)
-    predictions_left = np.full(shape, config.max_predictions_per_seq)
-    sequences_left = np.full(shape, config.max_sequences_per_pack)
-    rows: list[list[int]] = [[] for _ in lengths]
-    for number in np.argsort(-lengths, kind="stable").tolist():
-        fits = (
-            (positions_left >= lengths[number])
-            & (predictions_left >= num_predictions[number])
-            & (sequences_left > 0)
-        )
-        too_many = config.max_seq_length + 1
-        best = int(np.where(fits, positions_left, too_many).argmin())
+    left = np.repeat(np.array(room)[:, None], sizes.shape[1], axis=1)
+    rows: list[list[int]] = [[] for _ in sizes[0]]
+    for number in np.argsort(-sizes[0], kind="stable").tolist():
+        size = sizes[:, number]
+        fits = (left >= size[:, None]).all(0)
+        best = int(np.where(fits, left[0], room[0] + 1).argmin())
         rows[best].append(number)
-        positions_left[best] -= lengths[number]
-        predictions_left[best] -= num_predictions[number]
-        sequences_left[best] -= 1
+        left[:, best] -= size
     return sorted(row for row in rows if row)
 
 

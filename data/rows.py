@@ -1,9 +1,10 @@
 """Rows: what a model reads, unpadded; and batches of rows of like length.
 
 Padding to the longest text that may come would be most of the work (on MRPC
-128 positions hold 54 pieces in the mean). A batch is padded to one of a few
-lengths instead, so that few shapes are compiled. Upstream file:
-run_classifier.py, convert_single_example, for how a row is put together.
+128 positions hold 54 pieces in the mean). Rows are sorted instead, some
+thousand at a time, and padded to one of a few lengths, so that few shapes are
+compiled; of short rows a batch has more. Upstream file: run_classifier.py,
+convert_single_example, for how a row is put together.
 
 Shapes: B rows of a batch, S positions, P of them asked for.
 """
@@ -17,8 +18,8 @@ import numpy as np
 
 from data.marks import Marks
 
-LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # of padded batches
-CHUNK_BATCHES = 32  # read before they are sorted by length
+LEAST_STEP = 16  # between two lengths of batches
+CHUNK_ROWS = 1024  # read before they are sorted by length
 
 
 class Row(NamedTuple):
@@ -95,34 +96,52 @@ def pad(
     return features
 
 
-def padded_length(length: int) -> int:
-    """The least of LENGTHS that holds `length`; 512, 1024, ... beyond them."""
-    longer = (n for n in LENGTHS if n >= length)
-    return next(longer, 1 << (length - 1).bit_length())
+def padded_length(length: int, finely: bool = False) -> int:
+    """The next of 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, ...
+
+    Two lengths to each doubling, `finely` four: ..., 64, 80, 96, 112, 128, 160.
+    """
+    doubled = 1 << (length - 1).bit_length()
+    step = max(LEAST_STEP, doubled // (8 if finely else 4))
+    return -(-length // step) * step
 
 
 def length_batches(
     rows: Iterable[Row],
     batch_size: int,
     max_length: int,
-    chunk_batches: int = CHUNK_BATCHES,
+    finely: bool = False,
+    chunk_rows: int = CHUNK_ROWS,
 ) -> Iterator[Batch]:
     """Batches of rows of like length, of few shapes; the longest rows first.
 
-    Rows are read a chunk of batches at a time, and no batch mixes chunks: an
-    endless stream is answered as it comes.
+    Rows are read a chunk at a time, and no batch mixes chunks: an endless
+    stream is answered as it comes. For each length there is one number of
+    rows, a power of two; a chunk that is smaller makes a smaller batch.
 
     Args:
+      batch_size: rows of `max_length` that are not too much at once; of
+        shorter ones there are more.
       max_length: positions that the model has; no row is longer.
-      chunk_batches: what may have to wait for a row before it.
+      finely: more lengths, and so less padding, for chunks that are full: in
+        few rows another shape costs more than it saves.
+      chunk_rows: what may have to wait for a row before it.
     """
     numbered = enumerate(rows)
-    while chunk := list(itertools.islice(numbered, batch_size * chunk_batches)):
+    while chunk := list(itertools.islice(numbered, chunk_rows)):
         chunk.sort(key=lambda item: -len(item[1].input_ids))
-        for i in range(0, len(chunk), batch_size):
-            indices, members = zip(*chunk[i : i + batch_size], strict=True)
-            length = min(padded_length(len(members[0].input_ids)), max_length)
-            yield Batch(list(indices), pad(members, length, batch_size))
+        is_fine = finely and len(chunk) == chunk_rows
+        most_rows = 1 << (len(chunk) - 1).bit_length()
+        begin = 0
+        while begin < len(chunk):
+            longest = len(chunk[begin][1].input_ids)
+            length = min(padded_length(longest, is_fine), max_length)
+            num_rows = batch_size * max_length // length
+            num_rows = min(1 << (num_rows.bit_length() - 1), most_rows)
+            part = chunk[begin : begin + num_rows]
+            indices, members = zip(*part, strict=True)
+            yield Batch(list(indices), pad(members, length, num_rows))
+            begin += num_rows
 
 
 def windows(num_pieces: int, width: int, stride: int) -> list[range]:

@@ -62,6 +62,7 @@ class QuestionAnswering:
     """A job of jobs/fine_tuning.py.
 
     Args:
+        padding_in_loss: as in SpanModel.
         applies_best: whether the best threshold of null odds on predict_file
             takes the place of the one in `settings`.
         is_scored: whether models are to be compared by predict_file.
@@ -74,6 +75,7 @@ class QuestionAnswering:
         settings: TaskSettings,
         tokenizer: Tokenizer,
         predict_batch_size: int,
+        padding_in_loss: bool,
         applies_best: bool,
         is_scored: bool,
         writes: bool,
@@ -82,6 +84,7 @@ class QuestionAnswering:
         self.settings = settings
         self.tokenizer = tokenizer
         self.predict_batch_size = predict_batch_size
+        self.padding_in_loss = padding_in_loss
         self.applies_best = applies_best
         self.is_scored = is_scored
         self.writes = writes
@@ -94,7 +97,7 @@ class QuestionAnswering:
         self.num_answered: int | None = None  # at the latest evaluation
 
     def make_model(self, config: BertConfig) -> SpanModel:
-        return SpanModel(config)
+        return SpanModel(config, self.padding_in_loss)
 
     def training_data(self) -> TrainingData:
         """The windows of all questions. By the number of questions upstream
@@ -115,7 +118,7 @@ class QuestionAnswering:
                 "end_positions": np.array(ends, np.int32),
             },
             len(examples),
-            fits_length=False,  # the loss looks at padding as well
+            packs=not self.padding_in_loss,
         )
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
@@ -241,7 +244,10 @@ class QuestionAnswering:
         so that answers do not depend on how rows are batched."""
         rows = [window.row for window in self.asked.flat]
         batches = length_batches(
-            rows, self.predict_batch_size, self.settings.max_seq_length
+            rows,
+            self.predict_batch_size,
+            self.settings.max_seq_length,
+            fitted.predictor.shapes_are_cheap,
         )
         outputs = predict(fitted.predictor, batches, len(rows))
         for row, output in zip(rows, outputs, strict=True):

@@ -94,7 +94,7 @@ class Classification:
             [row for rows in encoded for row in rows],
             {LABELS: np.repeat(labels, counts, axis=0)},
             sum(counts),
-            fits_length=True,
+            packs=True,
         )
 
     def prepare(self) -> None:
@@ -217,8 +217,10 @@ class Classification:
     ) -> np.ndarray:
         """[N, C]; the windows of a document joined."""
         rows = [row for rows in encoded for row in rows]
-        batches = length_batches(rows, batch_size, self.settings.max_seq_length)
-        outputs = predict(fitted.predictor, batches, len(rows))
+        length, predictor = self.settings.max_seq_length, fitted.predictor
+        finely = predictor.shapes_are_cheap
+        batches = length_batches(rows, batch_size, length, finely)
+        outputs = predict(predictor, batches, len(rows))
         logits = (output["logits"] for output in outputs)
         pooling = self.settings.window_pooling
         return np.array(list(pool_windows(logits, encoded, pooling)))

@@ -38,8 +38,10 @@ def rehearse(
     fitted.take_up(training.data_order, may_write=False)
     done = fitted.restore_state() if saved_states(fitted.folder) else 0
     batch = training.source.batch(done)
+    # Rows that are packed step by step are counted as if they were padded.
+    each_row = "first_positions" if "first_positions" in batch else "input_ids"
     rows = Rows(
-        len(batch["input_ids"]) * fitted.place.host.count,
+        len(batch[each_row]) * fitted.place.host.count,
         max_seq_length,
         _width(batch, "masked_lm_positions", 0),
         _width(batch, "next_sentence_positions", 1),

@@ -67,14 +67,14 @@ class TrainingData:
         rows: list[Row],
         labels: Mapping[str, np.ndarray],
         num_examples: int,
-        fits_length: bool,
+        packs: bool,
     ):
         """`num_examples`: of which an epoch consists; windows make more rows.
-        `fits_length`: as in RowBatches."""
+        `packs`: whether the model reads packed rows, with the same loss."""
         self.rows = rows
         self.labels = labels
         self.num_examples = num_examples
-        self.fits_length = fits_length
+        self.packs = packs
 
     @functools.cached_property
     def digest(self) -> str:
@@ -259,6 +259,8 @@ class FineTuning:
     ) -> tuple[FineTuned, fitting.Training]:
         schedule, host = self.schedule, self.place.host
         fitted = self._make(seed, run)
+        num_replicas = self.place.strategy.num_replicas_in_sync // host.count
+        num_pieces = num_replicas * self.loop.num_accumulation_steps
         source = RowBatches(
             data.rows,
             data.labels,
@@ -267,7 +269,7 @@ class FineTuning:
             seed,
             RowShare(host.index, host.count),
             # Several batches in one call, as on a TPU, have one shape.
-            data.fits_length and self.loop.steps_per_call == 1,
+            num_pieces if data.packs and self.loop.steps_per_call == 1 else 0,
         )
         return fitted, fitting.Training(
             source,

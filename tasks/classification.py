@@ -23,7 +23,8 @@ from modeling.conversion import (
     linear_bindings,
 )
 from modeling.encoder import Encoder
-from modeling.heads import LinearHead, row_weights
+from modeling.heads import LinearHead
+from tasks.packed import example_weights, pooled_examples
 from tasks.targets import LABELS, Sums, Target
 
 Tensor = Any
@@ -70,8 +71,9 @@ class Classifier:
         """This batch's part of the mean loss of the rows in `totals`.
 
         Args:
-            batch: input_ids, input_mask, segment_ids, each [B, S], and
-                label_ids [B, length]; a row without input is padding.
+            batch: label_ids [B, length], and padded rows, which are input_ids,
+                input_mask and segment_ids, each [B, S], one without input
+                being padding; or packed ones (data/batches.py).
             totals: of the global batch, of which this may be one piece.
             seed: int32 [2], the key of the dropout; None for none.
         """
@@ -86,16 +88,13 @@ class Classifier:
         return {"logits": self._logits(batch, None)}
 
     def _logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
-        outputs = self.encoder(
-            batch["input_ids"], batch["input_mask"], batch["segment_ids"], seed
+        pooled = pooled_examples(self.encoder, batch, seed)
+        return self.head(
+            pooled, fused.site_seed(seed, self.encoder.num_noise_sites)
         )
-        site = fused.site_seed(seed, self.encoder.num_noise_sites)
-        return self.head(outputs.pooled, site)
 
     def _weights(self, batch: Batch) -> Tensor:
-        return self.target.weights(
-            batch[LABELS], row_weights(batch["input_mask"])
-        )
+        return self.target.weights(batch[LABELS], example_weights(batch))
 
 
 def pool_windows(

@@ -106,6 +106,7 @@ class LinePredictor:
         run: Run,
         batch_size: int = BATCH_SIZE,
         first_number: int = 1,
+        finely: bool = False,
     ) -> Iterator[Answer]:
         """Yields an answer for each line, in their order.
 
@@ -114,6 +115,7 @@ class LinePredictor:
 
         Args:
             run: batches in, the outputs of each row out, in order.
+            batch_size, finely: as in `length_batches`.
             first_number: that of the first line.
         """
         questions = (
@@ -122,7 +124,9 @@ class LinePredictor:
         )
         results = run_documents(
             questions,
-            lambda rows: run(length_batches(rows, batch_size, self.max_length)),
+            lambda rows: run(
+                length_batches(rows, batch_size, self.max_length, finely)
+            ),
         )
         for question, outputs in results:
             if question.error:

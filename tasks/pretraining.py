@@ -13,7 +13,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from modeling.attention import same_sequence
 from modeling.config import BertConfig
 from modeling.conversion import (
     NEXT_SENTENCE,
@@ -29,6 +28,7 @@ from modeling.heads import (
     cross_entropy,
     row_weights,
 )
+from tasks.packed import encode, is_packed
 
 Tensor = Any
 Batch = dict[str, Tensor]
@@ -111,31 +111,20 @@ class Pretraining:
 
     def _encode(self, batch: Batch, seed: Tensor | None) -> EncoderOutputs:
         """Pooled outputs are [B, H], of packed rows [B, K, H]."""
-        if not _is_packed(batch):
-            names = ("input_ids", "input_mask", "segment_ids")
-            return self.encoder(*(batch[name] for name in names), seed)
-        return self.encoder(
-            batch["input_ids"],
-            same_sequence(batch["sequence_numbers"]),
-            batch["segment_ids"],
-            seed,
-            batch["position_ids"],
-            batch["next_sentence_positions"],
-        )
-
-
-def _is_packed(batch: Batch) -> bool:
-    return "sequence_numbers" in batch
+        if not is_packed(batch):
+            return encode(self.encoder, batch, seed)
+        positions = batch["next_sentence_positions"]
+        return encode(self.encoder, batch, seed, positions)
 
 
 def _sequence_labels(batch: Batch) -> Tensor:
     """int [B], of packed rows [B, K]."""
     labels = batch["next_sentence_labels"]
-    return labels if _is_packed(batch) else labels[:, 0]
+    return labels if is_packed(batch) else labels[:, 0]
 
 
 def _sequence_weights(batch: Batch) -> Tensor:
     """float32 [B], of packed rows [B, K]: 0 where there is no sequence."""
-    if _is_packed(batch):
+    if is_packed(batch):
         return batch["next_sentence_weights"]
     return row_weights(batch["input_mask"])

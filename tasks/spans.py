@@ -2,7 +2,7 @@
 
 Devlin et al. 2018, section 4.2. Upstream file: run_squad.py, create_model.
 
-Shapes: B batch, S positions.
+Shapes: B examples, R rows (as many, unless they are packed), S positions.
 """
 
 from typing import Any
@@ -18,11 +18,14 @@ from modeling.conversion import (
     linear_bindings,
 )
 from modeling.encoder import Encoder
-from modeling.heads import LinearHead, cross_entropy, row_weights
+from modeling.heads import LinearHead, cross_entropy
+from tasks.packed import encode, example_weights, is_packed
 
 Tensor = Any
 Batch = dict[str, Tensor]
 Sums = dict[str, tuple[Tensor, Tensor]]
+
+NO_CLASS = -1e9  # a logit
 
 
 class SpanModel:
@@ -32,7 +35,9 @@ class SpanModel:
     model, as upstream keeps it.
     """
 
-    def __init__(self, config: BertConfig):
+    def __init__(self, config: BertConfig, padding_in_loss: bool = True):
+        """`padding_in_loss`: whether padding is among the classes."""
+        self.padding_in_loss = padding_in_loss
         self.encoder = Encoder(config)
         self.head = LinearHead(config, 2, name="span")
         self.encoder.build()
@@ -57,7 +62,7 @@ class SpanModel:
         ]
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
-        return {"rows": ops.sum(row_weights(batch["input_mask"]))}
+        return {"rows": ops.sum(example_weights(batch))}
 
     def loss(
         self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
@@ -65,21 +70,26 @@ class SpanModel:
         """This batch's part of the mean loss of the rows in `totals`.
 
         Each end is one of S classes. Positions of padding are among them, as
-        they are upstream: a row's loss depends on S.
+        they are upstream: a row's loss depends on S. Without them it does not.
 
         Args:
             batch: input_ids, input_mask, segment_ids, each [B, S], and
                 start_positions and end_positions, each [B, 1]; a row without
-                input is padding and counts for nothing.
+                input is padding and counts for nothing. Without padding in the
+                loss, rows may also be packed ones (data/batches.py).
             totals: of the global batch, of which this may be one piece.
             seed: int32 [2], the key of the dropout; None for none.
         """
-        weights = row_weights(batch["input_mask"])
-        start_logits, end_logits = self._logits(batch, seed)
-        start = cross_entropy(
-            start_logits, batch["start_positions"][:, 0], weights
+        weights = example_weights(batch)
+        logits, shift = self._examples(batch, self._logits(batch, seed))
+        start, end = (
+            cross_entropy(
+                logits[:, :, i],
+                shift + batch[f"{end}_positions"][:, 0],
+                weights,
+            )
+            for i, end in enumerate(("start", "end"))
         )
-        end = cross_entropy(end_logits, batch["end_positions"][:, 0], weights)
         return (start.loss + end.loss) / (2.0 * totals["rows"]), {
             "start_loss": (start.loss, start.weight),
             "start_accuracy": (start.correct, start.weight),
@@ -89,14 +99,34 @@ class SpanModel:
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """start_logits and end_logits, each [B, S], without dropout."""
-        start_logits, end_logits = self._logits(batch, None)
-        return {"start_logits": start_logits, "end_logits": end_logits}
+        logits = self._logits(batch, None)
+        return {
+            "start_logits": logits[:, :, 0],
+            "end_logits": logits[:, :, 1],
+        }
 
-    def _logits(
-        self, batch: Batch, seed: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        outputs = self.encoder(
-            batch["input_ids"], batch["input_mask"], batch["segment_ids"], seed
-        )
-        logits = self.head(outputs.sequence)  # [B, S, 2]
-        return logits[:, :, 0], logits[:, :, 1]
+    def _logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
+        """[R, S, 2]."""
+        return self.head(encode(self.encoder, batch, seed).sequence)
+
+    def _examples(
+        self, batch: Batch, logits: Tensor
+    ) -> tuple[Tensor, Tensor | int]:
+        """The classes [B, S, 2] of each example, in the row where it lies, and
+        where in it it begins."""
+        if not is_packed(batch):
+            if self.padding_in_loss:
+                return logits, 0
+            return _only(batch["input_mask"] > 0, logits), 0
+        assert not self.padding_in_loss, "packed rows have none"
+        numbers, first = batch["sequence_numbers"], batch["first_positions"]
+        length = numbers.shape[1]
+        row, shift = ops.floor_divide(first, length), ops.mod(first, length)
+        own = ops.take(ops.reshape(numbers, -1), first)  # [B]
+        is_own = ops.equal(ops.take(numbers, row, axis=0), own[:, None])
+        return _only(is_own, ops.take(logits, row, axis=0)), shift
+
+
+def _only(is_class: Tensor, logits: Tensor) -> Tensor:
+    """[B, S, 2] where bool [B, S]; a probability of 0 elsewhere."""
+    return ops.where(is_class[:, :, None], logits, NO_CLASS)

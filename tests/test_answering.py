@@ -31,6 +31,7 @@ def job(
         ),
         FullTokenizer(str(GOLDEN / "tiny_vocab.txt")),
         8,
+        True,
         applies_best,
         is_scored,
         True,
@@ -54,7 +55,9 @@ def test_an_epoch_has_as_many_rows_as_there_are_questions(
     )  # fmt: skip
     data = long.training_data()
     assert data.num_examples == 6 < len(data.rows)
-    assert not data.fits_length
+    assert not data.packs
+    long.padding_in_loss = False
+    assert long.training_data().packs
     for positions in data.labels.values():
         assert positions.shape == (len(data.rows), 1)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from data.batches import RowBatches, RowShare
+from data.batches import RowBatches, RowShare, pack
 from data.rows import Row
 
 ROWS = [Row([i] * (1 + i % 23), [0] * (1 + i % 23)) for i in range(53)]
@@ -44,16 +44,81 @@ def test_labels_stay_with_their_rows() -> None:
         assert ids[mask == 1].tolist() == ROWS[label[0]].input_ids
 
 
-def test_hosts_share_one_batch_and_its_length() -> None:
-    whole = batches(fits_length=True).batch(6)
-    assert whole["input_ids"].shape == (8, 29)  # 32 would be past the model
-    assert batches(max_seq_length=61, fits_length=True).batch(6)[
-        "input_ids"
-    ].shape == (8, 32)
+def test_hosts_share_one_batch() -> None:
+    whole = batches().batch(6)
     for index in (0, 1):
-        share = batches(fits_length=True, share=RowShare(index, 2)).batch(6)
+        share = batches(share=RowShare(index, 2)).batch(6)
         for name, value in share.items():
             np.testing.assert_array_equal(value, whole[name][index::2])
+
+
+def test_pack_is_the_worked_example() -> None:
+    rows = [Row([5, 6], [0, 1]), Row([7, 8, 9], [0, 0, 1]), Row([4], [1])]
+    features = pack(rows, [[0, 2], [1]], 3, 4)
+    assert {name: value.tolist() for name, value in features.items()} == {
+        "input_ids": [[5, 6, 4, 0], [7, 8, 9, 0], [0] * 4],
+        "segment_ids": [[0, 1, 1, 0], [0, 0, 1, 0], [0] * 4],
+        "position_ids": [[0, 1, 0, 0], [0, 1, 2, 0], [0] * 4],
+        "sequence_numbers": [[1, 1, 2, 0], [1, 1, 1, 0], [0] * 4],
+        "first_positions": [0, 4, 2],
+    }
+
+
+def unpacked(features: dict[str, np.ndarray]) -> list[list[int]]:
+    """The ids of each row of one piece."""
+    ids, numbers = features["input_ids"], features["sequence_numbers"]
+    places = (divmod(i, ids.shape[1]) for i in features["first_positions"])
+    return [
+        ids[row][numbers[row] == numbers[row, column]].tolist()
+        for row, column in places
+    ]
+
+
+@pytest.mark.parametrize(("count", "num_pieces"), [(1, 1), (1, 4), (2, 2)])
+def test_packed_batches_have_the_rows_of_padded_ones(
+    count: int, num_pieces: int
+) -> None:
+    shapes = set()
+    for index in range(count):
+        share = RowShare(index, count)
+        plain = batches(batch_size=24, share=share)
+        source = batches(batch_size=24, share=share, num_pieces=num_pieces)
+        for step in (0, 5):
+            padded, packed = plain.batch(step), source.batch(step)
+            np.testing.assert_array_equal(
+                packed["label_ids"], padded["label_ids"]
+            )
+            parts = {
+                name: np.split(value, num_pieces)
+                for name, value in packed.items()
+            }
+            found = [
+                ids
+                for i in range(num_pieces)
+                for ids in unpacked({name: x[i] for name, x in parts.items()})
+            ]
+            assert found == [
+                ids[mask == 1].tolist()
+                for ids, mask in zip(
+                    padded["input_ids"], padded["input_mask"], strict=True
+                )
+            ]
+            shapes.add((step, packed["input_ids"].shape))
+    assert len(shapes) == 2, "the same for all hosts"
+
+
+def test_packed_rows_are_as_wide_as_needed_and_of_few_numbers() -> None:
+    """The mean of 1 to 23 is 12: 24 positions, so 32 or what the model has."""
+    for most, width in ((29, 29), (61, 32)):
+        source = batches(batch_size=40, max_seq_length=most, num_pieces=1)
+        shapes = {source.batch(i)["input_ids"].shape for i in range(50)}
+        assert {shape[1] for shape in shapes} == {width}
+        assert all(shape[0] % 3 == 0 for shape in shapes)  # 40 / 16, rounded up
+        assert max(shape[0] for shape in shapes) <= 24
+    outlier = [*ROWS, Row([1] * 50, [0] * 50)]
+    labels = {"label_ids": np.zeros((54, 1), np.int32)}
+    source = RowBatches(outlier, labels, 54, 61, 3, num_pieces=1)
+    assert source.batch(0)["input_ids"].shape[1] == 61
 
 
 @pytest.mark.parametrize("count", [2, 3])

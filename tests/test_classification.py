@@ -131,16 +131,44 @@ def test_pieces_of_a_batch_add_up(model: Classifier) -> None:
     assert float(sum(parts)) == pytest.approx(loss_of(model, batch), rel=1e-6)
 
 
-def test_padding_to_another_length_changes_nothing(model: Classifier) -> None:
+def gradients_of(model: Classifier, batch: dict, totals: dict) -> tuple:
+    """Loss, metric sums and gradients."""
+    with tf.GradientTape() as tape:
+        loss, sums = model.loss(batch, totals, None)
+    trained = [v.value for v in model.trainable_variables]
+    gradients = tape.gradient(loss, trained)
+    return loss, sums, [tf.convert_to_tensor(g) for g in gradients]
+
+
+@pytest.mark.parametrize("num_pieces", [1, 3])
+def test_packed_rows_learn_what_padded_rows_do(
+    model: Classifier, num_pieces: int
+) -> None:
+    """Twelve rows of 2 to 15 pieces, also as three micro-batches."""
     labels = {LABELS: labels_of(model.target, len(ROWS))}
-    losses, lengths = [], []
-    for fits in (False, True):
-        source = RowBatches(ROWS, labels, 5, 61, 3, fits_length=fits)
-        batch = tensors(source.batch(1))
-        lengths.append(batch["input_ids"].shape[1])
-        losses.append(loss_of(model, batch))
-    assert lengths == [61, 16]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-6, abs=1e-6)
+    padded, packed = (
+        tensors(RowBatches(ROWS, labels, 12, 29, 3, num_pieces=n).batch(1))
+        for n in (0, num_pieces)
+    )
+    assert padded["input_ids"].shape == (12, 29)
+    assert packed["input_ids"].shape == ({1: 7, 3: 9}[num_pieces], 16)
+    totals = model.totals(padded)
+    assert float(totals["rows"]) == pytest.approx(
+        float(model.totals(packed)["rows"])
+    )
+    expected = gradients_of(model, padded, totals)
+    parts = [
+        gradients_of(model, dict(zip(packed, values, strict=True)), totals)
+        for values in zip(
+            *(tf.split(value, num_pieces) for value in packed.values()),
+            strict=True,
+        )
+    ]
+    found = tf.nest.map_structure(lambda *x: sum(x), *parts)
+    for one, other in zip(
+        tf.nest.flatten(expected), tf.nest.flatten(found), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
 def test_weightless_batches_cost_nothing() -> None:

@@ -11,14 +11,14 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 ORDER = {
     "data": "marks tokenization byte_level_bpe vocabulary any_tokenizer masking"
-    " instances sampling rows batches"
-    " dynamic_masking files record_features wire records record_checks salvage"
-    " packing pipeline graph_tokenization fast_tokenization text_formats corpus"
+    " instances sampling rows record_features packing batches"
+    " dynamic_masking files wire records record_checks salvage"
+    " pipeline graph_tokenization fast_tokenization text_formats corpus"
     " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads folder_files"
     " hugging_face_names hugging_face conversion any_model cost",
-    "tasks": "metrics task hugging_face_task examples targets pretraining"
-    " blanks classification glue tables features spans squad"
+    "tasks": "metrics task hugging_face_task examples targets packed"
+    " pretraining blanks classification glue tables features spans squad"
     " windows answers squad_evaluation tagging multiple_choice"
     " predictors",
     "training": "settings optimization cloud_tpu distribution checkpoints"

@@ -54,6 +54,22 @@ def test_compiles_once_a_shape_and_reads_the_weights_each_time(
     assert "retracing" not in caplog.text
 
 
+def test_a_cpu_is_given_few_rows_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inference, "CPU_POSITIONS", 13)
+    double = Doubler()
+    predictor = Predictor(double)
+    x = np.arange(3 * 23, dtype=np.int32).reshape(23, 3)
+    batch = {"x": np.concatenate([x, x[:9] * 0])}  # 32 rows, 9 of padding
+    outputs = predictor.fetch(predictor.start(batch, 23))
+    assert outputs["sum"].tolist() == x.sum(1).tolist()
+    assert double.num_traces == 1
+    ((shape,),) = predictor.runs
+    assert shape == (4, 3)  # the power of two that 13 positions hold
+    assert predictor.shapes_are_cheap
+
+
 def test_rows_come_in_order_and_padding_does_not() -> None:
     rows = predict(Predictor(Doubler()), batches([4, 1], [3, 0], [2]))
     assert [row["sum"].tolist() for row in rows] == [0, 3, 6, 9, 12]

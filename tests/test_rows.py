@@ -51,13 +51,11 @@ def test_pad_fills_positions_to_a_power_of_two() -> None:
 
 
 def test_padded_length() -> None:
-    assert [padded_length(n) for n in (1, 16, 17, 400, 513)] == [
-        16,
-        16,
-        32,
-        512,
-        1024,
-    ]
+    lengths = {padded_length(n) for n in range(1, 513)}
+    assert sorted(lengths) == [16, 32, 48, 64, 96, 128, 192, 256, 384, 512]
+    finer = {padded_length(n, finely=True) for n in range(1, 257)}
+    assert sorted(finer - lengths) == [80, 112, 160, 224]
+    assert all(n <= padded_length(n) < 2 * n for n in range(16, 2000))
 
 
 def test_batches_hold_every_row_once_at_a_length_that_fits() -> None:
@@ -65,9 +63,11 @@ def test_batches_hold_every_row_once_at_a_length_that_fits() -> None:
     rows = [
         Row([i] * n, [0] * n) for i, n in enumerate(rng.integers(1, 60, 83))
     ]
-    seen = []
-    for indices, features in length_batches(iter(rows), 2, 61):
-        assert features["input_ids"].shape[0] == 2
+    seen: list[int] = []
+    for indices, features in length_batches(iter(rows), 2, 61, chunk_rows=64):
+        # 122 positions, in rows of a power of two; the last chunk has 19 rows.
+        num_rows = {16: 4, 32: 2, 48: 2, 61: 2}[features["input_ids"].shape[1]]
+        assert features["input_ids"].shape[0] == num_rows
         for i, ids, mask in zip(
             indices, features["input_ids"], features["input_mask"], strict=False
         ):
@@ -79,8 +79,24 @@ def test_batches_hold_every_row_once_at_a_length_that_fits() -> None:
 
 def test_a_batch_is_no_longer_than_the_model() -> None:
     rows = [Row([1] * 61, [0] * 61)]
-    ((_, features),) = length_batches(rows, 1, 61)
+    ((_, features),) = length_batches(rows, 8, 61)
     assert features["input_ids"].shape == (1, 61)
+
+
+def test_a_small_chunk_makes_a_small_batch() -> None:
+    rows = [Row([1] * 9, [0] * 9)] * 5
+    ((indices, features),) = length_batches(rows, 32, 512)
+    assert indices == [0, 1, 2, 3, 4]
+    assert features["input_ids"].shape == (8, 16)
+
+
+def test_full_chunks_have_finer_lengths() -> None:
+    rows = [Row([1] * n, [0] * n) for n in (70, 65, 60, 66, 67)]
+    lengths = [
+        features["input_ids"].shape
+        for _, features in length_batches(rows, 1, 128, True, chunk_rows=3)
+    ]
+    assert lengths == [(1, 80), (1, 80), (2, 64), (1, 96), (1, 96)]
 
 
 def test_windows_cover_every_piece() -> None:

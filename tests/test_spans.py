@@ -5,13 +5,19 @@ import pytest
 import tensorflow as tf
 from conftest import GOLDEN, TINY, tiny_batch
 
+from data.batches import RowBatches
+from data.rows import Row
 from modeling.conversion import load_checkpoint
 from tasks.spans import SpanModel
 
 
 @pytest.fixture(scope="module")
 def model() -> SpanModel:
-    model = SpanModel(TINY)
+    return make()
+
+
+def make(padding_in_loss: bool = True) -> SpanModel:
+    model = SpanModel(TINY, padding_in_loss)
     report = load_checkpoint(model.bindings(), str(GOLDEN / "tiny_bert"))
     assert report.missing == ("cls/squad/output_weights",
                               "cls/squad/output_bias")  # fmt: skip
@@ -57,6 +63,67 @@ def test_loss_is_the_mean_of_both_ends_over_all_positions(
         assert float(sums[f"{end}_accuracy"][0]) == hits.sum()
     assert abs(losses[0] - losses[1]) > 0.01
     assert float(loss) == pytest.approx(sum(losses) / 2, rel=1e-5)
+
+
+ROWS = [
+    Row([2 + i, *[7] * i, 3 + i], [0] * (1 + i // 2) + [1] * (1 + i - i // 2))
+    for i in range(14)
+]
+
+
+@pytest.mark.parametrize("num_pieces", [1, 3])
+def test_packed_rows_learn_what_padded_rows_do(num_pieces: int) -> None:
+    """Twelve rows of 2 to 15 pieces, also as three micro-batches."""
+    model = make(padding_in_loss=False)
+    ends = np.arange(len(ROWS), dtype=np.int32)[:, None]
+    labels = {"start_positions": (ends + 1) // 2, "end_positions": ends}
+    padded, packed = (
+        as_tensors(RowBatches(ROWS, labels, 12, 29, 3, num_pieces=n).batch(1))
+        for n in (0, num_pieces)
+    )
+    assert padded["input_ids"].shape == (12, 29)
+    assert packed["input_ids"].shape == ({1: 7, 3: 9}[num_pieces], 16)
+    totals = model.totals(padded)
+    assert float(totals["rows"]) == 12 == float(model.totals(packed)["rows"])
+    parts = [
+        learnt(model, dict(zip(packed, values, strict=True)), totals)
+        for values in zip(
+            *(tf.split(value, num_pieces) for value in packed.values()),
+            strict=True,
+        )
+    ]
+    found = tf.nest.map_structure(lambda *x: sum(x), *parts)
+    for one, other in zip(
+        tf.nest.flatten(learnt(model, padded, totals)),
+        tf.nest.flatten(found),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def learnt(model: SpanModel, batch: dict, totals: dict) -> tuple:
+    """Loss, metric sums and gradients."""
+    with tf.GradientTape() as tape:
+        loss, sums = model.loss(batch, totals, None)
+    trained = [v.value for v in model.trainable_variables]
+    gradients = tape.gradient(loss, trained)
+    return loss, sums, [tf.convert_to_tensor(g) for g in gradients]
+
+
+def test_padding_may_be_left_out_of_the_loss() -> None:
+    model = make(padding_in_loss=False)
+    batch = batch_of(5)
+    loss, _ = model.loss(batch, model.totals(batch), None)
+    losses = []
+    for end in ("start", "end"):
+        outputs = model.forward(batch)[f"{end}_logits"].numpy()
+        for logits, mask, place in zip(
+            outputs, batch["input_mask"].numpy(),
+            batch[f"{end}_positions"].numpy(), strict=True,
+        ):  # fmt: skip
+            own = logits[mask == 1].astype(np.float64)
+            losses.append(np.log(np.exp(own).sum()) - own[place[0]])
+    assert float(loss) == pytest.approx(np.mean(losses), rel=1e-5)
 
 
 def test_logits_are_a_linear_map_of_the_last_layer(model: SpanModel) -> None:

@@ -1,0 +1,59 @@
+"""What models of tasks read: padded rows, or several examples in one row.
+
+A packed batch has sequence_numbers and position_ids; its examples see only
+themselves, so that what is computed of each is what it would be alone
+(data/packing.py). In fine-tuning's (data/batches.py), first_positions say where
+in all rows each example begins, in the order of the labels.
+
+Shapes: R rows, S positions, H hidden size, B examples.
+"""
+
+from typing import Any
+
+from keras import ops
+
+from modeling.attention import same_sequence
+from modeling.encoder import Encoder, EncoderOutputs
+from modeling.heads import row_weights
+
+Tensor = Any
+Batch = dict[str, Tensor]
+
+
+def is_packed(batch: Batch) -> bool:
+    return "sequence_numbers" in batch
+
+
+def encode(
+    encoder: Encoder,
+    batch: Batch,
+    seed: Tensor | None,
+    pooled_positions: Tensor | None = None,
+) -> EncoderOutputs:
+    """What the encoder makes of the rows; the last two as it takes them."""
+    ids, segments = batch["input_ids"], batch["segment_ids"]
+    if not is_packed(batch):
+        return encoder(ids, batch["input_mask"], segments, seed)
+    mask = same_sequence(batch["sequence_numbers"])
+    positions = batch["position_ids"]
+    return encoder(ids, mask, segments, seed, positions, pooled_positions)
+
+
+def pooled_examples(
+    encoder: Encoder, batch: Batch, seed: Tensor | None
+) -> Tensor:
+    """[B, H], the pooler's outputs."""
+    outputs = encode(encoder, batch, seed)
+    if not is_packed(batch):
+        return outputs.pooled
+    as_one_row = ops.reshape(
+        outputs.sequence, (1, -1, ops.shape(outputs.sequence)[-1])
+    )
+    return encoder.pooler(as_one_row, batch["first_positions"][None])[0]
+
+
+def example_weights(batch: Batch) -> Tensor:
+    """float32 [B]: 0 for a row that is nothing but padding, else 1."""
+    if is_packed(batch):
+        return ops.ones(ops.shape(batch["first_positions"]), "float32")
+    return row_weights(batch["input_mask"])
