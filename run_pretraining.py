@@ -138,7 +138,6 @@ def main() -> None:
         if FLAGS.do_eval:
             _evaluate(fitted, features, held_out, step)
     except (
-        tf.errors.DataLossError,
         tf.errors.InvalidArgumentError,
         UnicodeDecodeError,  # where TensorFlow quotes the record
     ) as error:
@@ -240,7 +239,7 @@ def _training(
     fitted: "Run", features: "tuple[Feature, ...]", paths: list[str]
 ) -> "Training":
     from data.batches import RowShare
-    from data.pipeline import RecordBatches, training_batches
+    from data.pipeline import RecordBatches
     from jobs.fitting import Training
 
     host = fitted.place.host
@@ -248,7 +247,7 @@ def _training(
     masker = _make_masker(
         fitted, features, FLAGS.masked_lm_prob, FLAGS.seed, share
     )
-    batches = training_batches(
+    batches = RecordBatches(
         paths,
         features,
         FLAGS.train_batch_size,
@@ -258,7 +257,7 @@ def _training(
         masker,
     )
     return Training(
-        RecordBatches(batches, share),
+        batches,
         command.from_flags(OptimizerConfig),
         common_flags.loop_config(),
         {

@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from data.dynamic_masking import BatchMasker, MaskConfig
-from data.pipeline import training_batches
+from data.pipeline import RecordBatches
 from data.record_features import unmasked_features
 from data.tokenization import load_vocab
 
@@ -40,20 +40,18 @@ BERT_BASE = {
 def pipeline_rate(flags: argparse.Namespace, whole_words: bool) -> float:
     vocab = load_vocab(flags.vocab_file)
     config = MaskConfig(do_whole_word_mask=whole_words)
-    batches = iter(
-        training_batches(
-            [flags.input_file],
-            unmasked_features(LENGTH),
-            BATCH_SIZE,
-            seed=1,
-            vocab_size=len(vocab),
-            masker=BatchMasker(vocab, config, seed=1),
-        )
+    batches = RecordBatches(
+        [flags.input_file],
+        unmasked_features(LENGTH),
+        BATCH_SIZE,
+        seed=1,
+        vocab_size=len(vocab),
+        masker=BatchMasker(vocab, config, seed=1),
     )
-    next(batches)
+    batches.batch(0)
     start = time.perf_counter()
-    for _ in range(NUM_BATCHES):
-        next(batches)
+    for step in range(1, NUM_BATCHES + 1):
+        batches.batch(step)
     return NUM_BATCHES * BATCH_SIZE / (time.perf_counter() - start)
 
 

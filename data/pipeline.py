@@ -1,28 +1,29 @@
-"""Record files to batches, by tf.data.
+"""Record files to batches.
 
-The order of records is a function of the files and the seed alone. Every host
-walks the same order and keeps its own rows of each global batch, so any number
-of hosts sees the same batches; and since the iterator saves its position
-symbolically, what one host saved any other can restore, without reading the
-data again (but for a .gz file, which is unpacked from its beginning).
-Upstream file: run_pretraining.py, input_fn_builder.
+Every host walks the same order of records and keeps its own rows of each global
+batch, so any number of hosts sees the same batches; what one host saved any
+other can restore. Upstream file: run_pretraining.py, input_fn_builder.
 
 Shapes: B rows of the global batch.
 """
 
-from collections.abc import Mapping, Sequence
+import collections
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
-import numpy as np
 import tensorflow as tf
 
 from data.batches import RowShare
 from data.dynamic_masking import BatchMasker
 from data.record_checks import BEGINS_ROW
 from data.record_features import Feature
-from data.records import parse_batch
+from data.records import parse_batch, read_records
+from data.shuffled_records import Place, ShuffledRecords
 
-NUM_FILES_AT_ONCE = 4  # interleaved, as upstream's num_cpu_threads
-SHUFFLE_BUFFER_RECORDS = 100  # upstream's
+Batch = dict[str, tf.Tensor]
+
+NUM_BATCHES_AHEAD = 4  # of what has been asked for
 MAX_COUNTED = 1_000_000  # records, of which there may be a thousand times more
 
 
@@ -33,79 +34,85 @@ def count_records(paths: Sequence[str]) -> tuple[int, bool]:
     others are taken to hold as many for their size.
 
     Raises:
-        tf.errors.DataLossError: a record is damaged.
+        InputError: a record is damaged.
     """
     sizes = [tf.io.gfile.stat(path).length for path in paths]
     count, num_read = 0, 0
     while num_read < len(paths) and count < MAX_COUNTED:
-        records = _read(tf.constant(paths[num_read]))
-        count += int(records.reduce(np.int64(0), lambda n, _: n + 1))
+        count += sum(1 for _ in read_records(paths[num_read]))
         num_read += 1
     if num_read == len(paths):
         return count, True
     return round(count * sum(sizes) / sum(sizes[:num_read])), False
 
 
-class RecordBatches:
-    """Batches of a dataset, one a step, with the position to be saved."""
+class RecordBatches(tf.train.experimental.PythonState):
+    """Shuffled batches without end, made ahead of the step.
 
-    def __init__(self, dataset: tf.data.Dataset, share: RowShare = RowShare()):
+    Args:
+        masker: for unmasked records; its share is `share`.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        features: Sequence[Feature],
+        batch_size: int,
+        seed: int,
+        vocab_size: int,
+        share: RowShare = RowShare(),
+        masker: BatchMasker | None = None,
+    ):
+        self.tracked = {"data": self}
+        self.batch_size = batch_size
         self.share = share
-        self._iterator = iter(dataset)
-        self.tracked = {"data": self._iterator}
+        self._records = ShuffledRecords(paths, seed)
+        self._place = self._records.place
+        self._make = _batch_maker(features, vocab_size, masker)
+        self._reading = ThreadPoolExecutor(1)  # so that it is done in order
+        self._making = ThreadPoolExecutor()
+        self._ahead: collections.deque[Future[tuple[Place, Future[Batch]]]]
+        self._ahead = collections.deque()
+        self._number = 0  # of the batch to be begun next
 
-    def batch(self, step: int) -> dict[str, tf.Tensor]:
-        """The next one: `step` says nothing that the iterator does not know."""
-        return next(self._iterator)
+    def batch(self, step: int) -> Batch:
+        """This host's rows of the batch that follows `step` finished ones,
+        each tensor [B / share.count, length].
+
+        Raises:
+            InputError: a record cannot be read.
+            tf.errors.InvalidArgumentError: a record is of another kind, has an
+                id of vocab_size or more, or no text.
+        """
+        if not self._ahead:
+            self._number = step
+        while len(self._ahead) <= NUM_BATCHES_AHEAD:
+            self._ahead.append(self._reading.submit(self._begin, self._number))
+            self._number += 1
+        self._place, batch = self._ahead.popleft().result()
+        return batch.result()
 
     def num_tokens(self, batch: Mapping[str, tf.Tensor]) -> int:
         return int(tf.size(batch["input_ids"])) * self.share.count
 
+    def serialize(self) -> str:
+        """The place behind the last batch given."""
+        return self._place.to_json()
 
-def training_batches(
-    paths: Sequence[str],
-    features: Sequence[Feature],
-    batch_size: int,
-    seed: int,
-    vocab_size: int,
-    share: RowShare = RowShare(),
-    masker: BatchMasker | None = None,
-) -> tf.data.Dataset:
-    """Shuffled batches without end, each tensor [B / share.count, length].
+    def deserialize(self, text: str) -> None:
+        """Goes to a place that was saved."""
+        self._place = Place.from_json(text)
+        self._reading.submit(self._records.go_to, self._place).result()
+        self._ahead.clear()
 
-    Args:
-        masker: for unmasked records; its share is `share`.
-
-    Raises, while iterating:
-        tf.errors.DataLossError, InvalidArgumentError: a record is damaged,
-            of another kind, has an id of vocab_size or more, or no text.
-    """
-    names = tf.data.Dataset.from_tensor_slices(list(paths))
-    records = (
-        names.shuffle(len(paths), seed=seed)
-        # Before the records are shuffled (as upstream, so that neighbouring
-        # epochs mix a little) and not read in parallel: an iterator with
-        # symbolic state hung after its restoration in the other two ways.
-        .repeat()
-        .interleave(_read, cycle_length=min(NUM_FILES_AT_ONCE, len(paths)))
-        .shuffle(SHUFFLE_BUFFER_RECORDS, seed=seed)
-    )
-
-    def parse_share(
-        number: tf.Tensor, serialized: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        own = serialized[share.index :: share.count]
-        batch = _parse(features, own, vocab_size)
-        return masker.mask(number, batch) if masker else batch
-
-    batches = (
-        records.batch(batch_size, drop_remainder=True)
-        .enumerate()
-        .map(
-            parse_share, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    def _begin(self, number: int) -> tuple[Place, Future[Batch]]:
+        """Starts to make a batch; and the place behind it."""
+        records = self._records.take(self.batch_size)
+        mine = records[self.share.index :: self.share.count]
+        batch = self._making.submit(
+            self._make, tf.constant(number, tf.int64), tf.constant(mine)
         )
-    )
-    return _with_symbolic_state(batches.prefetch(tf.data.AUTOTUNE))
+        return self._records.place, batch
 
 
 def evaluation_batches(
@@ -116,7 +123,7 @@ def evaluation_batches(
     vocab_size: int,
     share: RowShare = RowShare(),
     masker: BatchMasker | None = None,
-) -> tf.data.Dataset:
+) -> Iterator[Batch]:
     """At most `max_batches` batches in the order of the files.
 
     Upstream repeats the files until the batches are full; here no record
@@ -125,37 +132,46 @@ def evaluation_batches(
     Args:
         masker: for unmasked records; its share is all rows, since the last
             batch may have too few for each host.
+
+    Raises: as RecordBatches.batch.
     """
-
-    def parse(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        batch = _parse(features, serialized, vocab_size)
-        return masker.mask(number, batch) if masker else batch
-
-    def pad_and_share(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        return {
+    make = _batch_maker(features, vocab_size, masker)
+    records = itertools.chain.from_iterable(map(read_records, paths))
+    for number in range(max_batches):
+        serialized = list(itertools.islice(records, batch_size))
+        if not serialized:
+            return
+        batch = make(tf.constant(number, tf.int64), tf.constant(serialized))
+        yield {
             name: _fill_rows(value, batch_size)[share.index :: share.count]
             for name, value in batch.items()
         }
 
-    records = tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(_read)
-    return (
-        records.batch(batch_size)
-        .take(max_batches)
-        .enumerate()
-        .map(parse)
-        .map(pad_and_share)
-        .prefetch(tf.data.AUTOTUNE)
+
+def _batch_maker(
+    features: Sequence[Feature], vocab_size: int, masker: BatchMasker | None
+) -> Callable[[tf.Tensor, tf.Tensor], Batch]:
+    """From a batch's number, int64, and its serialized records [B] to
+    tensors [B, length]."""
+
+    @tf.function(
+        autograph=False,
+        input_signature=[
+            tf.TensorSpec([], tf.int64),
+            tf.TensorSpec([None], tf.string),
+        ],
     )
+    def make(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
+        with tf.device("CPU"):
+            batch = _parse(features, serialized, vocab_size)
+            return masker.mask(number, batch) if masker else batch
 
-
-def _read(path: tf.Tensor) -> tf.data.Dataset:
-    is_gzip = tf.strings.regex_full_match(path, r".*\.gz")
-    return tf.data.TFRecordDataset(path, tf.where(is_gzip, "GZIP", ""))
+    return make
 
 
 def _parse(
     features: Sequence[Feature], serialized: tf.Tensor, vocab_size: int
-) -> dict[str, tf.Tensor]:
+) -> Batch:
     """Parses a batch; a number outside its range is an error here, since some
     devices would train on it without a word."""
     batch = parse_batch(features, serialized)
@@ -178,9 +194,3 @@ def _fill_rows(value: tf.Tensor, num_rows: int) -> tf.Tensor:
     """Appends zero rows up to `num_rows`."""
     filled = tf.pad(value, [[0, num_rows - tf.shape(value)[0]], [0, 0]])
     return tf.ensure_shape(filled, [num_rows, value.shape[1]])
-
-
-def _with_symbolic_state(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    options = tf.data.Options()
-    options.experimental_symbolic_checkpoint = True
-    return dataset.with_options(options)

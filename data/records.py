@@ -177,20 +177,57 @@ def _open_writer(path: str) -> tf.io.TFRecordWriter:
     return tf.io.TFRecordWriter(_unfinished(path), compression_type(path))
 
 
+# What reading a damaged file, or none, ends in
+READ_ERRORS = (
+    tf.errors.OpError, wire.FrameError, gzip.BadGzipFile, EOFError, zlib.error,
+)  # fmt: skip
+
+
+class RecordReader:
+    """Iterates over a file's records, plain or .gz.
+
+    Args:
+        offset: bytes of the unpacked file to go on from, ...
+        num_read: ... the records before them.
+    """
+
+    def __init__(self, path: str, offset: int = 0, num_read: int = 0):
+        self.path = path
+        self.offset = offset
+        self.num_read = num_read
+        self._file: Any = tf.io.gfile.GFile(path, "rb")
+        if path.endswith(".gz"):
+            self._file = gzip.GzipFile(fileobj=self._file)
+        try:
+            self._file.seek(offset)
+        except READ_ERRORS as error:
+            raise self._named(error) from error
+
+    def __iter__(self) -> "RecordReader":
+        return self
+
+    def __next__(self) -> bytes:
+        """Raises an InputError if it cannot be read."""
+        try:
+            record = wire.read_frame(self._file.read)
+        except READ_ERRORS as error:
+            raise self._named(error) from error
+        if record is None:
+            raise StopIteration
+        self.offset += wire.HEAD_BYTES + len(record) + wire.TAIL_BYTES
+        self.num_read += 1
+        return record
+
+    def _named(self, error: Exception) -> InputError:
+        """A sentence that counts records from 1."""
+        if isinstance(error, tf.errors.OpError):
+            return InputError(f"cannot read {self.path}: {error.message}")
+        return InputError(
+            f"{self.path}, record {self.num_read + 1} cannot be read: the file "
+            "is truncated, damaged or no TFRecord file"
+        )
+
+
 def read_records(path: str) -> Iterator[bytes]:
-    """The file's records, plain or .gz; errors count records from 1."""
-    number = 1
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            packed = path.endswith(".gz")
-            reader: Any = gzip.GzipFile(fileobj=file) if packed else file
-            for record in wire.unframe(reader.read):
-                yield record
-                number += 1
-    except tf.errors.OpError as error:
-        raise InputError(f"cannot read {path}: {error.message}") from error
-    except (wire.FrameError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(
-            f"{path}, record {number} cannot be read: the file is truncated, "
-            "damaged or no TFRecord file"
-        ) from error
+    """The file's records; errors are InputErrors with the record's number."""
+    return RecordReader(path)

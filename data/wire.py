@@ -13,7 +13,7 @@ Shapes: R records, L numbers in a feature, W bytes.
 import functools
 import itertools
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import google_crc32c
@@ -67,15 +67,8 @@ def frame(records: Sequence[bytes]) -> bytes:
     return b"".join(itertools.chain.from_iterable(framed))
 
 
-def unframe(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """The records that `frame` put into a file; arguments and errors are those
-    of `read_frame`."""
-    while (record := read_frame(read)) is not None:
-        yield record
-
-
 def read_frame(read: Callable[[int], bytes]) -> bytes | None:
-    """The next record; None at the end of the file.
+    """The next record that `frame` put into a file; None at its end.
 
     TensorFlow's own reader believes any length that has a right checksum, and
     one of 2 ** 40 ends the process (2.21, SIGSEGV): here it is an error.

@@ -13,7 +13,8 @@ ORDER = {
     "data": "marks tokenization byte_level_bpe vocabulary any_tokenizer masking"
     " instances sampling rows record_features packing batches"
     " dynamic_masking files wire records record_checks salvage"
-    " pipeline graph_tokenization fast_tokenization text_formats corpus"
+    " shuffled_records pipeline graph_tokenization fast_tokenization"
+    " text_formats corpus"
     " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads folder_files"
     " hugging_face_names hugging_face conversion any_model cost",

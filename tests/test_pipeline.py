@@ -1,7 +1,6 @@
 """Tests of data/pipeline.py."""
 
 import collections
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,27 +11,28 @@ from conftest import NUM_PREDICTIONS, SEQ_LENGTH, TINY, tiny_record
 from data.batches import RowShare
 from data.dynamic_masking import BatchMasker, MaskConfig
 from data.files import expand_patterns
-from data.pipeline import evaluation_batches, training_batches
+from data.pipeline import RecordBatches, evaluation_batches
 from data.record_checks import find_damage
 from data.record_features import pretraining_features, unmasked_features
 from data.records import RecordWriter, encode, read_records
+from data.shuffled_records import BLOCK_RECORDS
 from data.vocabulary import MASK
 
 FEATURES = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
 NUM_RECORDS = 141
 
 
-def train(pattern: str, share: RowShare = RowShare()) -> tf.data.Dataset:
+def train(pattern: str, share: RowShare = RowShare()) -> RecordBatches:
     paths = expand_patterns(pattern)
-    return training_batches(paths, FEATURES, 6, 7, TINY.vocab_size, share)
+    return RecordBatches(paths, FEATURES, 6, 7, TINY.vocab_size, share)
 
 
-def rows(dataset: tf.data.Dataset, count: int) -> list[bytes]:
-    """Each row of the next `count` batches, as comparable bytes."""
+def rows(batches: RecordBatches, count: int) -> list[bytes]:
+    """Each row of the first `count` batches, as comparable bytes."""
     return [
         row.tobytes()
-        for batch in dataset.take(count)
-        for row in batch["input_ids"].numpy()
+        for step in range(count)
+        for row in batches.batch(step)["input_ids"].numpy()
     ]
 
 
@@ -43,17 +43,16 @@ def test_every_record_comes_once_an_epoch(tiny_records: str) -> None:
         for record in read_records(path)
     ]
     assert len(on_disk) == NUM_RECORDS
-    ten_epochs = 10 * NUM_RECORDS // 6  # batches
-    counts = collections.Counter(rows(train(tiny_records), ten_epochs))
+    num_batches = 3 * BLOCK_RECORDS // 6  # 21.3 epochs
+    counts = collections.Counter(rows(train(tiny_records), num_batches))
     assert len(counts) == NUM_RECORDS
-    # the shuffle buffer holds some back and takes some of the next epoch
-    assert set(counts.values()) <= set(range(7, 13))
+    assert set(counts.values()) <= {21, 22}
 
 
 def test_the_order_is_a_function_of_the_seed(tiny_records: str) -> None:
     assert rows(train(tiny_records), 9) == rows(train(tiny_records), 9)
     paths = expand_patterns(tiny_records)
-    other = training_batches(paths, FEATURES, 6, 8, TINY.vocab_size)
+    other = RecordBatches(paths, FEATURES, 6, 8, TINY.vocab_size)
     assert rows(other, 9) != rows(train(tiny_records), 9)
 
 
@@ -71,20 +70,20 @@ def test_hosts_share_each_batch_without_overlap(
 
 
 def test_any_host_goes_on_from_what_one_has_saved(
-    tiny_records: str, tmp_path: object
+    tiny_records: str, tmp_path: Path
 ) -> None:
     share = RowShare(1, 3)
-    chief = iter(train(tiny_records, RowShare(0, 3)))
-    other = iter(train(tiny_records, share))
-    for _ in range(50):  # beyond the first epoch
-        next(chief)
-        next(other)
-    saved = tf.train.Checkpoint(data=chief).write(f"{tmp_path}/state")
-    restored = iter(train(tiny_records, share))
+    chief = train(tiny_records, RowShare(0, 3))
+    other = train(tiny_records, share)
+    for step in range(50):  # beyond the first epoch
+        chief.batch(step)
+        other.batch(step)
+    saved = tf.train.Checkpoint(data=chief).write(str(tmp_path / "state"))
+    restored = train(tiny_records, share)
     tf.train.Checkpoint(data=restored).read(saved)
-    for _ in range(50):
+    for step in range(50, 100):
         np.testing.assert_array_equal(
-            next(restored)["input_ids"], next(other)["input_ids"]
+            restored.batch(step)["input_ids"], other.batch(step)["input_ids"]
         )
 
 
@@ -102,9 +101,9 @@ def test_evaluation_reads_each_record_once_and_fills_up(
 
 def test_an_id_outside_the_vocabulary_stops_the_data(tiny_records: str) -> None:
     paths = expand_patterns(tiny_records)
-    dataset = training_batches(paths, FEATURES, 6, 7, vocab_size=50)
+    batches = RecordBatches(paths, FEATURES, 6, 7, vocab_size=50)
     with pytest.raises(tf.errors.InvalidArgumentError, match="input_ids"):
-        next(iter(dataset))
+        batches.batch(0)
 
 
 @pytest.mark.parametrize(
@@ -129,12 +128,12 @@ def test_a_number_out_of_its_range_stops_the_data(
     for values in (good, record):
         with RecordWriter([path]) as writer:
             writer.write(encode(features, values))
-        dataset = training_batches([path], features, 1, 7, TINY.vocab_size)
+        batches = RecordBatches([path], features, 1, 7, TINY.vocab_size)
         if values is good:
-            next(iter(dataset))
+            batches.batch(0)
             continue
         with pytest.raises(tf.errors.InvalidArgumentError, match=name):
-            next(iter(dataset))
+            batches.batch(0)
         damage = find_damage([path], features, TINY.vocab_size)
         assert damage is not None
         assert f"record 1: {name} holds {value}" in damage
@@ -146,9 +145,9 @@ def test_a_row_without_text_stops_the_data(tmp_path: Path) -> None:
     record["input_mask"] = [0] * SEQ_LENGTH
     with RecordWriter([path]) as writer:
         writer.write(encode(FEATURES, record))
-    dataset = training_batches([path], FEATURES, 1, 7, TINY.vocab_size)
+    batches = RecordBatches([path], FEATURES, 1, 7, TINY.vocab_size)
     with pytest.raises(tf.errors.InvalidArgumentError, match="input_mask"):
-        next(iter(dataset))
+        batches.batch(0)
     damage = find_damage([path], FEATURES, TINY.vocab_size)
     assert damage is not None
     assert "record 1: input_mask begins with 0: the row is empty" in damage
@@ -181,29 +180,25 @@ def test_masks_go_on_with_the_position(tmp_path: Path) -> None:
     vocab = {f"##{i}": i for i in range(TINY.vocab_size)} | {MASK: 4}
     config = MaskConfig(NUM_PREDICTIONS, 0.3)
 
-    def make() -> Iterator[dict[str, tf.Tensor]]:
+    def make() -> RecordBatches:
         masker = BatchMasker(vocab, config, 7)
-        return iter(
-            training_batches(
-                [pattern], features, 6, 7, TINY.vocab_size, masker=masker
-            )
+        return RecordBatches(
+            [pattern], features, 6, 7, TINY.vocab_size, masker=masker
         )
 
     batches = make()
-    seen = [next(batches) for _ in range(5)]
+    seen = [batches.batch(step) for step in range(5)]
     expected = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
     assert {n: v.shape.as_list() for n, v in seen[0].items()} == {
         feature.name: [6, feature.length] for feature in expected
     }
     places = {row.tobytes() for b in seen for row in places_of(b)}
     assert len(places) > 20  # of 30 rows; each record has been seen twice
-    saved = tf.train.Checkpoint(batches).write(str(tmp_path / "state"))
-    following = [next(batches) for _ in range(3)]
     again = make()
-    tf.train.Checkpoint(again).read(saved)
-    for batch in following:
-        restored = next(again)
-        for name, values in batch.items():
+    again.deserialize(batches.serialize())
+    for step in range(5, 8):
+        restored = again.batch(step)
+        for name, values in batches.batch(step).items():
             np.testing.assert_array_equal(values, restored[name])
     held_out = evaluation_batches(
         [pattern], features, 5, 9, TINY.vocab_size,

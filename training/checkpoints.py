@@ -18,12 +18,6 @@ from input_error import InputError
 
 FOLDER = "training_state"  # under output_dir
 SETTINGS = "settings.json"  # what the data position depends on
-# What TensorFlow says of an iterator's state with a wrong byte in it
-BROKEN = (
-    tf.errors.DataLossError,
-    tf.errors.InternalError,
-    tf.errors.OutOfRangeError,
-)
 
 
 def saved_states(output_dir: str) -> list[str]:
@@ -47,7 +41,8 @@ class TrainingState:
         max_to_keep: int,
         is_chief: bool,
     ):
-        """`tracked` maps names to variables, lists of them, or iterators."""
+        """`tracked` maps names to variables, lists of them, or states of
+        Python objects (tf.train.experimental.PythonState)."""
         self.output_dir = output_dir
         self.is_chief = is_chief
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -79,13 +74,13 @@ class TrainingState:
         """
         states = saved_states(self.output_dir)
         for state in states:
-            damage = _damage(state) or self._restore(state)
-            if damage:
+            if damage := _damage(state):
                 print(
                     f"{state} is damaged ({damage}); trying the one before",
                     file=sys.stderr,
                 )
                 continue
+            self._restore(state)
             return int(self.step.numpy())
         if states:
             raise InputError(
@@ -94,20 +89,16 @@ class TrainingState:
             )
         return 0
 
-    def _restore(self, state: str) -> str | None:
-        """Why what `_damage` does not read is damaged; None if all is well."""
+    def _restore(self, state: str) -> None:
         try:
             status = self.checkpoint.restore(state)
             status.assert_existing_objects_matched()
             status.expect_partial()  # whoever evaluates needs no moments
-        except BROKEN as error:
-            return _first_line(error)
         except (ValueError, AssertionError, tf.errors.OpError) as error:
             raise InputError(
                 f"{state} is not of this model and these input files; give "
                 "the flags that it was started with, or another --output_dir"
             ) from error
-        return None
 
 
 def check_settings(
@@ -151,9 +142,8 @@ def _damage(state: str) -> str | None:
     """Why a state cannot be read to its end; None if it can."""
     try:
         reader = tf.train.load_checkpoint(state)
-        for name, dtype in reader.get_variable_to_dtype_map().items():
-            if dtype != tf.variant:  # the iterator's: the restore reads it
-                reader.get_tensor(name)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
     except (tf.errors.OpError, RuntimeError, IndexError) as error:
         return _first_line(error)
     return None

@@ -53,9 +53,8 @@ class Source(Protocol):
 
     @property
     def tracked(self) -> Mapping[str, Any]:
-        """What has to be saved for the batches to go on, by name. The state
-        of an iterator must be symbolic, so that every host can read what the
-        chief wrote."""
+        """What has to be saved for the batches to go on, by name. Every host
+        reads what the chief wrote."""
 
     def batch(self, step: int) -> Mapping[str, Any]:
         """This host's rows of the batch that follows `step` finished ones."""
