@@ -109,6 +109,12 @@ def _define_training_beyond_google() -> None:
         "Micro-batches to split each batch into, where memory is short.",
         lower_bound=1,
     )
+    flags.DEFINE_bool(
+        "recompute",
+        False,
+        "Keep only the input of each layer for the backward pass and compute "
+        "the rest there again, where memory is short: a third more work.",
+    )
     flags.DEFINE_integer(
         "keep_checkpoint_max",
         LoopConfig.keep_checkpoint_max,

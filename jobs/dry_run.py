@@ -99,8 +99,9 @@ def _cost(fitted: Run, training: Training, rows: Rows) -> dict[str, str]:
         run.num_frozen_layers,
         run.precision == "mixed_bfloat16",
         pieces > 1,
+        run.recompute,
     )
-    flop = step_flop(config, rows, run.num_frozen_layers)
+    flop = step_flop(config, rows, run.num_frozen_layers, run.recompute)
     return {
         "memory": f"about {memory.total / MIB:,.1f} MiB a device: "
         f"weights {memory.weights / MIB:,.1f}, "

@@ -62,6 +62,7 @@ class RunConfig:
     layer_decay: float = 1.0
     num_frozen_layers: int = -1  # -1: not even the embeddings
     dry_run: bool = False  # nothing is written
+    recompute: bool = False  # layers in the backward pass, to save memory
 
 
 class Training(NamedTuple):
@@ -195,6 +196,8 @@ def make_model(
         )
     if run.num_frozen_layers >= 0:
         model.encoder.freeze(run.num_frozen_layers)
+    if run.recompute:
+        model.encoder.recompute()
     return model
 
 

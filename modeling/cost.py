@@ -43,14 +43,20 @@ class Memory:
         return sum(dataclasses.astuple(self))
 
 
-def step_flop(config: BertConfig, rows: Rows, num_frozen_layers: int) -> int:
+def step_flop(
+    config: BertConfig,
+    rows: Rows,
+    num_frozen_layers: int,
+    recompute: bool = False,
+) -> int:
     """Operations of a training step over these rows.
 
     Forward, a layer: B S (8 H^2 + 4 H F + 4 S H), which are query, key, value
     and output; both halves of the feed-forward; scores and context. On top:
     B K 2 H^2 of the pooler and B P (2 H^2 + 2 H V) of the masked language
-    model. Backward is twice that, but for frozen layers. Without heads of a
-    few classes, embeddings, and what is done element by element.
+    model. Backward is twice that, but for frozen layers; recomputed layers are
+    done forward once more. Without heads of a few classes, embeddings, and what
+    is done element by element.
 
     Args:
         num_frozen_layers: the lowest; 0 or -1: none.
@@ -63,9 +69,11 @@ def step_flop(config: BertConfig, rows: Rows, num_frozen_layers: int) -> int:
     )
     top = rows.num_pooled * 2 * hidden**2
     top += rows.num_predictions * 2 * hidden * (hidden + config.vocab_size)
+    num_trained = config.num_hidden_layers - max(num_frozen_layers, 0)
     forward = config.num_hidden_layers * layer + top
-    trained = forward - max(num_frozen_layers, 0) * layer
-    return rows.number * (forward + BACKWARD_FORWARDS * trained)
+    backward = BACKWARD_FORWARDS * (num_trained * layer + top)
+    again = num_trained * layer if recompute else 0
+    return rows.number * (forward + again + backward)
 
 
 def training_memory(
@@ -76,6 +84,7 @@ def training_memory(
     num_frozen_layers: int = -1,
     is_bfloat16: bool = False,
     accumulates: bool = False,
+    recompute: bool = False,
 ) -> Memory:
     """Memory of a step on one device.
 
@@ -93,12 +102,16 @@ def training_memory(
         num_parameters * (FLOAT32_BYTES + copy_bytes),
         num_trained * FLOAT32_BYTES * (2 if accumulates else 1),
         num_trained * FLOAT32_BYTES * 2,
-        _activations(config, rows, num_frozen_layers, number_bytes),
+        _activations(config, rows, num_frozen_layers, number_bytes, recompute),
     )
 
 
 def _activations(
-    config: BertConfig, rows: Rows, num_frozen_layers: int, number_bytes: int
+    config: BertConfig,
+    rows: Rows,
+    num_frozen_layers: int,
+    number_bytes: int,
+    recompute: bool,
 ) -> int:
     """Bytes that the forward pass keeps for the backward pass.
 
@@ -112,7 +125,8 @@ def _activations(
     - N S (e + 5): probabilities before and after their dropout, and it.
 
     A position of the embeddings: H (e + 9). A masked prediction: 12 V, which
-    are logits, their softmax and their gradient. Frozen layers: nothing.
+    are logits, their softmax and their gradient. Frozen layers: nothing. Where
+    layers are recomputed, each keeps H e, its input, and one all of it.
     """
     hidden, length = config.hidden_size, rows.length
     per_position = hidden * (6 * number_bytes + 18)
@@ -120,6 +134,9 @@ def _activations(
     per_position += config.num_attention_heads * length * (number_bytes + 5)
     num_layers = config.num_hidden_layers - max(num_frozen_layers, 0)
     total = num_layers * length * per_position
+    if recompute:
+        kept = num_layers * hidden * number_bytes
+        total = length * (kept + per_position)
     if num_frozen_layers < 0:
         total += length * hidden * (number_bytes + 9)
     logits = rows.num_predictions * config.vocab_size

@@ -46,6 +46,7 @@ class Encoder(keras.layers.Layer):
             for i in range(config.num_hidden_layers)
         ]
         self.pooler = Pooler(config, name="pooler")
+        self.is_recomputed = False
 
     @property
     def num_noise_sites(self) -> int:
@@ -57,6 +58,13 @@ class Encoder(keras.layers.Layer):
         parts: list[keras.layers.Layer] = [self.embeddings]
         for part in parts + self.layers[:num_layers]:
             part.trainable = False
+
+    def recompute(self) -> None:
+        """Keeps only the input of each layer for the backward pass, where the
+        rest is computed again: with the same dropout, whose key is an input.
+        (Chen et al. 2016, "Training deep nets with sublinear memory cost".)
+        """
+        self.is_recomputed = True
 
     def depth(self, variable: keras.Variable) -> int:
         """0 in the embeddings, 1 to L in the layers, L + 1 above them."""
@@ -98,7 +106,10 @@ class Encoder(keras.layers.Layer):
         x, outputs = embedded, []
         for i, layer in enumerate(self.layers):
             first_site = 1 + i * NOISE_SITES_PER_LAYER  # 0: the embeddings
-            x = layer(x, adder, fused.site_seed(seed, first_site))
+            run = (
+                recomputed if self.is_recomputed else TransformerLayer.__call__
+            )
+            x = run(layer, x, adder, fused.site_seed(seed, first_site))
             outputs.append(x)
         pooled = self.pooler(x, pooled_positions)
         return EncoderOutputs(embedded, tuple(outputs), x, pooled)
@@ -201,6 +212,22 @@ class TransformerLayer(keras.layers.Layer):
         return self.feed_forward_output(
             expanded, attended, fused.site_seed(seed, 2)
         )
+
+
+def recomputed(
+    layer: TransformerLayer, x: Tensor, adder: Tensor, seed: Tensor | None
+) -> Tensor:
+    """What the layer gives; of its forward pass only x is kept."""
+
+    def run(x: Tensor) -> Tensor:
+        key = seed
+        if key is not None:
+            # Tied to x: noise drawn from what both passes share would be one
+            # operation in the graph of both, and kept from one to the other.
+            key = ops.where(ops.isnan(x[0, 0, 0]), 0, key)
+        return layer(x, adder, key)
+
+    return keras.remat(run)(x)
 
 
 def vectors_at(sequence: Tensor, positions: Tensor) -> Tensor:

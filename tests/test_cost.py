@@ -26,6 +26,13 @@ def test_operations_of_a_small_step() -> None:
     assert step_flop(SMALL, rows, 1) == 3 * forward - 2 * 13 * 2880
 
 
+def test_recomputation_is_one_more_forward_pass_of_the_trained_layers() -> None:
+    rows = Rows(13, 5, num_predictions=2)
+    plain, frozen = (step_flop(SMALL, rows, n) for n in (-1, 1))
+    assert step_flop(SMALL, rows, -1, True) == plain + 13 * 2 * 2880
+    assert step_flop(SMALL, rows, 1, True) == frozen + 13 * 2880
+
+
 def test_operations_of_a_published_size() -> None:
     """180 GFLOP forward and 562 a step is what the speeds of BERT-base were
     reckoned with before there was this module."""
@@ -51,6 +58,15 @@ def test_memory_of_bfloat16_accumulation_and_frozen_layers() -> None:
     memory = training_memory(SMALL, rows, 1000, 100, 1, True, True)
     # a position of a layer: 6 * 30 + 7 * 22 + 15 * 7 = 439 bytes; one layer
     assert memory == Memory(6000, 800, 800, 13 * 5 * 439)
+
+
+def test_recomputed_layers_keep_their_input_and_one_is_whole() -> None:
+    # of a position: two inputs of 6 * 4 bytes and one layer, 555; the rest as
+    # in test_memory_of_a_small_step
+    activations = 13 * (5 * (2 * 24 + 555) + 5 * 78 + 264)
+    rows = Rows(13, 5, num_predictions=2)
+    memory = training_memory(SMALL, rows, 1000, 900, recompute=True)
+    assert memory == Memory(4000, 3600, 7200, activations)
 
 
 def test_activations_grow_with_the_rows_alone() -> None:

@@ -1,6 +1,7 @@
 """Tests of training/distribution.py, and of dropout between replicas."""
 
 import json
+import math
 import subprocess
 import sys
 
@@ -26,11 +27,13 @@ import tensorflow as tf
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * 2)
+import keras
+import numpy as np
 from conftest import TINY, tiny_batch
 from tasks.pretraining import Pretraining
 from training.distribution import Host, split_between_replicas
 from training.loop import StepFunction, _fold, _id
-from training.optimization import AdamW
+from training.optimization import AdamW, Lamb
 from training.settings import LoopConfig, OptimizerConfig
 
 strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
@@ -49,16 +52,31 @@ for rate in (0.0, 0.1):
     def replica_loss(batches):
         batch = {name: value[0] for name, value in batches.items()}
         key = _fold(tf.constant([3, 5]), _id())
-        return step._accumulate(batch, model.totals(batch), key)[1]
+        return step._accumulate(batch, model.totals(batch), key)[:2]
 
-    run = tf.function(lambda x: strategy.run(replica_loss, (x,)))
-    per_replica = run(shares)
+    def run():
+        return tf.function(lambda x: strategy.run(replica_loss, (x,)))(shares)
+
+    gradients, per_replica = run()
     losses[rate] = [float(x) for x in per_replica.values]
-print(json.dumps(losses))
+model.encoder.recompute()
+step.micro_step = step._micro_step
+for kept, recomputed in zip(gradients, run()[0]):
+    for one, other in zip(kept.values, recomputed.values):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+with strategy.scope():
+    weight = keras.Variable([[3.0, 4.0]], name="kernel")
+    config = OptimizerConfig(0.5, 10**9, 0, weight_decay_rate=0.0)
+    lamb = Lamb([weight], config)
+args = [tf.constant([[7.0, 7.0]])], tf.constant(0), tf.constant(True)
+strategy.run(lamb.apply, args)
+weights = [w.numpy().tolist() for w in weight.value.values]
+print(json.dumps([losses, weights]))
 """
 
 
-def test_replicas_draw_different_masks() -> None:
+def test_replicas_draw_their_masks_and_have_one_update() -> None:
     output = subprocess.run(
         [sys.executable, "-c", TWO_REPLICAS],
         check=True,
@@ -66,10 +84,14 @@ def test_replicas_draw_different_masks() -> None:
         capture_output=True,
         text=True,
     ).stdout
-    losses = json.loads(output.splitlines()[-1])
+    losses, weights = json.loads(output.splitlines()[-1])
     # the same row on both: the same loss, but for what dropout takes away
     assert losses["0.0"][0] == losses["0.0"][1]
     assert losses["0.1"][0] != losses["0.1"][1]
+    # LAMB's first update: 0.5 * 5 in the direction of (1, 1)
+    moved = 2.5 / math.sqrt(2)
+    for weight in weights:
+        assert weight[0] == pytest.approx([3 - moved, 4 - moved], rel=1e-5)
 
 
 def test_one_device_is_one_host() -> None:
