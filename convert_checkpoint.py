@@ -230,7 +230,13 @@ def _write_google(
     config = around.config
     if config.hidden_act == "gelu_tanh":  # the original knows one name for it
         config = dataclasses.replace(config, hidden_act="gelu")
-    if config.hidden_act == "gelu_erf":
+    if config.family != "bert":
+        print(
+            f"warning: google-research/bert does not know {config.family}; the "
+            "folder has its form, for the commands here",
+            file=sys.stderr,
+        )
+    elif config.hidden_act == "gelu_erf":
         print(
             "warning: bert_config.json says gelu_erf, which google-research/"
             "bert does not know: it has the tanh form only; with --hidden_act="

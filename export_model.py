@@ -60,7 +60,7 @@ def main() -> None:
     from jobs import serving
     from modeling import fused
     from modeling.conversion import CONFIG
-    from modeling.folder_files import VOCABULARY, vocabulary_file
+    from modeling.folder_files import vocabulary_file, vocabulary_files
     from tasks.task import TASK
     from training.export import version_folder, write_saved_model
 
@@ -70,9 +70,10 @@ def main() -> None:
     assets = {CONFIG: config.to_json().encode()}
     if settings is not None:
         assets[TASK] = settings.to_json().encode()
-    if vocab_file is not None:
-        with open(vocab_file, "rb") as file:
-            assets[VOCABULARY] = file.read()
+    parts = vocabulary_files(vocab_file) if vocab_file else {}
+    for name, path in parts.items():
+        with open(path, "rb") as file:
+            assets[name] = file.read()
     model = _load_model(FLAGS.model_dir, config, settings)
     tokenizer = _tokenizer(vocab_file, config, settings)
     signatures = serving.signatures(model, config, settings, tokenizer)
@@ -111,6 +112,13 @@ def _tokenizer(
     from data.vocabulary import check_vocabulary
 
     if vocab_file is None:
+        return None
+    if vocab_file.endswith(".json"):
+        print(
+            "a byte-level vocabulary has no form in a graph: the model is "
+            "asked by ids alone",
+            file=sys.stderr,
+        )
         return None
     check_vocabulary(vocab_file, config.vocab_size)
     chosen = settings or FLAGS

@@ -152,6 +152,12 @@ def set_up(
     tokenizer = load_tokenizer(
         vocab_file, do_lower_case, settings.strip_accents
     )
+    least = tokenizer.marks.count(is_pair=True) + 1
+    if settings.max_seq_length < least:
+        raise InputError(
+            f"--max_seq_length is {settings.max_seq_length}; expected at least "
+            f"{least}, for the marks of a pair and a piece"
+        )
     fitting.make_folder(run)
     return Setup(
         place, run, schedule, optimizer, loop, config, vocab_file, tokenizer

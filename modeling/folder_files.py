@@ -83,16 +83,21 @@ def _contents(values: dict[str, Any]) -> dict[str, bytes]:
     }
 
 
-def copy_vocabulary(vocab_file: str, folder: str) -> str:
-    """Copies it, from or to gs:// and the like too; returns the copy's path.
-
-    The files have their usual names there.
-    """
+def vocabulary_files(vocab_file: str) -> dict[str, str]:
+    """Its files, the first one first, by their usual names."""
     if not vocab_file.endswith(".json"):
-        return copy_whole(vocab_file, os.path.join(folder, VOCABULARY))
+        return {VOCABULARY: vocab_file}
     merges = os.path.join(os.path.dirname(vocab_file), MERGES)
-    copy_whole(merges, os.path.join(folder, MERGES))
-    return copy_whole(vocab_file, os.path.join(folder, BYTE_LEVEL))
+    return {BYTE_LEVEL: vocab_file, MERGES: merges}
+
+
+def copy_vocabulary(vocab_file: str, folder: str) -> str:
+    """Copies it, from or to gs:// and the like too; returns the copy's path."""
+    first, *_ = (
+        copy_whole(path, os.path.join(folder, name))
+        for name, path in vocabulary_files(vocab_file).items()
+    )
+    return first
 
 
 def local_vocabulary(vocab_file: str) -> str:

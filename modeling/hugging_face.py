@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from input_error import InputError
 from modeling.config import BertConfig
 from modeling.folder_files import (
-    VOCABULARY,
+    BYTE_LEVEL,
     beside,
     copy_vocabulary,
     write_json,
@@ -37,6 +37,20 @@ SAFETENSORS = ".safetensors"
 WEIGHTS = f"model{SAFETENSORS}"
 INDEX = f"{WEIGHTS}.index.json"  # which tensor is in which of several files
 PICKLES = (".bin", ".pt", ".pth", ".pkl")
+
+_BYTE_LEVEL_TOKENIZER = {
+    "tokenizer_class": "RobertaTokenizer",
+    # The space before a blank is a part of what fills it.
+    "mask_token": {
+        "__type": "AddedToken",
+        "content": "<mask>",
+        "lstrip": True,
+        "normalized": False,
+        "rstrip": False,
+        "single_word": False,
+        "special": True,
+    },
+}
 
 # The output layer's second names, in files that have them: Google's names for
 # what they must equal.
@@ -248,20 +262,19 @@ def save_hugging_face_folder(
     write_json(os.path.join(folder, HUGGING_FACE_CONFIG), values)
     if vocab_file is not None:
         copy = copy_vocabulary(vocab_file, folder)
-        casing: dict[str, Any] = {
-            "do_lower_case": do_lower_case,
-            "strip_accents": strip_accents,
-            "tokenize_chinese_chars": True,
-        }
-        has_words = os.path.basename(copy) == VOCABULARY
-        tokenizer = {
-            "tokenizer_class": "BertTokenizer"
-            if has_words
-            else "RobertaTokenizer",
-            **(casing if has_words else {}),
-            "model_max_length": config.max_position_embeddings,
-        }
-        write_json(os.path.join(folder, TOKENIZER_CONFIG), tokenizer)
+        is_byte_level = os.path.basename(copy) == BYTE_LEVEL
+        tokenizer = (
+            _BYTE_LEVEL_TOKENIZER
+            if is_byte_level
+            else {
+                "tokenizer_class": "BertTokenizer",
+                "do_lower_case": do_lower_case,
+                "strip_accents": strip_accents,
+                "tokenize_chinese_chars": True,
+            }
+        )
+        length = {"model_max_length": config.max_position_embeddings}
+        write_json(os.path.join(folder, TOKENIZER_CONFIG), tokenizer | length)
 
 
 def _classes(

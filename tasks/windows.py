@@ -14,6 +14,7 @@ import numpy as np
 
 from data.any_tokenizer import Tokenizer
 from data.rows import Row, most_context, windows
+from input_error import InputError
 from tasks.squad import Answer, Example, Paragraph, progress
 from tasks.task import TaskSettings
 
@@ -101,6 +102,12 @@ def _example_windows(
     question = tokenizer.tokenize(example.question)[: settings.max_query_length]
     marks = tokenizer.marks
     room = settings.max_seq_length - len(question) - marks.count(True)
+    if room < 1:
+        raise InputError(
+            f"a question of {len(question)} pieces leaves no room for a "
+            f"paragraph in {settings.max_seq_length}; raise --max_seq_length "
+            "or lower --max_query_length"
+        )
     assert settings.doc_stride is not None, "spans are looked for everywhere"
     num_pieces = len(pieces.tokens)
     parts = windows(num_pieces, room, settings.doc_stride) if num_pieces else []

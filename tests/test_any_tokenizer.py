@@ -1,5 +1,6 @@
 """What tasks do with a tokenizer, done with RoBERTa's byte-level one."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -120,3 +121,10 @@ def test_part_of_a_character_answers_with_its_word(tmp_path: Path) -> None:
     place = window.part.start + window.shift
     broken = Window(window.row, cut, window.part, window.max_context)
     assert answerer._span_text(examples[0], broken, place, place) == "An"
+
+
+def test_a_question_that_leaves_no_room_is_refused(tmp_path: Path) -> None:
+    examples, _ = span_windows(tmp_path, "sea")
+    settings = dataclasses.replace(SPAN, max_seq_length=14)
+    with pytest.raises(InputError, match="10 pieces leaves no room .* in 14"):
+        make_windows(examples, TOKENIZER, settings)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import GOLDEN, run, start
+from conftest import GOLDEN, forked, run, start
 from safetensors.numpy import load_file, save_file
 
 THEIRS = GOLDEN / "hugging_face"
@@ -115,6 +115,29 @@ def test_heads_without_a_place_and_without_a_pooler(tmp_path: Path) -> None:
     assert "google-research/bert does not know" in two[1]
     assert json.loads((tmp_path / "two/task.json").read_text())["target"] == (
         "span"
+    )
+
+
+def test_a_roberta_goes_to_google_and_back(tmp_path: Path) -> None:
+    original = THEIRS / "roberta_classifier"
+    for source, folder in ((original, "there"), (tmp_path / "there", "back")):
+        output = forked(
+            COMMAND,
+            f"--init_checkpoint={source}",
+            f"--output_dir={tmp_path / folder}",
+        )
+        assert "0 missing, 0 unused, 0 mis-shaped" in output
+        assert "at most 0.0e+00" in output
+    same_tensors(original, tmp_path / "back")
+    config = json.loads((tmp_path / "there/bert_config.json").read_text())
+    assert (config["family"], config["max_position_embeddings"]) == (
+        "roberta",
+        21,
+    )
+    task = json.loads((tmp_path / "there/task.json").read_text())
+    assert (task["labels"], task["max_seq_length"]) == (
+        ["no", "yes", "perhaps"],
+        21,
     )
 
 
