@@ -15,6 +15,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import command
 from modeling.config import BertConfig
 
 ROOT = Path(__file__).parent.parent
@@ -55,6 +56,7 @@ def make_model(folder: Path, size: str) -> tuple[Path, Path]:
 
 
 def _write_google(folder: Path, config: BertConfig) -> None:
+    command.import_tensorflow()
     import keras
 
     from modeling.conversion import save_model_folder

@@ -4,7 +4,6 @@ peers/worker.py is their other end.
 """
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -45,11 +44,6 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env={
-                    **os.environ,
-                    "CUDA_VISIBLE_DEVICES": "",
-                    "TF_CPP_MIN_LOG_LEVEL": "2",
-                },
             )
         self.last_loss: float | None = None
         self._answer()

@@ -26,6 +26,7 @@ modeling/cost.py.
 import argparse
 import dataclasses
 import json
+import os
 import statistics
 import sys
 from collections import defaultdict
@@ -298,6 +299,8 @@ def read_flags() -> argparse.Namespace:
 
 def main() -> None:
     flags = read_flags()
+    # For this process and all that it starts.
+    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
     bench = Bench(flags)
     print(HEADER)
     print("|---" * (HEADER.count("|") - 1) + "|", flush=True)

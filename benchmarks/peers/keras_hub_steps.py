@@ -72,7 +72,7 @@ def compile_model(model: keras.Model, uses_xla: bool) -> None:
         epsilon=worker.EPSILON,
         global_clipnorm=worker.MAX_GRADIENT_NORM,
     )
-    optimizer.exclude_from_weight_decay(var_names=["bias", "layer_norm"])
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(
         optimizer, {"masked_lm": loss, "pair": loss}, jit_compile=uses_xla
