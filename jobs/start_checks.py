@@ -25,17 +25,25 @@ def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
     if not path:
         return
     start = BertConfig.from_json_file(command.local(path))
-    if start.num_attention_heads != config.num_attention_heads:
-        raise InputError(
-            f"the config has num_attention_heads = "
-            f"{config.num_attention_heads} but the weights were trained with "
-            f"{start.num_attention_heads} ({path}); change --bert_config_file"
-        )
-    if start.hidden_act != config.hidden_act:
-        warn(
-            f"the config has hidden_act = {config.hidden_act} but the weights "
-            f"were trained with {start.hidden_act} ({path})"
-        )
+    for name in ("num_attention_heads", "family"):
+        if difference := _difference(name, config, start):
+            raise InputError(
+                f"{difference} ({path}); change --bert_config_file"
+            )
+    for name in ("hidden_act", "layer_norm_eps"):
+        if difference := _difference(name, config, start):
+            warn(f"{difference} ({path})")
+
+
+def _difference(name: str, config: BertConfig, start: BertConfig) -> str:
+    """Says which two values the field has; "" where it is one."""
+    ours, theirs = getattr(config, name), getattr(start, name)
+    if ours == theirs:
+        return ""
+    return (
+        f"the config has {name} = {ours} but the weights were trained with "
+        f"{theirs}"
+    )
 
 
 def compare_pieces(

@@ -1,5 +1,6 @@
 """A RoBERTa in Hugging Face's form, through the commands."""
 
+import dataclasses
 import json
 import random
 from pathlib import Path
@@ -120,6 +121,15 @@ def test_what_does_not_fit_is_said(tmp_path: Path, folder: str) -> None:
     assert "max_position_embeddings is 61" in sentence
     sentence = fails_with("run_classifier.py", *command, "--max_seq_length=4")
     assert "expected at least 5" in sentence
+    other = dataclasses.replace(CONFIG, family="bert")
+    (tmp_path / "bert_config.json").write_text(other.to_json())
+    sentence = fails_with(
+        "run_classifier.py",
+        *command,
+        "--max_seq_length=29",
+        f"--bert_config_file={tmp_path / 'bert_config.json'}",
+    )
+    assert "family = bert but the weights were trained with roberta" in sentence
     (tmp_path / "vocab.json").write_text(Path(VOCABULARY).read_text())
     sentence = fails_with(
         "run_classifier.py",
