@@ -6,6 +6,7 @@ commands, run as anyone would type them. All of it lies in demo_output/, and
 a second run goes on where the first one stopped.
 """
 
+import argparse
 import ast
 import hashlib
 import json
@@ -336,6 +337,7 @@ documents, type the commands above with its name; README.md says more."""
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()  # --help
     started = time.monotonic()
     os.chdir(Path(__file__).parent)
     prepare()

@@ -1,7 +1,9 @@
 """Tests of command.py: files that appear whole, and how a command ends."""
 
 import errno
+import importlib
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,17 @@ from conftest import fails_with
 
 import command
 from input_error import InputError
+
+
+def test_modules_are_left_out_for_a_while() -> None:
+    sys.modules.pop("this", None)  # the one that nothing else imports
+    with command._left_out(["this", "json"]):
+        import json  # loaded before: it stays
+
+        assert json.loads("[]") == []
+        with pytest.raises(ImportError):
+            importlib.import_module("this")
+    assert importlib.import_module("this")
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ nothing else, and inside a package only upwards in the order listed here.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -62,11 +62,16 @@ SHARED = {"command", "common_flags", "input_error"}
 
 def imported(path: Path) -> Iterator[str]:
     """Yields what each import names: a.b for `from a import b`."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    yield from named(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def named(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The same of the imports among nodes of a tree."""
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: a relative import"
+            assert node.level == 0, "a relative import"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
@@ -117,6 +122,16 @@ def test_commands_import_no_other_command() -> None:
         if target.split(".")[0] in TOP_LEVEL.keys() - SHARED
     ]
     assert broken == []
+
+
+def test_what_takes_long_is_imported_where_it_is_used() -> None:
+    slow = {"matplotlib", "scipy", "sklearn"}
+    slow_for_help = slow | {"tensorflow", "keras", "jax", "jobs", "modeling"}
+    for path in [*ROOMS.values(), *TOP_LEVEL.values()]:
+        refused = slow_for_help if path in TOP_LEVEL.values() else slow
+        top = ast.parse(path.read_text(encoding="utf-8")).body
+        names = {name.split(".")[0] for name in named(top)}
+        assert not names & refused, path
 
 
 def test_names_of_modules_are_unique_and_say_something() -> None:
