@@ -69,6 +69,8 @@ class Document:
 
     def vectors(self, outputs: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
         """The windows' [S, L, H] joined to [T, L, H]."""
+        if len(self.rows) == 1:
+            return outputs[0]["vectors"][: len(self.tokens)]
         return np.stack([outputs[w]["vectors"][i] for w, i in self.places])
 
 

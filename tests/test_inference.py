@@ -36,11 +36,12 @@ def batches(*numbers: list[int]) -> Iterator[tuple[list[int], dict]]:
         yield members, {"x": np.array(padded, np.int32)[:, None].repeat(3, 1)}
 
 
-def test_compiles_once_a_shape_and_reads_the_weights_each_time(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize(("use_xla", "num_traces"), [(False, 1), (True, 7)])
+def test_traces_once_or_once_a_shape_and_reads_the_weights_each_time(
+    use_xla: bool, num_traces: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     double = Doubler()
-    predictor = Predictor(double)
+    predictor = Predictor(double, use_xla=use_xla)
     for value in (2.0, 5.0):
         double.factor.assign(value)
         for width in range(1, 8):
@@ -50,7 +51,7 @@ def test_compiles_once_a_shape_and_reads_the_weights_each_time(
             assert outputs["doubled"].tolist() == (value * x).tolist()
             assert outputs["sum"].dtype == np.int32
             assert outputs["sum"].tolist() == x.sum(1).tolist()
-    assert double.num_traces == 7
+    assert double.num_traces == num_traces
     assert "retracing" not in caplog.text
 
 
@@ -65,9 +66,11 @@ def test_a_cpu_is_given_few_rows_at_a_time(
     outputs = predictor.fetch(predictor.start(batch, 23))
     assert outputs["sum"].tolist() == x.sum(1).tolist()
     assert double.num_traces == 1
+    assert predictor.shapes_are_cheap
+    predictor = Predictor(double, use_xla=True)
+    predictor(batch)
     ((shape,),) = predictor.runs
     assert shape == (4, 3)  # the power of two that 13 positions hold
-    assert predictor.shapes_are_cheap
 
 
 def test_rows_come_in_order_and_padding_does_not() -> None:

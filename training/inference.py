@@ -28,9 +28,10 @@ Item = TypeVar("Item")
 
 
 class Predictor:
-    """A forward pass, compiled once for each shape of its inputs.
+    """A forward pass, traced once for each shape of its inputs.
 
-    A batch is run at once; on a CPU a few rows at a time.
+    A batch is run at once. On a CPU a few rows are at a time, and but for what
+    XLA compiles there is one graph for all shapes.
     """
 
     def __init__(
@@ -56,7 +57,8 @@ class Predictor:
             forward, jit_compile=use_xla, autograph=False
         )
         self.run = tf.function(self._run, autograph=False)
-        self.runs: dict[tuple[tuple[int, ...], ...], Any] = {}  # by shapes
+        # by shapes, of which None is any
+        self.runs: dict[tuple[tuple[int | None, ...], ...], Any] = {}
         self.is_on_cpu = not any(
             tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU")
         )
@@ -96,11 +98,21 @@ class Predictor:
             self.host,
             {name: tf.constant(value)[None] for name, value in stacked.items()},
         )
-        # Called by itself, `run` would warn that it sees many shapes.
-        shapes = tuple(x.shape for x in stacked.values())
+        return self._traced(stacked, shares)(shares)
+
+    def _traced(self, batch: Mapping[str, np.ndarray], shares: Any) -> Any:
+        """`run` for such a batch. Called by itself, it would warn that it sees
+        many shapes."""
+        shapes = tuple(x.shape for x in batch.values())
+        if self.shapes_are_cheap and self.num_replicas == 1:
+            shapes = tuple((None,) * x.ndim for x in batch.values())
+            shares = {
+                name: tf.TensorSpec([1, *shape], batch[name].dtype)
+                for name, shape in zip(batch, shapes, strict=True)
+            }
         if shapes not in self.runs:
             self.runs[shapes] = self.run.get_concrete_function(shares)
-        return self.runs[shapes](shares)
+        return self.runs[shapes]
 
     @staticmethod
     def fetch(started: Started) -> dict[str, Any]:
