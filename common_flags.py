@@ -37,7 +37,10 @@ def define_training() -> None:
         "bert_config_file", None, "bert_config.json of the model."
     )
     flags.DEFINE_string(
-        "vocab_file", None, "vocab.txt of the model; kept with what is trained."
+        "vocab_file",
+        None,
+        "vocab.txt of the model, or vocab.json with merges.txt beside it; kept "
+        "with what is trained.",
     )
     define_folder("output_dir", "Where everything is written.")
     flags.DEFINE_string(
@@ -143,7 +146,10 @@ def _define_training_beyond_google() -> None:
 def define_fine_tuning() -> None:
     """What the commands that fine-tune have beyond `define_training`."""
     flags.DEFINE_bool(
-        "do_lower_case", True, "True for uncased models, False for cased ones."
+        "do_lower_case",
+        True,
+        "True for uncased models, False for cased ones. With a vocab.json text "
+        "stays as it is.",
     )
     flags.DEFINE_alias("do_lower", "do_lower_case")
     flags.DEFINE_float(

@@ -42,7 +42,11 @@ flags.DEFINE_integer(
     "max_seq_length", 128, "Pieces, [CLS] and [SEP] among them.", lower_bound=3
 )
 flags.DEFINE_string("init_checkpoint", None, "Model folder or checkpoint.")
-flags.DEFINE_string("vocab_file", None, "vocab.txt of the model.")
+flags.DEFINE_string(
+    "vocab_file",
+    None,
+    "vocab.txt of the model, or vocab.json with merges.txt beside it.",
+)
 flags.DEFINE_bool(
     "do_lower_case", True, "True for uncased models, False for cased ones."
 )
@@ -159,7 +163,7 @@ def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
     if not (config_file and vocab_file):
         raise InputError(
             f"beside --init_checkpoint={model} there is no "
-            f"{'vocab.txt' if config_file else 'bert_config.json'}; give "
+            f"{'vocabulary' if config_file else 'bert_config.json'}; give "
             f"--{'vocab_file' if config_file else 'bert_config_file'}"
         )
     config = BertConfig.from_json_file(command.local(config_file))

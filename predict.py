@@ -36,7 +36,7 @@ MAX_NOTICES = 10  # of each kind, line by line; others are only counted
 flags.DEFINE_string(
     "model_dir",
     None,
-    "Folder with weights, their config, vocab.txt and, if it was fine-tuned, "
+    "Folder with weights, their config, vocabulary and, if it was fine-tuned, "
     "task.json.",
 )
 flags.DEFINE_string("input_file", None, "Lines: comma-separated names, globs.")
