@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 # Relative. A loss of random weights is near ln V whatever they are, and so has
-# to agree better than the outputs. Only fp32 shows a bias in the wrong place; the
-# same weights are loaded in the same way for bf16.
+# to agree better than the outputs. Only fp32 shows a bias in the wrong place;
+# for bf16 the same weights are loaded in the same way.
 MAX_OUTPUT_DIFFERENCE = {"fp32": 1e-4, "bf16": 5e-2}
 MAX_LOSS_DIFFERENCE = {"fp32": 1e-5, "bf16": 5e-4}
 
