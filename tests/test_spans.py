@@ -6,9 +6,10 @@ import tensorflow as tf
 from conftest import GOLDEN, TINY, tiny_batch
 
 from data.batches import RowBatches
-from data.rows import Row
+from data.rows import Row, length_batches, pad
 from modeling.conversion import load_checkpoint
 from tasks.spans import SpanModel
+from training.inference import Predictor, predict
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +137,21 @@ def test_logits_are_a_linear_map_of_the_last_layer(model: SpanModel) -> None:
     outputs = model.forward(batch)
     assert np.allclose(outputs["start_logits"], expected[..., 0], atol=1e-5)
     assert np.allclose(outputs["end_logits"], expected[..., 1], atol=1e-5)
+
+
+def test_logits_do_not_depend_on_how_rows_are_batched(
+    model: SpanModel,
+) -> None:
+    rows = [ROWS[i % 14] for i in range(0, 47 * 5, 5)]
+    batches = length_batches(rows, 2, 61, finely=True, chunk_rows=20)
+    padded = model.forward(as_tensors(pad(rows, 61, 47)))
+    found = predict(Predictor(model.forward), batches)
+    for i, (row, outputs) in enumerate(zip(rows, found, strict=True)):
+        own = slice(len(row.input_ids))
+        for name, values in outputs.items():
+            np.testing.assert_allclose(
+                values[own], padded[name][i, own], atol=1e-5
+            )
 
 
 def test_rows_of_padding_count_for_nothing(model: SpanModel) -> None:
