@@ -283,8 +283,11 @@ class StepFunction:
             return self.micro_step(piece, totals, _fold(key, i))
 
         def add_piece(i: tf.Tensor, so_far: Any) -> Any:
-            added = tf.nest.map_structure(tf.add, so_far, piece_sums(i))
-            return i + 1, added
+            # In turn: pieces that wait for nothing would run at once, and hold
+            # the activations of both.
+            with tf.control_dependencies(tf.nest.flatten(so_far)):
+                sums = piece_sums(i)
+            return i + 1, tf.nest.map_structure(tf.add, so_far, sums)
 
         first = piece_sums(tf.constant(0))
         if count == 1:
