@@ -1,0 +1,125 @@
+"""Time to answer --help, and of a run of one step, before and after a change.
+
+    git worktree add --detach /tmp/before COMMIT
+    python benchmarks/start_up.py --before=/tmp/before --num_pairs=5
+
+Runs alternate between the two trees. A run of one step is that of a tiny model
+from command to end: imports, data, tracing, compiling, a step, two states and a
+model. Medians of seconds passed, and of seconds of a processor, which say more
+where others use the machine. What is measured is not the training: that of a
+larger model adds to it.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+GOLDEN = ROOT / "tests" / "golden"
+MODEL = [
+    f"--vocab_file={GOLDEN}/tiny_vocab.txt",
+    f"--bert_config_file={GOLDEN}/tiny_bert/bert_config.json",
+    "--max_seq_length=29",
+    "--train_batch_size=8",
+    "--do_train",
+]
+
+
+class Seconds(NamedTuple):
+    passed: float
+    processor: float
+
+
+def run(tree: Path, words: list[str]) -> Seconds:
+    start = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    if status and words[-1] != "--help":  # with which absl ends with 1
+        sys.exit(f"failed: {' '.join(words)}")
+    passed = time.monotonic() - start
+    return Seconds(passed, usage.ru_utime + usage.ru_stime)
+
+
+def one_step_commands(folder: Path) -> dict[str, list[str]]:
+    """Words of the commands, and what they read; each needs a new output."""
+    records = folder / "records.tfrecord"
+    run(
+        ROOT,
+        [
+            "create_pretraining_data.py",
+            f"--input_file={GOLDEN}/tiny_corpus.txt",
+            f"--output_file={records}",
+            f"--vocab_file={GOLDEN}/tiny_vocab.txt",
+            "--max_seq_length=29",
+            "--max_predictions_per_seq=5",
+        ],
+    )
+    table = folder / "table.tsv"
+    rows = [f"the captain saw {i}\t{i % 2}\n" for i in range(8)]
+    table.write_text("text\tlabel\n" + "".join(rows))
+    return {
+        "run_pretraining.py": [
+            *MODEL,
+            f"--input_file={records}",
+            "--max_predictions_per_seq=5",
+            "--num_train_steps=1",
+            "--num_warmup_steps=1",
+        ],
+        "run_classifier.py": [
+            *MODEL,
+            f"--train_file={table}",
+            "--num_train_epochs=1",
+        ],
+    }
+
+
+def compare(
+    name: str, words: list[str], trees: list[Path], num_pairs: int
+) -> None:
+    """Prints a row of the table."""
+    found: list[list[Seconds]] = [[] for _ in trees]
+    for _ in range(num_pairs):
+        for tree, runs in zip(trees, found, strict=True):
+            with tempfile.TemporaryDirectory() as output:
+                filled = [word.replace("OUTPUT", output) for word in words]
+                runs.append(run(tree, filled))
+    cells = [
+        f"{statistics.median(runs[i] for runs in side):.2f}"
+        for i in (0, 1)
+        for side in found
+    ]
+    print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--before", type=Path, required=True)
+    parser.add_argument("--num_pairs", type=int, default=5)
+    flags = parser.parse_args()
+    trees = [flags.before.absolute(), ROOT]
+    print("| | before, s | after, s | before, processor | after, processor |")
+    print("|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, words in one_step_commands(Path(folder)).items():
+            words = [name, *words, "--output_dir=OUTPUT"]
+            compare(f"{name}, one step", words, trees, flags.num_pairs)
+    for path in sorted(ROOT.glob("*.py")):
+        if "def cli()" in path.read_text(encoding="utf-8"):
+            words = [path.name, "--help"]
+            compare(" ".join(words), words, trees, flags.num_pairs)
+
+
+if __name__ == "__main__":
+    main()
