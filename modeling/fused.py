@@ -127,23 +127,50 @@ def _chain(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`function`, and its gradient, which computes again what it needs: what
+    lies between the arguments and the result is never written to memory."""
     import tensorflow as tf
 
-    compiled = tf.function(function, jit_compile=True, autograph=False)
+    compile_ = functools.partial(tf.function, jit_compile=True, autograph=False)
+    forward = compile_(function)
+
+    @compile_
+    def backward(args: list[Any], upstream: Any) -> list[Tensor | None]:
+        tensors = [arg for arg in args if tf.is_tensor(arg)]
+        with tf.GradientTape() as tape:
+            tape.watch([x for x in tensors if x.dtype.is_floating])
+            results = tf.nest.flatten(function(*args))
+        return tape.gradient(results, tensors, upstream)
 
     def call(*args: Any) -> Tensor:
         # Variables are read outside: of a replica's mirrored variable, passed
         # as it is, the compiled function would give no gradient.
-        return compiled(
-            *(
-                tf.convert_to_tensor(arg)
-                if isinstance(arg, keras.Variable)
-                else arg
-                for arg in args
-            )
-        )
+        values = [
+            tf.convert_to_tensor(arg)
+            if isinstance(arg, keras.Variable)
+            else arg
+            for arg in args
+        ]
+
+        @tf.custom_gradient
+        def with_gradient(*_: Tensor) -> Any:
+            return forward(*values), lambda *dy: backward(values, dy)
+
+        return with_gradient(*filter(tf.is_tensor, values))
 
     return call
+
+
+def row_products(x: Tensor, table: Tensor) -> Tensor:
+    """x [..., H] times each row of a table [V, H]: [..., V]."""
+    if keras.config.backend() != "tensorflow":
+        return ops.matmul(x, ops.transpose(table))
+    import tensorflow as tf
+
+    # The gradient of ops.transpose would write the table once more.
+    rows = ops.reshape(x, (-1, x.shape[-1]))
+    products = tf.matmul(rows, table, transpose_b=True)
+    return ops.reshape(products, (*ops.shape(x)[:-1], table.shape[0]))
 
 
 def _float32(x: Tensor) -> Tensor:
@@ -165,7 +192,8 @@ def attention_probs(
     rate: float,
 ) -> Tensor:
     """Dropout of softmax(scores * scale + mask_adder) over the last axis."""
-    logits = _float32(scores) * scale + _float32(mask_adder)
+    adder = ops.stop_gradient(_float32(mask_adder))
+    logits = _float32(scores) * scale + adder
     probs = ops.softmax(logits, axis=-1)
     return ops.cast(_dropout(probs, noise, rate), scores.dtype)
 
@@ -213,3 +241,19 @@ def bias_activation_norm(
     """LayerNorm(activation(x + bias))."""
     activated = ACTIVATIONS[activation](_float32(x) + bias)
     return ops.cast(_layer_norm(activated, gamma, beta, epsilon), x.dtype)
+
+
+@_chain
+def log_likelihood(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Of labels [...] under logits [..., C]: its negative, in nats, and whether
+    the label is the first of the most likely classes; both float32 [...]."""
+    logits = _float32(logits)
+    num_classes = logits.shape[-1]
+    place = ops.arange(num_classes, dtype="int32")
+    is_label = ops.equal(place, ops.cast(labels, "int32")[..., None])
+    peak = ops.stop_gradient(ops.max(logits, axis=-1, keepdims=True))
+    total = ops.sum(ops.exp(logits - peak), axis=-1)
+    own = ops.sum(ops.where(is_label, logits - peak, 0.0), axis=-1)
+    first = ops.min(ops.where(logits == peak, place, num_classes), axis=-1)
+    hit = ops.equal(first, ops.cast(labels, "int32"))
+    return ops.log(total) - own, _float32(hit)

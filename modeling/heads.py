@@ -31,13 +31,9 @@ def cross_entropy(
     logits: Tensor, labels: Tensor, weights: Tensor
 ) -> WeightedSums:
     """Sums over labels [...] of logits [..., C]; weight 0 leaves one out."""
-    logits = ops.cast(logits, "float32")
-    nll = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
-    hit = ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32"))
+    nll, hit = fused.log_likelihood(logits, labels)
     return WeightedSums(
-        ops.sum(weights * nll),
-        ops.sum(weights * ops.cast(hit, "float32")),
-        ops.sum(weights),
+        ops.sum(weights * nll), ops.sum(weights * hit), ops.sum(weights)
     )
 
 
@@ -118,8 +114,7 @@ class MaskedLmHead(keras.layers.Layer):
             self.layer_norm.epsilon,
         )
         table = ops.cast(word_embeddings, transformed.dtype)
-        logits = ops.matmul(transformed, ops.transpose(table))
-        return logits + self.output_bias
+        return fused.row_products(transformed, table) + self.output_bias
 
 
 class LinearHead(keras.layers.Layer):

@@ -13,7 +13,7 @@ from training.optimization import (
     AdamW,
     Lamb,
     OptimizerConfig,
-    clip_by_global_norm,
+    clip_scale,
     learning_rate,
 )
 
@@ -48,7 +48,8 @@ def test_two_updates_by_hand() -> None:
     expected = {"kernel": 2.0, "bias": 2.0}
     for step, gradient in enumerate([0.5, -0.25]):
         tensors = [tf.constant([gradient]), tf.constant([gradient])]
-        optimizer.apply(tensors, tf.constant(step), tf.constant(True))
+        norm = optimizer.apply(tensors, tf.constant(step), tf.constant(1.0))
+        assert float(norm) == pytest.approx(abs(gradient) * 2**0.5)
         m = 0.9 * m + 0.1 * gradient
         v = 0.999 * v + 0.001 * gradient**2
         update = m / (np.sqrt(v) + 1e-6)
@@ -64,7 +65,7 @@ def test_bias_correction_makes_the_first_update_the_learning_rate() -> None:
     )
     weight = variable([0.0], "kernel")
     optimizer = AdamW([weight], config)
-    optimizer.apply([tf.constant([-3.0])], tf.constant(0), tf.constant(True))
+    optimizer.apply([tf.constant([-3.0])], tf.constant(0), tf.constant(1.0))
     assert float(weight.numpy()[0]) == pytest.approx(0.5, rel=1e-5)
 
 
@@ -105,7 +106,11 @@ def lamb_by_hand(
 
 def test_lamb_is_scaled_matrix_by_matrix() -> None:
     config = OptimizerConfig(
-        0.5, num_train_steps=10**9, num_warmup_steps=0, weight_decay_rate=0.25
+        0.5,
+        num_train_steps=10**9,
+        num_warmup_steps=0,
+        weight_decay_rate=0.25,
+        max_gradient_norm=1e9,
     )
     rng = np.random.default_rng(3)
     # a matrix, three side by side, one of zeros, and one that is not scaled
@@ -121,9 +126,10 @@ def test_lamb_is_scaled_matrix_by_matrix() -> None:
     history[0][0] *= 0
     for step, gradients in enumerate(history):
         tensors = [tf.constant(g, tf.float32) for g in gradients]
-        optimizer.apply(tensors, tf.constant(step), tf.constant(True))
-        nothing = [tf.fill(g.shape, np.nan) for g in gradients]
-        optimizer.apply(nothing, tf.constant(step), tf.constant(False))
+        optimizer.apply(tensors, tf.constant(step), tf.constant(1.0))
+        bad = [tf.fill(g.shape, np.nan) for g in gradients]
+        optimizer.apply(bad, tf.constant(step), tf.constant(1.0))
+        optimizer.apply(tensors, tf.constant(step), tf.constant(np.inf))
     for own, start, name, *gradients in zip(
         variables, starts, names, *history, strict=True
     ):
@@ -140,9 +146,12 @@ def test_lamb_is_scaled_matrix_by_matrix() -> None:
 
 
 def test_clipping_is_by_the_joint_norm() -> None:
+    """Gradients 3 and 4, by a norm of at most 1: the first moments."""
+    variables = [variable([0.0], "a"), variable([0.0], "b")]
+    optimizer = AdamW(variables, OptimizerConfig(max_gradient_norm=1.0))
     gradients = [tf.constant([3.0]), tf.constant([4.0])]
-    clipped, norm = clip_by_global_norm(gradients, 1.0)
+    norm = optimizer.apply(gradients, tf.constant(0), tf.constant(1.0))
     assert float(norm) == 5.0
-    np.testing.assert_allclose(tf.concat(clipped, 0), [0.6, 0.8], rtol=1e-6)
-    untouched, _ = clip_by_global_norm(gradients, 7.0)
-    np.testing.assert_allclose(tf.concat(untouched, 0), [3.0, 4.0], rtol=1e-6)
+    moments = [float(m.numpy()[0]) for m in optimizer.first_moments]
+    np.testing.assert_allclose(moments, [0.06, 0.08], rtol=1e-6)
+    assert float(clip_scale(tf.constant(5.0), 7.0)) == pytest.approx(1.0)

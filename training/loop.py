@@ -16,11 +16,7 @@ from input_error import InputError
 from training.bad_steps import BadSteps
 from training.checkpoints import TrainingState
 from training.distribution import Host, split_between_replicas
-from training.optimization import (
-    Optimizer,
-    clip_by_global_norm,
-    learning_rate,
-)
+from training.optimization import Optimizer, learning_rate
 from training.progress import Progress
 from training.settings import LoopConfig
 from training.stopping import StopRequest
@@ -253,12 +249,8 @@ class StepFunction:
         gradients, loss, sums = _sum_over_replicas(
             replica, self._accumulate(batch, totals, key)
         )
-        gradients, norm = clip_by_global_norm(
-            gradients, self.optimizer.config.max_gradient_norm
-        )
         # Neither is NaN or infinite on one replica alone: both are sums.
-        is_finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
-        self.optimizer.apply(gradients, step, is_finite)
+        norm = self.optimizer.apply(gradients, step, loss)
         figures = {
             "loss": loss,
             **{name: _mean(*pair) for name, pair in sums.items()},

@@ -45,6 +45,7 @@ class Scalars(NamedTuple):
     rate: tf.Tensor
     count: tf.Tensor  # of updates, this one included
     is_finite: tf.Tensor  # whether there is an update at all
+    clipping: tf.Tensor  # what gradients are multiplied by
 
 
 class Traits(NamedTuple):
@@ -106,22 +107,28 @@ class Optimizer(abc.ABC):
         self,
         gradients: Sequence[tf.Tensor],
         step: tf.Tensor,
-        is_finite: tf.Tensor,
-    ) -> None:
-        """Updates every variable from gradients already summed over replicas.
+        loss: tf.Tensor,
+    ) -> tf.Tensor:
+        """Updates every variable from gradients already summed over replicas,
+        after clipping them; or none, if they or their loss are not finite.
 
         Args:
             gradients: one a variable, the same on every replica.
             step: int32, the number of updates before this one.
-            is_finite: bool; False leaves variables and moments as they are.
+
+        Returns:
+            The joint norm of the gradients, as they are given.
         """
+        norm = tf.linalg.global_norm(gradients)
         scalars = Scalars(
             learning_rate(self.config, step),
             tf.cast(step + 1, tf.float32),
-            is_finite,
+            tf.math.is_finite(loss) & tf.math.is_finite(norm),
+            clip_scale(norm, self.config.max_gradient_norm),
         )
         replica = tf.distribute.get_replica_context()
         replica.merge_call(self._apply, args=(gradients, scalars))
+        return norm
 
     def _apply(
         self,
@@ -172,6 +179,7 @@ class Optimizer(abc.ABC):
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """The new variable and moments, all of one shape."""
         c, before = self.config, (variable, m, v)
+        gradient *= scalars.clipping
         m = c.beta_1 * m + (1.0 - c.beta_1) * gradient
         v = c.beta_2 * v + (1.0 - c.beta_2) * tf.square(gradient)
         if self._corrects_bias:
@@ -239,17 +247,9 @@ def _block_norms(x: tf.Tensor) -> tf.Tensor:
     return tf.sqrt(tf.reduce_sum(squares, axis=0))[:, None]
 
 
-def clip_by_global_norm(
-    gradients: Sequence[tf.Tensor], max_norm: float
-) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Scales the gradients to a joint norm of at most `max_norm`.
-
-    Returns:
-        The gradients, and their norm before.
-    """
-    norm = tf.linalg.global_norm(gradients)
-    scale = max_norm * tf.minimum(1.0 / norm, 1.0 / max_norm)
-    return [g * scale for g in gradients], norm
+def clip_scale(norm: tf.Tensor, max_norm: float) -> tf.Tensor:
+    """What makes gradients of this joint norm as long as `max_norm` at most."""
+    return max_norm * tf.minimum(1.0 / norm, 1.0 / max_norm)
 
 
 def _zeros_like(variable: tf.Variable) -> tf.Variable:
