@@ -112,7 +112,7 @@ class Attention(keras.layers.Layer):
         """
         query, key, value = self._project(from_tensor, to_tensor)
         scores = ops.einsum("BSND,BTND->BNST", query, key)
-        noise = fused.uniform_noise(ops.shape(scores), self.dropout_rate, seed)
+        noise = fused.uniform_noise(scores, self.dropout_rate, seed)
         probs = fused.attention_probs(
             scores,
             1.0 / math.sqrt(self.head_size),
@@ -168,7 +168,7 @@ class Residual(keras.layers.Layer):
         """x [B, S, input_size] and residual [B, S, H] -> [B, S, H]."""
         rate = self.config.hidden_dropout_prob
         product = ops.matmul(x, self.kernel)
-        noise = fused.uniform_noise(ops.shape(product), rate, seed)
+        noise = fused.uniform_noise(product, rate, seed)
         return fused.bias_dropout_add_norm(
             product,
             self.bias,

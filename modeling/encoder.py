@@ -178,7 +178,7 @@ class Embeddings(keras.layers.Layer):
             self.layer_norm.gamma,
             self.layer_norm.beta,
             self.layer_norm.epsilon,
-            fused.uniform_noise(ops.shape(x), rate, seed),
+            fused.uniform_noise(x, rate, seed),
             rate,
         )
         return ops.cast(normed, self.compute_dtype)

@@ -54,18 +54,29 @@ def site_seed(seed: Tensor | None, site: int) -> Tensor | None:
     return seed + ops.convert_to_tensor([0, site], dtype="int32")
 
 
-def uniform_noise(
-    shape: tuple[int, ...], rate: float, seed: Tensor | None
-) -> Tensor | None:
-    """float32 noise in [0, 1), or None where nothing is to be dropped."""
+def uniform_noise(x: Tensor, rate: float, seed: Tensor | None) -> Tensor | None:
+    """float32 noise in [0, 1) of the shape of x, drawn when x is there; None
+    where nothing is to be dropped."""
     if seed is None or rate == 0.0:
         return None
-    return keras.random.uniform(shape, dtype="float32", seed=_Key(seed))
+    with _after(x):
+        return keras.random.uniform(
+            ops.shape(x), dtype="float32", seed=_Key(seed)
+        )
+
+
+def _after(x: Tensor) -> contextlib.AbstractContextManager[Any]:
+    """TensorFlow would draw the noise of all layers first, and keep it."""
+    if keras.config.backend() != "tensorflow":
+        return contextlib.nullcontext()
+    import tensorflow as tf
+
+    return tf.control_dependencies([x])
 
 
 def dropout(x: Tensor, rate: float, seed: Tensor | None) -> Tensor:
     """Each number of x with probability `rate` 0, else scaled to the mean."""
-    return _dropout(x, uniform_noise(ops.shape(x), rate, seed), rate)
+    return _dropout(x, uniform_noise(x, rate, seed), rate)
 
 
 def _dropout(x: Tensor, noise: Tensor | None, rate: float) -> Tensor:

@@ -1,12 +1,10 @@
 """Tests of modeling/encoder.py against the original's recorded values."""
 
-import ctypes
 import dataclasses
 import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import keras
@@ -197,27 +195,35 @@ def test_recomputed_layers_have_the_same_gradients(
         np.testing.assert_allclose(one, other, atol=1e-6, rtol=1e-6)
 
 
-def resident_bytes() -> int:
-    pages = Path("/proc/self/statm").read_text().split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+PEAKS = """
+import resource, sys
+sys.path.insert(0, "tests")
+import test_encoder
+import tensorflow as tf
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+encoder = test_encoder.wide_encoder()
+words = encoder.embeddings.word_embeddings.value
+ones = tf.ones([29, 256], tf.int32)
+before = peak()  # KB
+for encoder.is_recomputed in (True, False):
+
+    @tf.function(autograph=False)
+    def compute(key):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(encoder(ones, ones, ones, key).pooled)
+        return tf.convert_to_tensor(tape.gradient(loss, words))
+
+    compute(tf.constant([3, 5]))
+    print(peak() - before)
+"""
 
 
-class PeakMemory(threading.Thread):
-    """The most that this process has had resident since the thread began."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bytes = resident_bytes()
-        self.is_over = threading.Event()
-
-    def run(self) -> None:
-        while not self.is_over.wait(0.001):
-            self.bytes = max(self.bytes, resident_bytes())
-
-
-def test_recomputed_layers_are_not_kept() -> None:
-    """Of 8 layers, 13 rows, 5 heads and 256 by 256, probabilities before and
-    after their dropout and its noise are 409 MB; of one layer 51."""
+def wide_encoder() -> Encoder:
+    """Of 29 rows of 256, its scores, their noise and the probabilities are 114
+    MB a layer."""
     config = dataclasses.replace(
         TINY,
         num_hidden_layers=8,
@@ -226,30 +232,19 @@ def test_recomputed_layers_are_not_kept() -> None:
     )
     encoder = Encoder(config)
     encoder.build()
-    words = encoder.embeddings.word_embeddings.value
-    ones = tf.ones([13, 256], tf.int32)
+    return encoder
 
-    def growth() -> int:
-        @tf.function(autograph=False)
-        def compute(key: tf.Tensor) -> tf.Tensor:
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_sum(encoder(ones, ones, ones, key).pooled)
-            return tf.convert_to_tensor(tape.gradient(loss, words))
 
-        key = tf.constant([3, 5])
-        compute.get_concrete_function(key)
-        ctypes.CDLL(None).malloc_trim(0)  # what was freed would be used again
-        before, peak = resident_bytes(), PeakMemory()
-        peak.start()
-        compute(key)
-        peak.is_over.set()
-        peak.join()
-        return peak.bytes - before
-
-    encoder.recompute()
-    recomputed = growth()
-    encoder.is_recomputed = False
-    assert growth() > 2 * recomputed
+def test_recomputed_layers_are_not_kept() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PEAKS],
+        check=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    recomputed, kept = map(int, done.stdout.split())
+    assert kept > 2 * recomputed
 
 
 def test_bfloat16_stays_near_float32(golden: dict[str, np.ndarray]) -> None:
