@@ -180,6 +180,8 @@ class Bench:
             return []
         wanted = self.flags.variants or VARIANTS[peer]
         found = [name for name in VARIANTS[peer] if name in wanted]
+        if peer == "transformers" and work.trains:
+            found += [f"{name}, own loss" for name in found]
         if work.precision == "bf16" and not work.trains and peer in CAN_BE_BF16:
             found += [f"{name}, bf16 weights" for name in found]
         return found

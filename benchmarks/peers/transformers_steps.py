@@ -2,8 +2,8 @@
 
 Variants: eager or compiled; with "bf16 weights" the weights themselves are in
 bfloat16, else they are float32 and cast under autocast. Only masked positions
-are scored, as BertForPreTraining itself would not do; the optimiser is the
-Trainer's (fused AdamW).
+are scored; with "own loss" all are, as BertForPreTraining does it. Its
+optimiser is the Trainer's (fused AdamW).
 """
 
 import contextlib
@@ -29,6 +29,7 @@ class Work:
         has_bf16_weights = "bf16 weights" in job.variant
         self.casts = job.is_bfloat16 and not has_bf16_weights
         self.is_compiled = job.variant.startswith("compiled")
+        self.has_own_loss = "own loss" in job.variant
         self.model = BertForPreTraining.from_pretrained(
             job.hugging_face,
             dtype=torch.bfloat16 if has_bf16_weights else torch.float32,
@@ -47,6 +48,16 @@ class Work:
 
     def loss(self) -> torch.Tensor:
         batch, heads = self.batch, self.model.cls
+        if self.has_own_loss:
+            labels = torch.full_like(batch["input_ids"], -100)
+            labels.scatter_(
+                1, batch["masked_lm_positions"], batch["masked_lm_ids"]
+            )
+            return self.model(
+                **self.inputs,
+                labels=labels,
+                next_sentence_label=batch["next_sentence_labels"],
+            ).loss
         outputs = self.model.bert(**self.inputs)
         rows = torch.arange(len(batch["input_ids"]))[:, None]
         masked = outputs[0][rows, batch["masked_lm_positions"]]  # [B, P, H]
