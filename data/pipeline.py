@@ -166,7 +166,7 @@ def _batch_maker(
             batch = _parse(features, serialized, vocab_size)
             return masker.mask(number, batch) if masker else batch
 
-    return make
+    return make.get_concrete_function()  # once, not by every thread
 
 
 def _parse(
