@@ -20,9 +20,9 @@ from input_error import InputError
 
 Settings = TypeVar("Settings")
 MAX_SENTENCE = 2000  # characters of an error
-# Keras imports these where they are installed, for wrappers and plots that no
-# command uses: a third of the time to import TensorFlow.
-UNUSED_BY_KERAS = ("matplotlib", "sklearn")
+# Keras and TensorFlow import these where they are installed, for wrappers, plots
+# and converters that no command uses: a third of the time to import them.
+UNUSED = ("jax", "matplotlib", "sklearn")
 
 DISK_FAULTS = (
     "No space left on device",
@@ -81,7 +81,7 @@ def import_tensorflow() -> None:
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), sys.stderr.fileno())
     try:
-        with _left_out(UNUSED_BY_KERAS):
+        with _left_out(UNUSED):
             import tensorflow as tf
 
         tf.config.list_physical_devices()

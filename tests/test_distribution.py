@@ -69,7 +69,7 @@ with strategy.scope():
     weight = keras.Variable([[3.0, 4.0]], name="kernel")
     config = OptimizerConfig(0.5, 10**9, 0, weight_decay_rate=0.0)
     lamb = Lamb([weight], config)
-args = [tf.constant([[7.0, 7.0]])], tf.constant(0), tf.constant(True)
+args = [tf.constant([[7.0, 7.0]])], tf.constant(0), tf.constant(1.0)
 strategy.run(lamb.apply, args)
 weights = [w.numpy().tolist() for w in weight.value.values]
 print(json.dumps([losses, weights]))
