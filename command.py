@@ -20,8 +20,8 @@ from input_error import InputError
 
 Settings = TypeVar("Settings")
 MAX_SENTENCE = 2000  # characters of an error
-# Keras and TensorFlow import these where they are installed, for wrappers, plots
-# and converters that no command uses: a third of the time to import them.
+# Keras and TensorFlow import these where they are installed, for wrappers,
+# plots and converters that no command uses: a third of the time of an import.
 UNUSED = ("jax", "matplotlib", "sklearn")
 
 DISK_FAULTS = (
