@@ -247,6 +247,7 @@ def _training(
     masker = _make_masker(
         fitted, features, FLAGS.masked_lm_prob, FLAGS.seed, share
     )
+    loop = common_flags.loop_config()
     batches = RecordBatches(
         paths,
         features,
@@ -255,11 +256,12 @@ def _training(
         fitted.config.vocab_size,
         share,
         masker,
+        num_ahead=2 * loop.steps_per_call + 2,
     )
     return Training(
         batches,
         command.from_flags(OptimizerConfig),
-        common_flags.loop_config(),
+        loop,
         {
             "skip_corrupt_records": FLAGS.skip_corrupt_records or None,
             "input_file": paths,

@@ -22,7 +22,9 @@ import numpy as np
 from data.packing import best_fit
 from data.rows import Row, pad, padded_length
 
-ROW_COUNTS = 16  # different numbers of packed rows, at most: few shapes
+# Different numbers of packed rows, at most: another one costs as much time to
+# compile as some ten steps.
+ROW_COUNTS = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,21 +73,35 @@ class RowBatches:
           The labels [B / count, length], and of padded rows what `pad` gives,
           of packed ones what `pack` does. Shapes are the same for all hosts.
         """
+        hosts = self._numbers(step)
+        mine = hosts[self.share.index]
+        features = (
+            self._packed(hosts) if self.num_pieces else self._padded(mine)
+        )
+        return features | self._labels(mine)
+
+    def examples(
+        self, step: int, batch: Mapping[str, Any]
+    ) -> dict[str, np.ndarray]:
+        """The same rows, padded in any case."""
+        mine = self._numbers(step)[self.share.index]
+        is_real = {"is_real_example": np.ones((len(mine), 1), np.int32)}
+        return self._padded(mine) | self._labels(mine) | is_real
+
+    def _numbers(self, step: int) -> list[list[int]]:
+        """Those of each host's rows."""
         begin = step * self.batch_size
         places = range(begin, begin + self.batch_size)
         numbers = [self._row_at(place) for place in places]
-        hosts = [
-            numbers[i :: self.share.count] for i in range(self.share.count)
-        ]
-        mine = hosts[self.share.index]
-        rows = [self.rows[i] for i in mine]
-        features = (
-            self._packed(hosts)
-            if self.num_pieces
-            else pad(rows, self.max_seq_length, len(rows))
-        )
-        labels = {name: values[mine] for name, values in self.labels.items()}
-        return features | labels
+        count = self.share.count
+        return [numbers[i::count] for i in range(count)]
+
+    def _padded(self, numbers: list[int]) -> dict[str, np.ndarray]:
+        rows = [self.rows[i] for i in numbers]
+        return pad(rows, self.max_seq_length, len(rows))
+
+    def _labels(self, numbers: list[int]) -> dict[str, np.ndarray]:
+        return {name: values[numbers] for name, values in self.labels.items()}
 
     def _packed(self, hosts: list[list[int]]) -> dict[str, np.ndarray]:
         """This host's rows, packed as wide and as many as all hosts' need."""
@@ -98,7 +114,7 @@ class RowBatches:
         width = _width([row for piece in pieces for row in piece])
         width = min(width, self.max_seq_length)
         plans = [_plan(piece, width) for piece in pieces]
-        step = -(-size // ROW_COUNTS)
+        step = max(2, -(-size // ROW_COUNTS))
         num_rows = -(-max(map(len, plans)) // step) * step
         own = slice(
             self.share.index * self.num_pieces,

@@ -23,7 +23,6 @@ from data.shuffled_records import Place, ShuffledRecords
 
 Batch = dict[str, tf.Tensor]
 
-NUM_BATCHES_AHEAD = 4  # of what has been asked for
 MAX_COUNTED = 1_000_000  # records, of which there may be a thousand times more
 
 
@@ -51,6 +50,7 @@ class RecordBatches(tf.train.experimental.PythonState):
 
     Args:
         masker: for unmasked records; its share is `share`.
+        num_ahead: batches that are made before they are asked for.
     """
 
     def __init__(
@@ -62,10 +62,12 @@ class RecordBatches(tf.train.experimental.PythonState):
         vocab_size: int,
         share: RowShare = RowShare(),
         masker: BatchMasker | None = None,
+        num_ahead: int = 4,
     ):
         self.tracked = {"data": self}
         self.batch_size = batch_size
         self.share = share
+        self.num_ahead = num_ahead
         self._records = ShuffledRecords(paths, seed)
         self._place = self._records.place
         self._make = _batch_maker(features, vocab_size, masker)
@@ -86,11 +88,15 @@ class RecordBatches(tf.train.experimental.PythonState):
         """
         if not self._ahead:
             self._number = step
-        while len(self._ahead) <= NUM_BATCHES_AHEAD:
+        while len(self._ahead) <= self.num_ahead:
             self._ahead.append(self._reading.submit(self._begin, self._number))
             self._number += 1
         self._place, batch = self._ahead.popleft().result()
         return batch.result()
+
+    def examples(self, step: int, batch: Batch) -> Batch:
+        """What `batch` gave, as it is."""
+        return batch
 
     def num_tokens(self, batch: Mapping[str, tf.Tensor]) -> int:
         return int(tf.size(batch["input_ids"])) * self.share.count

@@ -52,7 +52,7 @@ def parse_batch(
             serialized, {feature.name: _kind(feature) for feature in features}
         )
     except UnicodeDecodeError as error:  # of bytes that TensorFlow's own
-        # message quotes; when it runs inside tf.data it is the iterator's
+        # message quotes; in a graph it is the caller's
         raise tf.errors.InvalidArgumentError(
             None, None, "this is no tf.train.Example"
         ) from error

@@ -94,7 +94,8 @@ class ShuffledRecords:
                 self._read_block()
             if self._num_used == BLOCK_RECORDS:
                 self._begin, self._num_used = self._behind_block(), 0
-                self._read_block()
+                self._block = []
+                continue
             end = self._num_used + count - len(taken)
             part = self._block[self._num_used : end]
             self._num_used += len(part)

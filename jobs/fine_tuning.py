@@ -284,6 +284,7 @@ class FineTuning:
             {
                 "train_batch_size": schedule.train_batch_size,
                 "seed": seed,
+                "padding_in_loss": not data.packs,
                 "eval_steps": schedule.eval_steps,
                 "best_metric": self._metric if schedule.eval_steps else None,
                 "training data": data.digest,

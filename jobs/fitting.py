@@ -76,6 +76,12 @@ class Training(NamedTuple):
     data_order: Mapping[str, Any]
     keeper: BestKeeper | None = None
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a run that goes on must have as it was begun with."""
+        kind = self.optimizer.optimizer_type
+        return {**self.data_order, "optimizer_type": kind}
+
 
 class Place(NamedTuple):
     strategy: tf.distribute.Strategy
@@ -222,21 +228,21 @@ class Run:
         self.task = task
         self.folder = run.output_dir
 
-    def take_up(self, data_order: Mapping[str, Any], may_write: bool) -> None:
+    def take_up(self, settings: Mapping[str, Any], may_write: bool) -> None:
         """Loads --init_checkpoint, where output_dir has no state to go on from;
-        refuses to go on with data in another order."""
+        refuses to go on with other settings than it began with."""
         if not saved_states(self.folder):
             if self.run.init_checkpoint:
                 self._load(self.run.init_checkpoint)
         elif self.run.init_checkpoint:
             print("--init_checkpoint is not read again: --output_dir has begun")
-        check_settings(self.folder, data_order, may_write)
+        check_settings(self.folder, settings, may_write)
 
     def train(self, training: Training) -> int:
         """Trains to the end and saves the model; returns its step."""
         strategy, host = self.place
         keeper = training.keeper
-        self.take_up(training.data_order, host.is_chief)
+        self.take_up(training.settings, host.is_chief)
         self._forget_best()
         with strategy.scope():
             optimizer = self._optimizer(training.optimizer)

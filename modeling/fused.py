@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 Tensor = Any  # keras has no common tensor type over its backends
@@ -158,7 +159,7 @@ def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         # as it is, the compiled function would give no gradient.
         values = [
             tf.convert_to_tensor(arg)
-            if isinstance(arg, keras.Variable)
+            if isinstance(arg, keras.Variable | np.ndarray)
             else arg
             for arg in args
         ]

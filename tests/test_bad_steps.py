@@ -21,7 +21,7 @@ BAD = {**GOOD, "gradient_norm": float("inf")}
 
 def look(bad_steps: BadSteps, first: int, *figures: dict[str, float]) -> None:
     steps = range(first, first + len(figures))
-    bad_steps.look(steps, figures, [BATCH] * len(figures))
+    bad_steps.look(steps, figures, lambda i: BATCH)
 
 
 def test_a_bad_step_stops_and_leaves_its_batch(tmp_path: Path) -> None:

@@ -113,12 +113,24 @@ def test_packed_rows_are_as_wide_as_needed_and_of_few_numbers() -> None:
         source = batches(batch_size=40, max_seq_length=most, num_pieces=1)
         shapes = {source.batch(i)["input_ids"].shape for i in range(50)}
         assert {shape[1] for shape in shapes} == {width}
-        assert all(shape[0] % 3 == 0 for shape in shapes)  # 40 / 16, rounded up
+        assert all(shape[0] % 5 == 0 for shape in shapes)  # 40 / 8
         assert max(shape[0] for shape in shapes) <= 24
     outlier = [*ROWS, Row([1] * 50, [0] * 50)]
     labels = {"label_ids": np.zeros((54, 1), np.int32)}
     source = RowBatches(outlier, labels, 54, 61, 3, num_pieces=1)
     assert source.batch(0)["input_ids"].shape[1] == 61
+
+
+def test_examples_of_packed_rows_are_the_padded_ones() -> None:
+    share = RowShare(1, 2)
+    packed, padded = batches(share=share, num_pieces=2), batches(share=share)
+    batch = packed.batch(5)
+    assert "first_positions" in batch
+    examples = packed.examples(5, batch)
+    assert examples.pop("is_real_example").tolist() == [[1]] * 4
+    for name, values in padded.batch(5).items():
+        np.testing.assert_array_equal(examples.pop(name), values)
+    assert not examples
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -1,5 +1,8 @@
 """Tests of modeling/fused.py."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -78,3 +81,53 @@ def test_low_precision_goes_out_as_it_came_in() -> None:
     assert fused.bias_activation(x, bias, "relu").dtype == tf.bfloat16
     probs = fused.attention_probs(x, 1.0, bias, None, 0.0)
     assert probs.dtype == tf.bfloat16
+
+
+def random(*shape: int) -> tf.Tensor:
+    size = int(np.prod(shape))
+    numbers = np.random.default_rng(size).normal(size=shape)
+    return tf.constant(numbers, tf.float32)
+
+
+X, VECTOR, NOISE = random(5, 7, 13), random(13), abs(random(5, 7, 13)) % 1.0
+LABELS = tf.constant(np.arange(35).reshape(5, 7) % 13)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("chain", "args"),
+    [
+        (fused.bias_activation, (X, VECTOR, "gelu")),
+        (fused.attention_probs, (X, 0.5, random(5, 1, 13), NOISE, 0.1)),
+        # the same tensor and the same vector in several places
+        (
+            fused.bias_dropout_add_norm,
+            (X, VECTOR, X, VECTOR, VECTOR, 1e-12, NOISE, 0.1),
+        ),
+        (fused.norm_dropout, (X, VECTOR, VECTOR, 1e-5, NOISE, 0.1)),
+        (
+            fused.bias_activation_norm,
+            (X, VECTOR, "relu", VECTOR, VECTOR, 1e-12),
+        ),
+        (fused.log_likelihood, (X, LABELS)),
+    ],
+)
+def test_compiled_gradients_are_the_plain_ones(
+    chain: Callable[..., Any], args: tuple[Any, ...], dtype: str
+) -> None:
+    def gradients() -> list[np.ndarray]:
+        with tf.GradientTape() as tape:
+            tape.watch([X, VECTOR])
+            own = [tf.cast(X, dtype) if arg is X else arg for arg in args]
+            result = tf.nest.flatten(chain(*own))[0]
+            total = tf.reduce_sum(tf.sin(tf.cast(result, tf.float32)))
+        found = tape.gradient(total, [X, VECTOR])
+        return [g.numpy() for g in found if g is not None]
+
+    compiled = gradients()
+    with fused.uncompiled():
+        plain = gradients()
+    assert len(compiled) == 1 + any(arg is VECTOR for arg in args)
+    tolerance = 1e-5 if dtype == "float32" else 0.05
+    for one, other in zip(compiled, plain, strict=True):
+        np.testing.assert_allclose(one, other, atol=tolerance, rtol=tolerance)

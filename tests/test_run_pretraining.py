@@ -432,6 +432,8 @@ def test_damaged_states_and_changed_flags(
 
     sentence = fails_with("run_pretraining.py", *args, "--train_batch_size=4")
     assert "--train_batch_size is 4 but was 8" in sentence
+    sentence = fails_with("run_pretraining.py", *args, "--optimizer_type=lamb")
+    assert "--optimizer_type is 'lamb' but was 'adamw'" in sentence
 
     def cut(step: int) -> None:
         path = states / f"step-{step}.data-00000-of-00001"

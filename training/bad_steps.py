@@ -7,7 +7,7 @@ is counted where the run is to go on; either way its batch is kept for a look.
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,19 +41,22 @@ class BadSteps:
         self,
         steps: range,
         figures: Sequence[dict[str, float]],
-        batches: Sequence[Mapping[str, Any]],
+        examples_of: Callable[[int], Mapping[str, Any]],
     ) -> None:
         """Looks at steps that have just finished, in order, before anything
         of them is kept; adds the count to their figures if it may skip any.
 
+        Args:
+            examples_of: a step, given its place among these; an example a row.
+
         Raises:
             InputError: one is bad and may not be skipped.
         """
-        for step, values, batch in zip(steps, figures, batches, strict=True):
+        for i, (step, values) in enumerate(zip(steps, figures, strict=True)):
             if math.isfinite(values["loss"] + values["gradient_norm"]):
                 self.num_in_a_row = 0
             else:
-                self._treat(step, values, batch)
+                self._treat(step, values, examples_of(i))
             if self.may_skip:
                 values["skipped_steps"] = self.count
 

@@ -94,6 +94,8 @@ class TrainingState:
             status = self.checkpoint.restore(state)
             status.assert_existing_objects_matched()
             status.expect_partial()  # whoever evaluates needs no moments
+        except InputError:
+            raise  # of the data, which is read to its place
         except (ValueError, AssertionError, tf.errors.OpError) as error:
             raise InputError(
                 f"{state} is not of this model and these input files; give "

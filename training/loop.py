@@ -6,6 +6,7 @@ are summed over micro-batches and replicas, then clipped once, then applied,
 so that any number of either gives the same weights.
 """
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -54,6 +55,11 @@ class Source(Protocol):
 
     def batch(self, step: int) -> Mapping[str, Any]:
         """This host's rows of the batch that follows `step` finished ones."""
+
+    def examples(
+        self, step: int, batch: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """What `batch(step)` gave, an example a row, for a look at it."""
 
     def num_tokens(self, batch: Mapping[str, Any]) -> int:
         """Positions of the global batch of which this is a host's share."""
@@ -126,7 +132,8 @@ def train(
                 split_between_replicas(strategy, host, _stack(batches)), step
             )
             numbers = range(step + 1, stop + 1)
-            bad_steps.look(numbers, figures, batches)
+            examples = functools.partial(_examples, source, batches, step)
+            bad_steps.look(numbers, figures, examples)
             tokens = sum(source.num_tokens(batch) for batch in batches)
             progress.write(list(zip(numbers, figures, strict=True)), tokens)
             step = stop
@@ -143,6 +150,12 @@ def train(
                 request.obey(step)
     progress.close()
     return step
+
+
+def _examples(
+    source: Source, batches: Sequence[Mapping[str, Any]], step: int, i: int
+) -> Mapping[str, Any]:
+    return source.examples(step + i, batches[i])
 
 
 def _next_stop(
