@@ -151,7 +151,7 @@ def test_packed_rows_learn_what_padded_rows_do(
         for n in (0, num_pieces)
     )
     assert padded["input_ids"].shape == (12, 29)
-    assert packed["input_ids"].shape == ({1: 7, 3: 9}[num_pieces], 16)
+    assert packed["input_ids"].shape == ({1: 8, 3: 12}[num_pieces], 16)
     totals = model.totals(padded)
     assert float(totals["rows"]) == pytest.approx(
         float(model.totals(packed)["rows"])
