@@ -127,6 +127,8 @@ def main() -> None:
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--bias_correction", action="store_true")
     flags = parser.parse_args()
+    if flags.num_seeds < 2:
+        parser.error("--num_seeds: expected 2 or more, for seeds.json")
     os.makedirs(flags.output_dir, exist_ok=True)
     sides = {
         task: [ours(task, flags), theirs(task, flags)] for task in flags.tasks
