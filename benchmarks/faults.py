@@ -7,7 +7,8 @@ without a stop, then again and again in new folders, where SIGKILL ends the
 process several times and the same command goes on each time. One kill in five
 falls into the start, the others into the training. Then the seconds that a
 command needs from its start to its first step, 10 and 10,000 steps in.
-Pre-training is done with accumulation and dynamic masking, and on packed rows.
+Pre-training is done with accumulation and dynamic masking, from several files,
+and on packed rows.
 """
 
 import argparse
@@ -27,6 +28,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 BATCH_SIZE, NUM_EXAMPLES = 8, 64  # 8 steps an epoch
+NUM_FILES = 6  # of records, more than are read at once
 POLL_SECONDS = 0.01
 
 
@@ -141,13 +143,13 @@ def make_cases(folder: Path) -> list[Case]:
 
 def _pretraining(folder: Path, common: tuple[str, ...]) -> list[Case]:
     shape = ("--max_seq_length=64", "--max_predictions_per_seq=10")
-    files = {name: f"{folder}/{name}.tfrecord" for name in ("raw", "plain")}
-    for name, path in files.items():
+    for name, count in {"raw": NUM_FILES, "plain": 1}.items():
+        paths = [f"{folder}/{name}-{i}.tfrecord" for i in range(count)]
         run(
             "create_pretraining_data.py",
             f"--input_file={GOLDEN}/tiny_corpus.txt",
             f"--vocab_file={GOLDEN}/tiny_vocab.txt",
-            f"--output_file={path}",
+            f"--output_file={','.join(paths)}",
             "--dupe_factor=5",
             f"--dynamic_masking={str(name == 'raw').lower()}",
             *shape,
@@ -155,12 +157,12 @@ def _pretraining(folder: Path, common: tuple[str, ...]) -> list[Case]:
     packed = f"{folder}/packed.tfrecord"
     run(
         "pack_records.py",
-        f"--input_file={files['plain']}",
+        f"--input_file={folder}/plain-0.tfrecord",
         f"--output_file={packed}",
         *shape,
     )
     script, warm_up = "run_pretraining.py", "--num_warmup_steps=10"
-    raw = f"--input_file={files['raw']}"
+    raw = f"--input_file={folder}/raw-*.tfrecord"
     extra = "--num_accumulation_steps=2"
     return [
         Case(
