@@ -28,7 +28,7 @@ import command
 from input_error import InputError
 
 if TYPE_CHECKING:
-    from tasks.predictors import Answer
+    from tasks.line_predictor import Answer
 
 FLAGS = flags.FLAGS
 MAX_NOTICES = 10  # of each kind, line by line; others are only counted

@@ -21,7 +21,7 @@ ORDER = {
     "tasks": "metrics task hugging_face_task examples targets packed"
     " pretraining blanks classification glue tables features spans squad"
     " windows answers squad_evaluation tagging multiple_choice"
-    " predictors",
+    " line_predictor line_kinds predictors",
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",
     "jobs": "start_checks fitting dry_run fine_tuning classifying answering"

@@ -1,5 +1,5 @@
-"""Tests of tasks/predictors.py: answers worked out by hand from given logits,
-and real models read from their folders."""
+"""Tests of tasks/predictors.py and line_kinds.py: answers worked out by hand
+from given logits, and real models read from their folders."""
 
 import functools
 import json
@@ -16,7 +16,8 @@ from input_error import InputError
 from modeling.conversion import save_model_folder
 from tasks.blanks import BlankFiller
 from tasks.classification import Classifier
-from tasks.predictors import Answer, LinePredictor, load
+from tasks.line_predictor import Answer, LinePredictor
+from tasks.predictors import load
 from tasks.spans import SpanModel
 from tasks.targets import make_target
 from tasks.task import TaskSettings

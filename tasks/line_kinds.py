@@ -1,0 +1,177 @@
+"""The kinds of models that answer lines of text (tasks/line_predictor.py).
+
+Shapes: W windows of a line, C outputs.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from data.any_tokenizer import Tokenizer
+from input_error import InputError
+from modeling.config import BertConfig
+from tasks.answers import Answerer, Logits
+from tasks.blanks import BlankFiller, encode
+from tasks.classification import Classifier, pool_windows
+from tasks.examples import Example, encode_example
+from tasks.line_predictor import Outputs, Question
+from tasks.spans import SpanModel
+from tasks.squad import Example as SpanExample
+from tasks.squad import split_words
+from tasks.targets import make_target
+from tasks.task import TaskSettings
+from tasks.windows import make_windows
+
+
+class TextKind:
+    """One text, or two with a tab between them: a class, several, a number."""
+
+    def __init__(
+        self,
+        config: BertConfig,
+        tokenizer: Tokenizer,
+        settings: TaskSettings,
+    ):
+        self.target = make_target(settings.target, settings.labels)
+        self.model = Classifier(config, self.target)
+        self.tokenizer = tokenizer
+        self.settings = settings
+
+    def read(self, number: int, line: str) -> Question:
+        texts = line.split("\t")
+        if len(texts) > 2:
+            raise InputError(
+                f"it has {len(texts)} texts with tabs between them; one or "
+                "two were expected"
+            )
+        first, *rest = texts
+        length = self.settings.max_seq_length
+        rows, is_cut = encode_example(
+            Example(str(number), first, rest[0] if rest else None, None),
+            self.tokenizer,
+            length,
+            self.settings.doc_stride,
+        )
+        note = f"it is cut to {length} pieces" if is_cut else ""
+        if len(rows) > 1:
+            note = f"it is read through {len(rows)} windows of {length} pieces"
+        return Question(number, rows, note=note)
+
+    def answer(
+        self, question: Question, outputs: Sequence[Outputs]
+    ) -> tuple[dict[str, Any], list[str]]:
+        logits = (output["logits"] for output in outputs)
+        pooling = self.settings.window_pooling
+        (pooled,) = pool_windows(logits, [question.rows], pooling)  # [C]
+        scores = self.target.scores(pooled).tolist()
+        if self.settings.target == "regression":
+            return {"value": scores[0]}, [f"{scores[0]:.6f}"]
+        labels = dict(zip(self.settings.labels, scores, strict=True))
+        columns = [f"{name} {share:.6f}" for name, share in labels.items()]
+        if self.settings.target == "single_label":
+            best = max(labels, key=lambda name: labels[name])
+            return {"label": best, "probabilities": labels}, [best, *columns]
+        chosen = [name for name, share in labels.items() if share > 0.5]
+        fields = {"labels": chosen, "probabilities": labels}
+        return fields, [",".join(chosen), *columns]
+
+
+class SpanKind:
+    """A question, a tab, a paragraph: the part of it that is the answer."""
+
+    def __init__(
+        self,
+        config: BertConfig,
+        tokenizer: Tokenizer,
+        settings: TaskSettings,
+    ):
+        self.model = SpanModel(config)
+        self.tokenizer = tokenizer
+        self.settings = settings
+        self.answerer = Answerer(tokenizer, settings)
+
+    def read(self, number: int, line: str) -> Question:
+        question, tab, paragraph = line.partition("\t")
+        if not question.strip() or not paragraph.strip():
+            raise InputError("expected a question, a tab and a paragraph")
+        example = SpanExample(str(number), question, split_words(paragraph))
+        (windows,) = make_windows([example], self.tokenizer, self.settings)
+        if not windows:
+            raise InputError("there is nothing readable in the paragraph")
+        note = (
+            f"its paragraph is read through {len(windows)} windows of "
+            f"{self.settings.max_seq_length} pieces"
+            if len(windows) > 1
+            else ""
+        )
+        rows = [window.row for window in windows]
+        return Question(number, rows, (example, windows), note)
+
+    def answer(
+        self, question: Question, outputs: Sequence[Outputs]
+    ) -> tuple[dict[str, Any], list[str]]:
+        example, windows = question.content
+        logits = [
+            Logits(
+                output["start_logits"][: len(row.input_ids)],
+                output["end_logits"][: len(row.input_ids)],
+            )
+            for output, row in zip(outputs, question.rows, strict=True)
+        ]
+        found = self.answerer.answer(example, windows, logits)
+        text = found.text(self.settings.null_score_diff_threshold)
+        place = [entry.text for entry in found.nbest].index(text)
+        probability = found.probabilities[place]
+        fields = {
+            "answer": text,
+            "probability": probability,
+            "score": found.nbest[place].score,
+        }
+        if found.null_odds is not None:
+            fields["null_odds"] = found.null_odds
+        return fields, [text, f"{probability:.6f}"]
+
+
+class BlankKind:
+    """A text with [MASK]s (or <mask>s): the likeliest pieces for each."""
+
+    def __init__(self, config: BertConfig, tokenizer: Tokenizer, count: int):
+        self.model = BlankFiller(config, tokenizer.inv_vocab, count)
+        self.max_length = config.max_position_embeddings
+        self.tokenizer = tokenizer
+
+    def read(self, number: int, line: str) -> Question:
+        rows = encode(line, self.tokenizer, self.max_length)
+        note = (
+            f"it is read through windows of {self.max_length} pieces"
+            if len(rows[0].input_ids) == self.max_length
+            else ""
+        )
+        return Question(number, rows, line, note)
+
+    def answer(
+        self, question: Question, outputs: Sequence[Outputs]
+    ) -> tuple[dict[str, Any], list[str]]:
+        blanks = [
+            [
+                {"piece": self.tokenizer.inv_vocab[i], "probability": share}
+                for i, share in zip(ids, shares, strict=True)
+            ]
+            for output, row in zip(outputs, question.rows, strict=True)
+            for ids, shares in zip(
+                output["ids"][: len(row.positions)].tolist(),
+                output["probabilities"].tolist(),
+                strict=False,
+            )
+        ]
+        columns = [
+            "  ".join(f"{p['piece']} {p['probability']:.6f}" for p in blank)
+            for blank in blanks
+        ]
+        text, *parts = question.content.split(self.tokenizer.marks.mask)
+        for blank, part in zip(blanks, parts, strict=True):
+            filled = self.tokenizer.to_text([blank[0]["piece"]])
+            if filled.startswith(" "):  # it brings the space along
+                text = text.rstrip()
+            text += filled + part
+        columns = [text.replace("\t", " "), *columns]
+        return {"text": text, "blanks": blanks}, columns
