@@ -30,7 +30,7 @@ def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
             raise InputError(
                 f"{difference} ({path}); change --bert_config_file"
             )
-    for name in ("hidden_act", "layer_norm_eps"):
+    for name in ("hidden_act", "layer_norm_eps", "direction"):
         if difference := _difference(name, config, start):
             warn(f"{difference} ({path})")
 

@@ -53,6 +53,31 @@ def same_sequence(sequence_numbers: Tensor) -> Tensor:
     return ops.equal(sequence_numbers[:, :, None], sequence_numbers[:, None])
 
 
+def directed(mask: Tensor, direction: str) -> Tensor:
+    """The mask of a model that reads in one direction.
+
+    Devlin et al. 2018, section 5.1: left to right, a position also does not
+    see what comes after it; right to left, what comes before. It sees itself
+    in any case, so that no query is left without a key.
+
+    Args:
+        mask: [B, T] or [B, S, T], as for `mask_adder`; of self-attention.
+        direction: one of config.DIRECTIONS.
+
+    Returns:
+        float32 [B, S, T]; the mask itself if it is bidirectional.
+    """
+    if direction == "bidirectional":
+        return mask
+    mask = ops.cast(mask, "float32")
+    mask = mask[:, None] if len(mask.shape) == 2 else mask
+    place = ops.arange(ops.shape(mask)[-1])
+    query, key = place[:, None], place[None]
+    ahead = key > query if direction == "left_to_right" else key < query
+    mask = mask * (1.0 - ops.cast(ahead, "float32"))
+    return ops.maximum(mask, ops.cast(key == query, "float32"))
+
+
 class LayerNorm(keras.layers.Layer):
     """gamma and beta [H]; the arithmetic is fused with its neighbours."""
 

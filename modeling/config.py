@@ -75,6 +75,9 @@ FAMILIES = {
     ),
 }
 
+# What a position attends to: all, itself and what is left of it, or right.
+DIRECTIONS = ("bidirectional", "left_to_right", "right_to_left")
+
 MAX_SIZE = 2**31 - 1  # of any axis
 
 # name: (layers, hidden size, heads); feed-forward is four times the hidden size
@@ -105,6 +108,7 @@ class BertConfig:
     initializer_range: float = 0.02  # standard deviation
     layer_norm_eps: float = 1e-12  # added to the variance
     family: str = "bert"  # one of FAMILIES
+    direction: str = "bidirectional"  # one of DIRECTIONS
     # keys of the file that this model does not use (pooler_*, directionality)
     other: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -117,6 +121,8 @@ class BertConfig:
                 self._refuse(field.name, "a number from 0 up to, not with, 1")
         if self.family not in list(FAMILIES):  # a list: it may be anything
             self._refuse("family", f"one of {', '.join(FAMILIES)}")
+        if self.direction not in DIRECTIONS:
+            self._refuse("direction", f"one of {', '.join(DIRECTIONS)}")
         if self.hidden_act not in ACTIVATIONS:
             self._refuse("hidden_act", f"one of {', '.join(ACTIVATIONS)}")
         if self.hidden_size % self.num_attention_heads:
@@ -196,7 +202,7 @@ class BertConfig:
         """
         values = dataclasses.asdict(self)
         values |= values.pop("other")
-        for name in ("layer_norm_eps", "family"):
+        for name in ("layer_norm_eps", "family", "direction"):
             if values[name] == getattr(BertConfig, name):
                 del values[name]
         return json.dumps(values, indent=2, sort_keys=True) + "\n"
@@ -207,7 +213,13 @@ class BertConfig:
         Raises:
             InputError: the family there has no such model.
         """
+        if self.direction != "bidirectional":
+            raise InputError(
+                f"the config has direction = {self.direction}, for which "
+                "Hugging Face's encoders have no setting"
+            )
         values = dataclasses.asdict(self)
+        del values["direction"]
         values |= {
             "hidden_act": TO_HUGGING_FACE[self.hidden_act],
             "max_position_embeddings": self.max_position_embeddings

@@ -17,12 +17,15 @@ from modeling.attention import (
     Intermediate,
     LayerNorm,
     Residual,
+    directed,
     initializer,
     mask_adder,
 )
 from modeling.config import BertConfig
 
 Tensor = Any
+
+LAST_SEES_ALL = "left_to_right"  # of config.DIRECTIONS; in others the first
 
 NOISE_SITES_PER_LAYER = 3  # attention probabilities and the two residuals
 
@@ -99,9 +102,11 @@ class Encoder(keras.layers.Layer):
             seed: int32 [2], the key of this step's dropout; None for none.
             position_ids: int [B, S], each below max_position_embeddings; None
                 for 0, 1, 2, ...
-            pooled_positions: int [B, P], of each [CLS]; None for the first.
+            pooled_positions: int [B, P], of each [CLS]; None for the first, or
+                where a model reads from left to right the last, since it alone
+                has seen the row there. (The paper does not say.)
         """
-        adder = mask_adder(input_mask)
+        adder = mask_adder(directed(input_mask, self.config.direction))
         embedded = self.embeddings(input_ids, segment_ids, seed, position_ids)
         x, outputs = embedded, []
         for i, layer in enumerate(self.layers):
@@ -111,7 +116,11 @@ class Encoder(keras.layers.Layer):
             )
             x = run(layer, x, adder, fused.site_seed(seed, first_site))
             outputs.append(x)
-        pooled = self.pooler(x, pooled_positions)
+        if pooled_positions is None and self.config.direction == LAST_SEES_ALL:
+            last = last_positions(input_mask)[:, None]
+            pooled = self.pooler(x, last)[:, 0]
+        else:
+            pooled = self.pooler(x, pooled_positions)
         return EncoderOutputs(embedded, tuple(outputs), x, pooled)
 
 
@@ -228,6 +237,12 @@ def recomputed(
         return layer(x, adder, key)
 
     return keras.remat(run)(x)
+
+
+def last_positions(input_mask: Tensor) -> Tensor:
+    """int [B]: where what the first position sees ends; masks as in Encoder."""
+    seen = input_mask if len(input_mask.shape) == 2 else input_mask[:, 0]
+    return ops.maximum(ops.sum(ops.cast(seen, "int32"), axis=-1) - 1, 0)
 
 
 def vectors_at(sequence: Tensor, positions: Tensor) -> Tensor:

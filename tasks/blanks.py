@@ -74,6 +74,12 @@ class BlankFiller:
     def __init__(
         self, config: BertConfig, known_ids: Collection[int], count: int = 5
     ):
+        if config.direction != "bidirectional":
+            raise InputError(
+                f"the model reads in one direction ({config.direction}) and "
+                "was not trained to fill in blanks; expected a bidirectional "
+                "one, or a fine-tuned one with its task.json"
+            )
         self.encoder = Encoder(config)
         self.masked_lm = MaskedLmHead(config)
         self.encoder.build()

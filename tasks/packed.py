@@ -13,7 +13,7 @@ from typing import Any
 from keras import ops
 
 from modeling.attention import same_sequence
-from modeling.encoder import Encoder, EncoderOutputs
+from modeling.encoder import LAST_SEES_ALL, Encoder, EncoderOutputs
 from modeling.heads import row_weights
 
 Tensor = Any
@@ -49,7 +49,18 @@ def pooled_examples(
     as_one_row = ops.reshape(
         outputs.sequence, (1, -1, ops.shape(outputs.sequence)[-1])
     )
-    return encoder.pooler(as_one_row, batch["first_positions"][None])[0]
+    positions = batch["first_positions"]
+    if encoder.config.direction == LAST_SEES_ALL:
+        positions = _last_positions(batch["sequence_numbers"], positions)
+    return encoder.pooler(as_one_row, positions[None])[0]
+
+
+def _last_positions(sequence_numbers: Tensor, first: Tensor) -> Tensor:
+    """int [B]: where in all rows [R, S] the examples end that begin there."""
+    number = ops.take(ops.reshape(sequence_numbers, -1), first)
+    row = ops.floor_divide(first, ops.shape(sequence_numbers)[1])
+    is_own = ops.equal(ops.take(sequence_numbers, row, axis=0), number[:, None])
+    return first + ops.sum(ops.cast(is_own, "int32"), axis=-1) - 1
 
 
 def example_weights(batch: Batch) -> Tensor:
