@@ -73,12 +73,16 @@ def main() -> None:
 
     config = command.from_flags(PackingConfig)
     lengths = config.max_seq_length, config.max_predictions_per_seq
-    features = record_features.pretraining_features(*lengths)
+    paths = files.expand_patterns(FLAGS.input_file)
+    check_kind(paths[0])
+    features = record_checks.table_of(
+        record_checks.read_first(paths[0]), *lengths
+    )
     packed = record_features.packed_features(
         *lengths, config.max_sequences_per_pack
     )
-    paths = files.expand_patterns(FLAGS.input_file)
-    check_kind(paths[0])
+    if not record_features.has_next_sentence(features):
+        packed = record_features.without_next_sentence(packed)
     record_checks.check_files(paths, features)
     summary = PackingSummary()
     with (

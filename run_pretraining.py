@@ -83,6 +83,12 @@ flags.DEFINE_bool(
     "do_whole_word_mask", False, "Mask all pieces of a word together, in these."
 )
 flags.DEFINE_bool(
+    "next_sentence_prediction",
+    None,
+    "Train next sentence prediction beside the masked language model; unset: "
+    "where the records have its labels.",
+)
+flags.DEFINE_bool(
     "skip_corrupt_records",
     False,
     "Leave out records that cannot be used, from the first step on: all files "
@@ -102,9 +108,10 @@ def main() -> None:
 
     from data import files
     from data.record_checks import check_pieces, find_damage
+    from data.record_features import has_next_sentence
     from data.tokenization import load_vocab
     from jobs import fitting
-    from tasks.pretraining import Pretraining
+    from tasks.pretraining import MaskedLm, Pretraining
 
     for flag in ("input_file", "eval_file"):  # before a TPU is connected to
         if patterns := FLAGS[flag].value:
@@ -123,9 +130,8 @@ def main() -> None:
     if vocab_file is not None:
         check_pieces(sorted({inputs[0], held_out[0]}), load_vocab(vocab_file))
     fitting.make_folder(run)
-    model = fitting.make_model(
-        lambda: Pretraining(config), place, run, FLAGS.seed
-    )
+    kind = Pretraining if has_next_sentence(features) else MaskedLm
+    model = fitting.make_model(lambda: kind(config), place, run, FLAGS.seed)
     fitted = fitting.Run(model, config, place, run, vocab_file)
     try:
         if run.dry_run:
@@ -184,6 +190,7 @@ def _checked_inputs(
         FLAGS.max_predictions_per_seq,
         config.type_vocab_size,
     )
+    features = _wanted(features, inputs[0])
     paths = sorted({*inputs, *held_out})
     if may_skip:
         sound = _sound_files(paths, features, config.vocab_size, place)
@@ -191,6 +198,23 @@ def _checked_inputs(
         paths = sorted({*inputs, *held_out})
     record_checks.check_files(paths, features, vocab_size=config.vocab_size)
     return inputs, held_out, features
+
+
+def _wanted(
+    features: "tuple[Feature, ...]", path: str
+) -> "tuple[Feature, ...]":
+    """What --next_sentence_prediction leaves of them."""
+    from data.record_features import has_next_sentence, without_next_sentence
+
+    if FLAGS.next_sentence_prediction and not has_next_sentence(features):
+        raise InputError(
+            f"{path} has records without next_sentence_labels, on which "
+            "--next_sentence_prediction cannot be trained; leave the flag out, "
+            "or make records with --sequence_format=segment_pair"
+        )
+    if FLAGS.next_sentence_prediction in (None, True):
+        return features
+    return without_next_sentence(features)
 
 
 def _sound_files(
@@ -240,6 +264,7 @@ def _training(
 ) -> "Training":
     from data.batches import RowShare
     from data.pipeline import RecordBatches
+    from data.record_features import has_next_sentence
     from jobs.fitting import Training
 
     host = fitted.place.host
@@ -267,6 +292,10 @@ def _training(
             "input_file": paths,
             "train_batch_size": FLAGS.train_batch_size,
             "seed": FLAGS.seed,
+            # None where it is trained, which runs of old do not tell
+            "next_sentence_prediction": (
+                None if has_next_sentence(features) else False
+            ),
             **(dataclasses.asdict(masker.config) if masker else {}),
         },
     )

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from data.batches import RowShare
 from data.masking import KEEP_SHARE, MASK_SHARE
+from data.record_features import NEXT_SENTENCE
 from data.vocabulary import MASK
 
 # Kinds of random numbers of one batch
@@ -53,7 +54,8 @@ class BatchMasker:
     def mask(
         self, number: tf.Tensor, batch: dict[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
-        """The features of `pretraining_features`, each [B, length].
+        """The features of `pretraining_features`, each [B, length]; labels of
+        next sentences where the batch has them.
 
         Args:
             number: int64, the batch's since the beginning of the training.
@@ -78,10 +80,10 @@ class BatchMasker:
         rows = tf.where(is_chosen)[:, 0]
         places = tf.cast(positions[is_chosen], tf.int64)
         is_second = is_real & (place >= end_a)
-        return {
+        labelled = {k: v for k, v in batch.items() if k == NEXT_SENTENCE}
+        return labelled | {
             "input_mask": tf.cast(is_real, tf.int32),
             "segment_ids": tf.cast(is_second, tf.int32),
-            "next_sentence_labels": batch["next_sentence_labels"],
             "input_ids": tf.tensor_scatter_nd_update(
                 ids, tf.stack([rows, places], 1), shown[is_chosen]
             ),

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from data.record_features import Feature
+from data.record_features import NEXT_SENTENCE, Feature
 
 Batch = Mapping[str, np.ndarray]  # a feature's name -> [R or B, length]
 
@@ -151,7 +151,8 @@ def _fill_row(row: Batch, records: Sequence[Batch]) -> None:
         for name in ("masked_lm_ids", "masked_lm_weights"):
             row[name][there] = record[name][asked]
         row["next_sentence_positions"][number] = start
-        row["next_sentence_labels"][number] = record["next_sentence_labels"][0]
+        if NEXT_SENTENCE in row:
+            row[NEXT_SENTENCE][number] = record[NEXT_SENTENCE][0]
         row["next_sentence_weights"][number] = 1.0
         start, num_predictions = here.stop, there.stop
 
@@ -164,7 +165,11 @@ def unpack_rows(rows: Batch) -> dict[str, np.ndarray]:
     row, sequence = np.nonzero(rows["next_sentence_weights"] > 0)  # [R]
     number = sequence[:, None] + 1  # [R, 1]
     start = rows["next_sentence_positions"][row, sequence, None]
-    labels = rows["next_sentence_labels"][row, sequence, None]
+    labelled = {
+        name: values[row, sequence, None]
+        for name, values in rows.items()
+        if name == NEXT_SENTENCE
+    }
     is_own = rows["sequence_numbers"][row] == number  # [R, S]
     positions = rows["masked_lm_positions"][row]  # [R, P]
     is_asked = _asked(rows)[row] & np.take_along_axis(is_own, positions, 1)
@@ -177,7 +182,7 @@ def unpack_rows(rows: Batch) -> dict[str, np.ndarray]:
         "masked_lm_weights": _to_front(
             rows["masked_lm_weights"][row], is_asked
         ),
-        "next_sentence_labels": labels,
+        **labelled,
     }
 
 

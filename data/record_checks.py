@@ -8,10 +8,12 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from data.record_features import (
+    NEXT_SENTENCE,
     Feature,
     packed_features,
     pretraining_features,
     unmasked_features,
+    without_next_sentence,
 )
 from data.records import read_records
 from input_error import InputError
@@ -20,6 +22,7 @@ Found = Mapping[str, tf.train.Feature]  # a record's features by their names
 
 # Of a record of pre-training: the first number is 0 if there is no text in it.
 BEGINS_ROW = frozenset({"input_mask", "sequence_numbers", "segment_lengths"})
+OF_PRETRAINING = frozenset({"masked_lm_positions", "segment_lengths"})
 
 
 class Kind(enum.Enum):
@@ -43,18 +46,21 @@ def table_of(
     found: Found,
     max_seq_length: int,
     max_predictions_per_seq: int,
-    type_vocab_size: int,
+    type_vocab_size: int | None = None,
 ) -> tuple[Feature, ...]:
     """The table of records like this one: packed, unmasked, or else that of
-    `pretraining_features`; whether it fits is for `check_files` to say."""
+    `pretraining_features`, each with labels of next sentences or without;
+    whether it fits is for `check_files` to say."""
     lengths = max_seq_length, max_predictions_per_seq
     kind = kind_of(found)
+    table = pretraining_features(*lengths, type_vocab_size)
     if kind is Kind.UNMASKED:
-        return unmasked_features(max_seq_length)
+        table = unmasked_features(max_seq_length)
     if kind is Kind.PACKED:
         starts = found["next_sentence_positions"].int64_list.value
-        return packed_features(*lengths, len(starts) or 1, type_vocab_size)
-    return pretraining_features(*lengths, type_vocab_size)
+        table = packed_features(*lengths, len(starts) or 1, type_vocab_size)
+    is_without = kind is not None and NEXT_SENTENCE not in found
+    return without_next_sentence(table) if is_without else table
 
 
 def read_first(path: str) -> Found:
@@ -107,12 +113,14 @@ def check_pieces(paths: Sequence[str], vocab: Mapping[str, int]) -> None:
 
 def name_kinds(paths: Sequence[str]) -> str | None:
     """A file of each kind and what it holds; None: there is but one."""
-    examples: dict[Kind | None, str] = {}
+    examples: dict[str, str] = {}
     for path in paths:
-        examples.setdefault(kind_of(read_first(path)), path)
-    named = [
-        f"{path} holds {kind.value}" for kind, path in examples.items() if kind
-    ]
+        found = read_first(path)
+        if kind := kind_of(found):
+            without = " that have no next_sentence_labels"
+            is_without = NEXT_SENTENCE not in found
+            examples.setdefault(kind.value + without * is_without, path)
+    named = [f"{path} holds {kind}" for kind, path in examples.items()]
     return " and ".join(named) if len(named) > 1 else None
 
 
@@ -171,7 +179,7 @@ def find_fault(
         if fault:
             return fault
     names = {feature.name for feature in features}
-    for name in BEGINS_ROW & names if "next_sentence_labels" in names else ():
+    for name in BEGINS_ROW & names if OF_PRETRAINING & names else ():
         if not found[name].int64_list.value[0]:
             return f"{name} begins with 0: the row is empty"
     return None

@@ -5,7 +5,9 @@ write_instance_to_example_files; run_pretraining.py, input_fn_builder).
 """
 
 import dataclasses
+from collections.abc import Iterable, Sequence
 
+NEXT_SENTENCE = "next_sentence_labels"
 SEQUENCE_FLAG = "--max_seq_length"
 PREDICTIONS_FLAG = "--max_predictions_per_seq"
 
@@ -40,7 +42,7 @@ def pretraining_features(
     return (
         *_input_features(max_seq_length, type_vocab_size),
         *_prediction_features(max_seq_length, max_predictions_per_seq),
-        Feature("next_sentence_labels", 1, limit=2),
+        Feature(NEXT_SENTENCE, 1, limit=2),
     )
 
 
@@ -68,7 +70,7 @@ def packed_features(
             max_sequences_per_pack,
             limit=max_seq_length,
         ),
-        Feature("next_sentence_labels", max_sequences_per_pack, limit=2),
+        Feature(NEXT_SENTENCE, max_sequences_per_pack, limit=2),
         Feature("next_sentence_weights", max_sequences_per_pack, "float32"),
     )
 
@@ -85,8 +87,17 @@ def unmasked_features(max_seq_length: int) -> tuple[Feature, ...]:
             is_trimmed=True,
         ),
         Feature("segment_lengths", 2, limit=max_seq_length + 1),
-        Feature("next_sentence_labels", 1, limit=2),
+        Feature(NEXT_SENTENCE, 1, limit=2),
     )
+
+
+def without_next_sentence(features: Sequence[Feature]) -> tuple[Feature, ...]:
+    """The same records, made for the masked language model alone."""
+    return tuple(f for f in features if f.name != NEXT_SENTENCE)
+
+
+def has_next_sentence(features: Iterable[Feature]) -> bool:
+    return any(feature.name == NEXT_SENTENCE for feature in features)
 
 
 def classifier_features(

@@ -1,8 +1,10 @@
-"""Pre-training: masked language model and next-sentence prediction at once.
+"""Pre-training: masked language model and next-sentence prediction at once, or
+the first alone.
 
-Devlin et al. 2018, section 3.1. Upstream file: run_pretraining.py. A row is one
-record of create_pretraining_data.py or, packed, several (data/packing.py); both
-losses are means over predictions and sequences, however these lie in rows.
+Devlin et al. 2018, section 3.1, and "No NSP" of section 5.1; Liu et al. 2019,
+section 4.2. Upstream file: run_pretraining.py. A row is one record of
+create_pretraining_data.py or, packed, several (data/packing.py); both losses
+are means over predictions and sequences, however these lie in rows.
 
 Shapes: B batch, S positions, H hidden size, P masked predictions, K sequences
 of a packed row.
@@ -25,6 +27,7 @@ from modeling.encoder import Encoder, EncoderOutputs
 from modeling.heads import (
     LinearHead,
     MaskedLmHead,
+    WeightedSums,
     cross_entropy,
     row_weights,
 )
@@ -35,6 +38,49 @@ Batch = dict[str, Tensor]
 Sums = dict[str, tuple[Tensor, Tensor]]
 
 MASKED_LM_EPSILON = 1e-5  # upstream's guard against a batch without masks
+
+
+class MaskedLm:
+    """An encoder with the head of the masked language model.
+
+    The pooler is not trained, as nothing looks at it; it is kept with the
+    model, so that fine-tuning finds one.
+    """
+
+    def __init__(self, config: BertConfig):
+        self.encoder = Encoder(config)
+        self.masked_lm = MaskedLmHead(config)
+        self._parts = (self.encoder, self.masked_lm)
+        for part in self._parts:
+            part.build()
+        self.encoder.pooler.trainable = False
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        return [v for part in self._parts for v in part.variables]
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        return [v for part in self._parts for v in part.trainable_variables]
+
+    def bindings(self) -> list[Binding]:
+        return [
+            *encoder_bindings(self.encoder),
+            *masked_lm_bindings(self.masked_lm),
+        ]
+
+    def totals(self, batch: Batch) -> dict[str, Tensor]:
+        return {"masked_lm": ops.sum(batch["masked_lm_weights"])}
+
+    def loss(
+        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
+    ) -> tuple[Tensor, Sums]:
+        """As `Pretraining.loss`, of predictions alone; labels of next sentences
+        need not be there."""
+        sequence = encode(self.encoder, batch, seed).sequence
+        masked = _masked_lm(self.encoder, self.masked_lm, sequence, batch)
+        loss = masked.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
+        return loss, _figures("masked_lm", masked)
 
 
 class Pretraining:
@@ -86,14 +132,8 @@ class Pretraining:
             The loss in nats, and for each metric a sum and its weight.
         """
         outputs = self._encode(batch, seed)
-        masked = cross_entropy(
-            self.masked_lm(
-                outputs.sequence,
-                batch["masked_lm_positions"],
-                self.encoder.embeddings.word_embeddings,
-            ),
-            batch["masked_lm_ids"],
-            batch["masked_lm_weights"],
+        masked = _masked_lm(
+            self.encoder, self.masked_lm, outputs.sequence, batch
         )
         pair = cross_entropy(
             self.next_sentence(outputs.pooled),
@@ -103,10 +143,8 @@ class Pretraining:
         loss = masked.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
         loss += pair.loss / totals["next_sentence"]
         return loss, {
-            "masked_lm_loss": (masked.loss, masked.weight),
-            "masked_lm_accuracy": (masked.correct, masked.weight),
-            "next_sentence_loss": (pair.loss, pair.weight),
-            "next_sentence_accuracy": (pair.correct, pair.weight),
+            **_figures("masked_lm", masked),
+            **_figures("next_sentence", pair),
         }
 
     def _encode(self, batch: Batch, seed: Tensor | None) -> EncoderOutputs:
@@ -115,6 +153,27 @@ class Pretraining:
             return encode(self.encoder, batch, seed)
         positions = batch["next_sentence_positions"]
         return encode(self.encoder, batch, seed, positions)
+
+
+def _masked_lm(
+    encoder: Encoder, head: MaskedLmHead, sequence: Tensor, batch: Batch
+) -> WeightedSums:
+    """Of the predictions; sequence is [B, S, H]."""
+    logits = head(
+        sequence,
+        batch["masked_lm_positions"],
+        encoder.embeddings.word_embeddings,
+    )
+    return cross_entropy(
+        logits, batch["masked_lm_ids"], batch["masked_lm_weights"]
+    )
+
+
+def _figures(name: str, sums: WeightedSums) -> Sums:
+    return {
+        f"{name}_loss": (sums.loss, sums.weight),
+        f"{name}_accuracy": (sums.correct, sums.weight),
+    }
 
 
 def _sequence_labels(batch: Batch) -> Tensor:

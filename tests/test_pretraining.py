@@ -16,7 +16,7 @@ from data.record_features import packed_features
 from modeling.attention import same_sequence
 from modeling.conversion import load_checkpoint
 from modeling.encoder import EncoderOutputs
-from tasks.pretraining import Pretraining
+from tasks.pretraining import MaskedLm, Pretraining
 
 PACKED_LENGTH = TINY.max_position_embeddings  # 61: two or three records
 NUM_PACKED_PREDICTIONS = 13
@@ -99,6 +99,28 @@ def test_rows_of_padding_count_for_nothing(model: Pretraining) -> None:
     assert float(loss) == pytest.approx(float(padded_loss), rel=1e-6)
     for name, (_, weight) in sums.items():
         assert float(padded_sums[name][1]) == float(weight)
+
+
+def test_masked_lm_alone_is_the_loss_without_the_pairs(
+    model: Pretraining,
+) -> None:
+    alone = MaskedLm(TINY)
+    load_checkpoint(alone.bindings(), str(GOLDEN / "tiny_bert"))
+    assert not any("seq_relationship" in b.name for b in alone.bindings())
+    trained = {v.path for v in alone.trainable_variables}
+    assert len(alone.variables) - len(trained) == 2  # the pooler's
+    batch = tiny_batch(9)
+    _, sums = model.loss(
+        as_tensors(batch), model.totals(as_tensors(batch)), None
+    )
+    total, weight = sums["masked_lm_loss"]
+    for rows in (batch, packed(batch)[1]):
+        del rows["next_sentence_labels"]
+        tensors = as_tensors(rows)
+        loss, found = alone.loss(tensors, alone.totals(tensors), None)
+        assert float(loss) == pytest.approx(float(total / weight), rel=1e-5)
+        assert found.keys() == {"masked_lm_loss", "masked_lm_accuracy"}
+        batch = tiny_batch(9)
 
 
 def encode(model: Pretraining, batch: dict[str, np.ndarray]) -> EncoderOutputs:

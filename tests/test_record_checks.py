@@ -78,6 +78,10 @@ def test_disagreeing_records(
 
 PACKED = record_features.packed_features(7, 3, 2, 2)
 UNMASKED = record_features.unmasked_features(7)
+NO_PAIRS, NO_PAIRS_PACKED = (
+    record_features.without_next_sentence(features)
+    for features in (record_features.pretraining_features(7, 3, 2), PACKED)
+)
 
 
 def of_ones(features: tuple[record_features.Feature, ...]) -> bytes:
@@ -91,6 +95,8 @@ def test_tables_are_told_by_the_first(tmp_path: pathlib.Path) -> None:
         (of_ones(PACKED), PACKED),
         (of_ones(UNMASKED), UNMASKED),
         (RECORD, record_features.pretraining_features(7, 3, 2)),
+        (of_ones(NO_PAIRS), NO_PAIRS),
+        (of_ones(NO_PAIRS_PACKED), NO_PAIRS_PACKED),
         (foreign, record_features.pretraining_features(7, 3, 2)),
     ]:
         path = write(tmp_path / "x", [record, RECORD])
@@ -104,12 +110,14 @@ def test_files_of_different_kinds_are_named(tmp_path: pathlib.Path) -> None:
     a, b = (write(tmp_path / name, [RECORD]) for name in "ab")
     c, d = (write(tmp_path / name, [of_ones(PACKED)]) for name in "cd")
     e = write(tmp_path / "e", [of_ones(UNMASKED)])
+    g = write(tmp_path / "g", [of_ones(NO_PAIRS)])
     f = write(tmp_path / "f", [tf.train.Example().SerializeToString()])
     cases = [
         ([a, b, c, d], FEATURES, [f"{a} holds records with masks", c]),
         ([d, b, c], PACKED, [f"{d} holds packed rows", b]),
         ([b, e, d], FEATURES, [f"{b} holds records with masks", e, d]),
         ([e, a], UNMASKED, [f"{e} holds records without masks", a]),
+        ([a, g], FEATURES, [f"{a} holds records with masks", g]),
     ]
     for paths, features, named in cases:
         with pytest.raises(InputError) as caught:

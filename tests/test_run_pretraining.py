@@ -27,7 +27,7 @@ from conftest import (
 )
 
 from data.record_checks import check_files
-from data.record_features import pretraining_features
+from data.record_features import pretraining_features, without_next_sentence
 from data.records import RecordWriter, encode
 
 REPEAT = GOLDEN / "tiny_bert_repeat"
@@ -271,6 +271,51 @@ def test_masks_are_drawn_for_records_without(tmp_path: Path) -> None:
     losses = [line["masked_lm_loss"] for line in log(tmp_path / "out")]
     assert len(losses) == 3
     assert all(0 < loss < 2 * math.log(vocab_size) for loss in losses)
+
+
+def test_next_sentences_may_be_left_out(
+    tiny_records: str, config_file: str, tmp_path: Path
+) -> None:
+    args = [
+        *train_args(config_file, tiny_records, tmp_path / "out"),
+        "--num_train_steps=2",
+        "--do_eval",
+        "--max_eval_steps=2",
+    ]
+    output = forked("run_pretraining.py", *args, "--nonext_sentence_prediction")
+    assert "next_sentence_loss" not in output
+    assert "masked_lm_loss = " in output
+    names = variables(tmp_path / "out")
+    assert "cls/predictions/output_bias" in names
+    assert not [name for name in names if "seq_relationship" in name]
+    assert [*log(tmp_path / "out")[0]][1:3] == ["loss", "masked_lm_loss"]
+    sentence = fails_with("run_pretraining.py", *args)
+    assert "--next_sentence_prediction is None but was False" in sentence
+
+
+def test_records_without_labels_have_no_next_sentences(
+    config_file: str, tmp_path: Path
+) -> None:
+    features = without_next_sentence(FEATURES)
+    rng = np.random.default_rng(7)
+    with RecordWriter([str(tmp_path / "records")]) as writer:
+        for _ in range(17):
+            writer.write(encode(features, tiny_record(rng)))
+    forked(
+        "pack_records.py",
+        f"--input_file={tmp_path}/records",
+        f"--output_file={tmp_path}/packed",
+        *SHAPE,
+    )
+    args = train_args(config_file, f"{tmp_path}/packed", tmp_path / "out")
+    sentence = fails_with(
+        "run_pretraining.py", *args, "--next_sentence_prediction"
+    )
+    assert "records without next_sentence_labels" in sentence
+    output = forked(
+        "run_pretraining.py", *args, "--num_train_steps=1", "--dry_run"
+    )
+    assert "1 of 8 rows" in output
 
 
 def test_two_replicas_give_the_weights_of_one_device(
