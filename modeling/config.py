@@ -51,6 +51,12 @@ class Family:
     # what is written, and where they have a choice the only value read
     fixed: Mapping[str, Any]
     ids: Mapping[str, int]  # also written: of pieces of its vocabularies
+    pooler_act: str = "tanh"  # one of ACTIVATIONS
+    has_segments: bool = True  # a table of token types
+    # what its config.json calls a field here, where not by the same name
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # fields that it does not have, and what they are
+    unsaid: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 _ENCODER = {
@@ -72,6 +78,26 @@ FAMILIES = {
         {"vocab_size": 50265, "type_vocab_size": 2},
         {**_ENCODER, "pad_token_id": 1, "hidden_act": "gelu"},
         {"bos_token_id": 0, "eos_token_id": 2},
+    ),
+    # Sanh et al. 2019, section 3. What stands for the pooler in its
+    # classifiers has a relu: modeling_distilbert.py there.
+    "distilbert": Family(
+        0,
+        {"vocab_size": 30522, "hidden_act": "gelu", "num_hidden_layers": 6},
+        {"sinusoidal_pos_embds": False},
+        {"pad_token_id": 0},
+        pooler_act="relu",
+        has_segments=False,
+        names={
+            "hidden_size": "dim",
+            "num_hidden_layers": "n_layers",
+            "num_attention_heads": "n_heads",
+            "intermediate_size": "hidden_dim",
+            "hidden_act": "activation",
+            "hidden_dropout_prob": "dropout",
+            "attention_probs_dropout_prob": "attention_dropout",
+        },
+        unsaid={"type_vocab_size": 0, "layer_norm_eps": 1e-12},
     ),
 }
 
@@ -104,7 +130,7 @@ class BertConfig:
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
     max_position_embeddings: int = 512  # the longest sequence, in pieces
-    type_vocab_size: int = 16  # segment ids; released files say 2
+    type_vocab_size: int = 16  # segment ids; released files say 2; 0: unused
     initializer_range: float = 0.02  # standard deviation
     layer_norm_eps: float = 1e-12  # added to the variance
     family: str = "bert"  # one of FAMILIES
@@ -115,12 +141,17 @@ class BertConfig:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value, kind = getattr(self, field.name), field.type
-            if kind in (int, "int") and not _is_positive(value):
+            least = 0 if field.name == "type_vocab_size" else 1
+            if kind in (int, "int") and not _is_size(value, least):
                 self._refuse(field.name, "a positive whole number below 2**31")
             if kind in (float, "float") and not _is_share(value):
                 self._refuse(field.name, "a number from 0 up to, not with, 1")
         if self.family not in list(FAMILIES):  # a list: it may be anything
             self._refuse("family", f"one of {', '.join(FAMILIES)}")
+        has_segments = FAMILIES[self.family].has_segments
+        if (self.type_vocab_size > 0) != has_segments:
+            number = "a positive whole number" if has_segments else "0"
+            self._refuse("type_vocab_size", f"{number} in a {self.family}")
         if self.direction not in DIRECTIONS:
             self._refuse("direction", f"one of {', '.join(DIRECTIONS)}")
         if self.hidden_act not in ACTIVATIONS:
@@ -141,6 +172,10 @@ class BertConfig:
     def position_offset(self) -> int:
         """Rows of the position table before that of the first position."""
         return FAMILIES[self.family].position_offset
+
+    @property
+    def pooler_act(self) -> str:
+        return FAMILIES[self.family].pooler_act
 
     @classmethod
     def of_size(cls, size: str, vocab_size: int) -> "BertConfig":
@@ -227,7 +262,11 @@ class BertConfig:
         }
         family = FAMILIES[self.family]
         fixed = family.fixed
-        _check_fixed({**fixed, **values}, fixed)
+        _check_fixed({**fixed, **values}, {**fixed, **family.unsaid})
+        for name in family.unsaid:
+            del values[name]
+        for name, theirs in family.names.items():
+            values[theirs] = values.pop(name)
         return {
             **values.pop("other"),
             "model_type": values.pop("family"),
@@ -246,7 +285,18 @@ def _from_hugging_face(values: dict[str, Any]) -> dict[str, Any]:
             f"of {', '.join(FAMILIES)}"
         )
     family = FAMILIES[kind]
-    values = {**family.defaults, **family.fixed, **values}
+    own = {
+        name: values[theirs]
+        for name, theirs in family.names.items()
+        if theirs in values
+    }
+    values = {
+        **family.defaults,
+        **family.fixed,
+        **values,
+        **own,
+        **family.unsaid,
+    }
     _check_fixed(values, family.fixed)
     act = values["hidden_act"]
     if act not in list(FROM_HUGGING_FACE):  # a list: act may be anything
@@ -284,8 +334,8 @@ def _is_googles(key: str) -> bool:
     return key.startswith("pooler_") or key == "directionality"
 
 
-def _is_positive(value: object) -> bool:
-    return type(value) is int and 0 < value <= MAX_SIZE
+def _is_size(value: object, least: int) -> bool:
+    return type(value) is int and least <= value <= MAX_SIZE
 
 
 def _is_share(value: object) -> bool:

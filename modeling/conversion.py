@@ -69,12 +69,8 @@ def encoder_bindings(encoder: Encoder) -> list[Binding]:
     """Everything below "bert/"."""
     embeddings, root = encoder.embeddings, "bert/embeddings"
     bindings = [
-        Binding(f"{root}/{name}", getattr(embeddings, name))
-        for name in (
-            "word_embeddings",
-            "token_type_embeddings",
-            "position_embeddings",
-        )
+        Binding(f"{root}/{name}", table)
+        for name, table in embeddings.tables.items()
     ]
     bindings += _layer_norm(root, embeddings.layer_norm)
     for i, layer in enumerate(encoder.layers):

@@ -52,6 +52,11 @@ class Encoder(keras.layers.Layer):
         self.is_recomputed = False
 
     @property
+    def poolers(self) -> list[keras.layers.Layer]:
+        """Its one pooler; modeling/combined.py has an encoder with two."""
+        return [self.pooler]
+
+    @property
     def num_noise_sites(self) -> int:
         """Dropouts here, so that a head can count its own from there."""
         return 1 + len(self.layers) * NOISE_SITES_PER_LAYER
@@ -98,7 +103,8 @@ class Encoder(keras.layers.Layer):
             input_ids: int [B, S], each below vocab_size.
             input_mask: [B, S], or [B, S, S] with a row for each query; 1 where
                 a position may be attended to.
-            segment_ids: int [B, S], each below type_vocab_size.
+            segment_ids: int [B, S], each below type_vocab_size; if that is 0,
+                nothing looks at them.
             seed: int32 [2], the key of this step's dropout; None for none.
             position_ids: int [B, S], each below max_position_embeddings; None
                 for 0, 1, 2, ...
@@ -146,14 +152,23 @@ class Embeddings(keras.layers.Layer):
             )
 
         self.word_embeddings = table("word_embeddings", config.vocab_size)
-        self.token_type_embeddings = table(
-            "token_type_embeddings", config.type_vocab_size
-        )
+        if config.type_vocab_size:  # DistilBERT has none
+            self.token_type_embeddings = table(
+                "token_type_embeddings", config.type_vocab_size
+            )
         self.position_embeddings = table(
             "position_embeddings",
             config.position_offset + config.max_position_embeddings,
         )
         self.layer_norm.build()
+
+    @property
+    def tables(self) -> dict[str, keras.Variable]:
+        """By Google's names."""
+        tables = {"word_embeddings": self.word_embeddings}
+        if self.config.type_vocab_size:
+            tables["token_type_embeddings"] = self.token_type_embeddings
+        return tables | {"position_embeddings": self.position_embeddings}
 
     def call(
         self,
@@ -164,12 +179,15 @@ class Embeddings(keras.layers.Layer):
     ) -> Tensor:
         """[B, S] each -> [B, S, H]."""
         config = self.config
-        words = ops.take(self.word_embeddings, input_ids, axis=0)
-        # So few segments that a product beats a gather (upstream's remark).
-        segments = ops.matmul(
-            ops.one_hot(segment_ids, config.type_vocab_size, dtype="float32"),
-            self.token_type_embeddings,
-        )
+        x = ops.take(self.word_embeddings, input_ids, axis=0)
+        if config.type_vocab_size:
+            # So few that a product beats a gather (upstream's remark).
+            x = x + ops.matmul(
+                ops.one_hot(
+                    segment_ids, config.type_vocab_size, dtype="float32"
+                ),
+                self.token_type_embeddings,
+            )
         # RoBERTa numbers real tokens from 2; padding, at the end of a row,
         # goes on where theirs has 1, but nothing looks at it.
         first = config.position_offset
@@ -181,7 +199,7 @@ class Embeddings(keras.layers.Layer):
                 self.position_embeddings, first + position_ids, axis=0
             )
         rate = config.hidden_dropout_prob
-        x = words + segments + positions  # [B, S, H]
+        x = x + positions  # [B, S, H]
         normed = fused.norm_dropout(
             x,
             self.layer_norm.gamma,
@@ -254,13 +272,16 @@ def vectors_at(sequence: Tensor, positions: Tensor) -> Tensor:
 
 
 class Pooler(keras.layers.Layer):
-    """tanh(x W + b) of [CLS]: of the first position, or of several."""
+    """tanh(x W + b) of [CLS]: of the first position, or of several.
+
+    In DistilBERT it is a part of the classifier, and a relu.
+    """
 
     def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(**kwargs)
         self.dense = keras.layers.Dense(
             config.hidden_size,
-            activation="tanh",
+            activation=config.pooler_act,
             kernel_initializer=initializer(config),
             name="dense",
         )

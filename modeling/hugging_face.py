@@ -26,6 +26,7 @@ from modeling.folder_files import (
 from modeling.hugging_face_names import (
     architecture_of,
     google_name,
+    has_place,
     hugging_face_name,
 )
 
@@ -59,6 +60,7 @@ _TIED = {
     "cls.predictions.decoder.bias": "cls/predictions/output_bias",
     "lm_head.decoder.weight": "bert/embeddings/word_embeddings",
     "lm_head.decoder.bias": "cls/predictions/output_bias",
+    "vocab_projector.weight": "bert/embeddings/word_embeddings",
 }
 _BUFFERS = ("position_ids", "token_type_ids")  # 0, 1, 2 ... and zeros
 
@@ -251,7 +253,9 @@ def save_hugging_face_folder(
     names = {variable.name for variable in variables}
     architecture = architecture_of(names, config.family)
     tensors = [
-        _tensor(variable, config.family, architecture) for variable in variables
+        _tensor(variable, config.family, architecture)
+        for variable in variables
+        if has_place(variable.name, architecture)
     ]
     _write_safetensors(os.path.join(folder, WEIGHTS), tensors)
     values = {

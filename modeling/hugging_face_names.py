@@ -1,7 +1,8 @@
 """What Google calls a variable and what Hugging Face calls it.
 
 Names: google-research/bert modeling.py and its run_*.py; transformers
-modeling_bert.py and modeling_roberta.py, as `state_dict` lists them.
+modeling_bert.py, modeling_roberta.py and modeling_distilbert.py, as
+`state_dict` lists them.
 """
 
 import re
@@ -42,6 +43,7 @@ _PARTS = (
 
 # By family, what the parts are called there; of those not named, the name has a
 # dot for each / and for the _ of layer_#, and the family for "bert".
+_BLOCK = "distilbert.transformer.layer.#"
 _RENAMED = {
     "bert": {"cls/squad": "qa_outputs", "": "classifier"},
     "roberta": {
@@ -51,12 +53,32 @@ _RENAMED = {
         "cls/squad": "qa_outputs",
         "": "classifier.out_proj",
     },
+    "distilbert": {
+        f"{_LAYER}/attention/self/query": f"{_BLOCK}.attention.q_lin",
+        f"{_LAYER}/attention/self/key": f"{_BLOCK}.attention.k_lin",
+        f"{_LAYER}/attention/self/value": f"{_BLOCK}.attention.v_lin",
+        f"{_LAYER}/attention/output/dense": f"{_BLOCK}.attention.out_lin",
+        f"{_LAYER}/attention/output/LayerNorm": f"{_BLOCK}.sa_layer_norm",
+        f"{_LAYER}/intermediate/dense": f"{_BLOCK}.ffn.lin1",
+        f"{_LAYER}/output/dense": f"{_BLOCK}.ffn.lin2",
+        f"{_LAYER}/output/LayerNorm": f"{_BLOCK}.output_layer_norm",
+        "bert/pooler/dense": "pre_classifier",
+        "cls/predictions/transform/dense": "vocab_transform",
+        "cls/predictions/transform/LayerNorm": "vocab_layer_norm",
+        "cls/predictions": "vocab_projector",
+        "cls/squad": "qa_outputs",
+        "": "classifier",
+    },
 }
 # RoBERTa's classifiers have a dense layer of their own where BERT's have the
 # pooler; there is no next sentence.
 _CLASSIFIER_DENSE = ("roberta.pooler.dense", "classifier.dense")
-_ABSENT = {"roberta": "cls/seq_relationship"}
-_CLASS_PREFIX = {"bert": "Bert", "roberta": "Roberta"}
+_ABSENT = dict.fromkeys(("roberta", "distilbert"), "cls/seq_relationship")
+_CLASS_PREFIX = {
+    "bert": "Bert",
+    "roberta": "Roberta",
+    "distilbert": "DistilBert",
+}
 
 
 def _part_name(part: str, family: str) -> str:
@@ -111,6 +133,17 @@ def _class_of(names: Collection[str]) -> str:
     return "ForMaskedLM" if has_masked_lm else "Model"
 
 
+def has_place(name: str, architecture: str) -> bool:
+    """Whether that class has this of Google's variables: among DistilBERT's the
+    pooler is a part of the classifier."""
+    is_lost = (
+        "/pooler/" in name
+        and architecture.startswith("DistilBert")
+        and not architecture.endswith("ForSequenceClassification")
+    )
+    return not is_lost
+
+
 def hugging_face_name(name: str, family: str, architecture: str) -> str:
     """bert/encoder/layer_7/output/dense/kernel
     -> bert.encoder.layer.7.output.dense.weight"""
@@ -129,13 +162,15 @@ def hugging_face_name(name: str, family: str, architecture: str) -> str:
 def google_name(name: str) -> str | None:
     """The other way; None for a tensor that Google's models have not.
 
-    "bert." may be absent, as a bare BertModel's file has it.
+    "bert." may be absent, as a bare BertModel's file has it; so may
+    "distilbert.".
     """
     root, _, ending = name.rpartition(".")
     if root.endswith("LayerNorm") and ending in _OLD_ENDINGS:
         name = f"{root}.{_OLD_ENDINGS[ending]}"
     if name.startswith(("embeddings.", "encoder.", "pooler.")):
         name = f"bert.{name}"
+    name = re.sub(r"^transformer\.", "distilbert.transformer.", name)
     name = re.sub(r"^classifier\.dense\.", "roberta.pooler.dense.", name)
     rule = re.sub(r"\.layer\.\d+\.", ".layer.#.", name)
     if rule not in _FROM_HUGGING_FACE:

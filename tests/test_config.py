@@ -157,6 +157,65 @@ def test_a_roberta_that_has_no_form_there() -> None:
         BertConfig(vocab_size=7, family="albert")
 
 
+DISTILBERT = {
+    "activation": "gelu",
+    "attention_dropout": 0.2,
+    "dim": 40,
+    "dropout": 0.3,
+    "hidden_dim": 53,
+    "max_position_embeddings": 61,
+    "model_type": "distilbert",
+    "n_heads": 5,
+    "n_layers": 3,
+    "sinusoidal_pos_embds": False,
+    "vocab_size": 31,
+}
+
+
+def test_a_distilbert_there_and_back(tmp_path: Path) -> None:
+    values = DISTILBERT | {"qa_dropout": 0.1, "tie_weights_": True}
+    config = BertConfig.from_json_file(write(tmp_path, values))
+    assert config == BertConfig(
+        vocab_size=31,
+        hidden_size=40,
+        num_hidden_layers=3,
+        num_attention_heads=5,
+        intermediate_size=53,
+        hidden_act="gelu_erf",
+        hidden_dropout_prob=0.3,
+        attention_probs_dropout_prob=0.2,
+        max_position_embeddings=61,
+        type_vocab_size=0,
+        family="distilbert",
+    )
+    assert config.pooler_act == "relu"
+    back = config.to_hugging_face()
+    assert DISTILBERT.items() <= back.items()
+    assert not {"hidden_size", "type_vocab_size", "family"} & back.keys()
+    assert BertConfig.from_json_file(write(tmp_path, back)) == config
+    (tmp_path / "bert_config.json").write_text(config.to_json())
+    again = BertConfig.from_json_file(str(tmp_path / "bert_config.json"))
+    assert again == config
+
+
+def test_another_distilbert_is_refused(tmp_path: Path) -> None:
+    sinusoidal = DISTILBERT | {"sinusoidal_pos_embds": True}
+    with pytest.raises(InputError, match="sinusoidal_pos_embds = True"):
+        BertConfig.from_json_file(write(tmp_path, sinusoidal))
+    with pytest.raises(InputError, match="= 2; expected 0 in a distilbert"):
+        BertConfig(vocab_size=7, type_vocab_size=2, family="distilbert")
+    with pytest.raises(InputError, match="= 0; expected a positive .* a bert"):
+        BertConfig(vocab_size=7, type_vocab_size=0)
+    other = BertConfig(
+        vocab_size=7,
+        type_vocab_size=0,
+        layer_norm_eps=1e-5,
+        family="distilbert",
+    )
+    with pytest.raises(InputError, match="layer_norm_eps = 1e-05; the one"):
+        other.to_hugging_face()
+
+
 @pytest.mark.parametrize(
     "key", ["model_type", "architectures", "transformers_version"]
 )

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 
 from data.any_tokenizer import load_tokenizer
 from input_error import InputError
-from modeling.any_model import AnyModel
+from modeling.any_model import AnyModel, largest_difference
 from modeling.config import BertConfig
 from modeling.conversion import (
     LoadReport,
@@ -41,7 +41,10 @@ from modeling.hugging_face_names import (
 TINY_BERT = GOLDEN / "tiny_bert"
 THEIRS = GOLDEN / "hugging_face"
 ROBERTA = ("roberta_masked_lm", "roberta_classifier", "roberta_bare")
-NAMES = ("pretraining", "classifier", "span", *ROBERTA)
+DISTILBERT = tuple(
+    f"distilbert_{kind}" for kind in ("masked_lm", "classifier", "span", "bare")
+)
+NAMES = ("pretraining", "classifier", "span", *ROBERTA, *DISTILBERT)
 Tensors = dict[str, np.ndarray]
 
 
@@ -68,10 +71,14 @@ def changed(
 def test_outputs_are_those_of_transformers(name: str) -> None:
     model, report = load(THEIRS / name)
     pooler = ["bert/pooler/dense/kernel", "bert/pooler/dense/bias"]
-    has_none = name in ("span", "roberta_masked_lm")
+    has_none = name in ("span", "roberta_masked_lm") or (
+        name in DISTILBERT and name != "distilbert_classifier"
+    )
     assert list(report.missing) == (pooler if has_none else [])
     assert report.unused == ()
-    theirs = np.load(THEIRS / name / "outputs.npz")
+    theirs = dict(np.load(THEIRS / name / "outputs.npz"))
+    if name in DISTILBERT:  # whose segments are nothing to look at
+        theirs["in_token_type_ids"] = np.ones_like(theirs["in_input_ids"])
     outputs = model.outputs(
         *(
             theirs[f"in_{key}"].astype(np.int32)
@@ -82,13 +89,13 @@ def test_outputs_are_those_of_transformers(name: str) -> None:
     if name == "pretraining":
         expected["cls/predictions"] = theirs["prediction_logits"]
         expected["cls/seq_relationship/"] = theirs["seq_relationship_logits"]
-    elif name == "roberta_masked_lm":
+    elif name.endswith("masked_lm"):
         expected["cls/predictions"] = theirs["logits"]
     elif name.endswith("classifier"):
         expected[""] = theirs["logits"]
     elif name == "roberta_bare":
         expected["pooled"] = theirs["pooler_output"]
-    else:
+    elif name.endswith("span"):
         ends = theirs["start_logits"], theirs["end_logits"]
         expected["cls/squad/"] = np.stack(ends, axis=-1)
     real = theirs["in_attention_mask"] == 1  # what else is there is undefined
@@ -262,6 +269,22 @@ def test_positions_that_are_given_are_counted_as_those_that_are_not() -> None:
     positions = np.arange(21, dtype=np.int32)[None]
     given = model.encoder(*arrays, position_ids=positions).sequence
     np.testing.assert_array_equal(given, expected)
+
+
+def test_a_pooler_goes_to_distilbert_with_its_classifier_alone(
+    tmp_path: Path,
+) -> None:
+    for name in DISTILBERT:
+        model, _ = load(THEIRS / name)  # a pooler of chance, if there was none
+        folder = tmp_path / name
+        save_hugging_face_folder(
+            str(folder), model.config, model.bindings(), None
+        )
+        original = load_file(THEIRS / name / "model.safetensors")
+        assert load_file(folder / "model.safetensors").keys() == original.keys()
+        assert largest_difference(model, load(folder)[0]) == 0.0
+    with pytest.raises(InputError, match="distilbert has no place"):
+        architecture_of(["cls/seq_relationship/output_bias"], "distilbert")
 
 
 def test_every_name_goes_there_and_back() -> None:

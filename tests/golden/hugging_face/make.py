@@ -35,6 +35,25 @@ MODELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         {"id2label": {0: "no", 1: "yes", 2: "perhaps"}},
     ),
     "roberta_bare": (transformers.RobertaModel, "gelu", {}),
+    "distilbert_masked_lm": (transformers.DistilBertForMaskedLM, "gelu", {}),
+    "distilbert_classifier": (
+        transformers.DistilBertForSequenceClassification,
+        "gelu",
+        {"id2label": {0: "no", 1: "yes", 2: "perhaps"}},
+    ),
+    "distilbert_span": (
+        transformers.DistilBertForQuestionAnswering,
+        "gelu_new",
+        {},
+    ),
+    "distilbert_bare": (transformers.DistilBertModel, "gelu", {}),
+}
+DISTILBERT = {  # what its config.json calls them
+    "hidden_size": "dim",
+    "num_hidden_layers": "n_layers",
+    "num_attention_heads": "n_heads",
+    "intermediate_size": "hidden_dim",
+    "hidden_act": "activation",
 }
 ROBERTA = {  # what its released models have
     "type_vocab_size": 1,
@@ -64,6 +83,11 @@ def main() -> None:
         values |= more
         if is_roberta:
             values |= ROBERTA
+        is_distilbert = name.startswith("distilbert")
+        if is_distilbert:
+            del values["type_vocab_size"]
+            for ours, theirs in DISTILBERT.items():
+                values[theirs] = values.pop(ours)
         config = kind.config_class(**values)
         model = kind(config).eval()
         for parameter in model.parameters():  # biases and norms too
@@ -75,6 +99,8 @@ def main() -> None:
             "attention_mask": (np.arange(LENGTH) < lengths).astype(int),
             "token_type_ids": rng.integers(0, 2, (ROWS, LENGTH)),
         }
+        if is_distilbert:
+            del inputs["token_type_ids"]
         if is_roberta:  # where a row ends is told from the ids
             inputs["token_type_ids"][:] = 0
             words = np.maximum(inputs["input_ids"], PADDING + 1)
