@@ -14,7 +14,7 @@ from typing import Any
 from input_error import InputError
 
 TASK = "task.json"
-TARGETS = ("single_label", "multi_label", "regression", "span")
+TARGETS = ("single_label", "multi_label", "regression", "span", "tags")
 POOLINGS = ("mean", "max")
 
 
@@ -65,6 +65,8 @@ class TaskSettings:
     n_best_size: int = 20
     version_2_with_negative: bool = False  # questions may have no answer
     null_score_diff_threshold: float = 0.0
+    # of tags
+    document_context: bool = False  # a text is a document, not a sentence
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:

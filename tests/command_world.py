@@ -44,6 +44,9 @@ GOOD = {
     " --output_file=out/answers.tsv",
     "run_classifier": f"--train_file=table.tsv --eval_file=table.tsv {TRAINING}"
     f" --do_eval --max_seq_length=16 --num_train_epochs=1 {MODEL_FLAGS}",
+    "run_ner": "--train_file=tagged.txt --eval_file=tagged.txt --do_eval"
+    " --do_predict --predict_file=tagged.txt --max_seq_length=16"
+    f" --num_train_epochs=1 {TRAINING} {MODEL_FLAGS}",
     "run_pretraining": "--input_file=some.tfrecord --eval_file=some.tfrecord"
     f" --do_eval --num_train_steps=2 {LENGTHS} {TRAINING} {MODEL_FLAGS}",
     "run_squad": "--train_file=squad.json --do_predict"
@@ -80,6 +83,14 @@ FILES = {
         "vocab_file": "vocabulary",
         "init_checkpoint": "model",
     },
+    "run_ner": {
+        "train_file": "columns",
+        "eval_file": "columns",
+        "predict_file": "columns",
+        "bert_config_file": "config",
+        "vocab_file": "vocabulary",
+        "init_checkpoint": "model",
+    },
     "run_pretraining": {
         "input_file": "records",
         "eval_file": "records",
@@ -106,6 +117,8 @@ def make_world(folder: Path) -> None:
     shutil.copy(GOLDEN / "squad" / "v1.json", folder / "squad.json")
     rows = [f"the captain saw {i}\t{i % 2}\n" for i in range(7)]
     (folder / "table.tsv").write_text("text\tlabel\n" + "".join(rows))
+    sentence = "the O\ncaptain B-PER\nsaw O\nthe B-LOC\nsea I-LOC\n"
+    (folder / "tagged.txt").write_text(f"{sentence}\n" * 3)
     (folder / "lines.txt").write_text("the [MASK] saw the sea\n")
 
 

@@ -20,13 +20,13 @@ ORDER = {
     " hugging_face_names hugging_face conversion any_model cost",
     "tasks": "metrics task hugging_face_task examples targets packed"
     " pretraining blanks classification glue tables features spans squad"
-    " windows answers squad_evaluation tagging multiple_choice"
-    " line_predictor line_kinds predictors",
+    " windows answers squad_evaluation entities conll word_rows tagging"
+    " multiple_choice line_predictor line_kinds predictors",
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",
     "jobs": "start_checks fitting dry_run fine_tuning classifying answering"
-    " serving inspecting work_folder workers chunked_file record_making"
-    " beam_making",
+    " recognizing serving inspecting work_folder workers chunked_file"
+    " record_making beam_making",
 }
 MAY_IMPORT = {
     "data": set(),

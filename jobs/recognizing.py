@@ -1,0 +1,365 @@
+"""run_ner.py's work: tagged words from files, predicted tags and their scores.
+
+Ours; google-research/bert has no such command.
+
+Shapes: T words of a text, P words of a row, C tags.
+"""
+
+import dataclasses
+import functools
+import itertools
+import os
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+import tensorflow as tf
+
+import command
+from data.any_tokenizer import Tokenizer
+from data.rows import Row, length_batches
+from input_error import InputError
+from jobs.fine_tuning import FineTuned, Model, TrainingData
+from jobs.start_checks import warn
+from modeling.config import BertConfig
+from modeling.folder_files import write_whole
+from tasks.conll import ColumnFile, Sentence, read_columns, with_column
+from tasks.entities import (
+    entities,
+    entity_scores,
+    kinds_of,
+    tags_of,
+    to_tags,
+)
+from tasks.tagging import Tagger
+from tasks.task import TaskSettings
+from tasks.word_rows import WordText, label_arrays, read_words
+from training.inference import predict
+
+# By flag, the names that --data_dir's files have.
+NAMES = {
+    "train_file": ("train.txt",),
+    "eval_file": ("valid.txt", "dev.txt"),
+    "predict_file": ("test.txt",),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    data_dir: str | None
+    train_file: str | None
+    eval_file: str | None
+    predict_file: str | None
+
+    def read(self, flag: str) -> ColumnFile:
+        return read_columns(command.local(self._path(flag)))
+
+    def _path(self, flag: str) -> str:
+        path: str | None = getattr(self, flag)
+        if path:
+            return path
+        if not self.data_dir:
+            raise InputError(
+                f"--{flag} is missing: it names a file of tagged words (or give"
+                f" --data_dir, where {' or '.join(NAMES[flag])} is)"
+            )
+        paths = [os.path.join(self.data_dir, name) for name in NAMES[flag]]
+        found = [path for path in paths if tf.io.gfile.exists(path)]
+        if not found:
+            raise InputError(
+                f"--data_dir={self.data_dir} has no "
+                f"{' or '.join(NAMES[flag])}; name the file by --{flag}"
+            )
+        return found[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """The files that are asked for, and the labels of their words."""
+
+    labels: tuple[str, ...]
+    train: ColumnFile | None
+    evaluation: ColumnFile | None
+    prediction: ColumnFile | None
+
+
+def read_problem(
+    files: Files,
+    trains: bool,
+    evaluates: bool,
+    predicts: bool,
+    stored_labels: tuple[str, ...],
+) -> Problem:
+    """Reads what is wanted.
+
+    Args:
+        stored_labels: of the model folder that is used or started from. They
+            hold, unless the training file has others.
+    """
+    train = _read_tagged(files, "train_file") if trains else None
+    own = tags_of(_kinds(train)) if train else ()
+    labels = stored_labels if set(own) <= set(stored_labels) else own
+    if len(labels) < 2:
+        raise InputError(
+            "there is no entity to learn from; check --train_file, or "
+            "--init_checkpoint, whose task.json would name the tags"
+        )
+    evaluation = _read_tagged(files, "eval_file") if evaluates else None
+    prediction = files.read("predict_file") if predicts else None
+    for file in (evaluation, prediction):
+        if file is not None:
+            _check_kinds(file, labels)
+    return Problem(labels, train, evaluation, prediction)
+
+
+def _read_tagged(files: Files, flag: str) -> ColumnFile:
+    file = files.read(flag)
+    if not file.has_tags:
+        raise InputError(
+            f"--{flag}={file.path} has one column; expected tags in a last one"
+        )
+    return file
+
+
+def _kinds(file: ColumnFile) -> set[str]:
+    return kinds_of(tag for s in file.sentences for tag in s.tags)
+
+
+def _check_kinds(file: ColumnFile, labels: tuple[str, ...]) -> None:
+    known = kinds_of(labels)
+    for sentence in file.sentences:
+        for number, tag in enumerate(sentence.tags, sentence.first_line + 1):
+            if not kinds_of([tag]) <= known:
+                raise InputError(
+                    f"{file.path}, line {number} has the tag {tag!r}, but the "
+                    f"model knows {', '.join(sorted(known))} only; correct the "
+                    "line, or train on a file that has it"
+                )
+
+
+@dataclasses.dataclass(frozen=True)
+class WordFile:
+    """A file as a model reads it."""
+
+    file: ColumnFile
+    groups: list[list[Sentence]]  # sentences that are one text
+    texts: list[WordText]
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for text in self.texts for row in text.rows]
+
+    @functools.cached_property
+    def golds(self) -> list[list[str]]:
+        """Each sentence's tags, in IOB2."""
+        return [
+            to_tags(entities(sentence.tags), len(sentence.words))
+            for sentence in self.file.sentences
+        ]
+
+    def by_sentence(self, values: Iterable[np.ndarray]) -> list[np.ndarray]:
+        """Each text's [T, ...] to each sentence's."""
+        parts = []
+        for group, value in zip(self.groups, values, strict=True):
+            ends = itertools.accumulate(len(s.words) for s in group)
+            parts += np.split(value, list(ends)[:-1])
+        return parts
+
+
+def read_texts(
+    file: ColumnFile, tokenizer: Tokenizer, settings: TaskSettings
+) -> WordFile:
+    """Cuts a file's sentences, or documents, into windows."""
+    assert settings.doc_stride is not None, "the command has set it"
+    groups = [[sentence] for sentence in file.sentences]
+    if settings.document_context:
+        groups = file.documents
+    texts = [
+        read_words(
+            [word for sentence in group for word in sentence.words],
+            tokenizer,
+            settings.max_seq_length,
+            settings.doc_stride,
+        )
+        for group in groups
+    ]
+    own = WordFile(file, groups, texts)
+    print(
+        f"{file.path}: {len(file.sentences):,} sentences in "
+        f"{len(own.rows):,} rows"
+    )
+    return own
+
+
+class Way(Protocol):
+    """How tags are learnt: of a whole encoder, or of its vectors alone."""
+
+    def make_model(self, config: BertConfig) -> Model: ...
+
+    def training_data(
+        self, words: WordFile, numbers: list[list[int]]
+    ) -> TrainingData:
+        """`numbers`: the labels of the words of each sentence."""
+
+    def logits(
+        self, fitted: FineTuned, words: WordFile, batch_size: int
+    ) -> list[np.ndarray]:
+        """Each sentence's [T, C]."""
+
+
+class WholeEncoder:
+    """A way: everything is trained (Devlin et al. 2018, section 5.3)."""
+
+    def __init__(self, settings: TaskSettings):
+        self.settings = settings
+
+    def make_model(self, config: BertConfig) -> Tagger:
+        return Tagger(config, len(self.settings.labels))
+
+    def training_data(
+        self, words: WordFile, numbers: list[list[int]]
+    ) -> TrainingData:
+        of_texts, given = [], iter(numbers)
+        for group in words.groups:
+            own = itertools.islice(given, len(group))
+            of_texts.append(list(itertools.chain.from_iterable(own)))
+        # Where the labels are is told by an array of theirs.
+        rows = [row._replace(positions=()) for row in words.rows]
+        labels = label_arrays(words.texts, of_texts)
+        return TrainingData(rows, labels, len(rows), packs=True)
+
+    def logits(
+        self, fitted: FineTuned, words: WordFile, batch_size: int
+    ) -> list[np.ndarray]:
+        rows, predictor = words.rows, fitted.predictor
+        batches = length_batches(
+            rows,
+            batch_size,
+            self.settings.max_seq_length,
+            predictor.shapes_are_cheap,
+        )
+        outputs = predict(predictor, batches, len(rows))
+        logits = (output["logits"] for output in outputs)
+        joined = (
+            text.join(list(itertools.islice(logits, len(text.rows))))
+            for text in words.texts
+        )
+        return words.by_sentence(joined)
+
+
+class Recognition:
+    """A job of jobs/fine_tuning.py.
+
+    Args:
+        writes: whether this is the host that does.
+    """
+
+    metric_names: tuple[str, ...] = (
+        "eval_f1", "eval_precision", "eval_recall", "eval_accuracy",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        problem: Problem,
+        settings: TaskSettings,
+        way: Way,
+        tokenizer: Tokenizer,
+        output_dir: str,
+        eval_batch_size: int,
+        predict_batch_size: int,
+        writes: bool,
+    ):
+        self.problem = problem
+        self.settings = settings
+        self.way = way
+        self.tokenizer = tokenizer
+        self.output_dir = output_dir
+        self.eval_batch_size = eval_batch_size
+        self.predict_batch_size = predict_batch_size
+        self.writes = writes
+        self.finds_nothing = False  # at the latest evaluation
+
+    def make_model(self, config: BertConfig) -> Model:
+        return self.way.make_model(config)
+
+    def training_data(self) -> TrainingData:
+        assert self.problem.train is not None, "the command has read it"
+        words = self._texts(self.problem.train)
+        number_of = {tag: i for i, tag in enumerate(self.settings.labels)}
+        numbers = [[number_of[tag] for tag in tags] for tags in words.golds]
+        return self.way.training_data(words, numbers)
+
+    def prepare(self) -> None:
+        """Cuts up what is evaluated: its faults are to show before the
+        training."""
+        if self.problem.evaluation is not None:
+            _ = self.evaluated
+
+    @functools.cached_property
+    def evaluated(self) -> WordFile:
+        assert self.problem.evaluation is not None, "the command has read it"
+        return self._texts(self.problem.evaluation)
+
+    def evaluate(self, fitted: FineTuned) -> dict[str, float]:
+        """Of all entities, and of each kind with its name at the end."""
+        tags = self._tags(fitted, self.evaluated, self.eval_batch_size)
+        return self._scores(self.evaluated, tags)
+
+    def check(self, fitted: FineTuned) -> None:
+        """Warns of a model that finds nothing.
+
+        It is about the evaluation that has just been made.
+        """
+        if self.finds_nothing:
+            warn(
+                "degenerate run: not one entity is found in "
+                f"{self.evaluated.file.path}; more --num_train_epochs, another "
+                "--seed or --learning_rate may help"
+            )
+
+    def report(self, fitted: FineTuned, step: int) -> None:
+        """Writes eval_results.txt."""
+        metrics = self.evaluate(fitted)
+        fitted.write_results({"global_step": step, **metrics})
+        self.check(fitted)
+
+    def predict(self, fitted: FineTuned, step: int) -> None:
+        """Writes test_predictions.txt and, of tags that are known, what they
+        score: eval_results_test.txt."""
+        assert self.problem.prediction is not None, "the command has read it"
+        words = self._texts(self.problem.prediction)
+        tags = self._tags(fitted, words, self.predict_batch_size)
+        if any(kinds_of(gold) for gold in words.golds):
+            metrics = self._scores(words, tags)
+            fitted.write_results({"global_step": step, **metrics}, "_test")
+        if self.writes:
+            path = os.path.join(self.output_dir, "test_predictions.txt")
+            write_whole(path, with_column(words.file, tags).encode())
+            print(f"predictions are in {path}")
+
+    def _texts(self, file: ColumnFile) -> WordFile:
+        return read_texts(file, self.tokenizer, self.settings)
+
+    def _tags(
+        self, fitted: FineTuned, words: WordFile, batch_size: int
+    ) -> list[list[str]]:
+        """Each sentence's, in IOB2."""
+        labels, tags = self.settings.labels, []
+        for logits in self.way.logits(fitted, words, batch_size):
+            own = [labels[i] for i in logits.argmax(-1)]
+            tags.append(to_tags(entities(own), len(own)))
+        return tags
+
+    def _scores(
+        self, words: WordFile, tags: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
+        pairs = [
+            pair
+            for gold, own in zip(words.golds, tags, strict=True)
+            for pair in zip(gold, own, strict=True)
+        ]
+        said = any(kinds_of(own) for own in tags)
+        self.finds_nothing = not said and any(map(kinds_of, words.golds))
+        scores = entity_scores(words.golds, tags)
+        scores["accuracy"] = float(np.mean([a == b for a, b in pairs]))
+        return {f"eval_{name}": value for name, value in scores.items()}

@@ -1,0 +1,140 @@
+"""Fine-tunes a BERT on tagged words: names of people, places and the like.
+
+    python run_ner.py --data_dir=$CONLL --do_train --do_eval --do_predict \\
+        --init_checkpoint=$BERT --do_lower_case=False --output_dir=/tmp/ner
+
+$CONLL has train.txt, valid.txt (or dev.txt) and test.txt in CoNLL's columns:
+a word a line, its tag last, an empty line between sentences. Tags are IOB1,
+IOB2 or IOBES. Scores of entities are in eval_results.txt and
+eval_results_test.txt; test_predictions.txt is test.txt with the predicted tags
+as another column. The same command again goes on where the last run stopped. At
+its end output_dir is a model folder that predict.py takes.
+
+Ours; google-research/bert has no such command. Devlin et al. 2018, section 5.3.
+"""
+
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+import command
+import common_flags
+from input_error import InputError
+from training.settings import DeviceConfig, OptimizerConfig
+
+if TYPE_CHECKING:
+    from tasks.task import TaskSettings
+
+common_flags.define_training()
+common_flags.define_fine_tuning()
+flags.DEFINE_string(
+    "data_dir", None, "Folder of train.txt, valid.txt or dev.txt, and test.txt."
+)
+flags.DEFINE_string("train_file", None, "Unset: --data_dir's train.txt.")
+flags.DEFINE_string("eval_file", None, "Unset: its valid.txt or dev.txt.")
+flags.DEFINE_string("predict_file", None, "Unset: its test.txt.")
+flags.DEFINE_bool("do_eval", False, "Whether to evaluate, after any training.")
+flags.DEFINE_bool("do_predict", False, "Whether to tag predict_file.")
+flags.DEFINE_integer(
+    "max_seq_length",
+    128,
+    "Pieces of a row; what is longer is read through overlapping ones.",
+)
+flags.DEFINE_integer(
+    "doc_stride",
+    None,
+    "Pieces between the starts of two such rows; unset: half of a row.",
+    lower_bound=1,
+)
+flags.DEFINE_bool(
+    "document_context",
+    False,
+    "Show each word with what its document has around it, as far as a row "
+    "goes; documents begin with -DOCSTART- lines.",
+)
+flags.DEFINE_integer("eval_batch_size", 8, "Rows at once.", lower_bound=1)
+flags.DEFINE_integer("predict_batch_size", 8, "Rows at once.", lower_bound=1)
+
+FLAGS = flags.FLAGS
+flags.mark_flag_as_required("output_dir")
+
+
+def main() -> None:
+    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
+        raise InputError(
+            "nothing to do: give --do_train, --do_eval or --do_predict"
+        )
+    command.import_tensorflow()
+
+    from jobs import fine_tuning, fitting, recognizing
+    from tasks.task import TaskSettings
+
+    place = fitting.make_place(
+        command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
+    )
+    run = command.from_flags(fitting.RunConfig)
+    writes = place.host.is_chief and not run.dry_run
+    stored = fine_tuning.stored_settings(run)
+    if stored and stored.target != "tags":
+        stored = None
+    # A model that is only used is used as it was trained.
+    used = None if FLAGS.do_train else stored
+    problem = recognizing.read_problem(
+        command.from_flags(recognizing.Files),
+        FLAGS.do_train,
+        FLAGS.do_eval or FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1,
+        FLAGS.do_predict,
+        stored.labels if stored else (),
+    )
+    settings = command.from_flags(
+        TaskSettings,
+        used,
+        target="tags",
+        labels=problem.labels,
+        doc_stride=_stride(used),
+    )
+    setup = fine_tuning.set_up(
+        place,
+        run,
+        command.from_flags(fine_tuning.Schedule),
+        command.from_flags(OptimizerConfig),
+        common_flags.loop_config(),
+        settings,
+    )
+    job = recognizing.Recognition(
+        problem,
+        settings,
+        recognizing.WholeEncoder(settings),
+        setup.tokenizer,
+        FLAGS.output_dir,
+        FLAGS.eval_batch_size,
+        FLAGS.predict_batch_size,
+        writes,
+    )
+    tuning = fine_tuning.FineTuning(job, setup)
+    if FLAGS.do_train and writes:
+        command.save_flags(run.output_dir)
+    job.prepare()
+    if run.dry_run:
+        tuning.rehearse(FLAGS.do_train)
+        return
+    fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
+    if FLAGS.do_eval:
+        job.report(fitted, step)
+    if FLAGS.do_predict:
+        job.predict(fitted, step)
+
+
+def _stride(used: "TaskSettings | None") -> int:
+    if used and used.doc_stride and not FLAGS["doc_stride"].present:
+        return used.doc_stride
+    return FLAGS.doc_stride or max(1, FLAGS.max_seq_length // 2)
+
+
+def cli() -> None:
+    """Entry point of the console command."""
+    command.run(main)
+
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,110 @@
+"""Entities as tags write them, and what taggings of them score.
+
+An entity counts as found when its type and both its ends are right: Tjong Kim
+Sang and De Meulder 2003 (CoNLL-2003), section 2. Where one begins and ends is
+read as their conlleval reads it, and seqeval when it is not told to be strict;
+these rules fit IOB1, IOB2 and IOBES alike, so that no reader has to be told
+which it is. (seqeval itself has had no release since 2020, and pip has to build
+it from source.)
+"""
+
+import collections
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+OUTSIDE = "O"
+IOB1, IOB2, IOBES = SCHEMES = ("IOB1", "IOB2", "IOBES")
+TAG = re.compile(r"O|[BIES]-.+")
+
+
+class Entity(NamedTuple):
+    kind: str  # PER, LOC, ...
+    begin: int  # its first word
+    end: int  # one past its last
+
+
+def entities(tags: Sequence[str]) -> list[Entity]:
+    """O B-PER I-PER I-LOC B-LOC are PER of words 1-2, LOC of 3, LOC of 4."""
+    found = []
+    begin, last_prefix, last_kind = 0, OUTSIDE, ""
+    for i, tag in enumerate([*tags, OUTSIDE]):
+        prefix, _, kind = tag.partition("-")
+        goes_on = last_prefix in "BI" and prefix in "IE" and kind == last_kind
+        if not goes_on:
+            if last_prefix != OUTSIDE:
+                found.append(Entity(last_kind, begin, i))
+            begin = i
+        last_prefix, last_kind = prefix, kind
+    return found
+
+
+def to_tags(
+    found: Sequence[Entity], num_words: int, scheme: str = IOB2
+) -> list[str]:
+    """The way back; entities are in order. Two of a kind side by side are
+    B I B in IOB2, I I B in IOB1 and B E S in IOBES."""
+    tags = [OUTSIDE] * num_words
+    last = Entity("", 0, 0)
+    for entity in found:
+        prefixes = ["B"] + ["I"] * (entity.end - entity.begin - 1)
+        is_beside = last.end == entity.begin and last.kind == entity.kind
+        if scheme == IOB1 and not is_beside:
+            prefixes[0] = "I"
+        elif scheme == IOBES:
+            prefixes[-1] = "E" if len(prefixes) > 1 else "S"
+        tags[entity.begin : entity.end] = [
+            f"{p}-{entity.kind}" for p in prefixes
+        ]
+        last = entity
+    return tags
+
+
+def scheme_of(taggings: Iterable[Sequence[str]]) -> str:
+    """Which of SCHEMES these are in; IOB2 where nothing tells."""
+    scheme = IOB2
+    for tags in taggings:
+        if any(tag[0] in "ES" for tag in tags):
+            return IOBES
+        if to_tags(entities(tags), len(tags)) != list(tags):
+            scheme = IOB1
+    return scheme
+
+
+def tags_of(kinds: Iterable[str]) -> tuple[str, ...]:
+    """All tags of IOB2 for entities of these kinds."""
+    inside = [f"{p}-{kind}" for kind in sorted(set(kinds)) for p in "BI"]
+    return (OUTSIDE, *inside)
+
+
+def kinds_of(labels: Iterable[str]) -> set[str]:
+    """Of the entities that these tags can write."""
+    return {label.partition("-")[2] for label in labels} - {""}
+
+
+def entity_scores(
+    golds: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    """Precision, recall and F1 of all entities, and of each kind with its name
+    at the end: f1_PER. Where there is nothing to divide by, 0."""
+    right, meant, said = (collections.Counter[str]() for _ in range(3))
+    for pair in zip(golds, predicted, strict=True):
+        gold, found = (set(entities(tags)) for tags in pair)
+        right.update(entity.kind for entity in gold & found)
+        meant.update(entity.kind for entity in gold)
+        said.update(entity.kind for entity in found)
+    scores = _scores(right.total(), meant.total(), said.total())
+    for kind in sorted(meant | said):
+        for name, value in _scores(
+            right[kind], meant[kind], said[kind]
+        ).items():
+            scores[f"{name}_{kind}"] = value
+    return scores
+
+
+def _scores(right: int, meant: int, said: int) -> dict[str, float]:
+    return {
+        "precision": right / said if said else 0.0,
+        "recall": right / meant if meant else 0.0,
+        "f1": 2 * right / (meant + said) if meant + said else 0.0,
+    }
