@@ -269,3 +269,23 @@ def log_likelihood(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     first = ops.min(ops.where(logits == peak, place, num_classes), axis=-1)
     hit = ops.equal(first, ops.cast(labels, "int32"))
     return ops.log(total) - own, _float32(hit)
+
+
+@_chain
+def divergence(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
+    """How far the softmax of logits / temperature, [..., C], is from that of
+    targets, to which no gradient goes: Kullback-Leibler's, in nats, float32
+    [...]."""
+    softened = ops.stop_gradient(_float32(targets)) / temperature
+    log_targets = ops.log_softmax(softened, axis=-1)
+    log_probs = ops.log_softmax(_float32(logits) / temperature, axis=-1)
+    distance = ops.exp(log_targets) * (log_targets - log_probs)
+    return ops.sum(distance, axis=-1)
+
+
+@_chain
+def cosine_distance(x: Tensor, y: Tensor) -> Tensor:
+    """float32 [...]: 1 less the cosine between vectors [..., H]."""
+    x, y = _float32(x), _float32(y)
+    squares = ops.sum(x * x, axis=-1) * ops.sum(y * y, axis=-1)
+    return 1.0 - ops.sum(x * y, axis=-1) * ops.rsqrt(squares + 1e-12)

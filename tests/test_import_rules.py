@@ -10,23 +10,25 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 ORDER = {
-    "data": "marks tokenization byte_level_bpe vocabulary any_tokenizer masking"
-    " instances sampling rows record_features packing batches"
+    "data": "marks tokenization byte_level_bpe vocabulary any_tokenizer pieces"
+    " masking record_features instances sequences sampling rows packing batches"
     " dynamic_masking files wire records record_checks salvage"
     " shuffled_records pipeline graph_tokenization fast_tokenization"
-    " text_formats corpus"
+    " byte_level_lines text_formats corpus"
     " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads folder_files"
     " hugging_face_names hugging_face conversion any_model cost",
     "tasks": "metrics task hugging_face_task examples targets packed"
-    " pretraining blanks classification glue tables features spans squad"
+    " pretraining distillation blanks classification glue tables features spans"
+    " squad"
     " windows answers squad_evaluation entities conll word_rows tagging"
-    " multiple_choice line_predictor line_kinds predictors",
+    " multiple_choice"
+    " choice_files line_predictor line_kinds predictors",
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",
     "jobs": "start_checks fitting dry_run fine_tuning classifying answering"
-    " recognizing serving inspecting work_folder workers chunked_file"
-    " record_making beam_making",
+    " choosing recognizing serving inspecting work_folder workers chunked_file"
+    " making record_making beam_making",
 }
 MAY_IMPORT = {
     "data": set(),
