@@ -12,6 +12,7 @@ COMMANDS = (
     "pack_records",
     "predict",
     "run_classifier",
+    "run_multiple_choice",
     "run_ner",
     "run_pretraining",
     "run_squad",

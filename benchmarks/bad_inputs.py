@@ -38,7 +38,13 @@ from data import wire  # noqa: E402
 
 OUTPUTS = ("output_file", "output_dir", "export_dir")
 DEEP = b"[" * 200_000
-ENDINGS = {"table": ".tsv", "squad": ".json", "config": ".json", "text": ".txt"}
+ENDINGS = {
+    "table": ".tsv",
+    "squad": ".json",
+    "questions": ".jsonl",
+    "config": ".json",
+    "text": ".txt",
+}
 
 
 class Case(NamedTuple):

@@ -39,11 +39,15 @@ class RowBatches:
     """Shuffled batches without end.
 
     Args:
-      labels: of each name, one list of numbers a row, all of one type.
+      labels: of each name, one list of numbers a row, or a group of rows, all
+        of one type.
       max_seq_length: to which rows are padded; packed rows are not longer.
       num_pieces: parts of a host's rows, each packed into a number of rows that
         is the same for all; 0: rows are padded, to one shape. Where the loss
         does not look at padding, that changes nothing but the time.
+      group_size: how many rows, one after the other, share a label and stay
+        together, in their order; a batch has batch_size such groups. A row
+        without pieces fills a group up.
     """
 
     tracked: Mapping[str, Any] = {}  # there is no state to be saved
@@ -57,6 +61,7 @@ class RowBatches:
         seed: int,
         share: RowShare = RowShare(),
         num_pieces: int = 0,
+        group_size: int = 1,
     ):
         self.rows = rows
         self.labels = labels
@@ -65,13 +70,15 @@ class RowBatches:
         self.seed = seed
         self.share = share
         self.num_pieces = num_pieces
+        self.group_size = group_size
 
     def batch(self, step: int) -> dict[str, np.ndarray]:
         """This host's rows of the batch that follows `step` finished ones.
 
         Returns:
           The labels [B / count, length], and of padded rows what `pad` gives,
-          of packed ones what `pack` does. Shapes are the same for all hosts.
+          of packed ones what `pack` does, group after group. Shapes are the
+          same for all hosts.
         """
         hosts = self._numbers(step)
         mine = hosts[self.share.index]
@@ -83,22 +90,30 @@ class RowBatches:
     def examples(
         self, step: int, batch: Mapping[str, Any]
     ) -> dict[str, np.ndarray]:
-        """The same rows, padded in any case."""
+        """The same rows, padded in any case; those of a group side by side."""
         mine = self._numbers(step)[self.share.index]
         is_real = {"is_real_example": np.ones((len(mine), 1), np.int32)}
-        return self._padded(mine) | self._labels(mine) | is_real
+        features = {
+            name: values.reshape(len(mine), -1)
+            for name, values in self._padded(mine).items()
+        }
+        return features | self._labels(mine) | is_real
 
     def _numbers(self, step: int) -> list[list[int]]:
-        """Those of each host's rows."""
+        """Those of each host's groups."""
         begin = step * self.batch_size
         places = range(begin, begin + self.batch_size)
-        numbers = [self._row_at(place) for place in places]
+        numbers = [self._group_at(place) for place in places]
         count = self.share.count
         return [numbers[i::count] for i in range(count)]
 
     def _padded(self, numbers: list[int]) -> dict[str, np.ndarray]:
-        rows = [self.rows[i] for i in numbers]
+        rows = self._rows(numbers)
         return pad(rows, self.max_seq_length, len(rows))
+
+    def _rows(self, numbers: list[int]) -> list[Row]:
+        size = self.group_size
+        return [self.rows[i * size + j] for i in numbers for j in range(size)]
 
     def _labels(self, numbers: list[int]) -> dict[str, np.ndarray]:
         return {name: values[numbers] for name, values in self.labels.items()}
@@ -107,14 +122,14 @@ class RowBatches:
         """This host's rows, packed as wide and as many as all hosts' need."""
         size = len(hosts[0]) // self.num_pieces
         pieces = [
-            [self.rows[i] for i in numbers[begin : begin + size]]
+            self._rows(numbers[begin : begin + size])
             for numbers in hosts
             for begin in range(0, len(numbers), size)
         ]
         width = _width([row for piece in pieces for row in piece])
         width = min(width, self.max_seq_length)
         plans = [_plan(piece, width) for piece in pieces]
-        step = max(2, -(-size // ROW_COUNTS))
+        step = max(2, -(-len(pieces[0]) // ROW_COUNTS))
         num_rows = -(-max(map(len, plans)) // step) * step
         own = slice(
             self.share.index * self.num_pieces,
@@ -132,9 +147,10 @@ class RowBatches:
     def num_tokens(self, batch: Mapping[str, Any]) -> int:
         return int(batch["input_ids"].size) * self.share.count
 
-    def _row_at(self, place: int) -> int:
-        epoch, within = divmod(place, len(self.rows))
-        return int(_order(self.seed, epoch, len(self.rows))[within])
+    def _group_at(self, place: int) -> int:
+        count = len(self.rows) // self.group_size
+        epoch, within = divmod(place, count)
+        return int(_order(self.seed, epoch, count)[within])
 
 
 def _width(rows: Sequence[Row]) -> int:
@@ -163,7 +179,7 @@ def pack(
     Returns:
       input_ids, segment_ids, position_ids and sequence_numbers, int32
       [num_rows, width]; and first_positions, int32 [len(rows)]: where each
-      begins, counted through all of these rows.
+      begins, counted through all of these rows; 0 for one without pieces.
     """
     names = ("input_ids", "segment_ids", "position_ids", "sequence_numbers")
     features = {n: np.zeros((num_rows, width), np.int32) for n in names}
@@ -177,11 +193,12 @@ def pack(
             features["segment_ids"][here] = rows[member].segment_ids
             features["position_ids"][here] = np.arange(length)
             features["sequence_numbers"][here] = number
-            first_positions[member] = i * width + begin
+            if length:
+                first_positions[member] = i * width + begin
             begin += length
     return features | {"first_positions": first_positions}
 
 
 @functools.lru_cache(maxsize=2)  # a batch may reach into the next epoch
-def _order(seed: int, epoch: int, num_rows: int) -> np.ndarray:
-    return np.random.default_rng([seed, epoch]).permutation(num_rows)
+def _order(seed: int, epoch: int, count: int) -> np.ndarray:
+    return np.random.default_rng([seed, epoch]).permutation(count)

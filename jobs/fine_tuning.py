@@ -68,13 +68,16 @@ class TrainingData:
         labels: Mapping[str, np.ndarray],
         num_examples: int,
         packs: bool,
+        group_size: int = 1,
     ):
         """`num_examples`: of which an epoch consists; windows make more rows.
-        `packs`: whether the model reads packed rows, with the same loss."""
+        `packs`: whether the model reads packed rows, with the same loss.
+        `group_size`: how many rows share a label (data/batches.py)."""
         self.rows = rows
         self.labels = labels
         self.num_examples = num_examples
         self.packs = packs
+        self.group_size = group_size
 
     @functools.cached_property
     def digest(self) -> str:
@@ -276,6 +279,7 @@ class FineTuning:
             RowShare(host.index, host.count),
             # Several batches in one call, as on a TPU, have one shape.
             num_pieces if data.packs and self.loop.steps_per_call == 1 else 0,
+            data.group_size,
         )
         return fitted, fitting.Training(
             source,

@@ -6,6 +6,8 @@ Shapes: W windows of a line, C outputs.
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from data.any_tokenizer import Tokenizer
 from input_error import InputError
 from modeling.config import BertConfig
@@ -14,6 +16,8 @@ from tasks.blanks import BlankFiller, encode
 from tasks.classification import Classifier, pool_windows
 from tasks.examples import Example, encode_example
 from tasks.line_predictor import Outputs, Question
+from tasks.multiple_choice import MultipleChoice, encode_question, log_shares
+from tasks.multiple_choice import Question as ChoiceQuestion
 from tasks.spans import SpanModel
 from tasks.squad import Example as SpanExample
 from tasks.squad import split_words
@@ -129,6 +133,41 @@ class SpanKind:
         if found.null_odds is not None:
             fields["null_odds"] = found.null_odds
         return fields, [text, f"{probability:.6f}"]
+
+
+class ChoiceKind:
+    """A context, a tab, a choice, a tab, a choice, ...: the one that fits."""
+
+    def __init__(
+        self,
+        config: BertConfig,
+        tokenizer: Tokenizer,
+        settings: TaskSettings,
+    ):
+        self.model = MultipleChoice(config)
+        self.tokenizer = tokenizer
+        self.length = settings.max_seq_length
+
+    def read(self, number: int, line: str) -> Question:
+        context, *choices = line.split("\t")
+        if len(choices) < 2:
+            raise InputError(
+                f"it has {len(choices)} tabs; expected a context and two or "
+                "more choices, with a tab before each"
+            )
+        question = ChoiceQuestion(str(number), context, tuple(choices), None)
+        rows, is_cut = encode_question(question, self.tokenizer, self.length)
+        note = f"its context is cut to {self.length} pieces" if is_cut else ""
+        return Question(number, rows, choices, note)
+
+    def answer(
+        self, question: Question, outputs: Sequence[Outputs]
+    ) -> tuple[dict[str, Any], list[str]]:
+        logs = log_shares([output["logits"] for output in outputs])
+        best, shares = int(logs.argmax()), np.exp(logs).tolist()
+        text = question.content[best]
+        fields = {"choice": best, "text": text, "probabilities": shares}
+        return fields, [str(best), text, *(f"{x:.6f}" for x in shares)]
 
 
 class BlankKind:

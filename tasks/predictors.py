@@ -18,7 +18,7 @@ from modeling.config import BertConfig
 from modeling.conversion import LoadReport, load_checkpoint
 from modeling.folder_files import vocabulary_file
 from modeling.hugging_face import model_config_file
-from tasks.line_kinds import BlankKind, SpanKind, TextKind
+from tasks.line_kinds import BlankKind, ChoiceKind, SpanKind, TextKind
 from tasks.line_predictor import Kind, LinePredictor
 from tasks.task import TaskSettings
 
@@ -77,15 +77,18 @@ def _make_kind(
         return BlankKind(config, tokenizer, top_k)
     if settings.target == "span":
         return SpanKind(config, tokenizer, settings)
+    if settings.target == "choice":
+        return ChoiceKind(config, tokenizer, settings)
     return TextKind(config, tokenizer, settings)
 
 
 def _check_complete(folder: str, kind: Kind, report: LoadReport) -> None:
-    """Refuses what would answer at random. Only texts need the pooler."""
+    """Refuses what would answer at random. Only texts and choices need the
+    pooler."""
     missing = [
         name
         for name in report.missing
-        if isinstance(kind, TextKind) or "/pooler/" not in name
+        if isinstance(kind, TextKind | ChoiceKind) or "/pooler/" not in name
     ]
     if missing:
         what = (

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from data.files import read_lines
 from input_error import InputError
@@ -44,7 +45,7 @@ def read_table(
     if plain.endswith((".jsonl", ".json")):
         rows = _json_rows(path, table.label_separator)
     elif plain.endswith((".tsv", ".csv")):
-        rows = _table_rows(path, plain.endswith(".csv"), table.has_header)
+        rows = table_rows(path, plain.endswith(".csv"), table.has_header)
     else:
         raise InputError(
             f"{path} ends in none of {', '.join(ENDINGS)} (.gz may follow); "
@@ -106,28 +107,35 @@ def _lines(path: str) -> Iterator[str]:
         yield line.removeprefix("\ufeff") if number == 0 else line
 
 
-def _json_rows(
-    path: str, separator: str
-) -> Iterator[tuple[int, dict[str, str]]]:
+def json_objects(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """One a line, with the line's number from 1; empty lines have none."""
     for number, line in enumerate(_lines(path), 1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
-            if not isinstance(row, dict):
-                raise InputError(
-                    f"{path}, line {number} is not a JSON object but "
-                    f"{line[:60]!r}"
-                )
-            cells = {k: _text(v, separator) for k, v in row.items()}
-        except InputError:
-            raise
         except (ValueError, RecursionError) as error:
             raise InputError(
                 f"{path}, line {number} is not JSON ({error}); expected one "
                 "object a line"
             ) from error
-        yield number, cells
+        if not isinstance(row, dict):
+            raise InputError(
+                f"{path}, line {number} is not a JSON object but {line[:60]!r}"
+            )
+        yield number, row
+
+
+def _json_rows(
+    path: str, separator: str
+) -> Iterator[tuple[int, dict[str, str]]]:
+    for number, row in json_objects(path):
+        try:
+            yield number, {k: _text(v, separator) for k, v in row.items()}
+        except RecursionError as error:
+            raise InputError(
+                f"{path}, line {number} has lists in too many lists ({error})"
+            ) from error
 
 
 def _text(value: object, separator: str) -> str:
@@ -141,9 +149,10 @@ def _text(value: object, separator: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _table_rows(
+def table_rows(
     path: str, is_csv: bool, has_header: bool
 ) -> Iterator[tuple[int, dict[str, str]]]:
+    """The cells of each line by their columns' names, with its number."""
     names: Sequence[str] | None = None
     for number, cells in _csv_rows(path) if is_csv else _tsv_rows(path):
         if names is None:

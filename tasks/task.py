@@ -14,7 +14,9 @@ from typing import Any
 from input_error import InputError
 
 TASK = "task.json"
-TARGETS = ("single_label", "multi_label", "regression", "span", "tags")
+TARGETS = (
+    "single_label", "multi_label", "regression", "span", "choice", "tags",
+)  # fmt: skip
 POOLINGS = ("mean", "max")
 
 

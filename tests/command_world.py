@@ -47,6 +47,9 @@ GOOD = {
     "run_ner": "--train_file=tagged.txt --eval_file=tagged.txt --do_eval"
     " --do_predict --predict_file=tagged.txt --max_seq_length=16"
     f" --num_train_epochs=1 {TRAINING} {MODEL_FLAGS}",
+    "run_multiple_choice": "--train_file=questions.jsonl --do_eval"
+    f" --eval_file=questions.jsonl {TRAINING} --max_seq_length=16"
+    f" --num_train_epochs=1 {MODEL_FLAGS}",
     "run_pretraining": "--input_file=some.tfrecord --eval_file=some.tfrecord"
     f" --do_eval --num_train_steps=2 {LENGTHS} {TRAINING} {MODEL_FLAGS}",
     "run_squad": "--train_file=squad.json --do_predict"
@@ -91,6 +94,13 @@ FILES = {
         "vocab_file": "vocabulary",
         "init_checkpoint": "model",
     },
+    "run_multiple_choice": {
+        "train_file": "questions",
+        "eval_file": "questions",
+        "bert_config_file": "config",
+        "vocab_file": "vocabulary",
+        "init_checkpoint": "model",
+    },
     "run_pretraining": {
         "input_file": "records",
         "eval_file": "records",
@@ -119,6 +129,13 @@ def make_world(folder: Path) -> None:
     (folder / "table.tsv").write_text("text\tlabel\n" + "".join(rows))
     sentence = "the O\ncaptain B-PER\nsaw O\nthe B-LOC\nsea I-LOC\n"
     (folder / "tagged.txt").write_text(f"{sentence}\n" * 3)
+    questions = [
+        {"context": "the sea", "choices": ["saw", "was", "is"][: 2 + i % 2]}
+        for i in range(5)
+    ]
+    (folder / "questions.jsonl").write_text(
+        "".join(json.dumps({**q, "label": 1}) + "\n" for q in questions)
+    )
     (folder / "lines.txt").write_text("the [MASK] saw the sea\n")
 
 

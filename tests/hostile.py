@@ -38,7 +38,7 @@ from input_error import InputError
 from jobs import inspecting
 from modeling import conversion, folder_files
 from modeling.config import BertConfig
-from tasks import glue, squad, tables
+from tasks import choice_files, glue, squad, tables
 from tasks.task import TaskSettings
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -290,6 +290,16 @@ def read_table(case: tuple[str, bool, bytes]) -> None:
         (example.text_a + (example.label or "")).encode()
 
 
+def read_questions(case: tuple[str, bytes]) -> None:
+    ending, content = case
+    path = write(f"questions{ending}", content)
+    found = survives(lambda: choice_files.read_questions(path, "--f", True))
+    for question in found or ():
+        assert question.label is not None
+        assert 0 <= question.label < len(question.choices)
+        " ".join([question.context, *question.choices]).encode()
+
+
 def read_glue(case: tuple[str, bytes]) -> None:
     name, content = case
     task = glue.find_task(name)
@@ -503,6 +513,12 @@ _TABLES = {
     ".tsv.gz": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03",
 }
 _DEEP = b'{"text": "a", "label": ' + b"[" * 900 + b"]" * 900 + b"}\n"
+_QUESTIONS = {
+    ".csv": b"sent1,sent2,ending0,ending1,label\na,b,c,d,0\n",
+    ".jsonl": b'{"context": "a", "choices": ["b", "c"], "label": 1}\n',
+    ".json": b'[{"article": "a", "questions": ["_?"], "options": [["b", "c"]],'
+    b' "answers": ["A"]}]',
+}
 _GLUE = {
     "CoLA": b"g\t1\t\ta text\ng\t0\t*\tanother\n",
     "SST-2": b"sentence\tlabel\na text\t1\n",
@@ -541,6 +557,15 @@ TARGETS = (
             )
         ),
         read_table,
+    ),
+    Target(
+        "multiple choice",
+        st.sampled_from(sorted(_QUESTIONS)).flatmap(
+            lambda ending: st.tuples(
+                st.just(ending), hostile(_QUESTIONS[ending])
+            )
+        ),
+        read_questions,
     ),
     Target(
         "GLUE's tables",

@@ -133,6 +133,49 @@ def test_examples_of_packed_rows_are_the_padded_ones() -> None:
     assert not examples
 
 
+@pytest.mark.parametrize("num_pieces", [0, 2])
+def test_rows_of_a_group_stay_together(num_pieces: int) -> None:
+    """17 groups of 3, whose number each of their ids is; some are shorter."""
+    lengths = [(1 + i % 5, 4, (i % 3) * 2) for i in range(17)]
+    rows = [
+        Row([i + 1] * length, [0] * length)
+        for i, group in enumerate(lengths)
+        for length in group
+    ]
+    labels = {"label_ids": np.arange(17, dtype=np.int32)[:, None]}
+    source = RowBatches(
+        rows, labels, 8, 29, 3, num_pieces=num_pieces, group_size=3
+    )
+    seen = []
+    for step in range(3):
+        batch = source.batch(step)
+        found = batch["label_ids"][:, 0].tolist()
+        seen += found
+        expected = [n * [i + 1] for i in found for n in lengths[i]]
+        if num_pieces:
+            parts = {k: np.split(v, num_pieces) for k, v in batch.items()}
+            assert batch["first_positions"].shape == (24,)
+            ids = [
+                row
+                for i in range(num_pieces)
+                for row in unpacked({k: v[i] for k, v in parts.items()})
+            ]
+            # one without pieces has the first place for its own
+            kept = zip(ids, expected, strict=True)
+            ids = [own if own == wanted else [] for own, wanted in kept]
+        else:
+            ids = [
+                row[mask == 1].tolist()
+                for row, mask in zip(
+                    batch["input_ids"], batch["input_mask"], strict=True
+                )
+            ]
+            examples = source.examples(step, batch)
+            assert examples["input_ids"].shape == (8, 3 * 29)
+        assert ids == expected
+    assert sorted(seen[:17]) == list(range(17))
+
+
 @pytest.mark.parametrize("count", [2, 3])
 def test_hosts_together_see_each_row_once_an_epoch(count: int) -> None:
     hosts = [

@@ -1,0 +1,151 @@
+"""run_multiple_choice.py's work: questions in, scores and predictions out.
+
+Devlin et al. 2018, section 4.4.
+
+Shapes: C choices of a question.
+"""
+
+import dataclasses
+import math
+import os
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+
+from data.any_tokenizer import Tokenizer
+from data.rows import Row, length_batches
+from jobs.fine_tuning import FineTuned, TrainingData, train_losses
+from jobs.start_checks import warn
+from modeling.config import BertConfig
+from modeling.folder_files import write_whole
+from tasks.choice_files import read_questions
+from tasks.metrics import PRIOR_SHARE
+from tasks.multiple_choice import (
+    NUM_CHOICES,
+    MultipleChoice,
+    Question,
+    encode_questions,
+    equally_many,
+    log_shares,
+)
+from tasks.targets import LABELS
+from tasks.task import TaskSettings
+from training.inference import predict
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """Names and globs, where they are used."""
+
+    train_file: str | None
+    eval_file: str | None
+    predict_file: str | None
+
+
+class Choosing:
+    """A job of jobs/fine_tuning.py."""
+
+    metric_names: tuple[str, ...] = ("eval_accuracy", "eval_loss")
+
+    def __init__(
+        self,
+        files: Files,
+        settings: TaskSettings,
+        tokenizer: Tokenizer,
+        output_dir: str,
+        eval_batch_size: int,
+        predict_batch_size: int,
+        writes: bool,
+    ):
+        """`writes`: whether this is the host that does."""
+        self.settings = settings
+        self.tokenizer = tokenizer
+        self.output_dir = output_dir
+        self.eval_batch_size = eval_batch_size
+        self.predict_batch_size = predict_batch_size
+        self.writes = writes
+        self.train = _read(files.train_file, "--train_file", True)
+        self.held_out = _read(files.eval_file, "--eval_file", True)
+        self.asked = _read(files.predict_file, "--predict_file", False)
+
+    def make_model(self, config: BertConfig) -> MultipleChoice:
+        return MultipleChoice(config)
+
+    def training_data(self) -> TrainingData:
+        encoded = self._encode(self.train)
+        rows, most = equally_many(encoded)
+        return TrainingData(
+            rows,
+            {
+                LABELS: np.array([[q.label] for q in self.train], np.int32),
+                NUM_CHOICES: np.array([[len(e)] for e in encoded], np.int32),
+            },
+            len(encoded),
+            packs=True,
+            group_size=most,
+        )
+
+    def evaluate(self, fitted: FineTuned) -> dict[str, float]:
+        shares = self._shares(fitted, self.held_out, self.eval_batch_size)
+        pairs = zip(shares, self.held_out, strict=True)
+        own = [(logs.argmax() == q.label, -logs[q.label]) for logs, q in pairs]
+        hits, losses = zip(*own, strict=True)
+        return {
+            "eval_accuracy": float(np.mean(hits)),
+            "eval_loss": float(np.mean(losses)),
+        }
+
+    def check(self, fitted: FineTuned) -> None:
+        """Warns of a training loss that never fell below guessing's."""
+        losses = train_losses(fitted.folder)
+        last = losses[-max(1, len(losses) // 10) :]
+        if not last or not self.train:
+            return
+        guess = statistics.fmean(math.log(len(q.choices)) for q in self.train)
+        loss = statistics.fmean(last)
+        if loss >= PRIOR_SHARE * guess:
+            warn(
+                f"degenerate run: the training loss ended at {loss:.3f}, where "
+                f"guessing a choice costs {guess:.3f}; more "
+                "--num_train_epochs, another --seed or --learning_rate may "
+                "help"
+            )
+
+    def report(self, fitted: FineTuned, step: int) -> None:
+        """Writes eval_results.txt."""
+        metrics = self.evaluate(fitted)
+        fitted.write_results({"global_step": step, **metrics})
+        self.check(fitted)
+
+    def predict(self, fitted: FineTuned) -> None:
+        """Writes test_results.tsv: a line a question, a share a choice."""
+        logs = self._shares(fitted, self.asked, self.predict_batch_size)
+        shares = (np.exp(x).astype(np.float32) for x in logs)
+        lines = ("\t".join(map(str, row)) + "\n" for row in shares)
+        if self.writes:
+            path = os.path.join(self.output_dir, "test_results.tsv")
+            write_whole(path, "".join(lines).encode())
+            print(f"predictions are in {path}")
+
+    def _encode(self, questions: Sequence[Question]) -> list[list[Row]]:
+        length = self.settings.max_seq_length
+        return encode_questions(questions, self.tokenizer, length)
+
+    def _shares(
+        self, fitted: FineTuned, questions: Sequence[Question], batch_size: int
+    ) -> list[np.ndarray]:
+        """Log-probabilities [C] of each; rows are batched by their lengths."""
+        encoded = self._encode(questions)
+        rows = [row for own in encoded for row in own]
+        predictor, length = fitted.predictor, self.settings.max_seq_length
+        finely = predictor.shapes_are_cheap
+        batches = length_batches(rows, batch_size, length, finely)
+        scores = iter(predict(predictor, batches, len(rows)))
+        return [
+            log_shares([next(scores)["logits"] for _ in own]) for own in encoded
+        ]
+
+
+def _read(path: str | None, flag: str, has_labels: bool) -> list[Question]:
+    return read_questions(path, flag, has_labels) if path else []

@@ -1,0 +1,122 @@
+"""Fine-tunes a BERT to choose among sentences: SWAG, RACE, own questions.
+
+    python run_multiple_choice.py --do_train --do_eval \\
+        --train_file=$SWAG/train.csv --eval_file=$SWAG/val.csv \\
+        --init_checkpoint=$BERT --output_dir=/tmp/swag \\
+        --train_batch_size=16 --learning_rate=2e-5 --num_train_epochs=3
+
+Devlin et al. 2018, section 4.4. Own questions are JSON lines: {"context": ...,
+"question": ..., "choices": [...], "label": 0}, any number of choices, the
+question and of --predict_file the label left out at will. The same command
+again goes on where the last run stopped. At its end output_dir is a model
+folder that predict.py takes. google-research/bert has no such command.
+"""
+
+from absl import flags
+
+import command
+import common_flags
+from input_error import InputError
+from training.settings import DeviceConfig, OptimizerConfig
+
+common_flags.define_training()
+common_flags.define_fine_tuning()
+flags.DEFINE_string("train_file", None, "Questions: .csv, .jsonl, .json, .txt.")
+flags.DEFINE_string("eval_file", None, "Those to evaluate on.")
+flags.DEFINE_string("predict_file", None, "Those to answer, without labels.")
+flags.DEFINE_integer(
+    "max_seq_length",
+    128,
+    "Pieces of a context with a choice; of longer ones the context is cut.",
+    lower_bound=5,  # [CLS], [SEP], two pieces, [SEP]
+)
+flags.DEFINE_bool("do_eval", False, "Whether to evaluate, after any training.")
+flags.DEFINE_bool("do_predict", False, "Whether to answer --predict_file.")
+flags.DEFINE_integer("eval_batch_size", 32, "Choices at once.", lower_bound=1)
+flags.DEFINE_integer(
+    "predict_batch_size", 32, "Choices at once.", lower_bound=1
+)
+
+FLAGS = flags.FLAGS
+flags.mark_flag_as_required("output_dir")
+
+
+def main() -> None:
+    _check_flags()
+    command.import_tensorflow()
+
+    from jobs import choosing, fine_tuning, fitting
+    from tasks.task import TaskSettings
+
+    place = fitting.make_place(
+        command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
+    )
+    run = command.from_flags(fitting.RunConfig)
+    writes = place.host.is_chief and not run.dry_run
+    # A model that is only used is used as it was trained.
+    used = None if FLAGS.do_train else fine_tuning.stored_settings(run)
+    if used and used.target != "choice":
+        raise InputError(
+            f"the model was trained for {used.target}, not for multiple "
+            "choice; check --output_dir and --init_checkpoint"
+        )
+    settings = command.from_flags(TaskSettings, used, target="choice")
+    setup = fine_tuning.set_up(
+        place,
+        run,
+        command.from_flags(fine_tuning.Schedule),
+        command.from_flags(OptimizerConfig),
+        common_flags.loop_config(),
+        settings,
+    )
+    job = choosing.Choosing(
+        choosing.Files(
+            *(FLAGS[name].value if uses else None for name, uses in _files())
+        ),
+        settings,
+        setup.tokenizer,
+        FLAGS.output_dir,
+        FLAGS.eval_batch_size,
+        FLAGS.predict_batch_size,
+        writes,
+    )
+    tuning = fine_tuning.FineTuning(job, setup)
+    if FLAGS.do_train and writes:
+        command.save_flags(run.output_dir)
+    if run.dry_run:
+        tuning.rehearse(FLAGS.do_train)
+        return
+    fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
+    if FLAGS.do_eval:
+        job.report(fitted, step)
+    if FLAGS.do_predict:
+        job.predict(fitted)
+
+
+def _files() -> list[tuple[str, bool]]:
+    """Each flag of a file, and whether it is used."""
+    compares = FLAGS.do_train and (FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1)
+    return [
+        ("train_file", FLAGS.do_train),
+        ("eval_file", FLAGS.do_eval or compares),
+        ("predict_file", FLAGS.do_predict),
+    ]
+
+
+def _check_flags() -> None:
+    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
+        raise InputError(
+            "nothing to do: give --do_train, --do_eval or --do_predict"
+        )
+    for name, uses in _files():
+        if uses and not FLAGS[name].value:
+            raise InputError(f"--{name} is missing: it names the questions")
+
+
+def cli() -> None:
+    """Entry point of the console command."""
+    command.run(main)
+
+
+if __name__ == "__main__":
+    cli()

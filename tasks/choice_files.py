@@ -1,0 +1,214 @@
+"""Multiple-choice questions from files: SWAG's, RACE's and people's own.
+
+Zellers et al. 2018 (SWAG), files of rowanz/swagaf; Lai et al. 2017 (RACE). What
+an entry is is told from its keys, so that any file may hold any of them:
+
+    sent1, sent2, ending0, ending1, ..., label    SWAG: CSV or JSON lines
+    article, questions, options, answers          RACE: JSON, .json or .txt
+    context, question, choices, label             own: JSON lines
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from data.files import expand_patterns, read_lines
+from input_error import InputError
+from tasks.multiple_choice import Question
+from tasks.tables import json_objects, table_rows
+
+BLANK = re.compile("_+")  # in a question of RACE, where the choice belongs
+
+Entry = Mapping[str, Any]
+
+
+def read_questions(
+    patterns: str, flag: str, has_labels: bool
+) -> list[Question]:
+    """The questions of comma-separated files and globs, plain or .gz.
+
+    Args:
+        has_labels: whether each has to have one.
+
+    Raises:
+        InputError: no such file, or an entry that is no question.
+    """
+    questions = [
+        question
+        for path in expand_patterns(patterns, flag)
+        for place, entry in _entries(path)
+        for question in _questions(place, entry)
+    ]
+    if not questions:
+        raise InputError(f"{flag}={patterns} holds no question")
+    for question in questions if has_labels else ():
+        if question.label is None:
+            raise InputError(
+                f"{question.guid} has no label; expected the number of the "
+                "right choice, from 0, or its letter"
+            )
+    return questions
+
+
+def _entries(path: str) -> Iterator[tuple[str, Entry]]:
+    """Yields each with its place, for errors."""
+    plain = path.removesuffix(".gz")
+    if plain.endswith((".json", ".txt")):
+        yield from _json_entries(path)
+    elif plain.endswith((".csv", ".jsonl")):
+        is_csv = plain.endswith(".csv")
+        rows: Iterator[tuple[int, Entry]] = (
+            table_rows(path, True, True) if is_csv else json_objects(path)
+        )
+        for number, row in rows:
+            yield f"{path}, line {number}", row
+    else:
+        raise InputError(
+            f"{path} ends in none of .csv, .jsonl, .json, .txt (.gz may "
+            "follow); the ending says how questions are read"
+        )
+
+
+def _json_entries(path: str) -> Iterator[tuple[str, Entry]]:
+    """Of a file that is one object, or one list of them."""
+    text = "".join(read_lines(path)).removeprefix("\ufeff")
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} is not JSON ({error}); expected an object of RACE or a "
+            "list of them, or an ending .jsonl for an object a line"
+        ) from error
+    entries = content if isinstance(content, list) else [content]
+    for number, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise InputError(
+                f"{path} has {_shown(entry)} where an object was expected"
+            )
+        yield f"{path}, entry {number}", entry
+
+
+def _questions(place: str, entry: Entry) -> Iterator[Question]:
+    if "article" in entry:
+        yield from _race(place, entry)
+    elif "ending0" in entry:
+        yield _swag(place, entry)
+    elif "choices" in entry:
+        yield _own(place, entry)
+    else:
+        raise InputError(
+            f"{place} has the keys {', '.join(map(str, entry)) or 'none'}; "
+            "expected those of SWAG (sent1, sent2, ending0, ...), of RACE "
+            "(article, questions, options) or context and choices"
+        )
+
+
+def _swag(place: str, entry: Entry) -> Question:
+    """Its second text is the sentence's beginning and one of its endings."""
+    names = map("ending{}".format, itertools.count())
+    begin = _text(place, entry, "sent2")
+    endings = [
+        _text(place, entry, name)
+        for name in itertools.takewhile(entry.__contains__, names)
+    ]
+    context = _text(place, entry, "sent1")
+    choices = [f"{begin} {ending}" for ending in endings]
+    return _question(place, context, choices, entry.get("label"))
+
+
+def _own(place: str, entry: Entry) -> Question:
+    choices = _texts(place, entry, "choices")
+    if entry.get("question") is not None:
+        asked = _text(place, entry, "question")
+        choices = [f"{asked} {choice}" for choice in choices]
+    context = _text(place, entry, "context")
+    return _question(place, context, choices, entry.get("label"))
+
+
+def _race(place: str, entry: Entry) -> Iterator[Question]:
+    """A choice stands where the question has its blank, else behind it."""
+    article = _text(place, entry, "article")
+    asked = _texts(place, entry, "questions")
+    options = _list(place, entry, "options")
+    answers = [None] * len(asked)
+    if "answers" in entry:
+        answers = _list(place, entry, "answers")
+    if not len(asked) == len(options) == len(answers):
+        raise InputError(
+            f"{place} has {len(asked)} questions, {len(options)} options and "
+            f"{len(answers)} answers; expected as many of each"
+        )
+    for i, question in enumerate(asked):
+        where = f"{place}, question {i}"
+        choices = [
+            _put(question, choice)
+            for choice in _texts(where, {"options": options[i]}, "options")
+        ]
+        yield _question(where, article, choices, answers[i])
+
+
+def _put(question: str, choice: str) -> str:
+    """("It is _.", "red") -> "It is red."; ("Is it?", "No") -> "Is it? No"."""
+    begin, *rest = BLANK.split(question, maxsplit=1)
+    return f"{begin}{choice}{rest[0]}" if rest else f"{question} {choice}"
+
+
+def _question(
+    place: str, context: str, choices: list[str], label: Any
+) -> Question:
+    if len(choices) < 2:
+        raise InputError(f"{place} has {len(choices)} choices; expected two")
+    number = _number(label)
+    if number is not None and not 0 <= number < len(choices):
+        raise InputError(
+            f"{place} has {len(choices)} choices and the label "
+            f"{_shown(label)}; expected a number from 0 to {len(choices) - 1}, "
+            "or a letter from A"
+        )
+    return Question(place, context, tuple(choices), number)
+
+
+def _number(label: Any) -> int | None:
+    """That of 2, "2" or "C"; None where there is no label; -1 for another."""
+    if label is None or label == "":
+        return None
+    if isinstance(label, str) and re.fullmatch("[A-Z]", label):
+        return ord(label) - ord("A")
+    is_number = isinstance(label, str) and re.fullmatch("[0-9]{1,9}", label)
+    return int(label) if is_number or type(label) is int else -1
+
+
+def _text(place: str, entry: Entry, key: str) -> str:
+    value = entry.get(key)
+    if not isinstance(value, str):
+        raise InputError(
+            f"{place} has {_shown(value)} for {key!r}; expected a text"
+        )
+    # half of a sign that takes two, as where a text was cut
+    return value.encode("utf-8", "replace").decode()
+
+
+def _shown(value: Any) -> str:
+    """In short, and however deep it is."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, list | dict):
+        return f"a {type(value).__name__}"
+    return repr(value)[:60]
+
+
+def _list(place: str, entry: Entry, key: str) -> list[Any]:
+    value = entry.get(key)
+    if not isinstance(value, list):
+        raise InputError(
+            f"{place} has {_shown(value)} for {key!r}; expected a list"
+        )
+    return value
+
+
+def _texts(place: str, entry: Entry, key: str) -> list[str]:
+    return [
+        _text(place, {key: value}, key) for value in _list(place, entry, key)
+    ]

@@ -1,0 +1,114 @@
+"""Tests of run_multiple_choice.py and jobs/choosing.py, as a user would."""
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TINY, fails_with, forked
+
+NOUNS = [f"n{i}" for i in range(30)]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model without weights, and questions of two to four choices, of
+    which the right one says "good"."""
+    folder = tmp_path_factory.mktemp("choices")
+    (folder / "bert_config.json").write_text(TINY.to_json())
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]
+    (folder / "vocab.txt").write_text("\n".join(pieces + NOUNS) + "\n")
+    rng = random.Random(3)
+    for name, count in (("train", 150), ("dev", 41), ("test", 7)):
+        lines = []
+        for i in range(count):
+            number = rng.randint(2, 4)
+            label = rng.randrange(number)
+            words = [rng.sample(NOUNS, rng.randint(1, 4)) for _ in range(4)]
+            choices = [
+                " ".join([*words[c], "good" if c == label else "bad"])
+                for c in range(number)
+            ]
+            line = {
+                "context": " ".join(rng.choices(NOUNS, k=1 + i % 17)),
+                "choices": choices,
+            }
+            if name != "test":
+                line["label"] = label
+            lines.append(json.dumps(line))
+        (folder / f"{name}.jsonl").write_text("\n".join(lines))
+    return folder
+
+
+def test_it_learns_evaluates_and_predicts(world: Path) -> None:
+    out = world / "out"
+    output = forked(
+        "run_multiple_choice.py",
+        f"--bert_config_file={world}/bert_config.json",
+        f"--vocab_file={world}/vocab.txt",
+        f"--train_file={world}/train.jsonl",
+        f"--eval_file={world}/dev.jsonl",
+        f"--predict_file={world}/test.jsonl",
+        "--do_train",
+        "--do_eval",
+        "--do_predict",
+        "--max_seq_length=17",
+        "--train_batch_size=50",
+        "--num_accumulation_steps=2",
+        "--num_train_epochs=6",
+        "--learning_rate=4e-3",
+        f"--output_dir={out}",
+    )
+    assert f"predict.py --model_dir={out}" in output
+    lines = (out / "eval_results.txt").read_text().splitlines()
+    found = {key: float(x) for key, x in (line.split(" = ") for line in lines)}
+    assert set(found) == {"eval_accuracy", "eval_loss", "global_step"}
+    assert found["eval_accuracy"] > 0.9
+    asked = [
+        json.loads(line)["choices"]
+        for line in (world / "test.jsonl").read_text().splitlines()
+    ]
+    shares = [
+        [float(share) for share in line.split("\t")]
+        for line in (out / "test_results.tsv").read_text().splitlines()
+    ]
+    assert [len(x) for x in shares] == [len(x) for x in asked]
+    assert {len(x) for x in asked} == {2, 3, 4}
+    np.testing.assert_allclose([sum(x) for x in shares], 1.0, atol=1e-6)
+    right = [
+        "good" in choices[int(np.argmax(x))]
+        for choices, x in zip(asked, shares, strict=True)
+    ]
+    assert np.mean(right) > 0.8
+    task = json.loads((out / "task.json").read_text())
+    assert (task["target"], task["max_seq_length"]) == ("choice", 17)
+    answer = forked(
+        "predict.py",
+        f"--model_dir={out}",
+        "--output_format=jsonl",
+        "n1\tn2 bad\tn3 good\tn4 bad",
+    )
+    told = json.loads(answer)
+    assert (told["choice"], told["text"]) == (1, "n3 good")
+    assert sum(told["probabilities"]) == pytest.approx(1.0)
+
+
+def test_what_is_asked_must_be_there(tmp_path: Path) -> None:
+    folder = f"--output_dir={tmp_path}"
+    for flags, expected in (
+        ([], "nothing to do"),
+        (["--do_train"], "--train_file is missing"),
+        (
+            ["--do_train", "--train_file=a.json", "--num_seeds=2"],
+            "--eval_file is missing",
+        ),
+        (["--do_eval"], "--eval_file is missing"),
+    ):
+        assert expected in fails_with("run_multiple_choice.py", folder, *flags)
+    task = {"target": "span", "max_seq_length": 16, "do_lower_case": True}
+    (tmp_path / "task.json").write_text(json.dumps({**task, "labels": []}))
+    flags = [folder, "--do_eval", "--eval_file=a.json"]
+    assert "was trained for span" in fails_with(
+        "run_multiple_choice.py", *flags
+    )
