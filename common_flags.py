@@ -204,6 +204,19 @@ def define_fine_tuning() -> None:
     )
 
 
+def define_combinations() -> None:
+    """What may stand on an encoder, or beside it: modeling/combined.py."""
+    flags.DEFINE_bool(
+        "bilstm", False, "Put a BiLSTM, untrained, between encoder and head."
+    )
+    flags.DEFINE_string(
+        "second_init_checkpoint",
+        None,
+        "Another model folder, which may read in another direction: its outputs"
+        " and those of --init_checkpoint go side by side into the head.",
+    )
+
+
 def loop_config() -> LoopConfig:
     """What `define_training`'s flags say of the loop."""
     values = flags.FLAGS

@@ -167,6 +167,12 @@ def _task(
     from tasks.task import TaskSettings
 
     task = TaskSettings.from_folder(_folder())
+    if task is not None and not task.has_one_encoder:
+        raise InputError(
+            f"{FLAGS.init_checkpoint} has a second encoder, or a BiLSTM on its "
+            "encoder, for which there is no other form; expected a model "
+            "fine-tuned without --second_init_checkpoint and --bilstm"
+        )
     if task is not None:
         return dataclasses.replace(task, do_lower_case=do_lower_case)
     if not is_hugging_face(FLAGS.init_checkpoint):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 common_flags.define_training()
 common_flags.define_fine_tuning()
+common_flags.define_combinations()
 flags.DEFINE_string("data_dir", None, "Folder of the task's files.")
 flags.DEFINE_string("task_name", None, "Name of a GLUE task, or XNLI.")
 flags.DEFINE_integer(
@@ -108,6 +109,7 @@ def main() -> None:
         used,
         target=problem.target.kind,
         labels=problem.target.labels,
+        second_direction=fine_tuning.second_direction(run, stored),
     )
     setup = fine_tuning.set_up(
         place,

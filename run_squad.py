@@ -21,6 +21,7 @@ from training.settings import DeviceConfig, OptimizerConfig
 
 common_flags.define_training()
 common_flags.define_fine_tuning()
+common_flags.define_combinations()
 flags.DEFINE_string("train_file", None, "SQuAD's JSON to train on.")
 flags.DEFINE_string("predict_file", None, "SQuAD's JSON to answer.")
 flags.DEFINE_integer(
@@ -93,8 +94,13 @@ def main() -> None:
     run = command.from_flags(fitting.RunConfig)
     writes = place.host.is_chief and not run.dry_run
     # A model that is only used is used as it was trained.
-    used = None if FLAGS.do_train else fine_tuning.stored_settings(run)
-    settings = command.from_flags(TaskSettings, used, target="span")
+    stored = fine_tuning.stored_settings(run)
+    settings = command.from_flags(
+        TaskSettings,
+        None if FLAGS.do_train else stored,
+        target="span",
+        second_direction=fine_tuning.second_direction(run, stored),
+    )
     setup = fine_tuning.set_up(
         place,
         run,

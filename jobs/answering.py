@@ -29,6 +29,7 @@ from modeling.config import BertConfig
 from modeling.folder_files import write_whole
 from tasks.answers import Answerer, Logits, Prediction, to_files
 from tasks.metrics import PRIOR_SHARE
+from tasks.packed import make_encoder
 from tasks.spans import SpanModel
 from tasks.squad import Example, progress, read_examples
 from tasks.squad_evaluation import best_thresholds, evaluate_v1, evaluate_v2
@@ -97,7 +98,8 @@ class QuestionAnswering:
         self.num_answered: int | None = None  # at the latest evaluation
 
     def make_model(self, config: BertConfig) -> SpanModel:
-        return SpanModel(config, self.padding_in_loss)
+        encoder = make_encoder(config, self.settings)
+        return SpanModel(config, self.padding_in_loss, encoder)
 
     def training_data(self) -> TrainingData:
         """The windows of all questions. By the number of questions upstream
@@ -118,7 +120,7 @@ class QuestionAnswering:
                 "end_positions": np.array(ends, np.int32),
             },
             len(examples),
-            packs=not self.padding_in_loss,
+            packs=not self.padding_in_loss and self.settings.has_one_encoder,
         )
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:

@@ -27,6 +27,7 @@ from tasks.classification import Classifier, pool_windows
 from tasks.examples import Example, encode_examples
 from tasks.glue import GlueTask, find_task
 from tasks.metrics import degenerate
+from tasks.packed import make_encoder
 from tasks.tables import TableFormat, labels_of, read_table
 from tasks.targets import (
     LABELS,
@@ -81,7 +82,8 @@ class Classification:
         self.latest: tuple[np.ndarray, np.ndarray] | None = None
 
     def make_model(self, config: BertConfig) -> Classifier:
-        return Classifier(config, self.target)
+        encoder = make_encoder(config, self.settings)
+        return Classifier(config, self.target, encoder)
 
     def training_data(self) -> TrainingData:
         examples = self.problem.train
@@ -94,7 +96,7 @@ class Classification:
             [row for rows in encoded for row in rows],
             {LABELS: np.repeat(labels, counts, axis=0)},
             sum(counts),
-            packs=True,
+            packs=self.settings.has_one_encoder,
         )
 
     def prepare(self) -> None:

@@ -22,7 +22,7 @@ from data.batches import RowBatches, RowShare
 from data.rows import Row
 from data.tokenization import validate_case_matches_checkpoint
 from input_error import InputError
-from jobs import dry_run, fitting
+from jobs import dry_run, fitting, start_checks
 from modeling.config import BertConfig
 from modeling.folder_files import beside, write_whole
 from tasks.metrics import summarize
@@ -174,6 +174,17 @@ def stored_settings(run: fitting.RunConfig) -> TaskSettings | None:
         return stored
     task = beside(run.init_checkpoint, [TASK])
     return TaskSettings.from_folder(os.path.dirname(task)) if task else None
+
+
+def second_direction(
+    run: fitting.RunConfig, stored: TaskSettings | None
+) -> str | None:
+    """In which a second encoder reads, if there is one, or is one already in
+    the model that is used or started from."""
+    given = start_checks.second_direction(
+        run.init_checkpoint, run.second_init_checkpoint
+    )
+    return given or (stored.second_direction if stored else None)
 
 
 class FineTuning:

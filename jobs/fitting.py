@@ -16,7 +16,8 @@ import tensorflow as tf
 import command
 from data.any_tokenizer import check_any_vocabulary
 from input_error import InputError
-from jobs.start_checks import check_config, compare_pieces
+from jobs.start_checks import check_config, compare_pieces, second_direction
+from modeling.combined import AnyEncoder, TwinEncoder, load_both
 from modeling.config import BertConfig
 from modeling.conversion import (
     CHECKPOINT,
@@ -25,7 +26,6 @@ from modeling.conversion import (
     load_checkpoint,
     save_model_folder,
 )
-from modeling.encoder import Encoder
 from modeling.folder_files import (
     local_vocabulary,
     vocabulary_file,
@@ -63,6 +63,7 @@ class RunConfig:
     num_frozen_layers: int = -1  # -1: not even the embeddings
     dry_run: bool = False  # nothing is written
     recompute: bool = False  # layers in the backward pass, to save memory
+    second_init_checkpoint: str | None = None  # of a second encoder
 
 
 class Training(NamedTuple):
@@ -89,7 +90,7 @@ class Place(NamedTuple):
 
 
 class Model(Objective, Protocol):
-    encoder: Encoder
+    encoder: AnyEncoder
 
     def bindings(self) -> list[Binding]: ...
 
@@ -122,6 +123,11 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
             "shorten it or change --bert_config_file"
         )
     check_config(config, run.init_checkpoint)
+    if direction := second_direction(
+        run.init_checkpoint, run.second_init_checkpoint
+    ):
+        second = dataclasses.replace(config, direction=direction)
+        check_config(second, run.second_init_checkpoint)
     return config
 
 
@@ -142,6 +148,7 @@ def find_vocabulary(run: RunConfig, config: BertConfig) -> str | None:
     vocab = check_any_vocabulary(path, config.vocab_size)
     if run.vocab_file:
         compare_pieces(run.vocab_file, vocab, run.init_checkpoint)
+    compare_pieces(path, vocab, run.second_init_checkpoint)
     return path
 
 
@@ -232,7 +239,9 @@ class Run:
         """Loads --init_checkpoint, where output_dir has no state to go on from;
         refuses to go on with other settings than it began with."""
         if not saved_states(self.folder):
-            if self.run.init_checkpoint:
+            if self.run.second_init_checkpoint:
+                self._load_both(self.run.second_init_checkpoint)
+            elif self.run.init_checkpoint:
                 self._load(self.run.init_checkpoint)
         elif self.run.init_checkpoint:
             print("--init_checkpoint is not read again: --output_dir has begun")
@@ -376,6 +385,12 @@ class Run:
         if not quietly:
             print(report)
         return report
+
+    def _load_both(self, second: str) -> None:
+        first, encoder = self.run.init_checkpoint, self.model.encoder
+        assert first and isinstance(encoder, TwinEncoder), "it was looked at"
+        for report in load_both(encoder, self.model.bindings(), first, second):
+            print(report)
 
     def _save(self, folder: str) -> None:
         save_model_folder(

@@ -15,6 +15,7 @@ from modeling.config import BertConfig
 from modeling.conversion import Binding, encoder_bindings
 from modeling.encoder import Encoder
 from tasks.classification import Classifier
+from tasks.packed import make_encoder
 from tasks.spans import SpanModel
 from tasks.targets import make_target
 from tasks.task import TaskSettings
@@ -55,8 +56,9 @@ def make_model(config: BertConfig, settings: TaskSettings | None) -> Model:
     if settings is None:
         return EncoderModel(config)
     if settings.target == "span":
-        return SpanModel(config)
-    return Classifier(config, make_target(settings.target, settings.labels))
+        return SpanModel(config, encoder=make_encoder(config, settings))
+    target = make_target(settings.target, settings.labels)
+    return Classifier(config, target, make_encoder(config, settings))
 
 
 def signatures(

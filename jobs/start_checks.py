@@ -46,6 +46,26 @@ def _difference(name: str, config: BertConfig, start: BertConfig) -> str:
     )
 
 
+def second_direction(
+    init_checkpoint: str | None, second_init_checkpoint: str | None
+) -> str | None:
+    """In which a second encoder reads; None where there is none."""
+    if not second_init_checkpoint:
+        return None
+    if not init_checkpoint:
+        raise InputError(
+            "--second_init_checkpoint is loaded beside --init_checkpoint, "
+            "which is missing"
+        )
+    path = model_config_file(second_init_checkpoint)
+    if path is None:
+        raise InputError(
+            f"--second_init_checkpoint={second_init_checkpoint} has no "
+            "bert_config.json beside it, which says in what direction it reads"
+        )
+    return BertConfig.from_json_file(command.local(path)).direction
+
+
 def compare_pieces(
     vocab_file: str, vocab: Mapping[str, int], init_checkpoint: str | None
 ) -> None:

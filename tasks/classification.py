@@ -15,13 +15,9 @@ from keras import ops
 
 from data.rows import Row
 from modeling import fused
+from modeling.combined import AnyEncoder, any_bindings
 from modeling.config import BertConfig
-from modeling.conversion import (
-    CLASSIFIER,
-    Binding,
-    encoder_bindings,
-    linear_bindings,
-)
+from modeling.conversion import CLASSIFIER, Binding, linear_bindings
 from modeling.encoder import Encoder
 from modeling.heads import LinearHead
 from tasks.packed import example_weights, pooled_examples
@@ -36,11 +32,20 @@ HEAD_DROPOUT_PROB = 0.1  # upstream's, whatever the config says
 class Classifier:
     """An encoder with a head on its pooled output, and the target's loss."""
 
-    def __init__(self, config: BertConfig, target: Target):
+    def __init__(
+        self,
+        config: BertConfig,
+        target: Target,
+        encoder: AnyEncoder | None = None,
+    ):
+        """`encoder`: where it is not the plain one of the config."""
         self.target = target
-        self.encoder = Encoder(config)
+        self.encoder = encoder or Encoder(config)
         self.head = LinearHead(
-            config, target.num_outputs, HEAD_DROPOUT_PROB, name="classifier"
+            self.encoder.config,
+            target.num_outputs,
+            HEAD_DROPOUT_PROB,
+            name="classifier",
         )
         self.encoder.build()
         self.head.build()
@@ -58,7 +63,7 @@ class Classifier:
 
     def bindings(self) -> list[Binding]:
         return [
-            *encoder_bindings(self.encoder),
+            *any_bindings(self.encoder),
             *linear_bindings(self.head, CLASSIFIER),
         ]
 

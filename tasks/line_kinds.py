@@ -18,6 +18,7 @@ from tasks.examples import Example, encode_example
 from tasks.line_predictor import Outputs, Question
 from tasks.multiple_choice import MultipleChoice, encode_question, log_shares
 from tasks.multiple_choice import Question as ChoiceQuestion
+from tasks.packed import make_encoder
 from tasks.spans import SpanModel
 from tasks.squad import Example as SpanExample
 from tasks.squad import split_words
@@ -36,7 +37,8 @@ class TextKind:
         settings: TaskSettings,
     ):
         self.target = make_target(settings.target, settings.labels)
-        self.model = Classifier(config, self.target)
+        encoder = make_encoder(config, settings)
+        self.model = Classifier(config, self.target, encoder)
         self.tokenizer = tokenizer
         self.settings = settings
 
@@ -88,7 +90,8 @@ class SpanKind:
         tokenizer: Tokenizer,
         settings: TaskSettings,
     ):
-        self.model = SpanModel(config)
+        encoder = make_encoder(config, settings)
+        self.model = SpanModel(config, encoder=encoder)
         self.tokenizer = tokenizer
         self.settings = settings
         self.answerer = Answerer(tokenizer, settings)

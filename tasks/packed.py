@@ -1,4 +1,5 @@
-"""What models of tasks read: padded rows, or several examples in one row.
+"""What models of tasks read with, and what: padded rows, or several examples
+in one row.
 
 A packed batch has sequence_numbers and position_ids; its examples see only
 themselves, so that what is computed of each is what it would be alone
@@ -13,11 +14,23 @@ from typing import Any
 from keras import ops
 
 from modeling.attention import same_sequence
+from modeling.combined import AnyEncoder, RecurrentEncoder, TwinEncoder
+from modeling.config import BertConfig
 from modeling.encoder import LAST_SEES_ALL, Encoder, EncoderOutputs
 from modeling.heads import row_weights
+from tasks.task import TaskSettings
 
 Tensor = Any
 Batch = dict[str, Tensor]
+
+
+def make_encoder(config: BertConfig, settings: TaskSettings) -> AnyEncoder:
+    """What task.json says stands below the head."""
+    if settings.bilstm:
+        return RecurrentEncoder(config)
+    if settings.second_direction:
+        return TwinEncoder(config, settings.second_direction)
+    return Encoder(config)
 
 
 def is_packed(batch: Batch) -> bool:
@@ -25,7 +38,7 @@ def is_packed(batch: Batch) -> bool:
 
 
 def encode(
-    encoder: Encoder,
+    encoder: AnyEncoder,
     batch: Batch,
     seed: Tensor | None,
     pooled_positions: Tensor | None = None,
@@ -34,18 +47,20 @@ def encode(
     ids, segments = batch["input_ids"], batch["segment_ids"]
     if not is_packed(batch):
         return encoder(ids, batch["input_mask"], segments, seed)
+    assert isinstance(encoder, Encoder), "the others read padded rows"
     mask = same_sequence(batch["sequence_numbers"])
     positions = batch["position_ids"]
     return encoder(ids, mask, segments, seed, positions, pooled_positions)
 
 
 def pooled_examples(
-    encoder: Encoder, batch: Batch, seed: Tensor | None
+    encoder: AnyEncoder, batch: Batch, seed: Tensor | None
 ) -> Tensor:
     """[B, H], the pooler's outputs."""
     outputs = encode(encoder, batch, seed)
     if not is_packed(batch):
         return outputs.pooled
+    assert isinstance(encoder, Encoder)
     as_one_row = ops.reshape(
         outputs.sequence, (1, -1, ops.shape(outputs.sequence)[-1])
     )

@@ -10,13 +10,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from modeling.combined import AnyEncoder, any_bindings
 from modeling.config import BertConfig
-from modeling.conversion import (
-    SPAN,
-    Binding,
-    encoder_bindings,
-    linear_bindings,
-)
+from modeling.conversion import SPAN, Binding, linear_bindings
 from modeling.encoder import Encoder
 from modeling.heads import LinearHead, cross_entropy
 from tasks.packed import encode, example_weights, is_packed
@@ -35,14 +31,21 @@ class SpanModel:
     model, as upstream keeps it.
     """
 
-    def __init__(self, config: BertConfig, padding_in_loss: bool = True):
-        """`padding_in_loss`: whether padding is among the classes."""
+    def __init__(
+        self,
+        config: BertConfig,
+        padding_in_loss: bool = True,
+        encoder: AnyEncoder | None = None,
+    ):
+        """`padding_in_loss`: whether padding is among the classes. `encoder`:
+        where it is not the plain one of the config."""
         self.padding_in_loss = padding_in_loss
-        self.encoder = Encoder(config)
-        self.head = LinearHead(config, 2, name="span")
+        self.encoder = encoder or Encoder(config)
+        self.head = LinearHead(self.encoder.config, 2, name="span")
         self.encoder.build()
         self.head.build()
-        self.encoder.pooler.trainable = False
+        for pooler in self.encoder.poolers:
+            pooler.trainable = False
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -57,7 +60,7 @@ class SpanModel:
 
     def bindings(self) -> list[Binding]:
         return [
-            *encoder_bindings(self.encoder),
+            *any_bindings(self.encoder),
             *linear_bindings(self.head, SPAN),
         ]
 

@@ -18,6 +18,7 @@ TARGETS = (
     "single_label", "multi_label", "regression", "span", "choice", "tags",
 )  # fmt: skip
 POOLINGS = ("mean", "max")
+ONE_ENCODER = (False, None)  # bilstm and second_direction of the usual model
 
 
 def _is_positive(value: object) -> bool:
@@ -31,6 +32,10 @@ def _is_text(value: object) -> bool:
 # By a field's type: what fits, and its name in errors.
 _EXPECTED: dict[object, tuple[Callable[[Any], bool], str]] = {
     str: (_is_text, "text"),
+    str | None: (
+        lambda value: value is None or _is_text(value),
+        "text or null",
+    ),
     int: (_is_positive, "a positive whole number"),
     int | None: (
         lambda value: value is None or _is_positive(value),
@@ -61,6 +66,9 @@ class TaskSettings:
     labels: tuple[str, ...] = ()  # in the order of the model's outputs
     doc_stride: int | None = None  # pieces between two windows; None: cut off
     window_pooling: str = "mean"  # one of POOLINGS, of a document's windows
+    # modeling/combined.py
+    bilstm: bool = False  # on the encoder, below the head
+    second_direction: str | None = None  # of a second encoder, if there is one
     # of spans
     max_query_length: int = 64  # pieces
     max_answer_length: int = 30  # pieces
@@ -88,6 +96,17 @@ class TaskSettings:
                 f"window_pooling is {self.window_pooling!r}; expected one of "
                 f"{', '.join(POOLINGS)}"
             )
+
+        if self.bilstm and self.second_direction:
+            raise InputError(
+                "a BiLSTM stands on one encoder, and here are two; leave out "
+                "--bilstm or --second_init_checkpoint"
+            )
+
+    @property
+    def has_one_encoder(self) -> bool:
+        """And nothing on it: it reads packed rows, and others know its form."""
+        return (self.bilstm, self.second_direction) == ONE_ENCODER
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"

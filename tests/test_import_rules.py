@@ -17,7 +17,7 @@ ORDER = {
     " byte_level_lines text_formats corpus"
     " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads folder_files"
-    " hugging_face_names hugging_face conversion any_model cost",
+    " hugging_face_names hugging_face conversion combined any_model cost",
     "tasks": "metrics task hugging_face_task examples targets packed"
     " pretraining distillation blanks classification glue tables features spans"
     " squad"
