@@ -7,6 +7,7 @@ google-research/bert's; those it does not have are marked by a comment.
 from absl import flags
 
 import command
+from tasks.lessons import TaughtTask
 from training.settings import (
     OPTIMIZERS,
     DeviceConfig,
@@ -204,6 +205,31 @@ def define_fine_tuning() -> None:
     )
 
 
+def define_exported_model() -> None:
+    """The model folder to export, and how its texts become pieces."""
+    flags.DEFINE_string(
+        "model_dir",
+        None,
+        "Folder with weights, their config, vocab.txt and, if it was "
+        "fine-tuned, task.json; without that the encoder is exported.",
+    )
+    flags.DEFINE_bool(
+        "do_lower_case",
+        True,
+        "Where there is no task.json: true for uncased models.",
+    )
+    flags.DEFINE_alias("do_lower", "do_lower_case")
+    flags.DEFINE_bool(
+        "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
+    )
+    flags.DEFINE_integer(
+        "max_seq_length",
+        128,
+        "Pieces to which texts are cut; unset: task.json's, if there is one.",
+        lower_bound=3,
+    )
+
+
 def define_combinations() -> None:
     """What may stand on an encoder, or beside it: modeling/combined.py."""
     flags.DEFINE_bool(
@@ -214,6 +240,22 @@ def define_combinations() -> None:
         None,
         "Another model folder, which may read in another direction: its outputs"
         " and those of --init_checkpoint go side by side into the head.",
+    )
+
+
+def define_teacher() -> None:
+    """A model to learn from."""
+    flags.DEFINE_string(
+        "teacher_model_dir",
+        None,
+        "Model folder, trained for the same, whose outputs this one learns to "
+        "give: docs/distillation.md.",
+    )
+    flags.DEFINE_float(
+        "distillation_temperature",
+        TaughtTask.distillation_temperature,
+        "By which the teacher's logits and the model's are divided.",
+        lower_bound=0.01,
     )
 
 

@@ -2,10 +2,8 @@
 
 Sanh et al. 2019 (DistilBERT), section 2, the triple loss, and section 3, the
 student and its first weights. What the paper leaves open is as in the authors'
-distiller.py and the command that their README gives: the temperature, the
-weights of the losses, which positions count. Like theirs, a student of a BERT
-has no token types; unlike theirs, where the teacher is told the records' ones,
-which it was trained with, too (they have it read zeros).
+distiller.py. A student of a BERT has no token types, as theirs. The teacher is
+shown the records' ones, as it was trained; theirs reads zeros.
 
 Shapes: B batch, S positions, H hidden size, V vocabulary, P masked predictions,
 Q positions of soft targets (P or S).
@@ -24,23 +22,13 @@ from modeling import fused
 from modeling.config import BertConfig
 from modeling.conversion import Binding
 from modeling.heads import cross_entropy
+from tasks.lessons import TripleLoss
 from tasks.packed import encode, is_packed
 from tasks.pretraining import MaskedLm
 
 Tensor = Any
 Batch = dict[str, Tensor]
 Sums = dict[str, tuple[Tensor, Tensor]]
-
-
-@dataclasses.dataclass(frozen=True)
-class DistillationConfig:
-    """The triple loss."""
-
-    distillation_temperature: float = 2.0  # by which both logits are divided
-    soft_target_weight: float = 5.0
-    masked_lm_weight: float = 2.0
-    cosine_weight: float = 1.0
-    soft_targets_at_masks: bool = False  # not at every piece
 
 
 def student_config(teacher: BertConfig, num_layers: int) -> BertConfig:
@@ -53,16 +41,6 @@ def student_config(teacher: BertConfig, num_layers: int) -> BertConfig:
     return dataclasses.replace(config, family="distilbert", type_vocab_size=0)
 
 
-def evenly_spaced(number: int, teachers: int) -> tuple[int, ...]:
-    """Which of the teacher's layers a student of `number` begins with.
-
-    The first, the last and what lies between: 6 of 12 are 0, 2, 4, 7, 9, 11, as
-    in the authors' extract_distilbert.py; 3 of 6 are 0, 2, 5; 1 is the first.
-    """
-    step = (teachers - 1) / max(number - 1, 1)
-    return tuple(round(i * step) for i in range(number))
-
-
 class Distillation:
     """A student, the teacher that it learns from, and the triple loss.
 
@@ -73,7 +51,7 @@ class Distillation:
         self,
         config: BertConfig,
         teacher_config: BertConfig,
-        settings: DistillationConfig,
+        settings: TripleLoss,
     ):
         """`config`: the student's, as wide as the teacher's."""
         self.settings = settings

@@ -10,12 +10,8 @@ from test_pretraining import as_tensors, packed
 
 from modeling import fused
 from modeling.conversion import load_checkpoint
-from tasks.distillation import (
-    Distillation,
-    DistillationConfig,
-    evenly_spaced,
-    student_config,
-)
+from tasks.distillation import Distillation, student_config
+from tasks.lessons import TripleLoss, evenly_spaced
 
 Batch = dict[str, np.ndarray]
 
@@ -24,7 +20,7 @@ def distillation(
     layers: tuple[int, ...] = (0, 2), at_masks: bool = False
 ) -> Distillation:
     """From google-research/bert's tiny model, with these of its layers."""
-    settings = DistillationConfig(soft_targets_at_masks=at_masks)
+    settings = TripleLoss(soft_targets_at_masks=at_masks)
     config = student_config(TINY, len(layers))
     model = Distillation(config, TINY, settings)
     load_checkpoint(model.teacher.bindings(), str(GOLDEN / "tiny_bert"))
