@@ -18,7 +18,7 @@ ORDER = {
     " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads folder_files"
     " hugging_face_names hugging_face conversion combined any_model cost",
-    "tasks": "metrics task hugging_face_task examples targets packed"
+    "tasks": "metrics task lessons hugging_face_task examples targets packed"
     " pretraining distillation blanks classification glue tables features spans"
     " squad"
     " windows answers squad_evaluation entities conll word_rows tagging"
@@ -26,9 +26,9 @@ ORDER = {
     " choice_files line_predictor line_kinds predictors",
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",
-    "jobs": "start_checks fitting dry_run fine_tuning classifying answering"
-    " choosing recognizing serving inspecting work_folder workers chunked_file"
-    " making record_making beam_making",
+    "jobs": "start_checks fitting distilling dry_run fine_tuning classifying"
+    " answering choosing recognizing serving inspecting work_folder workers"
+    " chunked_file making record_making beam_making",
 }
 MAY_IMPORT = {
     "data": set(),
