@@ -31,8 +31,8 @@ Shapes = Mapping[str, Sequence[int]]  # by Google's names
 GOOGLE, HUGGING_FACE = FORMATS = ["google", "hugging_face"]
 MAX_DIFFERENCE = 1e-5  # between the outputs of what was read and written
 
-# transformers' classes whose classifier Google's models have not.
-OTHER_CLASSIFIERS = ("ForTokenClassification", "ForMultipleChoice")
+# transformers' classes whose classifier stays behind.
+OTHER_CLASSIFIERS = ("ForTokenClassification",)
 
 flags.DEFINE_string(
     "init_checkpoint", None, "Model folder of either kind, or a checkpoint."
@@ -259,7 +259,7 @@ def _write_hugging_face(
 ) -> None:
     from modeling.folder_files import write_whole
     from modeling.hugging_face import save_hugging_face_folder
-    from tasks.hugging_face_task import problem_type
+    from tasks.hugging_face_task import classifier_class, problem_type
     from tasks.task import TASK
 
     task = around.task
@@ -270,6 +270,7 @@ def _write_hugging_face(
         around.vocab_file,
         task.labels if task else (),
         problem_type(task),
+        classifier_class(task),
         around.do_lower_case,
         around.strip_accents,
     )

@@ -24,6 +24,7 @@ from modeling.folder_files import (
     write_json,
 )
 from modeling.hugging_face_names import (
+    CLASSIFIER,
     architecture_of,
     google_name,
     has_place,
@@ -232,6 +233,7 @@ def save_hugging_face_folder(
     vocab_file: str | None,
     labels: Sequence[str] = (),
     problem_type: str | None = None,
+    classifier: str = CLASSIFIER,
     do_lower_case: bool = True,
     strip_accents: bool | None = None,
 ) -> None:
@@ -246,12 +248,14 @@ def save_hugging_face_folder(
         labels: of a classifier's outputs; () for none known.
         problem_type: of a classifier, by transformers' names:
             single_label_classification, multi_label_classification, regression.
+        classifier: CLASSIFIER or CHOICE of hugging_face_names.py: what a head
+            at the root is for.
     """
     import tensorflow as tf
 
     tf.io.gfile.makedirs(folder)
     names = {variable.name for variable in variables}
-    architecture = architecture_of(names, config.family)
+    architecture = architecture_of(names, config.family, classifier)
     tensors = [
         _tensor(variable, config.family, architecture)
         for variable in variables

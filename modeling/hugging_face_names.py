@@ -70,6 +70,8 @@ _RENAMED = {
         "": "classifier",
     },
 }
+# How the names of classes end whose head Google keeps at the root.
+CLASSIFIER, CHOICE = "ForSequenceClassification", "ForMultipleChoice"
 # RoBERTa's classifiers have a dense layer of their own where BERT's have the
 # pooler; there is no next sentence.
 _CLASSIFIER_DENSE = ("roberta.pooler.dense", "classifier.dense")
@@ -108,8 +110,14 @@ _FROM_HUGGING_FACE = {
 _OLD_ENDINGS = {"gamma": "weight", "beta": "bias"}  # transformers before 1.0
 
 
-def architecture_of(names: Collection[str], family: str) -> str:
-    """The class of transformers that has these of Google's variables."""
+def architecture_of(
+    names: Collection[str], family: str, classifier: str = CLASSIFIER
+) -> str:
+    """The class of transformers that has these of Google's variables.
+
+    Args:
+        classifier: how its name ends where there is a head at the root.
+    """
     absent = _ABSENT.get(family)
     for name in names:
         if absent and name.startswith(absent):
@@ -117,13 +125,13 @@ def architecture_of(names: Collection[str], family: str) -> str:
                 f"the model has {name}, for which Hugging Face's {family} has "
                 "no place; expected one that was trained without next sentences"
             )
-    return _CLASS_PREFIX[family] + _class_of(names)
+    return _CLASS_PREFIX[family] + _class_of(names, classifier)
 
 
-def _class_of(names: Collection[str]) -> str:
+def _class_of(names: Collection[str], classifier: str) -> str:
     has_masked_lm = "cls/predictions/output_bias" in names
     if "output_weights" in names:
-        return "ForSequenceClassification"
+        return classifier
     if "cls/squad/output_weights" in names:
         return "ForQuestionAnswering"
     if "cls/seq_relationship/output_weights" in names:
@@ -139,7 +147,7 @@ def has_place(name: str, architecture: str) -> bool:
     is_lost = (
         "/pooler/" in name
         and architecture.startswith("DistilBert")
-        and not architecture.endswith("ForSequenceClassification")
+        and not architecture.endswith((CLASSIFIER, CHOICE))
     )
     return not is_lost
 
@@ -154,8 +162,10 @@ def hugging_face_name(name: str, family: str, architecture: str) -> str:
         theirs = theirs.replace("#", number[1])
     if architecture.endswith("Model"):  # a bare one's names have no "bert."
         return theirs.removeprefix(f"{family}.")
-    if architecture == "RobertaForSequenceClassification":
+    if architecture == f"Roberta{CLASSIFIER}":
         return theirs.replace(*_CLASSIFIER_DENSE)
+    if architecture == f"Roberta{CHOICE}":  # its head is as BERT's
+        return theirs.replace("classifier.out_proj", "classifier")
     return theirs
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from input_error import InputError
 from modeling.config import BertConfig
+from modeling.hugging_face_names import CHOICE, CLASSIFIER
 from tasks.task import TaskSettings
 
 PROBLEM_TYPES = {
@@ -22,15 +23,20 @@ SPAN_LENGTH, SPAN_STRIDE = 384, 128  # pieces
 
 def problem_type(task: TaskSettings | None) -> str | None:
     """transformers' word for the target; None where it has no use for one."""
-    if task is None or task.target == "span":
+    if task is None or task.target in ("span", "choice"):
         return None
     if task.target not in PROBLEM_TYPES:
         raise InputError(
             f"the model is fine-tuned for {task.target}, which has no form in "
-            f"a Hugging Face folder; expected span or one of "
-            f"{', '.join(PROBLEM_TYPES)}"
+            f"a Hugging Face folder; expected span, choice or one "
+            f"of {', '.join(PROBLEM_TYPES)}"
         )
     return PROBLEM_TYPES[task.target]
+
+
+def classifier_class(task: TaskSettings | None) -> str:
+    """How transformers' class of such a model ends, if it has a classifier."""
+    return CHOICE if task and task.target == "choice" else CLASSIFIER
 
 
 def task_of(
@@ -47,6 +53,8 @@ def task_of(
         shapes: of the checkpoint's variables, by Google's names.
     """
     longest = config.max_position_embeddings
+    if "output_bias" in shapes and _is_choice(values):
+        return TaskSettings("choice", longest, do_lower_case, strip_accents)
     if "output_bias" in shapes:
         labels = _labels(values, shapes["output_bias"][0])
         return TaskSettings(
@@ -65,6 +73,11 @@ def task_of(
             doc_stride=SPAN_STRIDE,
         )
     return None
+
+
+def _is_choice(values: Mapping[str, Any]) -> bool:
+    names = values.get("architectures")
+    return isinstance(names, list) and str(names[:1]).endswith(f"{CHOICE}']")
 
 
 def _labels(values: Mapping[str, Any], count: int) -> tuple[str, ...]:

@@ -33,6 +33,8 @@ from modeling.hugging_face import (
     save_hugging_face_folder,
 )
 from modeling.hugging_face_names import (
+    CHOICE,
+    CLASSIFIER,
     architecture_of,
     google_name,
     hugging_face_name,
@@ -40,11 +42,15 @@ from modeling.hugging_face_names import (
 
 TINY_BERT = GOLDEN / "tiny_bert"
 THEIRS = GOLDEN / "hugging_face"
-ROBERTA = ("roberta_masked_lm", "roberta_classifier", "roberta_bare")
+ROBERTA = tuple(
+    f"roberta_{kind}" for kind in ("masked_lm", "classifier", "bare", "choice")
+)
 DISTILBERT = tuple(
     f"distilbert_{kind}" for kind in ("masked_lm", "classifier", "span", "bare")
 )
-NAMES = ("pretraining", "classifier", "span", *ROBERTA, *DISTILBERT)
+NAMES = (
+    "pretraining", "classifier", "span", "choice", *ROBERTA, *DISTILBERT,
+)  # fmt: skip
 Tensors = dict[str, np.ndarray]
 
 
@@ -93,6 +99,8 @@ def test_outputs_are_those_of_transformers(name: str) -> None:
         expected["cls/predictions"] = theirs["logits"]
     elif name.endswith("classifier"):
         expected[""] = theirs["logits"]
+    elif name.endswith("choice"):  # of one question, whose rows they are
+        expected[""] = theirs["logits"].T
     elif name == "roberta_bare":
         expected["pooled"] = theirs["pooler_output"]
     elif name.endswith("span"):
@@ -116,7 +124,11 @@ def test_to_google_and_back_every_bit_is_the_same(
     model, report = load(tmp_path / "there")
     bindings = [b for b in model.bindings() if b.name in report.loaded]
     save_hugging_face_folder(
-        str(tmp_path / "back"), model.config, bindings, None
+        str(tmp_path / "back"),
+        model.config,
+        bindings,
+        None,
+        classifier=CHOICE if name.endswith("choice") else CLASSIFIER,
     )
     original = load_file(THEIRS / name / "model.safetensors")
     copy = load_file(tmp_path / "back" / "model.safetensors")

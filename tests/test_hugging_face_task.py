@@ -6,7 +6,7 @@ import pytest
 from conftest import TINY
 
 from input_error import InputError
-from tasks.hugging_face_task import problem_type, task_of
+from tasks.hugging_face_task import classifier_class, problem_type, task_of
 from tasks.task import TaskSettings
 
 Shapes = dict[str, tuple[int, ...]]
@@ -37,6 +37,16 @@ def test_what_the_file_does_not_say_is_as_transformers_takes_it() -> None:
     task = settings({}, {"output_bias": (1,)})
     assert task is not None
     assert task.target == "regression" == problem_type(task)
+
+
+def test_a_choice_is_told_by_the_class() -> None:
+    values = {"architectures": ["BertForMultipleChoice"]}
+    task = settings(values, {"output_bias": (1,)})
+    assert task is not None
+    assert (task.target, task.labels) == ("choice", ())
+    assert problem_type(task) is None
+    assert classifier_class(task) == "ForMultipleChoice"
+    assert classifier_class(None) == "ForSequenceClassification"
 
 
 def test_a_span_and_no_task() -> None:

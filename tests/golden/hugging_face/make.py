@@ -47,7 +47,11 @@ MODELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         {},
     ),
     "distilbert_bare": (transformers.DistilBertModel, "gelu", {}),
+    # whose rows are the choices of one question
+    "choice": (transformers.BertForMultipleChoice, "gelu", {}),
+    "roberta_choice": (transformers.RobertaForMultipleChoice, "gelu", {}),
 }
+ATTENTIONS = ("pretraining", "roberta_bare", "distilbert_bare")
 DISTILBERT = {  # what its config.json calls them
     "hidden_size": "dim",
     "num_hidden_layers": "n_layers",
@@ -107,6 +111,8 @@ def main() -> None:
             is_word = inputs["attention_mask"] == 1
             inputs["input_ids"] = np.where(is_word, words, PADDING)
         tensors = {key: torch.tensor(value) for key, value in inputs.items()}
+        if name.endswith("choice"):
+            tensors = {key: value[None] for key, value in tensors.items()}
         with torch.no_grad():
             outputs = dict(model(**tensors, output_hidden_states=True))
         hidden = outputs.pop("hidden_states")
@@ -116,6 +122,19 @@ def main() -> None:
             **{key: value.numpy() for key, value in outputs.items()},
         }
         np.savez_compressed(HERE / name / "outputs.npz", **arrays)
+        if name in ATTENTIONS:
+            _write_attentions(model, tensors, HERE / name)
+
+
+def _write_attentions(
+    model: Any, tensors: dict[str, Any], folder: Path
+) -> None:
+    """Probabilities [L, B, N, S, T], in a file of their own."""
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        found = model(**tensors, output_attentions=True).attentions
+    stacked = np.stack([layer.numpy() for layer in found])
+    np.savez_compressed(folder / "attentions.npz", attentions=stacked)
 
 
 if __name__ == "__main__":
