@@ -18,8 +18,9 @@ from absl import flags
 from tqdm import tqdm
 
 import command
-from data import instances, tokenization, vocabulary
+from data import any_tokenizer, instances, tokenization
 from data.instances import InstanceConfig
+from data.marks import BERT
 from input_error import InputError
 
 FLAGS = flags.FLAGS
@@ -40,7 +41,12 @@ flags.DEFINE_string(
     None,
     "TFRecord files: comma-separated names; records are dealt round-robin.",
 )
-flags.DEFINE_string("vocab_file", None, "The model's vocabulary.")
+flags.DEFINE_string(
+    "vocab_file",
+    None,
+    "The model's vocabulary: a vocab.txt, or a vocab.json with merges.txt "
+    "beside it.",
+)
 flags.DEFINE_bool(
     "do_lower_case", True, "True for uncased models, False for cased ones."
 )
@@ -90,6 +96,14 @@ flags.DEFINE_bool(
     "Leave out the masks: run_pretraining.py draws others in each epoch, so "
     "that --dupe_factor=1 will do.",
 )
+flags.DEFINE_enum(
+    "sequence_format",
+    InstanceConfig.sequence_format,
+    instances.FORMATS,
+    "What a record is: two stretches of sentences, which may follow one "
+    "another, or two sentences; or, without labels of next sentences, as many "
+    "sentences as fit, from one document into the next, or of one document.",
+)
 flags.DEFINE_bool(
     "words_are_spaced",
     False,
@@ -132,27 +146,16 @@ flags.mark_flags_as_required(["input_file", "output_file", "vocab_file"])
 
 def main(*beam_options: str) -> None:
     config = command.from_flags(InstanceConfig)
-    config.check()
-    vocab_file = command.local(FLAGS.vocab_file)
-    vocabulary.check_vocabulary(vocab_file)
-
+    config.check(any_tokenizer.marks_of(FLAGS.vocab_file))
     command.import_tensorflow()
     from data import files
+    from modeling.folder_files import local_vocabulary
 
-    for name in ("dynamic_masking", "input_format", "words_are_spaced"):
-        if FLAGS.sampler == "google" and not FLAGS[name].using_default_value:
-            raise InputError(
-                f"--sampler=google has no --{name}; leave out one of the two"
-            )
+    vocab_file = local_vocabulary(FLAGS.vocab_file)
+    any_tokenizer.check_any_vocabulary(vocab_file)
+    _check_googles(vocab_file)
     _check_runner(beam_options)
-    for name in ("do_whole_word_mask", "masked_lm_prob"):
-        if FLAGS.dynamic_masking and FLAGS[name].present:
-            raise InputError(
-                f"--{name} is run_pretraining.py's where --dynamic_masking "
-                "leaves the masks to it"
-            )
-    if FLAGS.words_are_spaced and not FLAGS.do_whole_word_mask:
-        raise InputError("--words_are_spaced is for --do_whole_word_mask")
+    _check_use(config, vocab_file)
     paths = files.expand_patterns(FLAGS.input_file)
     summary = (
         make_googles(config, vocab_file, paths)
@@ -162,7 +165,47 @@ def main(*beam_options: str) -> None:
     if summary is None:
         print(f"{FLAGS.output_file}: made already, by this very command")
     else:
-        print(format_summary(summary))
+        print(format_summary(summary, config))
+
+
+def _check_googles(vocab_file: str) -> None:
+    """Refuses what --sampler=google does not have."""
+    if FLAGS.sampler != "google":
+        return
+    names = "dynamic_masking", "input_format", "words_are_spaced"
+    for name in (*names, "sequence_format"):
+        if not FLAGS[name].using_default_value:
+            raise InputError(
+                f"--sampler=google has no --{name}; leave out one of the two"
+            )
+    if any_tokenizer.marks_of(vocab_file) != BERT:
+        raise InputError(
+            f"--sampler=google knows no --vocab_file={vocab_file}, only a "
+            "vocab.txt; leave out --sampler"
+        )
+
+
+def _check_use(config: InstanceConfig, vocab_file: str) -> None:
+    """Refuses flags that would change nothing."""
+    for name in ("do_whole_word_mask", "masked_lm_prob"):
+        if FLAGS.dynamic_masking and FLAGS[name].present:
+            raise InputError(
+                f"--{name} is run_pretraining.py's where --dynamic_masking "
+                "leaves the masks to it"
+            )
+    if FLAGS.words_are_spaced and not FLAGS.do_whole_word_mask:
+        raise InputError("--words_are_spaced is for --do_whole_word_mask")
+    if FLAGS.words_are_spaced and any_tokenizer.marks_of(vocab_file) != BERT:
+        raise InputError(
+            "--words_are_spaced is for a vocab.txt; pieces of a vocab.json "
+            "have the spaces before them"
+        )
+    is_segments = config.sequence_format == instances.SEGMENT_PAIR
+    if FLAGS["short_seq_prob"].present and not is_segments:
+        raise InputError(
+            "--short_seq_prob is for --sequence_format=segment_pair: records "
+            f"of {config.sequence_format} are not shortened"
+        )
 
 
 def _check_runner(beam_options: Sequence[str]) -> None:
@@ -188,8 +231,9 @@ def make_vectorized(
 ) -> instances.Summary | None:
     from data.text_formats import TextFormat
     from jobs import record_making
+    from jobs.making import Making
 
-    making = record_making.Making(
+    making = Making(
         tuple(paths),
         tuple(FLAGS.output_file.split(",")),
         vocab_file,
@@ -242,22 +286,28 @@ def make_googles(
     return instances.summarize(documents, made)
 
 
-def format_summary(summary: instances.Summary) -> str:
+def format_summary(summary: instances.Summary, config: InstanceConfig) -> str:
     """A little table: counts, and shares of the count above them."""
 
     def share(part: int, whole: int) -> str:
         return f"{part / whole:.2%}" if whole else "-"
 
     num_records = summary.num_records
+    labels = [
+        ("  label 0, is next", share(summary.num_is_next, num_records)),
+        ("  label 1, random", share(summary.num_random_next, num_records)),
+        ("  pairs truncated", share(summary.num_truncated, num_records)),
+    ]
+    if not config.is_pair:
+        cut = share(summary.num_truncated, num_records)
+        labels = [("  sentence cut", cut)]
     rows = [
         ("documents", f"{summary.num_documents:,}"),
         ("sentences", f"{summary.num_sentences:,}"),
         ("pieces", f"{summary.num_pieces:,}"),
         ("  [UNK]", share(summary.num_unknown, summary.num_pieces)),
         ("records", f"{num_records:,}"),
-        ("  label 0, is next", share(summary.num_is_next, num_records)),
-        ("  label 1, random", share(summary.num_random_next, num_records)),
-        ("  pairs truncated", share(summary.num_truncated, num_records)),
+        *labels,
         ("pieces in records", f"{summary.num_tokens:,}"),
         ("  masked", share(summary.num_masked, summary.num_tokens)),
     ]

@@ -5,7 +5,8 @@
 
 The same command again goes on where the last run stopped. At its end
 output_dir is a model folder: bert_model.ckpt, bert_config.json and, when it is
-known, vocab.txt.
+known, vocab.txt. With --teacher_model_dir the model is a smaller one, which
+learns from that folder's: docs/distillation.md.
 """
 
 import atexit
@@ -15,20 +16,21 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 import command
 import common_flags
 from input_error import InputError
+from tasks.lessons import Student, TripleLoss
 from training.settings import DeviceConfig, OptimizerConfig
 
 if TYPE_CHECKING:
     from data.batches import RowShare
     from data.dynamic_masking import BatchMasker
     from data.record_features import Feature
-    from jobs.fitting import Place, Run, Training
+    from jobs.fitting import Model, Place, Run, RunConfig, Training
     from modeling.config import BertConfig
 
 SOUND = "sound_records"  # folder under output_dir: copies of damaged files
@@ -95,23 +97,65 @@ flags.DEFINE_bool(
     "are read once before it, and the damaged ones copied without them.",
 )
 
+common_flags.define_teacher()
+flags.DEFINE_integer(
+    "num_student_layers",
+    None,
+    "Of a model with a teacher; unset: half of the teacher's.",
+    lower_bound=1,
+)
+flags.DEFINE_list(
+    "student_layers",
+    None,
+    "The teacher's layers, from 0, that it begins with; unset: evenly spaced.",
+)
+flags.DEFINE_bool("random_student", False, "Begin at random instead.")
+flags.DEFINE_float(
+    "soft_target_weight",
+    TripleLoss.soft_target_weight,
+    "Of the loss against the teacher's probabilities.",
+    lower_bound=0.0,
+)
+flags.DEFINE_float(
+    "masked_lm_weight",
+    TripleLoss.masked_lm_weight,
+    "Of the masked language model's, beside it.",
+    lower_bound=0.0,
+)
+flags.DEFINE_float(
+    "cosine_weight",
+    TripleLoss.cosine_weight,
+    "Of the cosine distance between both models' last hidden states.",
+    lower_bound=0.0,
+)
+flags.DEFINE_bool(
+    "soft_targets_at_masks",
+    TripleLoss.soft_targets_at_masks,
+    "Compare probabilities at masks only, not at every piece: cheaper.",
+)
+TAUGHT = (  # what a run with a teacher must go on with
+    "teacher_model_dir", "distillation_temperature", "num_student_layers",
+    "student_layers", "random_student", "soft_target_weight",
+    "masked_lm_weight", "cosine_weight", "soft_targets_at_masks",
+)  # fmt: skip
+
 FLAGS = flags.FLAGS
-flags.mark_flags_as_required(["input_file", "bert_config_file", "output_dir"])
+flags.mark_flags_as_required(["input_file", "output_dir"])
 
 
 def main() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("nothing to do: give --do_train, --do_eval or both")
+    _check_teaching()
     command.import_tensorflow()
 
     import tensorflow as tf
 
     from data import files
+    from data.any_tokenizer import load_tokenizer
     from data.record_checks import check_pieces, find_damage
     from data.record_features import has_next_sentence
-    from data.tokenization import load_vocab
     from jobs import fitting
-    from tasks.pretraining import MaskedLm, Pretraining
 
     for flag in ("input_file", "eval_file"):  # before a TPU is connected to
         if patterns := FLAGS[flag].value:
@@ -123,16 +167,17 @@ def main() -> None:
         eval_file=FLAGS.eval_file,
     )
     run = command.from_flags(fitting.RunConfig)
-    config = fitting.read_config(run, FLAGS.max_seq_length)
-    vocab_file = fitting.find_vocabulary(run, config)
+    source = _config_source(run)
+    config = fitting.read_config(source, FLAGS.max_seq_length)
+    vocab_file = fitting.find_vocabulary(source, config)
     _check_batch_sizes(place)
     inputs, held_out, features = _checked_inputs(config, place)
     if vocab_file is not None:
-        check_pieces(sorted({inputs[0], held_out[0]}), load_vocab(vocab_file))
+        firsts = sorted({inputs[0], held_out[0]})
+        check_pieces(firsts, load_tokenizer(vocab_file))
     fitting.make_folder(run)
-    kind = Pretraining if has_next_sentence(features) else MaskedLm
-    model = fitting.make_model(lambda: kind(config), place, run, FLAGS.seed)
-    fitted = fitting.Run(model, config, place, run, vocab_file)
+    model = _make_model(config, has_next_sentence(features), place, run)
+    fitted = fitting.Run(model, model.encoder.config, place, run, vocab_file)
     try:
         if run.dry_run:
             _rehearse(fitted, features, inputs)
@@ -153,6 +198,51 @@ def main() -> None:
         if damage is None:
             raise
         raise InputError(damage) from error
+
+
+def _check_teaching() -> None:
+    if FLAGS.teacher_model_dir:
+        if FLAGS.next_sentence_prediction:
+            raise InputError(
+                "--next_sentence_prediction is no part of what a teacher "
+                "teaches; leave it or --teacher_model_dir out"
+            )
+        return
+    for name in TAUGHT:
+        if FLAGS[name].present:
+            raise InputError(
+                f"--{name} is for a model with a teacher; give "
+                "--teacher_model_dir, or leave it out"
+            )
+
+
+def _config_source(run: "RunConfig") -> "RunConfig":
+    """What finds config and vocabulary: with a teacher, the teacher's."""
+    from jobs import distilling
+
+    if not FLAGS.teacher_model_dir:
+        return run
+    return distilling.reading_teacher(run, FLAGS.teacher_model_dir)
+
+
+def _make_model(
+    config: "BertConfig", has_pairs: bool, place: "Place", run: "RunConfig"
+) -> "Model":
+    """`config`: of the model or, where it has one, of its teacher."""
+    from jobs import distilling, fitting
+    from tasks.pretraining import MaskedLm, Pretraining
+
+    if FLAGS.teacher_model_dir:
+        return distilling.make_student(
+            command.from_flags(Student),
+            command.from_flags(TripleLoss),
+            config,
+            place,
+            run,
+            FLAGS.seed,
+        )
+    kind = Pretraining if has_pairs else MaskedLm
+    return fitting.make_model(lambda: kind(config), place, run, FLAGS.seed)
 
 
 def _check_batch_sizes(place: "Place") -> None:
@@ -188,7 +278,7 @@ def _checked_inputs(
         else record_checks.read_first(inputs[0]),
         FLAGS.max_seq_length,
         FLAGS.max_predictions_per_seq,
-        config.type_vocab_size,
+        config.type_vocab_size or None,
     )
     features = _wanted(features, inputs[0])
     paths = sorted({*inputs, *held_out})
@@ -212,7 +302,8 @@ def _wanted(
             "--next_sentence_prediction cannot be trained; leave the flag out, "
             "or make records with --sequence_format=segment_pair"
         )
-    if FLAGS.next_sentence_prediction in (None, True):
+    wants_all = FLAGS.next_sentence_prediction in (None, True)
+    if wants_all and not FLAGS.teacher_model_dir:
         return features
     return without_next_sentence(features)
 
@@ -296,9 +387,16 @@ def _training(
             "next_sentence_prediction": (
                 None if has_next_sentence(features) else False
             ),
+            **_taught_settings(),
             **(dataclasses.asdict(masker.config) if masker else {}),
         },
     )
+
+
+def _taught_settings() -> dict[str, Any]:
+    """By flag; None where there is no teacher, as runs of old have none."""
+    has_teacher = bool(FLAGS.teacher_model_dir)
+    return {name: FLAGS[name].value if has_teacher else None for name in TAUGHT}
 
 
 def _make_masker(
@@ -309,8 +407,9 @@ def _make_masker(
     share: "RowShare",
 ) -> "BatchMasker | None":
     """None for records that have their masks."""
+    from data.any_tokenizer import load_tokenizer
     from data.dynamic_masking import BatchMasker, MaskConfig
-    from data.tokenization import load_vocab
+    from data.pieces import find_pieces
 
     if all(feature.name != "segment_lengths" for feature in features):
         return None
@@ -322,7 +421,9 @@ def _make_masker(
     config = MaskConfig(
         FLAGS.max_predictions_per_seq, masked_lm_prob, FLAGS.do_whole_word_mask
     )
-    return BatchMasker(load_vocab(fitted.vocab_file), config, seed, share)
+    tokenizer = load_tokenizer(fitted.vocab_file)
+    pieces = find_pieces(tokenizer.vocab, tokenizer.marks)
+    return BatchMasker(pieces, config, seed, share)
 
 
 def _evaluate(

@@ -21,6 +21,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from data.dynamic_masking import BatchMasker, MaskConfig
+from data.marks import BERT
+from data.pieces import find_pieces
 from data.pipeline import RecordBatches
 from data.record_features import unmasked_features
 from data.tokenization import load_vocab
@@ -46,7 +48,7 @@ def pipeline_rate(flags: argparse.Namespace, whole_words: bool) -> float:
         BATCH_SIZE,
         seed=1,
         vocab_size=len(vocab),
-        masker=BatchMasker(vocab, config, seed=1),
+        masker=BatchMasker(find_pieces(vocab, BERT), config, seed=1),
     )
     batches.batch(0)
     start = time.perf_counter()

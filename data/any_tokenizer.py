@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from data.byte_level_bpe import check_byte_level, load_byte_level
-from data.marks import Marks
+from data.marks import BERT, ROBERTA, Marks
 from data.tokenization import FullTokenizer, Span
 from data.vocabulary import check_vocabulary
 
@@ -54,6 +54,10 @@ def load_tokenizer(
     if vocab_file.endswith(BYTE_LEVEL):
         return load_byte_level(vocab_file)
     return FullTokenizer(vocab_file, do_lower_case, strip_accents)
+
+
+def marks_of(vocab_file: str) -> Marks:
+    return ROBERTA if vocab_file.endswith(BYTE_LEVEL) else BERT
 
 
 def check_any_vocabulary(

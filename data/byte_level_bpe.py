@@ -101,6 +101,13 @@ class ByteLevelBpe:
             for piece in self._split(text[start:end])[0]
         ]
 
+    def split_words(self, text: str) -> list[str]:
+        """What pieces are made of one by one: "the sea." is the, a space and
+        sea, and a dot."""
+        if text.isascii():
+            return _WORDS.findall(text)
+        return [text[start:end] for start, end in _locate_words(text)]
+
     def tokenize_with_offsets(self, text: str) -> list[Span]:
         """`tokenize`'s pieces, each with the characters it comes from.
 

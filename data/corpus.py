@@ -22,14 +22,10 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from data.fast_tokenization import (
-    Lines,
-    LineTokenizer,
-    SpacedWordTokenizer,
-)
-from data.sampling import Text
+from data.any_tokenizer import Tokenizer
+from data.fast_tokenization import BlockTokenizer, Lines
+from data.sequences import Text
 from data.text_formats import LineError, TextFormat
-from data.tokenization import UNKNOWN
 from input_error import InputError
 
 BLOCK_BYTES = 1 << 19  # of text in memory at once, but for longer documents
@@ -108,13 +104,13 @@ def find_spans(paths: Sequence[str]) -> list[Span]:
 def tokenize_span(
     span: Span,
     text_format: TextFormat,
-    tokenizer: LineTokenizer | SpacedWordTokenizer,
+    tokenizer: BlockTokenizer,
     prefix: str,
     id_type: Any,
 ) -> Counts:
     """Writes the span's files; raises what `tokenize` raises."""
     counts = Counts()
-    unknown = tokenizer.tokenizer.vocab[UNKNOWN]
+    unknown = unknown_id(tokenizer.tokenizer)
     with contextlib.ExitStack() as stack:
         files = [
             stack.enter_context(open(f"{prefix}{suffix}", "wb"))
@@ -133,7 +129,7 @@ def tokenize_span(
 def tokenize(
     span: Span,
     text_format: TextFormat,
-    tokenizer: LineTokenizer | SpacedWordTokenizer,
+    tokenizer: BlockTokenizer,
     id_type: Any,
 ) -> Iterator[Block]:
     """The span's documents, some at a time.
@@ -152,6 +148,10 @@ def tokenize(
                 lines.lengths[lines.lengths > 0].astype(np.int32),
                 _document_lengths(lines).astype(np.int32),
             )
+
+
+def unknown_id(tokenizer: Tokenizer) -> int:
+    return tokenizer.vocab[tokenizer.marks.unknown]
 
 
 def count(block: Block, unknown: int) -> Counts:

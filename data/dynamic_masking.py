@@ -8,15 +8,14 @@ Shapes: B rows of this host, S positions, P masked predictions.
 """
 
 import dataclasses
-from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 
 from data.batches import RowShare
 from data.masking import KEEP_SHARE, MASK_SHARE
+from data.pieces import Pieces
 from data.record_features import NEXT_SENTENCE
-from data.vocabulary import MASK
 
 # Kinds of random numbers of one batch
 CHOICE, REPLACEMENT, PIECE = range(3)
@@ -36,7 +35,7 @@ class BatchMasker:
 
     def __init__(
         self,
-        vocab: Mapping[str, int],
+        pieces: Pieces,
         config: MaskConfig,
         seed: int,
         share: RowShare = RowShare(),
@@ -45,11 +44,9 @@ class BatchMasker:
         self.config = config
         self.seed = seed
         self.share = share
-        self.mask_id = vocab[MASK]
-        self.all_ids = tf.constant(sorted(vocab.values()), tf.int32)
-        continues = np.zeros(max(vocab.values()) + 1, bool)
-        continues[[i for p, i in vocab.items() if p.startswith("##")]] = True
-        self.continues = tf.constant(continues)
+        self.pieces = pieces
+        self.all_ids = tf.constant(np.sort(pieces.replacements), tf.int32)
+        self.continues = tf.constant(pieces.continues)
 
     def mask(
         self, number: tf.Tensor, batch: dict[str, tf.Tensor]
@@ -66,9 +63,10 @@ class BatchMasker:
         end_a = lengths[:, :1]
         end_b = end_a + lengths[:, 1:]
         place = tf.range(ids.shape[1])
-        is_special = (place == 0) | (place == end_a - 1) | (place == end_b - 1)
         is_real = place < end_b
-        may_hide = is_real & ~is_special
+        is_mark = (ids == self.pieces.start) | (ids == self.pieces.end)
+        may_hide = is_real & ~is_mark
+        ids = tf.where(is_real, ids, self.pieces.padding)
         wanted = tf.cast(end_b[:, 0], tf.float64) * self.config.masked_lm_prob
         num_wanted = tf.cast(tf.math.rint(wanted), tf.int32)
         width = self.config.max_predictions_per_seq
@@ -83,7 +81,8 @@ class BatchMasker:
         labelled = {k: v for k, v in batch.items() if k == NEXT_SENTENCE}
         return labelled | {
             "input_mask": tf.cast(is_real, tf.int32),
-            "segment_ids": tf.cast(is_second, tf.int32),
+            "segment_ids": tf.cast(is_second, tf.int32)
+            * self.pieces.marks.second_segment,
             "input_ids": tf.tensor_scatter_nd_update(
                 ids, tf.stack([rows, places], 1), shown[is_chosen]
             ),
@@ -117,6 +116,8 @@ class BatchMasker:
         if self.config.do_whole_word_mask:
             is_first = tf.cumsum(tf.cast(may_hide, tf.int32), 1) == 1
             continues = tf.gather(self.continues, ids)
+            if not self.pieces.joins_over_marks:
+                continues &= tf.pad(may_hide[:, :-1], [[0, 0], [1, 0]])
             is_begin = may_hide & (is_first | ~continues)
         word = tf.cumsum(tf.cast(is_begin, tf.int32), 1)  # [B, S], from 1
         width = ids.shape[1] + 1
@@ -154,7 +155,7 @@ class BatchMasker:
         index = tf.minimum(tf.cast(index, tf.int32), num_pieces - 1)
         other = tf.gather(self.all_ids, index)
         shown = tf.where(draw < keep_below, labels, other)
-        return tf.where(draw < MASK_SHARE, self.mask_id, shown)
+        return tf.where(draw < MASK_SHARE, self.pieces.mask, shown)
 
 
 def _rising(is_hidden: tf.Tensor, width: int) -> tuple[tf.Tensor, tf.Tensor]:

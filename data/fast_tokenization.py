@@ -12,11 +12,12 @@ Shapes: L lines of a block, N pieces of all of them, C code points of the block.
 
 import itertools
 import unicodedata
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
 
+from data.any_tokenizer import Tokenizer
 from data.tokenization import MAX_CHARS_PER_WORD, FullTokenizer
 
 NUM_CODE_POINTS = 0x110000
@@ -32,6 +33,15 @@ class Lines(NamedTuple):
     ids: np.ndarray  # int32 [N], line after line
     lengths: np.ndarray  # int64 [L], in pieces
     is_blank: np.ndarray  # bool [L], nothing but white space
+
+
+class BlockTokenizer(Protocol):
+    """What makes ids of a corpus."""
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    def encode(self, block: bytes) -> Lines: ...
 
 
 class LineTokenizer:

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from data import masking
+from data.marks import BERT, Marks
 from data.vocabulary import SEPARATOR, START, UNKNOWN
 from input_error import InputError
 
@@ -22,6 +23,12 @@ WHY_DOCUMENTS = (
     "other documents: with one alone they would come from the same text and "
     "be labelled wrong all the same; put a blank line between documents"
 )
+SEGMENT_PAIR, SENTENCE_PAIR, FULL_SENTENCES, DOC_SENTENCES = FORMATS = (
+    "segment_pair",
+    "sentence_pair",
+    "full_sentences",
+    "doc_sentences",
+)
 NUM_TRIES = 10  # at drawing another document than the one at hand
 
 
@@ -29,7 +36,7 @@ NUM_TRIES = 10  # at drawing another document than the one at hand
 class InstanceConfig:
     """How pairs are cut and masked; the defaults are Google's."""
 
-    max_seq_length: int = 128  # pieces, with [CLS] and both [SEP]
+    max_seq_length: int = 128  # pieces, with marks such as [CLS] and [SEP]
     max_predictions_per_seq: int = 20  # masked pieces at most
     do_whole_word_mask: bool = False  # hide all pieces of a word or none
     dupe_factor: int = 10  # times each document is cut and masked anew
@@ -37,16 +44,24 @@ class InstanceConfig:
     short_seq_prob: float = 0.1  # share of documents cut to a shorter target
     random_seed: int = 12345
     dynamic_masking: bool = False  # no masks: who reads the records draws them
+    sequence_format: str = SEGMENT_PAIR  # one of FORMATS; data/sequences.py
 
-    def check(self) -> None:
+    @property
+    def is_pair(self) -> bool:
+        """Whether records are pairs, with a label of next sentences."""
+        return self.sequence_format in (SEGMENT_PAIR, SENTENCE_PAIR)
+
+    def check(self, marks: Marks = BERT) -> None:
         """Raises an InputError that names the flag to change."""
-        shortest = NUM_SPECIAL + 2
+        num_marks = marks.count(self.is_pair)
+        shortest = num_marks + 1 + self.is_pair
         if self.max_seq_length < shortest:
             raise InputError(
-                f"--max_seq_length={self.max_seq_length} is too small: [CLS], "
-                f"two [SEP] and a piece of each sentence need {shortest}"
+                f"--max_seq_length={self.max_seq_length} is too small: "
+                f"{num_marks} marks such as {marks.start} and a piece of "
+                f"{'each' if self.is_pair else 'a'} sentence need {shortest}"
             )
-        most = self.max_seq_length - NUM_SPECIAL
+        most = self.max_seq_length - num_marks
         if not 1 <= self.max_predictions_per_seq <= most:
             raise InputError(
                 f"--max_predictions_per_seq={self.max_predictions_per_seq} "

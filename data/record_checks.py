@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from data.any_tokenizer import Tokenizer
 from data.record_features import (
     NEXT_SENTENCE,
     Feature,
@@ -92,14 +93,15 @@ def check_files(
             )
 
 
-def check_pieces(paths: Sequence[str], vocab: Mapping[str, int]) -> None:
+def check_pieces(paths: Sequence[str], tokenizer: Tokenizer) -> None:
     """Raises an InputError where a file's first record was made with another
     vocabulary: it begins with no [CLS], or has a piece that is not there."""
+    vocab, start = tokenizer.vocab, tokenizer.marks.start
     for path in paths:
         ids = read_first(path)["input_ids"].int64_list.value
         fault = None
-        if ids[0] != vocab["[CLS]"]:
-            fault = f"begins with piece {ids[0]}, not {vocab['[CLS]']} ([CLS])"
+        if ids[0] != vocab[start]:
+            fault = f"begins with piece {ids[0]}, not {vocab[start]} ({start})"
         elif max(ids) > max(vocab.values()):
             fault = (
                 f"has piece {max(ids)}, the last being {max(vocab.values())}"

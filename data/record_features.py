@@ -76,8 +76,9 @@ def packed_features(
 
 
 def unmasked_features(max_seq_length: int) -> tuple[Feature, ...]:
-    """Sentence pairs whose masks are drawn when they are read;
-    segment_lengths are A's, with [CLS] and [SEP], and B's."""
+    """Sentence pairs whose masks are drawn when they are read; segment_lengths
+    are A's, with [CLS] and all [SEP] up to B, and B's: 0 where there is none.
+    """
     return (
         Feature(
             "input_ids",

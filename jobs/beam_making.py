@@ -17,6 +17,7 @@ import dataclasses
 import functools
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -32,10 +33,10 @@ from data import corpus
 from data.corpus import Block, Counts, Span, Stretch
 from data.instances import Summary
 from data.records import RecordWriter
-from data.tokenization import UNKNOWN
 from input_error import InputError
 from jobs import record_making
-from jobs.record_making import Made, Making
+from jobs.making import Making, read_vocabulary
+from jobs.record_making import Made
 
 COUNTERS = "create_pretraining_data"
 Place = tuple[int, int, Block]  # span, its documents before these, these
@@ -46,12 +47,12 @@ class Shipped:
     """A Making for machines that do not have its vocabulary file."""
 
     making: Making
-    vocabulary: bytes
+    vocabulary: tuple[tuple[str, bytes], ...]  # its files, the first one first
 
     @classmethod
     def pack(cls, making: Making) -> "Shipped":
-        with open(making.vocab_file, "rb") as file:
-            return cls(making, file.read())
+        files = read_vocabulary(making.vocab_file)
+        return cls(making, tuple(files.items()))
 
     def unpack(self) -> Making:
         path = _unpack_vocabulary(self.vocabulary)
@@ -59,12 +60,14 @@ class Shipped:
 
 
 @functools.lru_cache(maxsize=1)
-def _unpack_vocabulary(content: bytes) -> str:
+def _unpack_vocabulary(files: tuple[tuple[str, bytes], ...]) -> str:
     """A process does so once, and so makes one tokenizer; see Making."""
-    with tempfile.NamedTemporaryFile(suffix=".txt", delete=False) as file:
-        file.write(content)
-    atexit.register(os.remove, file.name)
-    return file.name
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name, content in files:
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(content)
+    return os.path.join(folder, files[0][0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +128,7 @@ def _check_output(making: Making) -> None:
 def _build(pipeline: Any, making: Making, spans: Sequence[Span]) -> None:
     """Adds the steps; `>>` gives each the name that it has on Beam's pages."""
     shipped = Shipped.pack(making)
-    unknown = making.tokenizer.vocab[UNKNOWN]
+    unknown = corpus.unknown_id(making.tokenizer)
     blocks = (
         pipeline
         | "spans"

@@ -9,39 +9,24 @@ beside the first output file, so that the same command goes on after a stop.
 
 import contextlib
 import dataclasses
-import functools
 import gc
-import hashlib
 import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 import command
-from data import corpus, sampling, wire
+from data import corpus, sampling, sequences, wire
 from data.corpus import Counts, FaultyText, Span
-from data.fast_tokenization import LineTokenizer, SpacedWordTokenizer
-from data.instances import (
-    NUM_SPECIAL,
-    WHY_DOCUMENTS,
-    InstanceConfig,
-    Summary,
-)
-from data.record_features import (
-    Feature,
-    pretraining_features,
-    unmasked_features,
-)
-from data.sampling import Text
-from data.text_formats import TextFormat
-from data.tokenization import FullTokenizer
-from data.vocabulary import MASK, SEPARATOR, START
+from data.instances import SENTENCE_PAIR, WHY_DOCUMENTS, Summary
+from data.pieces import find_pieces
+from data.sequences import Text
 from input_error import InputError
 from jobs import chunked_file, work_folder
+from jobs.making import Making
 from jobs.work_folder import write_json
 from jobs.workers import Workers
 
@@ -51,80 +36,6 @@ BYTES_PER_PIECE, BYTES_PER_PIECE_AND_PASS = 16, 4
 BYTES_PER_PAIR = 160  # while pairs are drawn
 # For the sake of more workers there may be this many parts, if each has ...
 MANY_PARTS, LEAST_PIECES, LEAST_DOCUMENTS = 64, 250_000, 128
-
-
-@dataclasses.dataclass(frozen=True)
-class Making:
-    """All that the outcome depends on, and all that a worker has to know."""
-
-    paths: tuple[str, ...]
-    output_files: tuple[str, ...]
-    vocab_file: str
-    do_lower_case: bool
-    strip_accents: bool | None
-    words_are_spaced: bool  # those of whole word masking; else "##" tells
-    text_format: TextFormat
-    worker_memory_mb: int  # for a part, beside what TensorFlow takes
-    config: InstanceConfig
-
-    @property
-    def tokenizer(self) -> FullTokenizer:
-        return self.line_tokenizer.tokenizer
-
-    @property
-    def line_tokenizer(self) -> LineTokenizer | SpacedWordTokenizer:
-        return _make_tokenizer(
-            self.words_are_spaced,
-            self.vocab_file,
-            self.do_lower_case,
-            self.strip_accents,
-        )
-
-    @property
-    def folder(self) -> str:
-        """Of what is finished; on this machine, even if the output is not."""
-        folder, name = os.path.split(self.output_files[0])
-        if "://" in folder:
-            folder = ""
-        return os.path.join(folder, f".{name}.making")
-
-    def file(self, name: str) -> str:
-        return os.path.join(self.folder, name)
-
-    @property
-    def id_type(self) -> Any:
-        """The smallest that holds every id."""
-        num_ids = max(self.tokenizer.inv_vocab) + 1
-        is_small = (1 + self.words_are_spaced) * num_ids <= 1 << 16
-        return np.uint16 if is_small else np.int32
-
-    def describe(self) -> dict[str, Any]:
-        """In JSON's types: what must be equal for the command to go on."""
-        files = [(path, tf.io.gfile.stat(path)) for path in self.paths]
-        with open(self.vocab_file, "rb") as file:
-            digest = hashlib.sha256(file.read()).hexdigest()
-        return {
-            **dataclasses.asdict(self.config),
-            **dataclasses.asdict(self.text_format),
-            "do_lower_case": self.do_lower_case,
-            "strip_accents": self.strip_accents,
-            "words_are_spaced": self.words_are_spaced,
-            "worker_memory_mb": self.worker_memory_mb,
-            "vocab_file": digest,
-            "output_file": ",".join(self.output_files),
-            "input_file": [
-                [path, found.length, found.mtime_nsec] for path, found in files
-            ],
-        }
-
-
-@functools.lru_cache(maxsize=1)
-def _make_tokenizer(
-    words_are_spaced: bool, *arguments: Any
-) -> LineTokenizer | SpacedWordTokenizer:
-    """A process makes one for all its tasks."""
-    kind = SpacedWordTokenizer if words_are_spaced else LineTokenizer
-    return kind(FullTokenizer(*arguments))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,7 +116,7 @@ def _make_in_folder(making: Making, num_workers: int) -> Summary:
 def check_counts(making: Making, counts: Counts) -> None:
     if not counts.pieces:
         raise FaultyText(f"{', '.join(making.paths)} is empty: it has no text")
-    if counts.documents < 2:
+    if counts.documents < 2 and making.config.is_pair:
         raise FaultyText(f"the input is a single document{WHY_DOCUMENTS}")
 
 
@@ -216,7 +127,10 @@ def choose_num_parts(making: Making, counts: Counts) -> int:
         BYTES_PER_PIECE + BYTES_PER_PIECE_AND_PASS * passes
     )
     # each pass makes a pair of the shortest document
-    wanted += counts.documents * passes * BYTES_PER_PAIR
+    shortest = counts.documents
+    if making.config.sequence_format == SENTENCE_PAIR:
+        shortest = counts.sentences
+    wanted += shortest * passes * BYTES_PER_PAIR
     memory = making.worker_memory_mb << 20
     for_memory = -(-wanted // memory)
     for_workers = min(
@@ -284,9 +198,10 @@ def write_part(
     """Makes all records of a part's text, and writes them some at a time."""
     config = making.config
     rng = np.random.default_rng([config.random_seed, MAKING, part])
-    pairs = sampling.draw_pairs(text, config, rng)
-    pieces = _find_pieces(making.tokenizer)
-    features = features_of(config)
+    pieces = find_pieces(making.tokenizer.vocab, making.tokenizer.marks)
+    num_marks = pieces.marks.count(config.is_pair)
+    text, pairs = sequences.draw(text, config, num_marks, pieces.end, rng)
+    features = making.features
     num_masked = 0
     for block in sampling.make_blocks(text, pairs, pieces, config, rng):
         if not config.dynamic_masking:
@@ -296,31 +211,8 @@ def write_part(
         len(pairs.a_start),
         int(pairs.is_random_next.sum()),
         int(pairs.is_truncated.sum()),
-        int((pairs.a_length + pairs.b_length + NUM_SPECIAL).sum()),
+        int((pairs.a_length + pairs.b_length + num_marks).sum()),
         num_masked,
-    )
-
-
-def features_of(config: InstanceConfig) -> tuple[Feature, ...]:
-    """What the records hold."""
-    if config.dynamic_masking:
-        return unmasked_features(config.max_seq_length)
-    return pretraining_features(
-        config.max_seq_length, config.max_predictions_per_seq
-    )
-
-
-@functools.lru_cache(maxsize=1)
-def _find_pieces(tokenizer: FullTokenizer) -> sampling.Pieces:
-    vocab = tokenizer.vocab
-    continues = np.zeros(max(vocab.values()) + 1, bool)
-    continues[[i for piece, i in vocab.items() if piece.startswith("##")]] = 1
-    return sampling.Pieces(
-        vocab[START],
-        vocab[SEPARATOR],
-        vocab[MASK],
-        np.array(list(vocab.values()), np.int32),
-        continues,
     )
 
 

@@ -11,10 +11,13 @@ from scipy import stats
 
 from data.batches import RowShare
 from data.dynamic_masking import BatchMasker, MaskConfig
+from data.marks import BERT
 from data.masking import mask_tokens
+from data.pieces import find_pieces
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", *"abcdefg", "##x", "##y"]
 VOCAB = {word: number for number, word in enumerate(WORDS)}
+PIECES = find_pieces(VOCAB, BERT)
 LINE = "[CLS] a b ##x ##y c [SEP] ##x d ##y e f g [SEP]"
 LENGTH, WIDTH = 17, 5
 LEAST_P_VALUE = 1e-3  # seeds are fixed: a test passes always or never
@@ -40,7 +43,7 @@ def make_batch(lines: Sequence[str]) -> dict[str, tf.Tensor]:
 def mask(
     config: MaskConfig, lines: Sequence[str], number: int = 0, seed: int = 1
 ) -> dict[str, np.ndarray]:
-    masker = BatchMasker(VOCAB, config, seed)
+    masker = BatchMasker(PIECES, config, seed)
     masked = masker.mask(tf.constant(number, tf.int64), make_batch(lines))
     return {name: values.numpy() for name, values in masked.items()}
 
@@ -150,7 +153,7 @@ def test_each_host_masks_its_rows_as_one_would() -> None:
     config = MaskConfig(WIDTH, 0.3, do_whole_word_mask=True)
     whole = mask(config, [LINE] * 6)
     for index in (0, 1):
-        masker = BatchMasker(VOCAB, config, 1, RowShare(index, 2))
+        masker = BatchMasker(PIECES, config, 1, RowShare(index, 2))
         own = masker.mask(tf.constant(0, tf.int64), make_batch([LINE] * 3))
         for name, values in own.items():
             np.testing.assert_array_equal(values, whole[name][index::2])
@@ -158,7 +161,7 @@ def test_each_host_masks_its_rows_as_one_would() -> None:
 
 def test_inside_a_pipeline() -> None:
     config = MaskConfig(WIDTH, 0.3, do_whole_word_mask=True)
-    masker = BatchMasker(VOCAB, config, 1)
+    masker = BatchMasker(PIECES, config, 1)
     data = tf.data.Dataset.from_tensors(make_batch([LINE] * 3)).repeat(2)
     found = list(data.enumerate().map(masker.mask).as_numpy_iterator())
     for number in (0, 1):

@@ -11,12 +11,13 @@ from conftest import NUM_PREDICTIONS, SEQ_LENGTH, TINY, tiny_record
 from data.batches import RowShare
 from data.dynamic_masking import BatchMasker, MaskConfig
 from data.files import expand_patterns
+from data.marks import BERT
+from data.pieces import find_pieces
 from data.pipeline import RecordBatches, evaluation_batches
 from data.record_checks import find_damage
 from data.record_features import pretraining_features, unmasked_features
 from data.records import RecordWriter, encode, read_records
 from data.shuffled_records import BLOCK_RECORDS
-from data.vocabulary import MASK
 
 FEATURES = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
 NUM_RECORDS = 141
@@ -177,11 +178,13 @@ def test_masks_go_on_with_the_position(tmp_path: Path) -> None:
                     },
                 )
             )
-    vocab = {f"##{i}": i for i in range(TINY.vocab_size)} | {MASK: 4}
+    inner = {f"##{i}": i for i in range(TINY.vocab_size)}
+    marks = {mark: i for i, mark in enumerate(BERT.pieces)}
+    pieces = find_pieces(inner | marks, BERT)
     config = MaskConfig(NUM_PREDICTIONS, 0.3)
 
     def make() -> RecordBatches:
-        masker = BatchMasker(vocab, config, 7)
+        masker = BatchMasker(pieces, config, 7)
         return RecordBatches(
             [pattern], features, 6, 7, TINY.vocab_size, masker=masker
         )
@@ -202,7 +205,7 @@ def test_masks_go_on_with_the_position(tmp_path: Path) -> None:
             np.testing.assert_array_equal(values, restored[name])
     held_out = evaluation_batches(
         [pattern], features, 5, 9, TINY.vocab_size,
-        masker=BatchMasker(vocab, config, 0),
+        masker=BatchMasker(pieces, config, 0),
     )  # fmt: skip
     weights = [b["masked_lm_weights"].numpy() for b in held_out]
     assert [w.shape for w in weights] == [(5, NUM_PREDICTIONS)] * 3

@@ -19,7 +19,8 @@ from data.records import parse_batch, read_records
 from data.text_formats import TextFormat
 from input_error import InputError
 from jobs import work_folder
-from jobs.record_making import Making, choose_num_parts, outputs_of
+from jobs.making import Making
+from jobs.record_making import choose_num_parts, outputs_of
 
 VOCAB = GOLDEN / "tiny_vocab.txt"
 SCRIPT = "tests/make_small_parts.py"

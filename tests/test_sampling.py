@@ -9,22 +9,14 @@ import pytest
 from scipy import stats
 
 from data import sampling
-from data.instances import (
-    InstanceConfig,
-    create_instances,
-    truncate_pair,
-)
-from data.sampling import Pairs, Pieces, Text
+from data.instances import InstanceConfig, create_instances
+from data.marks import BERT
+from data.pieces import find_pieces
+from data.sequences import Pairs, Text, draw
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", *"abcdefg", "##x", "##y"]
 VOCAB = {word: number for number, word in enumerate(WORDS)}
-PIECES = Pieces(
-    start=VOCAB["[CLS]"],
-    separator=VOCAB["[SEP]"],
-    mask=VOCAB["[MASK]"],
-    all=np.arange(len(WORDS), dtype=np.int32),
-    continues=np.array([word.startswith("##") for word in WORDS]),
-)
+PIECES = find_pieces(VOCAB, BERT)
 DOCUMENTS = [
     ["a b", "c ##x d", "e"],
     ["f ##y ##x g a b", "c d", "b ##x", "g"],
@@ -43,12 +35,6 @@ def make_text(documents: list[list[str]]) -> Text:
     )
 
 
-def pairs_of(*lengths: tuple[int, int]) -> Pairs:
-    a, b = np.array(lengths).T
-    zeros = np.zeros(len(lengths), int)
-    return Pairs(zeros, a, zeros + 100, b, zeros > 0, zeros > 0)
-
-
 def assert_same_distribution(
     one: Iterable[Hashable], two: Iterable[Hashable]
 ) -> None:
@@ -65,60 +51,6 @@ def assert_same_distribution(
     if not any(rest):
         table = [row[:-1] for row in table]
     assert stats.chi2_contingency(table).pvalue > LEAST_P_VALUE
-
-
-def test_truncation_by_hand() -> None:
-    cut = sampling.truncate(
-        pairs_of((9, 4), (6, 6), (3, 2)), 8, np.random.default_rng(0)
-    )
-    assert cut.a_length.tolist() == [4, 4, 3]
-    assert cut.b_length.tolist() == [4, 4, 2]
-    assert cut.is_truncated.tolist() == [True, True, False]
-    nine = sampling.truncate(pairs_of((6, 6)), 9, np.random.default_rng(0))
-    assert (nine.a_length[0], nine.b_length[0]) == (5, 4)
-
-
-def test_truncated_lengths_are_googles() -> None:
-    lengths = [(a, b) for a in range(1, 12) for b in range(1, 12)]
-    for longest in (2, 5, 8):
-        cut = sampling.truncate(
-            pairs_of(*lengths), longest, np.random.default_rng(1)
-        )
-        expected = [
-            [
-                len(p)
-                for p in truncate_pair(
-                    ["a"] * a, ["b"] * b, longest, random.Random(0)
-                )
-            ]
-            for a, b in lengths
-        ]
-        assert np.transpose([cut.a_length, cut.b_length]).tolist() == expected
-
-
-def test_both_ends_are_cut() -> None:
-    cut = sampling.truncate(
-        pairs_of(*[(1, 11)] * 3000), 8, np.random.default_rng(2)
-    )
-    begins = np.bincount(cut.b_start - 100, minlength=5)
-    expected = 3000 * stats.binom(4, 0.5).pmf(range(5))
-    assert stats.chisquare(begins, expected).pvalue > LEAST_P_VALUE
-    assert (cut.b_length == 7).all()
-
-
-def test_a_true_continuation_is_what_follows() -> None:
-    text = make_text(DOCUMENTS)
-    config = InstanceConfig(max_seq_length=64, dupe_factor=50)
-    pairs = sampling.draw_pairs(text, config, np.random.default_rng(3))
-    piece_ends = text.sentence_ends[text.document_ends]
-    document_a, document_b = (
-        np.searchsorted(piece_ends, start, "right")
-        for start in (pairs.a_start, pairs.b_start)
-    )
-    follows = pairs.b_start == pairs.a_start + pairs.a_length
-    assert (document_a != document_b)[pairs.is_random_next].all()
-    assert follows[~pairs.is_random_next].all()
-    assert 0 < pairs.is_random_next.mean() < 1
 
 
 @pytest.mark.parametrize("max_seq_length", [8, 11, 20])
@@ -144,7 +76,7 @@ def test_pairs_are_distributed_as_googles(max_seq_length: int) -> None:
         theirs.append((" ".join(tokens), instance.is_random_next))
     rng = np.random.default_rng(5)
     text = make_text(DOCUMENTS)
-    pairs = sampling.draw_pairs(text, config, rng)
+    _, pairs = draw(text, config, 3, PIECES.end, rng)
     ours = []
     for block in sampling.make_blocks(text, pairs, PIECES, config, rng):
         ids = unmask(block)
@@ -186,7 +118,7 @@ def test_masks_are_distributed_as_googles(whole_words: bool) -> None:
     ]
     rng = np.random.default_rng(7)
     text = make_text(documents)
-    pairs = sampling.draw_pairs(text, config, rng)
+    _, pairs = draw(text, config, 3, PIECES.end, rng)
     ours = []
     for block in sampling.make_blocks(text, pairs, PIECES, config, rng):
         for mask, places, weights in zip(
@@ -205,7 +137,7 @@ def test_eighty_ten_ten() -> None:
     rng = np.random.default_rng(8)
     text = make_text(DOCUMENTS)
     config = InstanceConfig(16, 13, dupe_factor=5000)
-    pairs = sampling.draw_pairs(text, config, rng)
+    _, pairs = draw(text, config, 3, PIECES.end, rng)
     shown, meant = [], []
     for block in sampling.make_blocks(text, pairs, PIECES, config, rng):
         row, column = np.nonzero(block["masked_lm_weights"])

@@ -16,9 +16,10 @@ import tensorflow as tf
 from conftest import NUM_PREDICTIONS, SEQ_LENGTH, TINY, tiny_batch
 
 from data.dynamic_masking import BatchMasker, MaskConfig
+from data.marks import BERT
 from data.packing import PackingConfig, fill_rows, plan_rows
+from data.pieces import find_pieces
 from data.record_features import packed_features
-from data.vocabulary import MASK
 from modeling import fused
 from tasks.classification import Classifier
 from tasks.pretraining import Pretraining
@@ -54,9 +55,10 @@ def drawn(seed: int) -> Batch:
     records = tiny_batch(NUM_ROWS, seed)
     second = records["segment_ids"].sum(1)
     first = records["input_mask"].sum(1) - second
-    vocab = {f"[{i}]": i for i in range(TINY.vocab_size - 1)}
+    vocab = {f"[{i}]": i for i in range(TINY.vocab_size)}
+    marks = {mark: i for i, mark in enumerate(BERT.pieces)}
     masker = BatchMasker(
-        {**vocab, MASK: TINY.vocab_size - 1},
+        find_pieces(vocab | marks, BERT),
         MaskConfig(NUM_PREDICTIONS, do_whole_word_mask=True),
         seed=3,
     )

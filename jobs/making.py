@@ -1,0 +1,126 @@
+"""What records are made from, as all workers have to know it."""
+
+import dataclasses
+import functools
+import hashlib
+import os
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from data.any_tokenizer import Tokenizer, marks_of
+from data.byte_level_bpe import load_byte_level
+from data.byte_level_lines import ByteLevelLines
+from data.fast_tokenization import (
+    BlockTokenizer,
+    LineTokenizer,
+    SpacedWordTokenizer,
+)
+from data.instances import InstanceConfig
+from data.marks import ROBERTA
+from data.record_features import (
+    Feature,
+    pretraining_features,
+    unmasked_features,
+    without_next_sentence,
+)
+from data.text_formats import TextFormat
+from data.tokenization import FullTokenizer
+from modeling.folder_files import vocabulary_files
+
+
+@dataclasses.dataclass(frozen=True)
+class Making:
+    """All that the outcome depends on, and all that a worker has to know."""
+
+    paths: tuple[str, ...]
+    output_files: tuple[str, ...]
+    vocab_file: str
+    do_lower_case: bool
+    strip_accents: bool | None
+    words_are_spaced: bool  # those of whole word masking; else "##" tells
+    text_format: TextFormat
+    worker_memory_mb: int  # for a part, beside what TensorFlow takes
+    config: InstanceConfig
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.line_tokenizer.tokenizer
+
+    @property
+    def line_tokenizer(self) -> BlockTokenizer:
+        return _make_tokenizer(
+            self.words_are_spaced,
+            self.vocab_file,
+            self.do_lower_case,
+            self.strip_accents,
+        )
+
+    @property
+    def folder(self) -> str:
+        """Of what is finished; on this machine, even if the output is not."""
+        folder, name = os.path.split(self.output_files[0])
+        if "://" in folder:
+            folder = ""
+        return os.path.join(folder, f".{name}.making")
+
+    def file(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    @property
+    def id_type(self) -> Any:
+        """The smallest that holds every id."""
+        num_ids = max(self.tokenizer.inv_vocab) + 1
+        is_small = (1 + self.words_are_spaced) * num_ids <= 1 << 16
+        return np.uint16 if is_small else np.int32
+
+    def describe(self) -> dict[str, Any]:
+        """In JSON's types: what must be equal for the command to go on."""
+        files = [(path, tf.io.gfile.stat(path)) for path in self.paths]
+        vocabulary = b"".join(read_vocabulary(self.vocab_file).values())
+        digest = hashlib.sha256(vocabulary).hexdigest()
+        return {
+            **dataclasses.asdict(self.config),
+            **dataclasses.asdict(self.text_format),
+            "do_lower_case": self.do_lower_case,
+            "strip_accents": self.strip_accents,
+            "words_are_spaced": self.words_are_spaced,
+            "worker_memory_mb": self.worker_memory_mb,
+            "vocab_file": digest,
+            "output_file": ",".join(self.output_files),
+            "input_file": [
+                [path, found.length, found.mtime_nsec] for path, found in files
+            ],
+        }
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """What the records hold."""
+        config = self.config
+        features = pretraining_features(
+            config.max_seq_length, config.max_predictions_per_seq
+        )
+        if config.dynamic_masking:
+            features = unmasked_features(config.max_seq_length)
+        return features if config.is_pair else without_next_sentence(features)
+
+
+@functools.lru_cache(maxsize=1)
+def _make_tokenizer(
+    words_are_spaced: bool, vocab_file: str, *casing: Any
+) -> BlockTokenizer:
+    """A process makes one for all its tasks."""
+    if marks_of(vocab_file) == ROBERTA:
+        return ByteLevelLines(load_byte_level(vocab_file))
+    kind = SpacedWordTokenizer if words_are_spaced else LineTokenizer
+    return kind(FullTokenizer(vocab_file, *casing))
+
+
+def read_vocabulary(vocab_file: str) -> dict[str, bytes]:
+    """Its files' contents by their names."""
+    contents = {}
+    for name, path in vocabulary_files(vocab_file).items():
+        with open(path, "rb") as file:
+            contents[name] = file.read()
+    return contents
