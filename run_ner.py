@@ -52,6 +52,23 @@ flags.DEFINE_bool(
     "Show each word with what its document has around it, as far as a row "
     "goes; documents begin with -DOCSTART- lines.",
 )
+flags.DEFINE_enum(
+    "feature_layers",
+    None,
+    [
+        "embeddings", "second_to_last", "last", "sum_last_four", "sum_all",
+        "weighted_sum_last_four", "weighted_sum_all", "concat_last_four",
+    ],
+    "Leave the encoder as it is and train a BiLSTM on these of its layers, "
+    "whose vectors are computed once and kept in --output_dir; unset: train "
+    "the encoder.",
+)  # fmt: skip
+flags.DEFINE_integer(
+    "lstm_size",
+    768,
+    "Of each direction of that BiLSTM, in both of its layers.",
+    lower_bound=1,
+)
 flags.DEFINE_integer("eval_batch_size", 8, "Rows at once.", lower_bound=1)
 flags.DEFINE_integer("predict_batch_size", 8, "Rows at once.", lower_bound=1)
 
@@ -66,7 +83,7 @@ def main() -> None:
         )
     command.import_tensorflow()
 
-    from jobs import fine_tuning, fitting, recognizing
+    from jobs import fine_tuning, fitting, frozen_encoder, recognizing
     from tasks.task import TaskSettings
 
     place = fitting.make_place(
@@ -101,10 +118,13 @@ def main() -> None:
         common_flags.loop_config(),
         settings,
     )
+    way: recognizing.Way = recognizing.WholeEncoder(settings)
+    if settings.feature_layers:
+        way = frozen_encoder.FrozenEncoder(settings, setup)
     job = recognizing.Recognition(
         problem,
         settings,
-        recognizing.WholeEncoder(settings),
+        way,
         setup.tokenizer,
         FLAGS.output_dir,
         FLAGS.eval_batch_size,

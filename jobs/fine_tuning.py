@@ -29,6 +29,7 @@ from tasks.metrics import summarize
 from tasks.task import TASK, TaskSettings
 from training.distribution import check_batch_size
 from training.inference import Predictor
+from training.loop import Source
 from training.progress import LOG
 from training.settings import LoopConfig, OptimizerConfig
 from training.watching import BestKeeper, is_lower_better
@@ -59,6 +60,28 @@ class Schedule:
             )
 
 
+class Data(Protocol):
+    """What is trained on."""
+
+    num_examples: int  # of which an epoch consists
+    num_rows: int
+    packs: bool  # whether the model reads packed rows, with the same loss
+
+    @property
+    def digest(self) -> str:
+        """Tells other data from these."""
+
+    def batches(
+        self,
+        batch_size: int,
+        max_seq_length: int,
+        seed: int,
+        share: RowShare,
+        num_pieces: int,
+    ) -> Source:
+        """The last three as RowBatches takes them."""
+
+
 class TrainingData:
     """Rows with their labels."""
 
@@ -70,24 +93,42 @@ class TrainingData:
         packs: bool,
         group_size: int = 1,
     ):
-        """`num_examples`: of which an epoch consists; windows make more rows.
-        `packs`: whether the model reads packed rows, with the same loss.
+        """`num_examples`: windows make more rows; `packs`: as in Data.
         `group_size`: how many rows share a label (data/batches.py)."""
         self.rows = rows
         self.labels = labels
         self.num_examples = num_examples
+        self.num_rows = len(rows)
         self.packs = packs
         self.group_size = group_size
 
     @functools.cached_property
     def digest(self) -> str:
-        """Tells other data from these."""
         crc = 0
         for row in self.rows:
             crc = zlib.crc32(np.array(row.input_ids).tobytes(), crc)
         for name in sorted(self.labels):
             crc = zlib.crc32(self.labels[name].tobytes(), crc)
         return f"{len(self.rows)} rows, checksum {crc:08x}"
+
+    def batches(
+        self,
+        batch_size: int,
+        max_seq_length: int,
+        seed: int,
+        share: RowShare,
+        num_pieces: int,
+    ) -> RowBatches:
+        return RowBatches(
+            self.rows,
+            self.labels,
+            batch_size,
+            max_seq_length,
+            seed,
+            share,
+            num_pieces,
+            self.group_size,
+        )
 
 
 class Model(fitting.Model, Protocol):
@@ -102,7 +143,7 @@ class Job(Protocol):
 
     def make_model(self, config: BertConfig) -> Model: ...
 
-    def training_data(self) -> TrainingData: ...
+    def training_data(self) -> Data: ...
 
     def evaluate(self, fitted: "FineTuned") -> dict[str, float]:
         """The metrics on the data for it."""
@@ -224,7 +265,7 @@ class FineTuning:
         seed = self.schedule.seed
         run = self.run if self.schedule.num_seeds == 1 else self._seed_run(seed)
         fitted, training = self._prepare(data, seed, run)
-        rows = len(data.rows)
+        rows = data.num_rows
         text = (
             f"{data.num_examples:,} examples to count epochs by, {rows:,} rows"
         )
@@ -235,7 +276,7 @@ class FineTuning:
             self.job.settings.max_seq_length,
         )
 
-    def _training_data(self) -> TrainingData:
+    def _training_data(self) -> Data:
         check_batch_size(
             self.place.strategy,
             "train_batch_size",
@@ -268,29 +309,26 @@ class FineTuning:
         )
 
     def _train_one(
-        self, data: TrainingData, seed: int, run: fitting.RunConfig
+        self, data: Data, seed: int, run: fitting.RunConfig
     ) -> tuple[FineTuned, int]:
         fitting.make_folder(run)
         fitted, training = self._prepare(data, seed, run)
         return fitted, fitted.train(training)
 
     def _prepare(
-        self, data: TrainingData, seed: int, run: fitting.RunConfig
+        self, data: Data, seed: int, run: fitting.RunConfig
     ) -> tuple[FineTuned, fitting.Training]:
         schedule, host = self.schedule, self.place.host
         fitted = self._make(seed, run)
         num_replicas = self.place.strategy.num_replicas_in_sync // host.count
         num_pieces = num_replicas * self.loop.num_accumulation_steps
-        source = RowBatches(
-            data.rows,
-            data.labels,
+        source = data.batches(
             schedule.train_batch_size,
             self.job.settings.max_seq_length,
             seed,
             RowShare(host.index, host.count),
             # Several batches in one call, as on a TPU, have one shape.
             num_pieces if data.packs and self.loop.steps_per_call == 1 else 0,
-            data.group_size,
         )
         return fitted, fitting.Training(
             source,
@@ -307,7 +345,7 @@ class FineTuning:
             self._keeper(fitted),
         )
 
-    def _optimizer_config(self, data: TrainingData) -> OptimizerConfig:
+    def _optimizer_config(self, data: Data) -> OptimizerConfig:
         steps = int(
             data.num_examples
             / self.schedule.train_batch_size
@@ -343,7 +381,7 @@ class FineTuning:
     def _metric(self) -> str:
         return self.schedule.best_metric or self.job.metric_names[0]
 
-    def _train_seeds(self, data: TrainingData) -> tuple[FineTuned, int]:
+    def _train_seeds(self, data: Data) -> tuple[FineTuned, int]:
         first = self.schedule.seed
         outcomes: dict[int, tuple[int, dict[str, float]]] = {}
         for seed in range(first, first + self.schedule.num_seeds):

@@ -19,7 +19,7 @@ import command
 from data.any_tokenizer import Tokenizer
 from data.rows import Row, length_batches
 from input_error import InputError
-from jobs.fine_tuning import FineTuned, Model, TrainingData
+from jobs.fine_tuning import Data, FineTuned, Model, TrainingData
 from jobs.start_checks import warn
 from modeling.config import BertConfig
 from modeling.folder_files import write_whole
@@ -196,9 +196,7 @@ class Way(Protocol):
 
     def make_model(self, config: BertConfig) -> Model: ...
 
-    def training_data(
-        self, words: WordFile, numbers: list[list[int]]
-    ) -> TrainingData:
+    def training_data(self, words: WordFile, numbers: list[list[int]]) -> Data:
         """`numbers`: the labels of the words of each sentence."""
 
     def logits(
@@ -282,7 +280,7 @@ class Recognition:
     def make_model(self, config: BertConfig) -> Model:
         return self.way.make_model(config)
 
-    def training_data(self) -> TrainingData:
+    def training_data(self) -> Data:
         assert self.problem.train is not None, "the command has read it"
         words = self._texts(self.problem.train)
         number_of = {tag: i for i, tag in enumerate(self.settings.labels)}

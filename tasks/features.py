@@ -25,6 +25,7 @@ from modeling.conversion import Binding, encoder_bindings
 from modeling.encoder import Encoder
 
 POOLINGS = ("cls", "mean", "max")
+EMBEDDINGS = None  # instead of a layer's number: what the first one reads
 PAIR = re.compile(r"^(.*) \|\|\| (.*)$")  # upstream's
 
 
@@ -32,13 +33,14 @@ class FeatureExtractor:
     """An encoder of which some layers are wanted.
 
     Args:
-        layers: numbers from 0, or from -1, the last one, downwards.
+        layers: numbers from 0, or from -1, the last one, downwards; or
+            EMBEDDINGS.
     """
 
-    def __init__(self, config: BertConfig, layers: Sequence[int]):
+    def __init__(self, config: BertConfig, layers: Sequence[int | None]):
         num_layers = config.num_hidden_layers
         for layer in layers:
-            if not -num_layers <= layer < num_layers:
+            if layer is not None and not -num_layers <= layer < num_layers:
                 raise InputError(
                     f"there is no layer {layer}; the model has {num_layers}: "
                     f"0 to {num_layers - 1}, or -{num_layers} to -1"
@@ -55,7 +57,10 @@ class FeatureExtractor:
         outputs = self.encoder(
             batch["input_ids"], batch["input_mask"], batch["segment_ids"]
         )
-        chosen = [outputs.layers[layer] for layer in self.layers]
+        chosen = [
+            outputs.embeddings if layer is EMBEDDINGS else outputs.layers[layer]
+            for layer in self.layers
+        ]
         return {"vectors": ops.stack(chosen, axis=2)}
 
 

@@ -77,6 +77,8 @@ class TaskSettings:
     null_score_diff_threshold: float = 0.0
     # of tags
     document_context: bool = False  # a text is a document, not a sentence
+    feature_layers: str | None = None  # tasks/feature_tagging.py; None: trained
+    lstm_size: int = 768  # of a direction
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:

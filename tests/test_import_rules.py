@@ -12,23 +12,23 @@ ROOT = Path(__file__).parent.parent
 ORDER = {
     "data": "marks tokenization byte_level_bpe vocabulary any_tokenizer pieces"
     " masking record_features instances sequences sampling rows packing batches"
-    " dynamic_masking files wire records record_checks salvage"
+    " vector_batches dynamic_masking files wire records record_checks salvage"
     " shuffled_records pipeline graph_tokenization fast_tokenization"
     " byte_level_lines text_formats corpus"
     " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads folder_files"
     " hugging_face_names hugging_face conversion combined any_model cost",
     "tasks": "metrics task lessons hugging_face_task examples targets packed"
-    " pretraining distillation blanks classification glue tables features spans"
-    " squad"
-    " windows answers squad_evaluation entities conll word_rows tagging"
-    " multiple_choice"
-    " choice_files line_predictor line_kinds predictors",
+    " pretraining distillation taught blanks classification glue tables"
+    " features spans squad windows answers squad_evaluation entities conll word_rows tagging"
+    " feature_tagging multiple_choice choice_files line_predictor line_kinds"
+    " predictors",
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",
     "jobs": "start_checks fitting distilling dry_run fine_tuning classifying"
-    " answering choosing recognizing serving inspecting work_folder workers"
-    " chunked_file making record_making beam_making",
+    " answering choosing recognizing word_vectors frozen_encoder serving"
+    " inspecting work_folder workers chunked_file making record_making"
+    " beam_making",
 }
 MAY_IMPORT = {
     "data": set(),

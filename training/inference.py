@@ -79,7 +79,7 @@ class Predictor:
         """
         if not self.is_on_cpu:
             return num_rows, [self._start(batch)]
-        width = max(value[0].size for value in batch.values())
+        width = max(value.shape[1] for value in batch.values())
         size = 1 << max(1, CPU_POSITIONS // width).bit_length() - 1
         size = min(size * self.num_replicas, len(next(iter(batch.values()))))
         begins = range(0, num_rows, size)

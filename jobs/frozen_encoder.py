@@ -1,0 +1,169 @@
+"""Tags from vectors that are computed once: run_ner.py --feature_layers.
+
+Devlin et al. 2018, section 5.3: the feature-based approach.
+
+Shapes: T words of a text, W of a file, K vectors of a word, H hidden size, C
+tags.
+"""
+
+import functools
+import itertools
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from data.batches import RowShare
+from data.rows import CHUNK_ROWS, length_batches, run_documents
+from data.vector_batches import VectorBatches
+from input_error import InputError
+from jobs.fine_tuning import FineTuned, Setup
+from jobs.recognizing import WordFile
+from jobs.word_vectors import cached, digest_of
+from modeling.config import BertConfig
+from modeling.conversion import load_checkpoint
+from tasks.feature_tagging import FeatureTagger, WordFeatures
+from tasks.task import TaskSettings
+from training.inference import Predictor, predict, with_progress
+
+HELD_BYTES = 1 << 28  # of vectors: rows sorted by length wait for each other
+
+
+class VectorData:
+    """What jobs/fine_tuning.py trains on."""
+
+    packs = False
+
+    def __init__(
+        self, vectors: np.ndarray, labels: Sequence[Sequence[int]], digest: str
+    ):
+        """`labels`: of each sentence's words, from 1."""
+        self.vectors = vectors
+        self.labels = labels
+        self.num_examples = self.num_rows = len(labels)
+        numbers = np.array(list(itertools.chain.from_iterable(labels)))
+        crc = zlib.crc32(numbers.tobytes())
+        self.digest = f"vectors {digest[:16]}, labels' checksum {crc:08x}"
+
+    def batches(
+        self,
+        batch_size: int,
+        max_seq_length: int,
+        seed: int,
+        share: RowShare,
+        num_pieces: int,
+    ) -> VectorBatches:
+        return VectorBatches(self.vectors, self.labels, batch_size, seed, share)
+
+
+class FrozenEncoder:
+    """A way of jobs/recognizing.py: the encoder stays as it is."""
+
+    def __init__(self, settings: TaskSettings, setup: Setup):
+        assert settings.feature_layers is not None, "the command has looked"
+        self.layers = settings.feature_layers
+        self.settings = settings
+        self.place = setup.place
+        self.run = setup.run
+        self.config = setup.config
+        if setup.run.dry_run:
+            raise InputError(
+                "--dry_run would have to compute and write all vectors; leave "
+                "out --dry_run or --feature_layers"
+            )
+        if (
+            "://" in setup.run.output_dir
+            or setup.place.host.count > 1
+            or setup.loop.steps_per_call > 1
+        ):
+            raise InputError(
+                "vectors are kept in --output_dir on the disk of one machine; "
+                "name such a folder, and use one host and no TPU, or leave out "
+                "--feature_layers"
+            )
+
+    def make_model(self, config: BertConfig) -> FeatureTagger:
+        return FeatureTagger(
+            config,
+            len(self.settings.labels),
+            self.layers,
+            self.settings.lstm_size,
+        )
+
+    def training_data(
+        self, words: WordFile, numbers: list[list[int]]
+    ) -> VectorData:
+        labels = [[number + 1 for number in own] for own in numbers]
+        return VectorData(self._vectors(words), labels, self._digest(words))
+
+    def logits(
+        self, fitted: FineTuned, words: WordFile, batch_size: int
+    ) -> list[np.ndarray]:
+        lengths = np.array([len(s.words) for s in words.file.sentences])
+        labels = [[1] * length for length in lengths]
+        source = VectorBatches(
+            self._vectors(words), labels, batch_size, 0, RowShare()
+        )
+        found: dict[int, np.ndarray] = {}
+        num_batches = -(-len(lengths) // batch_size)
+        for number in with_progress(range(num_batches), num_batches):
+            batch = source.batch(number)
+            del batch["label_ids"]
+            outputs = fitted.predictor(batch)["logits"]
+            for i, sentence in enumerate(source.order(0)[number].tolist()):
+                found[sentence] = outputs[i, : lengths[sentence]]
+        return [found[i] for i in range(len(lengths))]
+
+    @functools.cached_property
+    def _features(self) -> WordFeatures:
+        """The encoder with the weights that are used or started from."""
+        with self.place.strategy.scope():
+            features = WordFeatures(self.config, self.layers)
+        source = self.run.init_checkpoint or self.run.output_dir
+        report = load_checkpoint(features.bindings(), source)
+        missing = [n for n in report.missing if "/pooler/" not in n]
+        if missing:
+            raise InputError(
+                f"{report.source} has no {missing[0]}, without which vectors "
+                "would be random; give an --init_checkpoint with an encoder"
+            )
+        return features
+
+    def _digest(self, words: WordFile) -> str:
+        return digest_of(
+            self._features.bindings(), words.rows, self.layers,
+            self.run.precision,
+        )  # fmt: skip
+
+    def _vectors(self, words: WordFile) -> np.ndarray:
+        """[W, K, H], in the file's order."""
+        path = words.file.path
+        stem = os.path.splitext(os.path.basename(path))[0]
+        name = f"{stem}-{zlib.crc32(os.path.abspath(path).encode()):08x}"
+        return cached(
+            os.path.join(self.run.output_dir, "features", f"{name}.npy"),
+            self._digest(words),
+            [len(text.places) for text in words.texts],
+            self._features.shape,
+            functools.partial(self._compute, words),
+        )
+
+    def _compute(self, words: WordFile, first: int) -> Iterator[np.ndarray]:
+        """Yields the texts' [T, K, H], from the text of this number on."""
+        texts = words.texts[first:]
+        length = self.settings.max_seq_length
+        predictor = Predictor(self._features.forward, self.place.strategy)
+        row_bytes = 4 * length * int(np.prod(self._features.shape))
+        batched = functools.partial(
+            length_batches,
+            batch_size=32,
+            max_length=length,
+            finely=predictor.shapes_are_cheap,
+            chunk_rows=min(CHUNK_ROWS, -(-HELD_BYTES // row_bytes)),
+        )
+        results = run_documents(
+            texts, lambda rows: predict(predictor, batched(rows))
+        )
+        for text, outputs in with_progress(results, len(texts)):
+            yield text.join([output["vectors"] for output in outputs])
