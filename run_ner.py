@@ -20,6 +20,7 @@ from absl import flags
 import command
 import common_flags
 from input_error import InputError
+from tasks.task import FEATURE_LAYERS
 from training.settings import DeviceConfig, OptimizerConfig
 
 if TYPE_CHECKING:
@@ -55,14 +56,11 @@ flags.DEFINE_bool(
 flags.DEFINE_enum(
     "feature_layers",
     None,
-    [
-        "embeddings", "second_to_last", "last", "sum_last_four", "sum_all",
-        "weighted_sum_last_four", "weighted_sum_all", "concat_last_four",
-    ],
+    FEATURE_LAYERS,
     "Leave the encoder as it is and train a BiLSTM on these of its layers, "
     "whose vectors are computed once and kept in --output_dir; unset: train "
     "the encoder.",
-)  # fmt: skip
+)
 flags.DEFINE_integer(
     "lstm_size",
     768,

@@ -30,8 +30,8 @@ Batch = dict[str, Tensor]
 ROOT = "feature_tagger/"  # names of its variables in checkpoints begin so
 NUM_LSTM_LAYERS = 2
 LAST_FOUR = (-4, -3, -2, -1)
-# The rows of table 7. Those of several layers are joined by the name's first
-# word: added up, added up with weights that are learnt, or put side by side.
+# By task.FEATURE_LAYERS. Several layers are joined as the name's first word
+# says: added up, added up with weights that are learnt, or put side by side.
 CHOICES: dict[str, tuple[int | None, ...]] = {
     "embeddings": (EMBEDDINGS,),
     "second_to_last": (-2,),

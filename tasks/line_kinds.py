@@ -1,8 +1,9 @@
 """The kinds of models that answer lines of text (tasks/line_predictor.py).
 
-Shapes: W windows of a line, C outputs.
+Shapes: W windows of a line, C outputs, T words of a line.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,9 @@ from modeling.config import BertConfig
 from tasks.answers import Answerer, Logits
 from tasks.blanks import BlankFiller, encode
 from tasks.classification import Classifier, pool_windows
+from tasks.entities import entities, to_tags
 from tasks.examples import Example, encode_example
+from tasks.feature_tagging import FeatureTagger
 from tasks.line_predictor import Outputs, Question
 from tasks.multiple_choice import MultipleChoice, encode_question, log_shares
 from tasks.multiple_choice import Question as ChoiceQuestion
@@ -22,9 +25,15 @@ from tasks.packed import make_encoder
 from tasks.spans import SpanModel
 from tasks.squad import Example as SpanExample
 from tasks.squad import split_words
+from tasks.tagging import Tagger
 from tasks.targets import make_target
 from tasks.task import TaskSettings
 from tasks.windows import make_windows
+from tasks.word_rows import read_words
+
+# From a letter or digit to the last one before a space, or what is neither by
+# itself: of "(Reuters)." four words, of "it's" and "U.S" one.
+WORD = re.compile(r"\w(?:\S*\w)?|[^\w\s]")
 
 
 class TextKind:
@@ -171,6 +180,71 @@ class ChoiceKind:
         text = question.content[best]
         fields = {"choice": best, "text": text, "probabilities": shares}
         return fields, [str(best), text, *(f"{x:.6f}" for x in shares)]
+
+
+class TagKind:
+    """A text: its words with their tags, and the entities that these say.
+
+    Words end at spaces, but for punctuation at their ends, which is apart as it
+    is in the texts that taggers learn from.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        tokenizer: Tokenizer,
+        settings: TaskSettings,
+    ):
+        count = len(settings.labels)
+        self.model: Tagger | FeatureTagger = Tagger(config, count)
+        if settings.feature_layers is not None:
+            self.model = FeatureTagger(
+                config, count, settings.feature_layers, settings.lstm_size
+            )
+        self.tokenizer = tokenizer
+        self.settings = settings
+
+    def read(self, number: int, line: str) -> Question:
+        spans = [match.span() for match in WORD.finditer(line)]
+        length = self.settings.max_seq_length
+        text = read_words(
+            [line[begin:end] for begin, end in spans],
+            self.tokenizer,
+            length,
+            self.settings.doc_stride or length // 2,
+        )
+        note = (
+            f"it is read through {len(text.rows)} windows of {length} pieces"
+            if len(text.rows) > 1
+            else ""
+        )
+        return Question(number, text.rows, (line, spans, text), note)
+
+    def answer(
+        self, question: Question, outputs: Sequence[Outputs]
+    ) -> tuple[dict[str, Any], list[str]]:
+        line, spans, text = question.content
+        logits = text.join([output["logits"] for output in outputs])  # [T, C]
+        labels = [self.settings.labels[i] for i in logits.argmax(-1)]
+        found = entities(labels)
+        tags = to_tags(found, len(labels))
+        words = [line[begin:end] for begin, end in spans]
+        ends = [(spans[e.begin][0], spans[e.end - 1][1]) for e in found]
+        fields = {
+            "words": words,
+            "tags": tags,
+            "entities": [
+                {
+                    "kind": entity.kind,
+                    "text": line[begin:end],
+                    "begin": begin,
+                    "end": end,
+                }
+                for entity, (begin, end) in zip(found, ends, strict=True)
+            ],
+        }
+        pairs = zip(words, tags, strict=True)
+        return fields, [f"{word} {tag}" for word, tag in pairs]
 
 
 class BlankKind:

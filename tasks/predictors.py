@@ -18,7 +18,13 @@ from modeling.config import BertConfig
 from modeling.conversion import LoadReport, load_checkpoint
 from modeling.folder_files import vocabulary_file
 from modeling.hugging_face import model_config_file
-from tasks.line_kinds import BlankKind, ChoiceKind, SpanKind, TextKind
+from tasks.line_kinds import (
+    BlankKind,
+    ChoiceKind,
+    SpanKind,
+    TagKind,
+    TextKind,
+)
 from tasks.line_predictor import Kind, LinePredictor
 from tasks.task import TaskSettings
 
@@ -79,6 +85,8 @@ def _make_kind(
         return SpanKind(config, tokenizer, settings)
     if settings.target == "choice":
         return ChoiceKind(config, tokenizer, settings)
+    if settings.target == "tags":
+        return TagKind(config, tokenizer, settings)
     return TextKind(config, tokenizer, settings)
 
 

@@ -18,6 +18,10 @@ TARGETS = (
     "single_label", "multi_label", "regression", "span", "choice", "tags",
 )  # fmt: skip
 POOLINGS = ("mean", "max")
+FEATURE_LAYERS = (  # the rows of Devlin et al. 2018, table 7, and plain sums
+    "embeddings", "second_to_last", "last", "sum_last_four", "sum_all",
+    "weighted_sum_last_four", "weighted_sum_all", "concat_last_four",
+)  # fmt: skip
 ONE_ENCODER = (False, None)  # bilstm and second_direction of the usual model
 
 
@@ -77,7 +81,8 @@ class TaskSettings:
     null_score_diff_threshold: float = 0.0
     # of tags
     document_context: bool = False  # a text is a document, not a sentence
-    feature_layers: str | None = None  # tasks/feature_tagging.py; None: trained
+    # of FEATURE_LAYERS, under a BiLSTM; None: the encoder is trained
+    feature_layers: str | None = None
     lstm_size: int = 768  # of a direction
 
     def __post_init__(self) -> None:
@@ -97,6 +102,11 @@ class TaskSettings:
             raise InputError(
                 f"window_pooling is {self.window_pooling!r}; expected one of "
                 f"{', '.join(POOLINGS)}"
+            )
+        if self.feature_layers not in (None, *FEATURE_LAYERS):
+            raise InputError(
+                f"feature_layers is {self.feature_layers!r}; expected null or "
+                f"one of {', '.join(FEATURE_LAYERS)}"
             )
 
         if self.bilstm and self.second_direction:
