@@ -11,7 +11,7 @@ import importlib.util
 import itertools
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING
 
 from absl import flags
@@ -19,14 +19,14 @@ from tqdm import tqdm
 
 import command
 from data import (
+    any_tokenizer,
     counting,
     readable,
     record_report,
     text_report,
-    tokenization,
-    vocabulary,
 )
 from data.instances import InstanceConfig
+from data.marks import Marks
 from input_error import InputError
 
 if TYPE_CHECKING:
@@ -89,16 +89,18 @@ def main() -> None:
         )
     # A terminal of few characters shows the others as \u6d77.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    vocab_file = command.local(FLAGS.vocab_file)
-    vocab = vocabulary.check_vocabulary(vocab_file)
     command.import_tensorflow()
+    from modeling.folder_files import local_vocabulary
+
+    vocab_file = local_vocabulary(FLAGS.vocab_file)
+    vocab = any_tokenizer.check_any_vocabulary(vocab_file)
     if FLAGS.text_file:
         report_on_text(vocab_file)
     else:
-        inspect(vocab)
+        inspect(vocab, any_tokenizer.marks_of(vocab_file))
 
 
-def inspect(vocab: Mapping[str, int]) -> None:
+def inspect(vocab: Mapping[str, int], marks: Marks) -> None:
     """Prints the first records, and the report if one is asked for."""
     from data import files
     from jobs import inspecting
@@ -108,12 +110,13 @@ def inspect(vocab: Mapping[str, int]) -> None:
     size = max(vocab.values()) + 1
     names = {number: piece for piece, number in vocab.items()}
     pieces = [names.get(number, "") for number in range(size)]
+    script = readable.Script(pieces, marks)
     for batch in inspecting.read_batches(paths, table, size, FLAGS.num_records):
-        show(batch, pieces)
+        show(batch, script)
     if not any([FLAGS.report, FLAGS.num_report_records, *outputs()]):
         return
     [length] = {f.length for f in table if f.name == "input_ids"}
-    counter = record_report.RecordCounter(pieces, length)
+    counter = record_report.RecordCounter(script, length)
     with tqdm(desc="reading", unit=" records") as bar:
         for batch in inspecting.read_batches(
             paths, table, size, FLAGS.num_report_records
@@ -125,19 +128,19 @@ def inspect(vocab: Mapping[str, int]) -> None:
     save(summary)
 
 
-def show(batch: "RecordBatch", pieces: Sequence[str]) -> None:
+def show(batch: "RecordBatch", script: readable.Script) -> None:
     """Prints records, and of a packed one each sequence."""
     sequences = record_report.rows(batch.values)
     if batch.sizes is None:
         for number, record in enumerate(sequences, batch.first):
             print(f"{batch.path}, record {number}")
-            print(readable.format_record(record, pieces))
+            print(readable.format_record(record, script))
         return
     for number, size in enumerate(batch.sizes, batch.first):
         row = list(itertools.islice(sequences, size))
         print(f"{batch.path}, record {number}, {readable.format_fill(row)}")
         for record in row:
-            print(readable.format_record(record, pieces))
+            print(readable.format_record(record, script))
 
 
 def report_on_text(vocab_file: str) -> None:
@@ -145,7 +148,7 @@ def report_on_text(vocab_file: str) -> None:
     from data import files
 
     paths = files.expand_patterns(FLAGS.text_file, "--text_file")
-    tokenizer = tokenization.FullTokenizer(
+    tokenizer = any_tokenizer.load_tokenizer(
         vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
     )
 

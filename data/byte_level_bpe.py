@@ -129,9 +129,7 @@ class ByteLevelBpe:
     def to_text(self, pieces: Iterable[str]) -> str:
         """What they were made from, with the space before; a character that
         they hold in part only is U+FFFD."""
-        known = (_BYTES.get(char) for piece in pieces for char in piece)
-        content = bytes(byte for byte in known if byte is not None)
-        return content.decode(errors="replace")
+        return read_bytes("".join(pieces))
 
     def split_like_pieces(self, text: str) -> list[str]:
         """The text, from which `to_text` does not differ."""
@@ -181,6 +179,14 @@ class ByteLevelBpe:
             if before[place] >= 0:
                 consider(before[place])
         return [piece for piece in pieces if piece]
+
+
+def read_bytes(text: str) -> str:
+    """The text that these characters of `ALPHABET` write; others are left out,
+    and U+FFFD stands for bytes that are no character."""
+    known = map(_BYTES.get, text)
+    content = bytes(byte for byte in known if byte is not None)
+    return content.decode(errors="replace")
 
 
 def _locate_words(text: str) -> Iterable[tuple[int, int]]:

@@ -3,26 +3,57 @@
 Shapes: S positions of a record, P masked predictions; no batch axis.
 """
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from data.vocabulary import MASK, SEPARATOR, START
+from data.byte_level_bpe import SPACE, read_bytes
+from data.marks import BERT, ROBERTA, Marks
 
 Record = Mapping[str, np.ndarray]  # a feature's name -> its numbers [length]
 
 
-def format_record(record: Record, pieces: Sequence[str]) -> str:
-    """A record in a few lines: its texts, its label, its lengths.
+@dataclasses.dataclass(frozen=True)
+class Script:
+    """How the pieces of a vocabulary are read."""
 
-    Args:
-      pieces: of the vocabulary, by their ids.
-    """
-    texts = [*_readable(record, pieces)]
+    pieces: Sequence[str]  # by their ids
+    marks: Marks = BERT
+
+    @property
+    def is_bytes(self) -> bool:
+        return self.marks == ROBERTA
+
+    def goes_on(self, piece: str, previous: str) -> bool:
+        """Whether it is a part of the word before. A text that was cut inside a
+        word keeps its "##" to show that; bytes say themselves where a space
+        is."""
+        ends = self.marks.start, self.marks.end
+        is_inner = piece.startswith("##") and len(piece) > 2
+        return self.is_bytes or (is_inner and previous not in ends)
+
+    def bare(self, piece: str) -> str:
+        return piece if self.is_bytes else piece[2:]
+
+    def hole(self, seen: str, piece: str) -> str:
+        if seen == piece:
+            return f"[kept{SPACE if self.is_bytes else ' '}{piece}]"
+        shown = "MASK" if seen == self.marks.mask else seen
+        return f"[{shown}->{piece}]"
+
+    def read(self, texts: Sequence[str]) -> str:
+        joined = "".join(texts)
+        return read_bytes(joined) if self.is_bytes else joined.strip()
+
+
+def format_record(record: Record, script: Script) -> str:
+    """A record in a few lines: its texts, its label, its lengths."""
+    texts = [*_readable(record, script)]
     num_real = len(texts)
     segments = record["segment_ids"][record["input_mask"] == 1]
     lines = [
-        f"{name}: {_join(texts, np.flatnonzero(segments == number))}"
+        f"{name}: {_join(texts, np.flatnonzero(segments == number), script)}"
         for number, name in enumerate("AB")
         if number in segments
     ]
@@ -32,12 +63,12 @@ def format_record(record: Record, pieces: Sequence[str]) -> str:
         f"{np.sum(segments == 1)} in B"
     )
     if "masked_lm_positions" in record:
-        lines.append(_predictions(record, pieces))
-    elif "next_sentence_labels" in record:
+        lines.append(_predictions(record, script))
+    elif "segment_lengths" in record:
         lines.append("no masks: they are drawn when it is read")
     if label(record) == "answer":
         start, end = record["start_positions"][0], record["end_positions"][0]
-        answer = _join(texts, np.arange(start, end + 1))
+        answer = _join(texts, np.arange(start, end + 1), script)
         lines.append(f"answer at {start} to {end}: {answer}")
     return "".join(f"  {line}\n" for line in lines)
 
@@ -80,51 +111,41 @@ def original_ids(batch: Mapping[str, np.ndarray]) -> np.ndarray:
     return ids
 
 
-def _readable(record: Record, pieces: Sequence[str]) -> Iterator[str]:
+def _readable(record: Record, script: Script) -> Iterator[str]:
     """Each real position's text, with a space before it if it begins a word.
 
     un ##aff ##able sea, with a hole in ##aff and sea kept: " un",
     "[MASK->##aff]", "able", " [kept sea]". Google's random piece instead of
-    sea: " [ship->sea]".
+    sea: " [ship->sea]". Bytes are as they stand, with U+0120 for a space.
     """
     positions = record.get("masked_lm_positions", np.zeros(0, int))
     asked = set(positions[record.get("masked_lm_weights", positions) > 0])
     real = np.flatnonzero(record["input_mask"] == 1)
-    shown = [pieces[i] for i in record["input_ids"][real]]
-    wanted = [pieces[i] for i in original_ids(record)[0][real]]
-    previous = START
+    shown = [script.pieces[i] for i in record["input_ids"][real]]
+    wanted = [script.pieces[i] for i in original_ids(record)[0][real]]
+    previous = script.marks.start
     for position, seen, piece in zip(real, shown, wanted, strict=True):
-        # A text that was cut inside a word keeps its "##" to show that.
-        goes_on = _is_inner(piece) and previous not in (START, SEPARATOR)
-        text = piece[2:] if goes_on else piece
+        goes_on = script.goes_on(piece, previous)
+        text = script.bare(piece) if goes_on else piece
         if position in asked:
-            text = _hole(seen, piece)
+            text = script.hole(seen, piece)
         yield text if goes_on else f" {text}"
         previous = piece
 
 
-def _hole(seen: str, piece: str) -> str:
-    if seen == piece:
-        return f"[kept {piece}]"
-    return f"[{'MASK' if seen == MASK else seen}->{piece}]"
+def _join(texts: Sequence[str], places: np.ndarray, script: Script) -> str:
+    return script.read([texts[place] for place in places])
 
 
-def _is_inner(piece: str) -> bool:
-    return piece.startswith("##") and len(piece) > 2
-
-
-def _join(texts: Sequence[str], places: np.ndarray) -> str:
-    return "".join(texts[place] for place in places).strip()
-
-
-def _predictions(record: Record, pieces: Sequence[str]) -> str:
+def _predictions(record: Record, script: Script) -> str:
     """19 of 20 predictions: 15 [MASK], 2 kept, 2 random."""
     asked = record["masked_lm_weights"] > 0
     seen = record["input_ids"][record["masked_lm_positions"][asked]]
     kept = seen == record["masked_lm_ids"][asked]
     num_asked, num_kept = len(seen), int(kept.sum())
-    num_masked = sum(pieces[i] == MASK for i in seen[~kept])
+    mask = script.marks.mask
+    num_masked = sum(script.pieces[i] == mask for i in seen[~kept])
     return (
-        f"{num_asked} of {len(asked)} predictions: {num_masked} [MASK], "
+        f"{num_asked} of {len(asked)} predictions: {num_masked} {mask}, "
         f"{num_kept} kept, {num_asked - num_masked - num_kept} random"
     )

@@ -6,12 +6,11 @@ positions, P masked predictions.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from data import counting, readable
-from data.vocabulary import MASK, UNKNOWN
 
 NUM_EXAMPLES = 10  # of what is commonest
 NUM_LABELS = 20  # that are shown
@@ -63,12 +62,13 @@ class RecordCounter:
     Memory: 16 bytes a record, and some 60 more in the end.
 
     Args:
-      pieces: of the vocabulary, by their ids.
+      script: of the vocabulary that they were made with.
     """
 
-    def __init__(self, pieces: Sequence[str], max_seq_length: int) -> None:
-        self._pieces = pieces
-        self._unknown, self._mask = map(pieces.index, (UNKNOWN, MASK))
+    def __init__(self, script: readable.Script, max_seq_length: int) -> None:
+        self._pieces, marks = script.pieces, script.marks
+        self._unknown = self._pieces.index(marks.unknown)
+        self._mask = self._pieces.index(marks.mask)
         self._length_counts = np.zeros(max_seq_length + 1, np.int64)
         self._masks = Counter[str]()
         self._max_predictions_per_seq: int | None = None

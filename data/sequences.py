@@ -169,7 +169,7 @@ def _chunk_end(
 
 
 def _two_sentences(
-    text: Text, document: np.ndarray, first: np.ndarray, _: np.ndarray
+    text: Text, document: np.ndarray, first: np.ndarray, target: np.ndarray
 ) -> np.ndarray:
     return np.minimum(first + 2, text.document_ends[document + 1])
 

@@ -8,9 +8,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from data import counting
-from data.instances import NUM_SPECIAL
-from data.tokenization import FullTokenizer
-from data.vocabulary import UNKNOWN
+from data.any_tokenizer import Tokenizer
 
 NUM_EXAMPLES = 10  # of what is commonest
 LONGEST_COUNTED = 4096  # pieces of a line; longer ones count as this
@@ -22,6 +20,7 @@ class TextSummary:
     """What a report says, in numbers; "lines" are those with a piece."""
 
     max_seq_length: int
+    room: int  # of a pair, without marks
     num_documents: int
     num_single_line_documents: int  # their only pairs are "random next"
     num_lines: int
@@ -41,8 +40,10 @@ class TextCounter:
     unknown words.
     """
 
-    def __init__(self, tokenizer: FullTokenizer, max_seq_length: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, max_seq_length: int) -> None:
         self._tokenizer = tokenizer
+        self._unknown = tokenizer.marks.unknown
+        self._room = max_seq_length - tokenizer.marks.count(is_pair=True)
         self._max_seq_length = max_seq_length
         self._length_counts = [0] * (LONGEST_COUNTED + 1)
         self._num_pieces = self._num_unknown = self._num_long_lines = 0
@@ -63,15 +64,15 @@ class TextCounter:
         self._lines.add(line.encode())
         self._length_counts[min(len(pieces), LONGEST_COUNTED)] += 1
         self._num_pieces += len(pieces)
-        self._num_long_lines += len(pieces) > self._max_seq_length - NUM_SPECIAL
-        if UNKNOWN in pieces:
+        self._num_long_lines += len(pieces) > self._room
+        if self._unknown in pieces:
             self._add_unknown(line)
 
     def _add_unknown(self, line: str) -> None:
         words = [
             line[span.start : span.end]
             for span in self._tokenizer.tokenize_with_offsets(line)
-            if span.piece == UNKNOWN
+            if span.piece == self._unknown
         ]
         self._num_unknown += len(words)
         self._unknown_words.update(words)
@@ -91,6 +92,7 @@ class TextCounter:
         num_repeated_lines, repeated = self._lines.repeats(NUM_EXAMPLES)
         return TextSummary(
             max_seq_length=self._max_seq_length,
+            room=self._room,
             num_documents=self._num_documents,
             num_single_line_documents=self._num_single_line_documents,
             num_lines=sum(self._length_counts),
@@ -124,13 +126,14 @@ def format_report(summary: TextSummary) -> str:
     share, lines = counting.format_share, summary.num_lines
     documents = summary.num_documents
     singles = summary.num_single_line_documents
-    room = summary.max_seq_length - NUM_SPECIAL
     table = {
         "documents": f"{documents:,}",
         "  of a single line": share(singles, documents),
         "lines": f"{lines:,}",
         "  seen before": share(summary.num_repeated_lines, lines),
-        f"  longer than {room} pieces": share(summary.num_long_lines, lines),
+        f"  longer than {summary.room} pieces": share(
+            summary.num_long_lines, lines
+        ),
         "pieces": f"{summary.num_pieces:,}",
         "  [UNK]": f"{summary.num_unknown:,}",
         "  [UNK], share": share(summary.num_unknown, summary.num_pieces),

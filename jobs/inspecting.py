@@ -156,7 +156,6 @@ def _in_sequences(batch: RecordBatch) -> RecordBatch:
         sizes = (values["next_sentence_weights"] > 0).sum(1)
         values = packing.unpack_rows(values)
     if "segment_lengths" in values:
-        names = ("input_ids", "segment_lengths")
         ends = values["segment_lengths"].cumsum(1)  # [B, 2]
         place = np.arange(values["input_ids"].shape[1])
         is_real = place < ends[:, 1:]
@@ -164,7 +163,7 @@ def _in_sequences(batch: RecordBatch) -> RecordBatch:
             "input_ids": values["input_ids"],
             "input_mask": is_real.astype("int32"),
             "segment_ids": (is_real & (place >= ends[:, :1])).astype("int32"),
-            **{k: v for k, v in values.items() if k not in names},
+            **{k: v for k, v in values.items() if k != "input_ids"},
         }
     return RecordBatch(batch.path, batch.first, values, sizes)
 

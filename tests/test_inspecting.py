@@ -139,6 +139,7 @@ def test_records_without_masks(tmp_path: Path) -> None:
         "input_ids": [[2, 4, 3, 4, 3, 0, 0, 0, 0, 0, 0]],
         "input_mask": [[1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0]],
         "segment_ids": [[0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0]],
+        "segment_lengths": [[3, 2]],
         "next_sentence_labels": [[1]],
     }
     table = inspecting.find_table([path], 3)

@@ -3,8 +3,10 @@
 import numpy as np
 
 from data import readable
+from data.marks import ROBERTA
 
 PIECES = "[PAD] [UNK] [CLS] [SEP] [MASK] un ##aff ##able sea ship . ##s".split()
+SCRIPT = readable.Script(PIECES)
 UN, AFF, ABLE, SEA, SHIP, DOT, S = range(5, 12)
 
 
@@ -22,7 +24,7 @@ def pretraining_record() -> dict[str, np.ndarray]:
 
 
 def test_pretraining() -> None:
-    assert readable.format_record(pretraining_record(), PIECES) == (
+    assert readable.format_record(pretraining_record(), SCRIPT) == (
         "  A: [CLS] un[MASK->##aff]able [kept sea] [SEP]\n"
         "  B: ##s [un->ship] . [SEP]\n"
         "  random next; 10 of 13 pieces: 6 in A, 4 in B\n"
@@ -33,7 +35,7 @@ def test_pretraining() -> None:
 def test_a_text_that_says_mask() -> None:
     record = pretraining_record()
     record["masked_lm_ids"][0] = 4
-    lines = readable.format_record(record, PIECES).splitlines()
+    lines = readable.format_record(record, SCRIPT).splitlines()
     assert lines[0] == "  A: [CLS] un [kept [MASK]]able [kept sea] [SEP]"
     assert lines[-1] == "  3 of 5 predictions: 0 [MASK], 2 kept, 1 random"
 
@@ -54,12 +56,38 @@ def test_without_masks() -> None:
         if not name.startswith("masked_lm")
     }
     record["input_ids"][2] = AFF
-    assert readable.format_record(record, PIECES) == (
+    record["segment_lengths"] = np.array([6, 4])
+    assert readable.format_record(record, SCRIPT) == (
         "  A: [CLS] unaffable sea [SEP]\n"
         "  B: ##s un . [SEP]\n"
         "  random next; 10 of 13 pieces: 6 in A, 4 in B\n"
         "  no masks: they are drawn when it is read\n"
     )
+
+
+def test_bytes_are_shown_as_they_stand() -> None:
+    """<s>The café</s></s> sea.</s>: a piece of é's first byte, and its other
+    as the hidden one; sea kept, another piece for the dot; no label."""
+    pieces = "<s> <pad> </s> <unk> <mask> The \u0120caf \u00c3 \u00a9"
+    pieces += " \u0120sea . ing"
+    record = {
+        "input_ids": np.array([0, 5, 6, 7, 4, 2, 2, 9, 11, 2, 1]),
+        "input_mask": np.array([1] * 10 + [0]),
+        "segment_ids": np.zeros(11, int),
+        "masked_lm_positions": np.array([4, 7, 8, 0]),
+        "masked_lm_ids": np.array([8, 9, 10, 0]),
+        "masked_lm_weights": np.array([1.0, 1, 1, 0], "float32"),
+    }
+    script = readable.Script(pieces.split(), ROBERTA)
+    assert readable.format_record(record, script) == (
+        "  A: <s>The caf\ufffd[MASK->\ufffd]</s></s>[kept  sea][ing->.]</s>\n"
+        "  no label; 10 of 11 pieces: 10 in A, 0 in B\n"
+        "  3 of 4 predictions: 1 <mask>, 1 kept, 1 random\n"
+    )
+    del record["masked_lm_positions"], record["masked_lm_weights"]
+    record["input_ids"][4] = 8
+    lines = readable.format_record(record, script).splitlines()
+    assert lines[0] == "  A: <s>The café</s></s> seaing</s>"
 
 
 def test_fill_of_packed_rows() -> None:
@@ -89,7 +117,7 @@ def one_text(**features: object) -> dict[str, np.ndarray]:
 
 def test_classifier() -> None:
     shown = readable.format_record(
-        one_text(label_ids=[3], is_real_example=[1]), PIECES
+        one_text(label_ids=[3], is_real_example=[1]), SCRIPT
     )
     assert shown == (
         "  A: [CLS] sea ships [SEP]\n  label 3; 5 of 7 pieces: 5 in A, 0 in B\n"
@@ -98,7 +126,7 @@ def test_classifier() -> None:
 
 def test_span() -> None:
     answer = one_text(start_positions=[2], end_positions=[3], is_impossible=[0])
-    assert readable.format_record(answer, PIECES).splitlines()[1:] == [
+    assert readable.format_record(answer, SCRIPT).splitlines()[1:] == [
         "  answer; 5 of 7 pieces: 5 in A, 0 in B",
         "  answer at 2 to 3: ships",
     ]

@@ -29,6 +29,7 @@ def test_counts() -> None:
     assert sum(summary.length_counts) == 6
     assert summary == text_report.TextSummary(
         max_seq_length=7,
+        room=4,
         num_documents=3,
         num_single_line_documents=1,
         num_lines=6,
