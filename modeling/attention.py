@@ -136,17 +136,29 @@ class Attention(keras.layers.Layer):
             The context [B, S, H].
         """
         query, key, value = self._project(from_tensor, to_tensor)
+        probs = self._probs(query, key, adder, seed)
+        context = ops.einsum("BNST,BTND->BSND", probs, value)
+        return ops.reshape(context, ops.shape(from_tensor))  # [B, S, H]
+
+    def probabilities(self, x: Tensor, adder: Tensor) -> Tensor:
+        """How much each position looks at each other: [B, S, H] ->
+        [B, N, S, S], of self-attention without dropout."""
+        query, key, _ = self._project(x, None)
+        return self._probs(query, key, adder, None)
+
+    def _probs(
+        self, query: Tensor, key: Tensor, adder: Tensor, seed: Tensor | None
+    ) -> Tensor:
+        """[B, S, N, D] and [B, T, N, D] -> [B, N, S, T]."""
         scores = ops.einsum("BSND,BTND->BNST", query, key)
         noise = fused.uniform_noise(scores, self.dropout_rate, seed)
-        probs = fused.attention_probs(
+        return fused.attention_probs(
             scores,
             1.0 / math.sqrt(self.head_size),
             adder,
             noise,
             self.dropout_rate,
         )
-        context = ops.einsum("BNST,BTND->BSND", probs, value)
-        return ops.reshape(context, ops.shape(from_tensor))  # [B, S, H]
 
     def _project(
         self, from_tensor: Tensor, to_tensor: Tensor | None

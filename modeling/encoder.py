@@ -3,7 +3,7 @@
 Devlin et al. 2018, sections 3 and A.2. Upstream file: modeling.py, BertModel.
 
 Shapes: B batch, S positions, H hidden size, V vocabulary, P chosen positions
-of a row.
+of a row, L layers, N heads.
 """
 
 from typing import Any, NamedTuple
@@ -128,6 +128,22 @@ class Encoder(keras.layers.Layer):
         else:
             pooled = self.pooler(x, pooled_positions)
         return EncoderOutputs(embedded, tuple(outputs), x, pooled)
+
+
+def attention_maps(
+    encoder: Encoder, input_ids: Tensor, input_mask: Tensor, segment_ids: Tensor
+) -> Tensor:
+    """How much each position looks at each other, in each head of each layer:
+    three [B, S], as the encoder takes them -> [L, B, N, S, S]."""
+    outputs = encoder(input_ids, input_mask, segment_ids)
+    adder = mask_adder(directed(input_mask, encoder.config.direction))
+    inputs = (outputs.embeddings, *outputs.layers[:-1])
+    return ops.stack(
+        [
+            layer.attention.probabilities(x, adder)
+            for layer, x in zip(encoder.layers, inputs, strict=True)
+        ]
+    )
 
 
 class Embeddings(keras.layers.Layer):

@@ -15,7 +15,7 @@ from conftest import GOLDEN, ROOT, TINY, tiny_batch
 
 from modeling.config import SIZES, BertConfig
 from modeling.conversion import encoder_bindings, load_checkpoint
-from modeling.encoder import Encoder, EncoderOutputs
+from modeling.encoder import Encoder, EncoderOutputs, attention_maps
 
 TINY_BERT = GOLDEN / "tiny_bert"
 NUM_PARAMETERS = {  # encoder and pooler, 30,522 pieces
@@ -246,6 +246,45 @@ def test_recomputed_layers_are_not_kept() -> None:
     )
     recomputed, kept = map(int, done.stdout.split())
     assert kept > 2 * recomputed
+
+
+@pytest.mark.parametrize(
+    "name", ["pretraining", "roberta_bare", "distilbert_bare"]
+)
+def test_attention_maps_are_those_of_transformers(name: str) -> None:
+    folder = GOLDEN / "hugging_face" / name
+    theirs = dict(np.load(folder / "outputs.npz"))
+    expected = np.load(folder / "attentions.npz")["attentions"]
+    encoder = Encoder(BertConfig.from_json_file(str(folder / "config.json")))
+    encoder.build()
+    load_checkpoint(encoder_bindings(encoder), str(folder))
+    ids, mask = (
+        theirs[f"in_{key}"].astype(np.int32)
+        for key in ("input_ids", "attention_mask")
+    )
+    segments = theirs.get("in_token_type_ids", np.zeros_like(ids))
+    maps = attention_maps(encoder, ids, mask, segments.astype(np.int32)).numpy()
+    assert maps.shape == expected.shape == (2, 3, 3, 11, 11)
+    np.testing.assert_allclose(maps.sum(-1), 1.0, atol=1e-5)
+    rows = np.moveaxis(maps - expected, 3, 2)[:, mask == 1]  # not of padding
+    assert np.abs(rows).max() < 1e-5
+    assert np.abs(expected[:, 0] - expected[:, 1]).max() > 0.5
+
+
+@pytest.mark.parametrize("direction", ["left_to_right", "right_to_left"])
+def test_attention_maps_keep_to_the_direction(direction: str) -> None:
+    encoder = Encoder(dataclasses.replace(TINY, direction=direction))
+    encoder.build()
+    batch = tiny_batch(2)
+    maps = attention_maps(
+        encoder,
+        *(batch[name] for name in ("input_ids", "input_mask", "segment_ids")),
+    ).numpy()
+    ahead = (
+        np.triu(maps, 1) if direction == "left_to_right" else np.tril(maps, -1)
+    )
+    assert not ahead.any()
+    np.testing.assert_allclose(maps.sum(-1), 1.0, atol=1e-5)
 
 
 def test_bfloat16_stays_near_float32(golden: dict[str, np.ndarray]) -> None:
