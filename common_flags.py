@@ -7,6 +7,7 @@ google-research/bert's; those it does not have are marked by a comment.
 from absl import flags
 
 import command
+from data.masking import Shares
 from tasks.lessons import TaughtTask
 from training.settings import (
     OPTIMIZERS,
@@ -227,6 +228,24 @@ def define_exported_model() -> None:
         128,
         "Pieces to which texts are cut; unset: task.json's, if there is one.",
         lower_bound=3,
+    )
+
+
+def define_mask_shares() -> None:
+    """What becomes of the pieces that are to be predicted."""
+    flags.DEFINE_float(
+        "mask_share",
+        Shares.mask_share,
+        "Of the pieces to be predicted, the share that [MASK] stands for.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    flags.DEFINE_float(
+        "random_share",
+        Shares.random_share,
+        "That for which any piece stands; the rest stays as it is.",
+        lower_bound=0.0,
+        upper_bound=1.0,
     )
 
 

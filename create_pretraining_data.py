@@ -18,6 +18,7 @@ from absl import flags
 from tqdm import tqdm
 
 import command
+import common_flags
 from data import any_tokenizer, instances, tokenization
 from data.instances import InstanceConfig
 from data.marks import BERT
@@ -84,6 +85,7 @@ flags.DEFINE_float(
 
 # The flags above, --strip_accents aside, are google-research/bert's; those
 # below are not.
+common_flags.define_mask_shares()
 flags.DEFINE_enum(
     "sampler",
     "vectorized",
@@ -187,7 +189,9 @@ def _check_googles(vocab_file: str) -> None:
 
 def _check_use(config: InstanceConfig, vocab_file: str) -> None:
     """Refuses flags that would change nothing."""
-    for name in ("do_whole_word_mask", "masked_lm_prob"):
+    for name in (
+        "do_whole_word_mask", "masked_lm_prob", "mask_share", "random_share",
+    ):  # fmt: skip
         if FLAGS.dynamic_masking and FLAGS[name].present:
             raise InputError(
                 f"--{name} is run_pretraining.py's where --dynamic_masking "

@@ -84,6 +84,7 @@ flags.DEFINE_float(
 flags.DEFINE_bool(
     "do_whole_word_mask", False, "Mask all pieces of a word together, in these."
 )
+common_flags.define_mask_shares()
 flags.DEFINE_bool(
     "next_sentence_prediction",
     None,
@@ -418,9 +419,7 @@ def _make_masker(
             "the records have no masks, and to draw them the vocabulary has to "
             "be known; give --vocab_file"
         )
-    config = MaskConfig(
-        FLAGS.max_predictions_per_seq, masked_lm_prob, FLAGS.do_whole_word_mask
-    )
+    config = command.from_flags(MaskConfig, masked_lm_prob=masked_lm_prob)
     tokenizer = load_tokenizer(fitted.vocab_file)
     pieces = find_pieces(tokenizer.vocab, tokenizer.marks)
     return BatchMasker(pieces, config, seed, share)

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from data.batches import RowShare
-from data.masking import KEEP_SHARE, MASK_SHARE
+from data.masking import Shares
 from data.pieces import Pieces
 from data.record_features import NEXT_SENTENCE
 
@@ -28,6 +28,31 @@ class MaskConfig:
     max_predictions_per_seq: int = 20  # masked pieces at most
     masked_lm_prob: float = 0.15  # share of pieces hidden
     do_whole_word_mask: bool = False  # hide all pieces of a word or none
+    mask_share: float = Shares.mask_share
+    random_share: float = Shares.random_share
+
+    @property
+    def shares(self) -> Shares:
+        return Shares(self.mask_share, self.random_share)
+
+
+def lay_out(
+    batch: dict[str, tf.Tensor], pieces: Pieces
+) -> dict[str, tf.Tensor]:
+    """Rows with nothing hidden: what a model reads of unmasked records, and
+    labels of next sentences where the batch has them."""
+    ids, lengths = batch["input_ids"], batch["segment_lengths"]
+    end_a = lengths[:, :1]
+    place = tf.range(ids.shape[1])
+    is_real = place < end_a + lengths[:, 1:]
+    is_second = is_real & (place >= end_a)
+    labelled = {k: v for k, v in batch.items() if k == NEXT_SENTENCE}
+    return labelled | {
+        "input_ids": tf.where(is_real, ids, pieces.padding),
+        "input_mask": tf.cast(is_real, tf.int32),
+        "segment_ids": tf.cast(is_second, tf.int32)
+        * pieces.marks.second_segment,
+    }
 
 
 class BatchMasker:
@@ -41,6 +66,7 @@ class BatchMasker:
         share: RowShare = RowShare(),
     ):
         """`share`: the rows of the global batch that are to be masked here."""
+        config.shares.check()
         self.config = config
         self.seed = seed
         self.share = share
@@ -59,15 +85,13 @@ class BatchMasker:
             batch: the features of `unmasked_features`, this host's rows
                 of them.
         """
-        ids, lengths = batch["input_ids"], batch["segment_lengths"]
-        end_a = lengths[:, :1]
-        end_b = end_a + lengths[:, 1:]
-        place = tf.range(ids.shape[1])
-        is_real = place < end_b
+        whole = lay_out(batch, self.pieces)
+        ids = whole["input_ids"]
+        is_real = whole["input_mask"] > 0
         is_mark = (ids == self.pieces.start) | (ids == self.pieces.end)
         may_hide = is_real & ~is_mark
-        ids = tf.where(is_real, ids, self.pieces.padding)
-        wanted = tf.cast(end_b[:, 0], tf.float64) * self.config.masked_lm_prob
+        num_pieces = tf.reduce_sum(batch["segment_lengths"], axis=1)
+        wanted = tf.cast(num_pieces, tf.float64) * self.config.masked_lm_prob
         num_wanted = tf.cast(tf.math.rint(wanted), tf.int32)
         width = self.config.max_predictions_per_seq
         num_wanted = tf.clip_by_value(num_wanted, 1, width)
@@ -77,12 +101,7 @@ class BatchMasker:
         shown = self._replace(number, labels)
         rows = tf.where(is_chosen)[:, 0]
         places = tf.cast(positions[is_chosen], tf.int64)
-        is_second = is_real & (place >= end_a)
-        labelled = {k: v for k, v in batch.items() if k == NEXT_SENTENCE}
-        return labelled | {
-            "input_mask": tf.cast(is_real, tf.int32),
-            "segment_ids": tf.cast(is_second, tf.int32)
-            * self.pieces.marks.second_segment,
+        return whole | {
             "input_ids": tf.tensor_scatter_nd_update(
                 ids, tf.stack([rows, places], 1), shown[is_chosen]
             ),
@@ -145,17 +164,17 @@ class BatchMasker:
         return may_hide & tf.gather(is_taken, word, batch_dims=1)
 
     def _replace(self, number: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """80 % [MASK], 10 % as they are, 10 % any piece."""
+        """Some [MASK], some as they are, some any piece."""
+        shares = self.config.shares
         draw = self._uniform(number, REPLACEMENT, labels)
-        keep_below = MASK_SHARE + (1 - MASK_SHARE) * KEEP_SHARE
         num_pieces = tf.size(self.all_ids)
         index = self._uniform(number, PIECE, labels) * tf.cast(
             num_pieces, tf.float32
         )
         index = tf.minimum(tf.cast(index, tf.int32), num_pieces - 1)
         other = tf.gather(self.all_ids, index)
-        shown = tf.where(draw < keep_below, labels, other)
-        return tf.where(draw < MASK_SHARE, self.pieces.mask, shown)
+        shown = tf.where(draw < shares.keep_below, labels, other)
+        return tf.where(draw < shares.mask_share, self.pieces.mask, shown)
 
 
 def _rising(is_hidden: tf.Tensor, width: int) -> tuple[tf.Tensor, tf.Tensor]:

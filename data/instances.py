@@ -44,7 +44,13 @@ class InstanceConfig:
     short_seq_prob: float = 0.1  # share of documents cut to a shorter target
     random_seed: int = 12345
     dynamic_masking: bool = False  # no masks: who reads the records draws them
+    mask_share: float = masking.Shares.mask_share
+    random_share: float = masking.Shares.random_share
     sequence_format: str = SEGMENT_PAIR  # one of FORMATS; data/sequences.py
+
+    @property
+    def shares(self) -> masking.Shares:
+        return masking.Shares(self.mask_share, self.random_share)
 
     @property
     def is_pair(self) -> bool:
@@ -76,6 +82,7 @@ class InstanceConfig:
             raise InputError(
                 f"--dupe_factor={self.dupe_factor} must be at least 1"
             )
+        self.shares.check()
         for name in ("masked_lm_prob", "short_seq_prob"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(
@@ -256,6 +263,7 @@ def _make_instance(
         config.do_whole_word_mask,
         vocab_words,
         rng,
+        config.shares,
     )
     return Instance(
         tokens=masked.tokens,

@@ -5,14 +5,43 @@ create_masked_lm_predictions. The calls of the random generator come in that
 function's order, so that an equal generator gives equal records.
 """
 
+import dataclasses
 import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from data.vocabulary import MASK, SEPARATOR, START
+from input_error import InputError
 
-MASK_SHARE = 0.8  # of the chosen pieces
-KEEP_SHARE = 0.5  # of the chosen pieces that are not masked; the rest: random
+
+@dataclasses.dataclass(frozen=True)
+class Shares:
+    """What becomes of the chosen pieces; appendix C.2 has other shares."""
+
+    mask_share: float = 0.8  # become [MASK]
+    random_share: float = 0.1  # become any piece; the rest stays
+
+    def check(self) -> None:
+        for name, share in dataclasses.asdict(self).items():
+            if not 0 <= share <= 1:
+                raise InputError(f"--{name}={share} must lie between 0 and 1")
+        if self.mask_share + self.random_share > 1 + 1e-9:
+            raise InputError(
+                f"--mask_share={self.mask_share} and --random_share="
+                f"{self.random_share} are more than 1 together"
+            )
+
+    @property
+    def keep_below(self) -> float:
+        """A number from 0 to 1 means [MASK] below mask_share, then stay."""
+        return 1 - self.random_share
+
+    @property
+    def keep_of_rest(self) -> float:
+        """The share that stays of what is not masked."""
+        rest = 1 - self.mask_share
+        # Rounded, so that it is Google's 0.5 where nothing is said.
+        return round(1 - self.random_share / rest, 9) if rest else 0.0
 
 
 class Masked(NamedTuple):
@@ -30,6 +59,7 @@ def mask_tokens(
     do_whole_word_mask: bool,
     vocab_words: Sequence[str],
     rng: random.Random,
+    shares: Shares = Shares(),
 ) -> Masked:
     """Hides round(len(tokens) * masked_lm_prob) pieces, at least one.
 
@@ -51,7 +81,9 @@ def mask_tokens(
         if len(chosen) + len(group) > num_to_predict:
             continue
         for position in group:
-            masked[position] = _replacement(tokens[position], vocab_words, rng)
+            masked[position] = _replacement(
+                tokens[position], vocab_words, rng, shares
+            )
         chosen += group
     chosen.sort()
     return Masked(masked, chosen, [tokens[position] for position in chosen])
@@ -78,10 +110,10 @@ def candidate_groups(
 
 
 def _replacement(
-    token: str, vocab_words: Sequence[str], rng: random.Random
+    token: str, vocab_words: Sequence[str], rng: random.Random, shares: Shares
 ) -> str:
-    if rng.random() < MASK_SHARE:
+    if rng.random() < shares.mask_share:
         return MASK
-    if rng.random() < KEEP_SHARE:
+    if rng.random() < shares.keep_of_rest:
         return token
     return vocab_words[rng.randint(0, len(vocab_words) - 1)]

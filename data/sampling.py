@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from data.instances import InstanceConfig
-from data.masking import KEEP_SHARE, MASK_SHARE
+from data.masking import Shares
 from data.pieces import Pieces
 from data.record_features import NEXT_SENTENCE
 from data.sequences import Pairs, Text
@@ -82,7 +82,7 @@ def make_features(
     ids %= len(pieces.continues)
     is_chosen = np.arange(width) < count[:, None]
     labels = np.where(is_chosen, np.take_along_axis(ids, positions, 1), 0)
-    _hide(ids, positions, is_chosen, pieces, rng)
+    _hide(ids, positions, is_chosen, pieces, config.shares, rng)
     is_real = _is_real(lengths, config)
     is_second = is_real & (np.arange(ids.shape[1]) >= lengths[:, :1])
     return {
@@ -223,14 +223,14 @@ def _hide(
     positions: np.ndarray,
     is_chosen: np.ndarray,
     pieces: Pieces,
+    shares: Shares,
     rng: np.random.Generator,
 ) -> None:
-    """80 % become [MASK], 10 % stay, 10 % become any piece; in place."""
+    """Some become [MASK], some stay, some become any piece; in place."""
     row, column = np.nonzero(is_chosen)
     place = positions[row, column]
     draw = rng.random(len(row), dtype=np.float32)
-    keep_below = MASK_SHARE + (1 - MASK_SHARE) * KEEP_SHARE
     candidates = pieces.replacements
     other = candidates[rng.integers(0, len(candidates), len(row))]
-    new = np.where(draw < keep_below, ids[row, place], other)
-    ids[row, place] = np.where(draw < MASK_SHARE, pieces.mask, new)
+    new = np.where(draw < shares.keep_below, ids[row, place], other)
+    ids[row, place] = np.where(draw < shares.mask_share, pieces.mask, new)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
@@ -38,7 +39,7 @@ LEFT, RIGHT = (
     for direction in ("left_to_right", "right_to_left")
 )
 ROWS = [Row([2, 5, 6, 7, 3], [0] * 5), Row([2, 8, 3], [0] * 3)]
-MAKERS = {
+MAKERS: dict[str, Callable[[], AnyEncoder]] = {
     "BiLSTM": lambda: RecurrentEncoder(LEFT),
     "twin": lambda: TwinEncoder(LEFT, RIGHT.direction),
 }

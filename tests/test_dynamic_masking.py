@@ -96,8 +96,12 @@ def test_choice_is_distributed_as_step_by_step(
     assert_same_distribution(theirs, places_of(masked))
 
 
-def test_what_is_shown() -> None:
-    masked = mask(MaskConfig(WIDTH, 0.3), [LINE] * NUM_ROWS)
+@pytest.mark.parametrize(
+    ("to_mask", "at_random"), [(0.8, 0.1), (0.8, 0.2), (0.0, 0.8), (1.0, 0.0)]
+)
+def test_what_is_shown(to_mask: float, at_random: float) -> None:
+    config = MaskConfig(WIDTH, 0.3, mask_share=to_mask, random_share=at_random)
+    masked = mask(config, [LINE] * NUM_ROWS)
     before = make_batch([LINE] * NUM_ROWS)["input_ids"].numpy()
     row, column = np.nonzero(masked["masked_lm_weights"])
     places = masked["masked_lm_positions"][row, column]
@@ -108,10 +112,11 @@ def test_what_is_shown() -> None:
     untouched[row, places] = labels
     assert (untouched == before).all()
     other = 1 / len(WORDS)  # a random piece may be [MASK], or the same
+    by_chance = at_random * other
     for found, share in (
-        (shown == VOCAB["[MASK]"], 0.8 + 0.1 * other),
-        (shown == labels, 0.1 + 0.1 * other),
-        (shown == VOCAB["[PAD]"], 0.1 * other),
+        (shown == VOCAB["[MASK]"], to_mask + by_chance),
+        (shown == labels, max(1 - to_mask - at_random, 0.0) + by_chance),
+        (shown == VOCAB["[PAD]"], by_chance),
     ):
         test = stats.binomtest(int(found.sum()), len(found), share)
         assert test.pvalue > LEAST_P_VALUE

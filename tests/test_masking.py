@@ -2,7 +2,11 @@
 
 import random
 
+import pytest
+
 from data import masking
+from data.instances import InstanceConfig
+from input_error import InputError
 
 TOKENS = ["[CLS]", "un", "##aff", "##able", "man", "[SEP]", "sea", "[SEP]"]
 
@@ -39,6 +43,38 @@ def test_pieces_by_hand() -> None:
     assert masked.positions == [3, 4, 6]
     assert masked.labels == ["##able", "man", "sea"]
     assert not rng.draws and not rng.numbers
+
+
+def test_other_shares_by_hand() -> None:
+    # None masked; of the rest 0.25 kept: 6 (0.24) is, 4 and 3 are random.
+    rng = Script([0.0, 0.24, 0.0, 0.25, 0.0, 0.99], [1, 2])
+    masked = masking.mask_tokens(
+        TOKENS, 0.4, 5, False, VOCAB_WORDS, rng, masking.Shares(0.0, 0.75)
+    )
+    assert masked.tokens == [
+        "[CLS]", "un", "##aff", "v2", "v1", "[SEP]", "sea", "[SEP]",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("to_mask", "at_random", "sentence"),
+    [
+        (0.8, 0.3, "--mask_share=0.8 and --random_share=0.3 are more than 1"),
+        (-0.1, 0.0, "--mask_share=-0.1 must lie between 0 and 1"),
+    ],
+)
+def test_shares_of_one_whole(
+    to_mask: float, at_random: float, sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        InstanceConfig(mask_share=to_mask, random_share=at_random).check()
+    with pytest.raises(InputError, match=sentence):
+        masking.Shares(to_mask, at_random).check()
+
+
+def test_shares_not_given_are_googles() -> None:
+    assert masking.Shares().keep_of_rest == 0.5  # to the bit
+    assert masking.Shares().keep_below == 0.9
 
 
 def test_at_most_max_predictions() -> None:

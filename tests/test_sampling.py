@@ -133,10 +133,13 @@ def test_masks_are_distributed_as_googles(whole_words: bool) -> None:
     assert_same_distribution(theirs, ours)
 
 
-def test_eighty_ten_ten() -> None:
+@pytest.mark.parametrize(("to_mask", "at_random"), [(0.8, 0.1), (0.0, 0.8)])
+def test_what_is_shown(to_mask: float, at_random: float) -> None:
     rng = np.random.default_rng(8)
     text = make_text(DOCUMENTS)
-    config = InstanceConfig(16, 13, dupe_factor=5000)
+    config = InstanceConfig(
+        16, 13, dupe_factor=5000, mask_share=to_mask, random_share=at_random
+    )
     _, pairs = draw(text, config, 3, PIECES.end, rng)
     shown, meant = [], []
     for block in sampling.make_blocks(text, pairs, PIECES, config, rng):
@@ -147,7 +150,8 @@ def test_eighty_ten_ten() -> None:
     is_mask = np.array(shown) == PIECES.mask
     is_kept = np.array(shown) == np.array(meant)
     other = 1 / len(WORDS)  # a random piece may be [MASK], or the same
-    expected = [0.8 + 0.1 * other, 0.1 + 0.1 * other]
+    by_chance = at_random * other
+    expected = [to_mask + by_chance, 1 - to_mask - at_random + by_chance]
     for share, found in zip(expected, (is_mask, is_kept), strict=True):
         test = stats.binomtest(int(found.sum()), len(found), share)
         assert test.pvalue > LEAST_P_VALUE
