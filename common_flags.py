@@ -278,6 +278,18 @@ def define_teacher() -> None:
     )
 
 
+def define_taught() -> None:
+    """The same of what is fine-tuned."""
+    define_teacher()
+    flags.DEFINE_float(
+        "distillation_weight",
+        TaughtTask.distillation_weight,
+        "Share of the teacher in the loss; the labels have the rest.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+
+
 def loop_config() -> LoopConfig:
     """What `define_training`'s flags say of the loop."""
     values = flags.FLAGS

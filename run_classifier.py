@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 common_flags.define_training()
 common_flags.define_fine_tuning()
 common_flags.define_combinations()
+common_flags.define_taught()
 flags.DEFINE_string("data_dir", None, "Folder of the task's files.")
 flags.DEFINE_string("task_name", None, "Name of a GLUE task, or XNLI.")
 flags.DEFINE_integer(
@@ -88,6 +89,7 @@ def main() -> None:
     command.import_tensorflow()
 
     from jobs import classifying, fine_tuning, fitting
+    from tasks.lessons import TaughtTask
     from tasks.task import TaskSettings
 
     place = fitting.make_place(
@@ -118,6 +120,7 @@ def main() -> None:
         command.from_flags(OptimizerConfig),
         common_flags.loop_config(),
         settings,
+        command.from_flags(TaughtTask),
     )
     job = classifying.Classification(
         problem,

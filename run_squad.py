@@ -22,6 +22,7 @@ from training.settings import DeviceConfig, OptimizerConfig
 common_flags.define_training()
 common_flags.define_fine_tuning()
 common_flags.define_combinations()
+common_flags.define_taught()
 flags.DEFINE_string("train_file", None, "SQuAD's JSON to train on.")
 flags.DEFINE_string("predict_file", None, "SQuAD's JSON to answer.")
 flags.DEFINE_integer(
@@ -86,6 +87,7 @@ def main() -> None:
     command.import_tensorflow()
 
     from jobs import answering, fine_tuning, fitting
+    from tasks.lessons import TaughtTask
     from tasks.task import TaskSettings
 
     place = fitting.make_place(
@@ -108,6 +110,7 @@ def main() -> None:
         command.from_flags(OptimizerConfig),
         common_flags.loop_config(),
         settings,
+        command.from_flags(TaughtTask),
     )
     job = answering.QuestionAnswering(
         command.from_flags(answering.Files),

@@ -5,15 +5,21 @@ with a teacher's logits (tasks/taught.py).
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import command
+from data.any_tokenizer import check_any_vocabulary
 from input_error import InputError
 from jobs import fitting, start_checks
 from modeling.config import BertConfig
 from modeling.conversion import Binding, load_checkpoint
+from modeling.folder_files import vocabulary_file
 from modeling.hugging_face import model_config_file
 from tasks.distillation import Distillation, student_config
-from tasks.lessons import Student, TripleLoss, evenly_spaced
+from tasks.lessons import Student, TaughtTask, TripleLoss, evenly_spaced
+from tasks.task import TaskSettings
+from tasks.taught import Taught
 
 
 def reading_teacher(
@@ -30,12 +36,18 @@ def reading_teacher(
             "--teacher_model_dir, from whose config the student's follows; "
             "leave it out"
         )
-    if model_config_file(teacher_model_dir) is None:
+    _config_file(teacher_model_dir)
+    return dataclasses.replace(run, init_checkpoint=teacher_model_dir)
+
+
+def _config_file(teacher_model_dir: str) -> str:
+    path = model_config_file(teacher_model_dir)
+    if path is None:
         raise InputError(
             f"--teacher_model_dir={teacher_model_dir} has no bert_config.json "
             "or config.json; expected a model folder"
         )
-    return dataclasses.replace(run, init_checkpoint=teacher_model_dir)
+    return path
 
 
 def make_student(
@@ -98,3 +110,93 @@ def load_teacher(bindings: Sequence[Binding], folder: str) -> None:
                 "would teach at random; expected a model that was trained for "
                 "what it is to teach"
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class Teacher:
+    """Of a model that is fine-tuned."""
+
+    task: TaughtTask
+    folder: str
+    config: BertConfig
+
+
+def read_teacher(
+    task: TaughtTask | None, settings: TaskSettings, vocab_file: str
+) -> Teacher | None:
+    """Looks at --teacher_model_dir; None where there is none.
+
+    Args:
+        settings: of the student, who has to have the teacher's task.
+        vocab_file: the student's, which has to be the teacher's.
+
+    Raises:
+        InputError: what it knows is something else.
+    """
+    if task is None or task.teacher_model_dir is None:
+        return None
+    folder = task.teacher_model_dir
+    config = BertConfig.from_json_file(command.local(_config_file(folder)))
+    _check_task(folder, settings)
+    path = vocabulary_file(folder)
+    if path and check_any_vocabulary(path) != check_any_vocabulary(vocab_file):
+        raise InputError(
+            f"--teacher_model_dir={folder} has other pieces than {vocab_file}; "
+            "expected a teacher with the vocabulary of its student"
+        )
+    if settings.max_seq_length > config.max_position_embeddings:
+        raise InputError(
+            f"--max_seq_length is {settings.max_seq_length} but the teacher "
+            f"has {config.max_position_embeddings} positions; shorten it"
+        )
+    return Teacher(task, folder, config)
+
+
+def _check_task(folder: str, settings: TaskSettings) -> None:
+    if settings.target not in ("single_label", "span"):
+        raise InputError(
+            f"--teacher_model_dir is for classes and spans; the target is "
+            f"{settings.target}"
+        )
+    theirs = TaskSettings.from_folder(folder)
+    if theirs is None:
+        raise InputError(
+            f"--teacher_model_dir={folder} has no task.json; expected a model "
+            "that was fine-tuned for this task"
+        )
+    for name in ("target", "labels", "do_lower_case", "strip_accents"):
+        own, other = getattr(settings, name), getattr(theirs, name)
+        if own != other:
+            raise InputError(
+                f"--teacher_model_dir={folder} was trained with {name} = "
+                f"{other!r} but here it is {own!r}; expected the same"
+            )
+
+
+def lesson(teacher: Teacher | None) -> dict[str, Any]:
+    """What a run with a teacher must go on with, by flag; None each where there
+    is none, as runs of old have none."""
+    if teacher is None:
+        return {field.name: None for field in dataclasses.fields(TaughtTask)}
+    return dataclasses.asdict(teacher.task)
+
+
+def make_model(
+    make: Callable[[BertConfig], Any],
+    config: BertConfig,
+    teacher: Teacher | None,
+    place: fitting.Place,
+    run: fitting.RunConfig,
+    seed: int,
+) -> Any:
+    """What `make` makes; with a teacher, which is loaded, beside it."""
+    if teacher is None:
+        return fitting.make_model(lambda: make(config), place, run, seed)
+    model = fitting.make_model(
+        lambda: Taught(make(config), make(teacher.config), teacher.task),
+        place,
+        run,
+        seed,
+    )
+    load_teacher(model.teacher.bindings(), teacher.folder)
+    return model

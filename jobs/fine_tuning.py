@@ -22,9 +22,10 @@ from data.batches import RowBatches, RowShare
 from data.rows import Row
 from data.tokenization import validate_case_matches_checkpoint
 from input_error import InputError
-from jobs import dry_run, fitting, start_checks
+from jobs import distilling, dry_run, fitting, start_checks
 from modeling.config import BertConfig
 from modeling.folder_files import beside, write_whole
+from tasks.lessons import TaughtTask
 from tasks.metrics import summarize
 from tasks.task import TASK, TaskSettings
 from training.distribution import check_batch_size
@@ -174,6 +175,7 @@ class Setup:
     config: BertConfig
     vocab_file: str
     tokenizer: Tokenizer
+    teacher: distilling.Teacher | None = None
 
 
 def set_up(
@@ -183,6 +185,7 @@ def set_up(
     optimizer: OptimizerConfig,
     loop: LoopConfig,
     settings: TaskSettings,
+    taught: TaughtTask | None = None,
 ) -> Setup:
     """Reads config and vocabulary and makes the folder of output.
 
@@ -202,9 +205,18 @@ def set_up(
             f"--max_seq_length is {settings.max_seq_length}; expected at least "
             f"{least}, for the marks of a pair and a piece"
         )
+    teacher = distilling.read_teacher(taught, settings, vocab_file)
     fitting.make_folder(run)
     return Setup(
-        place, run, schedule, optimizer, loop, config, vocab_file, tokenizer
+        place,
+        run,
+        schedule,
+        optimizer,
+        loop,
+        config,
+        vocab_file,
+        tokenizer,
+        teacher,
     )
 
 
@@ -240,6 +252,7 @@ class FineTuning:
         self.loop = setup.loop
         self.config = setup.config
         self.vocab_file = setup.vocab_file
+        self.teacher = setup.teacher
 
     def train(self) -> tuple[FineTuned, int]:
         """Trains with each seed; returns the best run, its model's step."""
@@ -296,8 +309,13 @@ class FineTuning:
         return fitted, fitted.restore()
 
     def _make(self, seed: int, run: fitting.RunConfig) -> FineTuned:
-        model = fitting.make_model(
-            lambda: self.job.make_model(self.config), self.place, run, seed
+        model = distilling.make_model(
+            self.job.make_model,
+            self.config,
+            self.teacher,
+            self.place,
+            run,
+            seed,
         )
         return FineTuned(
             model,
@@ -341,6 +359,7 @@ class FineTuning:
                 "eval_steps": schedule.eval_steps,
                 "best_metric": self._metric if schedule.eval_steps else None,
                 "training data": data.digest,
+                **distilling.lesson(self.teacher),
             },
             self._keeper(fitted),
         )

@@ -68,7 +68,7 @@ class Classifier:
         ]
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
-        return {"rows": ops.sum(self._weights(batch))}
+        return {"rows": ops.sum(self.weights(batch))}
 
     def loss(
         self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
@@ -82,23 +82,31 @@ class Classifier:
             totals: of the global batch, of which this may be one piece.
             seed: int32 [2], the key of the dropout; None for none.
         """
+        return self.loss_of(self.logits(batch, seed), batch, totals)
+
+    def loss_of(
+        self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
+    ) -> tuple[Tensor, Sums]:
+        """As `loss`, of what `logits` gave."""
         total, sums = self.target.loss(
-            self._logits(batch, seed), batch[LABELS], self._weights(batch)
+            logits, batch[LABELS], self.weights(batch)
         )
         # A batch of classes that weigh nothing costs nothing.
         return ops.divide_no_nan(total, totals["rows"]), sums
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """{"logits": [B, C]} without dropout."""
-        return {"logits": self._logits(batch, None)}
+        return {"logits": self.logits(batch, None)}
 
-    def _logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
+    def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
+        """[B, C]; the seed as in `loss`."""
         pooled = pooled_examples(self.encoder, batch, seed)
         return self.head(
             pooled, fused.site_seed(seed, self.encoder.num_noise_sites)
         )
 
-    def _weights(self, batch: Batch) -> Tensor:
+    def weights(self, batch: Batch) -> Tensor:
+        """float32 [B]: how much each row counts."""
         return self.target.weights(batch[LABELS], example_weights(batch))
 
 

@@ -65,7 +65,7 @@ class SpanModel:
         ]
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
-        return {"rows": ops.sum(example_weights(batch))}
+        return {"rows": ops.sum(self.weights(batch))}
 
     def loss(
         self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
@@ -83,13 +83,16 @@ class SpanModel:
             totals: of the global batch, of which this may be one piece.
             seed: int32 [2], the key of the dropout; None for none.
         """
-        weights = example_weights(batch)
-        logits, shift = self._examples(batch, self._logits(batch, seed))
+        return self.loss_of(self.logits(batch, seed), batch, totals)
+
+    def loss_of(
+        self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
+    ) -> tuple[Tensor, Sums]:
+        """As `loss`, of what `logits` gave."""
+        weights, shift = self.weights(batch), _shift(batch)
         start, end = (
             cross_entropy(
-                logits[:, :, i],
-                shift + batch[f"{end}_positions"][:, 0],
-                weights,
+                logits[:, i], shift + batch[f"{end}_positions"][:, 0], weights
             )
             for i, end in enumerate(("start", "end"))
         )
@@ -102,32 +105,45 @@ class SpanModel:
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """start_logits and end_logits, each [B, S], without dropout."""
-        logits = self._logits(batch, None)
+        logits = self._scores(batch, None)
         return {
             "start_logits": logits[:, :, 0],
             "end_logits": logits[:, :, 1],
         }
 
-    def _logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
+    def weights(self, batch: Batch) -> Tensor:
+        """float32 [B]: how much each row counts."""
+        return example_weights(batch)
+
+    def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
+        """[B, 2, S], of the ends of each example; the seed as in `loss`."""
+        examples = self._examples(batch, self._scores(batch, seed))
+        return ops.transpose(examples, (0, 2, 1))
+
+    def _scores(self, batch: Batch, seed: Tensor | None) -> Tensor:
         """[R, S, 2]."""
         return self.head(encode(self.encoder, batch, seed).sequence)
 
-    def _examples(
-        self, batch: Batch, logits: Tensor
-    ) -> tuple[Tensor, Tensor | int]:
-        """The classes [B, S, 2] of each example, in the row where it lies, and
-        where in it it begins."""
+    def _examples(self, batch: Batch, logits: Tensor) -> Tensor:
+        """The classes [B, S, 2] of each example, in the row where it lies."""
         if not is_packed(batch):
             if self.padding_in_loss:
-                return logits, 0
-            return _only(batch["input_mask"] > 0, logits), 0
+                return logits
+            return _only(batch["input_mask"] > 0, logits)
         assert not self.padding_in_loss, "packed rows have none"
         numbers, first = batch["sequence_numbers"], batch["first_positions"]
-        length = numbers.shape[1]
-        row, shift = ops.floor_divide(first, length), ops.mod(first, length)
+        row = ops.floor_divide(first, numbers.shape[1])
         own = ops.take(ops.reshape(numbers, -1), first)  # [B]
         is_own = ops.equal(ops.take(numbers, row, axis=0), own[:, None])
-        return _only(is_own, ops.take(logits, row, axis=0)), shift
+        return _only(is_own, ops.take(logits, row, axis=0))
+
+
+def _shift(batch: Batch) -> Tensor | int:
+    """Where in its row each example begins."""
+    if not is_packed(batch):
+        return 0
+    length = batch["sequence_numbers"].shape[1]
+    return ops.mod(batch["first_positions"], length)
 
 
 def _only(is_class: Tensor, logits: Tensor) -> Tensor:
