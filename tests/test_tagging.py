@@ -141,8 +141,8 @@ def test_layers_are_those_of_their_names() -> None:
     outputs = model.encoder(
         batch["input_ids"], batch["input_mask"], batch["segment_ids"]
     )
-    hidden = [outputs.embeddings, *outputs.layers]
-    hidden = np.stack([x.numpy()[:, 1:4] for x in hidden], axis=2)
+    layers = [outputs.embeddings, *outputs.layers]
+    hidden = np.stack([x.numpy()[:, 1:4] for x in layers], axis=2)
     expected = {
         "embeddings": hidden[:, :, :1],
         "second_to_last": hidden[:, :, 4:5],
