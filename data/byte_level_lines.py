@@ -31,7 +31,7 @@ class ByteLevelLines:
         text = block.replace(b"\r", b"").removesuffix(b"\n").decode()
         lines = [line.strip() for line in text.split("\n")]
         found = [
-            self._encode(f" {line}" if before else line)
+            self._encode(f" {line}" if before and line else line)
             for before, line in itertools.pairwise(["", *lines])
         ]
         return Lines(
