@@ -7,6 +7,7 @@ COMMANDS = (
     "convert_checkpoint",
     "create_pretraining_data",
     "export_model",
+    "export_tflite",
     "extract_features",
     "inspect_records",
     "pack_records",
@@ -56,6 +57,7 @@ setup(
         "plot": PLOT,
         "test": [
             *PLOT,
+            "ai-edge-litert",
             "hypothesis",
             "jax",
             "mypy",

@@ -350,6 +350,7 @@ REQUIRED = {
     "convert_checkpoint": "init_checkpoint output_dir",
     "create_pretraining_data": "input_file output_file vocab_file",
     "export_model": "model_dir export_dir",
+    "export_tflite": "model_dir output_file",
     "extract_features": "input_file init_checkpoint",
     "inspect_records": "vocab_file input_file",
     "pack_records": "input_file output_file",
@@ -364,6 +365,7 @@ NUMBERS = {
     "create_pretraining_data": "max_seq_length max_predictions_per_seq"
     " dupe_factor masked_lm_prob short_seq_prob num_workers",
     "export_model": "version max_seq_length",
+    "export_tflite": "max_seq_length",
     "extract_features": "batch_size max_seq_length",
     "inspect_records": "num_records max_seq_length",
     "pack_records": "max_seq_length max_sequences_per_pack window_records",

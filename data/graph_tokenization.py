@@ -107,7 +107,8 @@ class GraphTokenizer(tf.Module):
         num_ends = tf.minimum(others.row_lengths(), 1)
         start = tf.fill([pieces.nrows(), 1], self.start)
         end = tf.fill([pieces.nrows(), 1], self.separator)
-        last = tf.RaggedTensor.from_tensor(end, lengths=num_ends)
+        ends = tf.fill([tf.reduce_sum(num_ends)], self.separator)
+        last = tf.RaggedTensor.from_row_lengths(ends, num_ends)
         pieces, others = self._cut(
             pieces, others, self.max_length - 2 - num_ends
         )
@@ -171,7 +172,11 @@ class GraphTokenizer(tf.Module):
         none = tf.fill(tf.shape(found[:, 1:]), -1)
         unknown = tf.pad(none, [[0, 0], [1, 0]], constant_values=self.unknown)
         found = tf.where(failed[:, None], unknown, found)
-        return tf.ragged.boolean_mask(found, found >= 0)
+        is_piece = found >= 0
+        return tf.RaggedTensor.from_row_lengths(
+            tf.gather_nd(found, tf.where(is_piece)),
+            tf.reduce_sum(tf.cast(is_piece, tf.int64), axis=1),
+        )
 
     def _longest_pieces(
         self, words: tf.Tensor, start: tf.Tensor
@@ -211,7 +216,8 @@ class GraphTokenizer(tf.Module):
 def _first(pieces: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
     """Each row's first pieces: as many as `lengths` [B] says, or all."""
     kept = tf.minimum(pieces.row_lengths(), lengths)
-    return tf.RaggedTensor.from_tensor(pieces.to_tensor(), lengths=kept)
+    places = tf.ragged.range(kept) + pieces.row_starts()[:, None]
+    return places.with_values(tf.gather(pieces.values, places.values))
 
 
 def _table(

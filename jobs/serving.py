@@ -1,19 +1,25 @@
 """What an exported model is asked, and what it answers, as TensorFlow graphs.
 
-export_model.py's work. Names of outputs are predict.py's; the encoder's are
-those of the BERTs on TensorFlow Hub.
+The work of export_model.py and export_tflite.py. Names of outputs are
+predict.py's; the encoder's are those of the BERTs on TensorFlow Hub.
 
 Shapes: B batch, S positions, H hidden size, C outputs.
 """
 
+import dataclasses
+import sys
 from typing import Any, Protocol
 
 import tensorflow as tf
 
 from data.graph_tokenization import GraphTokenizer
+from data.tokenization import FullTokenizer
+from data.vocabulary import check_vocabulary
+from input_error import InputError
 from modeling.config import BertConfig
-from modeling.conversion import Binding, encoder_bindings
+from modeling.conversion import Binding, encoder_bindings, load_checkpoint
 from modeling.encoder import Encoder
+from modeling.hugging_face import model_config_file
 from tasks.classification import Classifier
 from tasks.packed import make_encoder
 from tasks.spans import SpanModel
@@ -61,6 +67,80 @@ def make_model(config: BertConfig, settings: TaskSettings | None) -> Model:
     return Classifier(config, target, make_encoder(config, settings))
 
 
+@dataclasses.dataclass(frozen=True)
+class TextSettings:
+    """How texts become rows; fields as in TaskSettings."""
+
+    max_seq_length: int
+    do_lower_case: bool
+    strip_accents: bool | None
+
+
+def read_settings(folder: str) -> tuple[TaskSettings | None, BertConfig]:
+    """task.json, if there is one, and the config of a model folder."""
+    config_file = model_config_file(folder)
+    if config_file is None or "://" in folder:
+        raise InputError(
+            f"--model_dir={folder} is no local folder with a bert_config.json "
+            "or config.json; expected a model folder"
+        )
+    config = BertConfig.from_json_file(config_file)
+    return TaskSettings.from_folder(folder), config
+
+
+def load_model(
+    folder: str, config: BertConfig, settings: TaskSettings | None
+) -> Model:
+    """The model with its weights. A span is found without the pooler."""
+    model = make_model(config, settings)
+    report = load_checkpoint(model.bindings(), folder)
+    print(report, file=sys.stderr)
+    is_span = settings is not None and settings.target == "span"
+    for name in report.missing:
+        if not (is_span and "/pooler/" in name):
+            raise InputError(
+                f"the model in {folder} cannot be exported: its checkpoint has "
+                f"no {name}"
+            )
+    return model
+
+
+def check_length(config: BertConfig, settings: TextSettings) -> None:
+    if settings.max_seq_length > config.max_position_embeddings:
+        raise InputError(
+            f"texts would be cut to {settings.max_seq_length} pieces but the "
+            f"model has {config.max_position_embeddings} positions; change "
+            "--max_seq_length"
+        )
+
+
+def graph_tokenizer(
+    vocab_file: str | None,
+    config: BertConfig,
+    settings: TextSettings,
+    cuts: bool,
+) -> GraphTokenizer | None:
+    """None where the vocabulary is unknown or has no form in a graph."""
+    if vocab_file is None:
+        return None
+    if vocab_file.endswith(".json"):
+        print(
+            "a byte-level vocabulary has no form in a graph: the model is "
+            "asked by ids alone",
+            file=sys.stderr,
+        )
+        return None
+    check_vocabulary(vocab_file, config.vocab_size)
+    check_length(config, settings)
+    return GraphTokenizer(
+        FullTokenizer(
+            vocab_file, settings.do_lower_case, settings.strip_accents
+        ),
+        settings.max_seq_length,
+        cuts,
+    )
+
+
 def signatures(
     model: Model,
     config: BertConfig,
@@ -98,10 +178,47 @@ def signatures(
     return by_name
 
 
+def device_signatures(
+    model: Model, settings: TaskSettings | None, length: int
+) -> dict[str, Signature]:
+    """The one question of a phone: a row of ids, of a length that is fixed,
+    since only then are all of its products planned ahead."""
+
+    def answer(row: Tensors) -> Tensors:
+        return _outputs(model.forward(row), settings)
+
+    ids = tf.TensorSpec([1, length], tf.int32)
+    return {"serving_default": Signature(answer, dict.fromkeys(INPUTS, ids))}
+
+
+def device_text_signatures(
+    model: Model,
+    settings: TaskSettings | None,
+    length: int,
+    tokenizer: GraphTokenizer,
+) -> dict[str, Signature]:
+    """The same of a text or a pair, where the second may be empty."""
+
+    def answer(texts: Tensors) -> Tensors:
+        rows = tokenizer.rows(texts["text"], texts["text_pair"])
+        padded = {
+            name: tf.ensure_shape(
+                tf.pad(x, [[0, 0], [0, length - tf.shape(x)[1]]]), [1, length]
+            )
+            for name, x in rows.items()
+        }
+        return _outputs(model.forward(padded), settings)
+
+    text = tf.TensorSpec([1], tf.string)
+    inputs = {"text": text, "text_pair": text}
+    return {"serving_default": Signature(answer, inputs)}
+
+
 def _checks(batch: Tensors, config: BertConfig) -> list[Any]:
     """What would otherwise be answered wrongly, at least on some device."""
     ids, mask, segments = (batch[name] for name in INPUTS)
     shape = tf.shape(ids)
+    num_segments = config.type_vocab_size or 2  # a tokenizer's, where unused
     fits = {
         "input_ids, input_mask and segment_ids of one shape": (
             tf.reduce_all(shape == tf.shape(mask))
@@ -113,8 +230,8 @@ def _checks(batch: Tensors, config: BertConfig) -> list[Any]:
         f"input_ids from 0 to {config.vocab_size - 1}": tf.reduce_all(
             (ids >= 0) & (ids < config.vocab_size)
         ),
-        f"segment_ids from 0 to {config.type_vocab_size - 1}": tf.reduce_all(
-            (segments >= 0) & (segments < config.type_vocab_size)
+        f"segment_ids from 0 to {num_segments - 1}": tf.reduce_all(
+            (segments >= 0) & (segments < num_segments)
         ),
     }
     return [

@@ -34,6 +34,8 @@ GOOD = {
     f" --vocab_file=model/vocab.txt --output_file=out/made.tfrecord {LENGTHS}",
     "export_model": "--model_dir=model --export_dir=out/export"
     " --max_seq_length=16",
+    "export_tflite": "--model_dir=model --output_file=out/model.tflite"
+    " --max_seq_length=16",
     "extract_features": "--input_file=corpus.txt --output_file=out/f.jsonl"
     f" --max_seq_length=16 --layers=-1 {MODEL_FLAGS}",
     "inspect_records": "--input_file=some.tfrecord"
@@ -44,12 +46,12 @@ GOOD = {
     " --output_file=out/answers.tsv",
     "run_classifier": f"--train_file=table.tsv --eval_file=table.tsv {TRAINING}"
     f" --do_eval --max_seq_length=16 --num_train_epochs=1 {MODEL_FLAGS}",
-    "run_ner": "--train_file=tagged.txt --eval_file=tagged.txt --do_eval"
-    " --do_predict --predict_file=tagged.txt --max_seq_length=16"
-    f" --num_train_epochs=1 {TRAINING} {MODEL_FLAGS}",
     "run_multiple_choice": "--train_file=questions.jsonl --do_eval"
     f" --eval_file=questions.jsonl {TRAINING} --max_seq_length=16"
     f" --num_train_epochs=1 {MODEL_FLAGS}",
+    "run_ner": "--train_file=tagged.txt --eval_file=tagged.txt --do_eval"
+    " --do_predict --predict_file=tagged.txt --max_seq_length=16"
+    f" --num_train_epochs=1 {TRAINING} {MODEL_FLAGS}",
     "run_pretraining": "--input_file=some.tfrecord --eval_file=some.tfrecord"
     f" --do_eval --num_train_steps=2 {LENGTHS} {TRAINING} {MODEL_FLAGS}",
     "run_squad": "--train_file=squad.json --do_predict"
@@ -70,6 +72,7 @@ FILES = {
         "vocab_file": "vocabulary",
     },
     "export_model": {"model_dir": "model"},
+    "export_tflite": {"model_dir": "model"},
     "extract_features": {
         "input_file": "text",
         "bert_config_file": "config",
@@ -86,17 +89,17 @@ FILES = {
         "vocab_file": "vocabulary",
         "init_checkpoint": "model",
     },
-    "run_ner": {
-        "train_file": "columns",
-        "eval_file": "columns",
-        "predict_file": "columns",
+    "run_multiple_choice": {
+        "train_file": "questions",
+        "eval_file": "questions",
         "bert_config_file": "config",
         "vocab_file": "vocabulary",
         "init_checkpoint": "model",
     },
-    "run_multiple_choice": {
-        "train_file": "questions",
-        "eval_file": "questions",
+    "run_ner": {
+        "train_file": "columns",
+        "eval_file": "columns",
+        "predict_file": "columns",
         "bert_config_file": "config",
         "vocab_file": "vocabulary",
         "init_checkpoint": "model",
@@ -127,8 +130,6 @@ def make_world(folder: Path) -> None:
     shutil.copy(GOLDEN / "squad" / "v1.json", folder / "squad.json")
     rows = [f"the captain saw {i}\t{i % 2}\n" for i in range(7)]
     (folder / "table.tsv").write_text("text\tlabel\n" + "".join(rows))
-    sentence = "the O\ncaptain B-PER\nsaw O\nthe B-LOC\nsea I-LOC\n"
-    (folder / "tagged.txt").write_text(f"{sentence}\n" * 3)
     questions = [
         {"context": "the sea", "choices": ["saw", "was", "is"][: 2 + i % 2]}
         for i in range(5)
@@ -136,6 +137,8 @@ def make_world(folder: Path) -> None:
     (folder / "questions.jsonl").write_text(
         "".join(json.dumps({**q, "label": 1}) + "\n" for q in questions)
     )
+    sentence = "the O\ncaptain B-PER\nsaw O\nthe B-LOC\nsea I-LOC\n"
+    (folder / "tagged.txt").write_text(f"{sentence}\n" * 3)
     (folder / "lines.txt").write_text("the [MASK] saw the sea\n")
 
 

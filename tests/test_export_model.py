@@ -7,19 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import GOLDEN, ROOT, TINY, fails_with, run
+from conftest import ROOT, TINY, fails_with, run
+from exported_model import (
+    LABELS,
+    SETTINGS,
+    VOCAB,
+    make_folder,
+    probabilities,
+    read,
+)
 
-from data.rows import Row, pad
-from data.tokenization import FullTokenizer
-from modeling.conversion import load_checkpoint, save_model_folder
+from data.rows import pad
+from modeling.conversion import save_model_folder
 from tasks.classification import Classifier
-from tasks.examples import Example, encode_example
-from tasks.targets import SingleLabel
-from tasks.task import TaskSettings
 
-VOCAB = str(GOLDEN / "tiny_vocab.txt")
-LABELS = ("no", "yes", "perhaps")
-SETTINGS = TaskSettings("single_label", 16, True, labels=LABELS)
 TEXTS = [
     "",
     "The old captain sailed.",
@@ -31,37 +32,8 @@ PAIRS = ["a ship", "", "an old ship sailed of the island of the captain", "no?"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Classifier]:
-    """A folder with the original's weights, a head from a seed; its model."""
     path = tmp_path_factory.mktemp("model")
-    model = Classifier(TINY, SingleLabel(LABELS))
-    missing = load_checkpoint(
-        model.bindings(), str(GOLDEN / "tiny_bert")
-    ).missing
-    rng = np.random.default_rng(3)
-    for binding in model.bindings():
-        if binding.name in missing:
-            value = rng.normal(0, 0.3, binding.shape)
-            binding.write(value.astype(np.float32))
-    save_model_folder(str(path), TINY, model.bindings(), VOCAB)
-    (path / "task.json").write_text(SETTINGS.to_json())
-    return path, model
-
-
-def read(texts: list[str], pairs: list[str | None]) -> list[Row]:
-    tokenizer, rows = FullTokenizer(VOCAB), []
-    for text, pair in zip(texts, pairs, strict=True):
-        example = Example("", text, pair, None)
-        rows += encode_example(example, tokenizer, SETTINGS.max_seq_length)[0]
-    return rows
-
-
-def probabilities(model: Classifier, rows: list[Row]) -> np.ndarray:
-    """Each row's by itself, unpadded."""
-    logits = [
-        np.array(model.forward(pad([row], len(row.input_ids), 1))["logits"])
-        for row in rows
-    ]
-    return model.target.scores(np.concatenate(logits))
+    return path, make_folder(path)
 
 
 def ask(

@@ -1,4 +1,5 @@
-"""A SavedModel with named signatures, as TensorFlow Serving takes it.
+"""A SavedModel with named signatures, as TensorFlow Serving takes it, or a file
+of TensorFlow Lite, now LiteRT.
 
 Knows nothing of BERT: it is given functions of tensors, what they read, and
 files that go along. TensorFlow Serving looks into a folder for sub-folders
@@ -70,6 +71,41 @@ def write_saved_model(
                 file.write(content)
             module.assets.append(tf.saved_model.Asset(path))
         tf.saved_model.save(module, unfinished, functions)
+
+
+def to_tflite(
+    signatures: Mapping[str, Signature],
+    resources: Sequence[Any],
+    weights: str,
+    allows_tensorflow: bool,
+) -> bytes:
+    """The content of a .tflite file.
+
+    Args:
+        signatures, resources: as in `write_saved_model`.
+        weights: float32, float16 or int8. With int8 matrices are rounded, and
+            products are made of whole numbers; what flows between them stays
+            float32 ("dynamic range").
+        allows_tensorflow: whether operations that TensorFlow Lite lacks are
+            kept, for runtimes that have those of TensorFlow ("Flex").
+    """
+    with tempfile.TemporaryDirectory() as place:
+        folder = os.path.join(place, "saved_model")
+        write_saved_model(folder, signatures, resources, {})
+        converter = tf.lite.TFLiteConverter.from_saved_model(
+            folder, signature_keys=list(signatures)
+        )
+        if weights != "float32":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if weights == "float16":
+            converter.target_spec.supported_types = [tf.float16]
+        if allows_tensorflow:
+            converter.target_spec.supported_ops = [
+                tf.lite.OpsSet.TFLITE_BUILTINS,
+                tf.lite.OpsSet.SELECT_TF_OPS,
+            ]
+        content: bytes = converter.convert()
+        return content
 
 
 def _trace(signature: Signature) -> Any:

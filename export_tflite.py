@@ -1,0 +1,85 @@
+"""Writes a model folder as a .tflite file, for phones and small computers.
+
+    python export_tflite.py --model_dir=/tmp/mrpc --weights=int8 \\
+        --output_file=/tmp/mrpc.tflite
+
+LiteRT, once TensorFlow Lite, runs it without TensorFlow: a row of ids in, what
+predict.py says out. docs/on_device.md shows how to ask it, and what each kind
+of weights costs and keeps.
+
+Ours; google-research/bert has no such command.
+"""
+
+from absl import flags
+
+import command
+import common_flags
+from input_error import InputError
+
+FLAGS = flags.FLAGS
+
+common_flags.define_exported_model()
+flags.DEFINE_string("output_file", None, "The .tflite file to write.")
+flags.DEFINE_enum(
+    "weights",
+    "float32",
+    ["float32", "float16", "int8"],
+    "Of the file; int8 takes a quarter of float32 and is computed faster.",
+)
+flags.DEFINE_bool(
+    "string_input",
+    False,
+    "Ask the model by a text and a second one, which may be empty, instead of "
+    "ids. Only a LiteRT with TensorFlow's operations (Flex) runs such a file.",
+)
+flags.mark_flags_as_required(["model_dir", "output_file"])
+
+
+def main() -> None:
+    command.import_tensorflow()
+
+    from jobs import serving
+    from modeling import fused
+    from modeling.folder_files import vocabulary_file
+    from training.export import to_tflite
+
+    settings, config = serving.read_settings(FLAGS.model_dir)
+    texts = command.from_flags(serving.TextSettings, settings)
+    serving.check_length(config, texts)
+    model = serving.load_model(FLAGS.model_dir, config, settings)
+    length, tokenizer = texts.max_seq_length, None
+    if FLAGS.string_input:
+        tokenizer = serving.graph_tokenizer(
+            vocabulary_file(FLAGS.model_dir), config, texts, cuts=True
+        )
+        if tokenizer is None or (settings and settings.target == "span"):
+            raise InputError(
+                "--string_input is for models of whole texts with a vocab.txt; "
+                "leave it out, and the file is asked by ids"
+            )
+        signatures = serving.device_text_signatures(
+            model, settings, length, tokenizer
+        )
+    else:
+        signatures = serving.device_signatures(model, settings, length)
+    variables = [binding.variable.value for binding in model.bindings()]
+    with command.writing(FLAGS.output_file, "--output_file") as file:
+        with fused.uncompiled():
+            content = to_tflite(
+                signatures,
+                [tokenizer, variables],
+                FLAGS.weights,
+                FLAGS.string_input,
+            )
+        file.write(content)
+    (signature,) = signatures.values()
+    print(f"{FLAGS.output_file}: {len(content):,} bytes, {FLAGS.weights}")
+    print(f"  a row of {length} pieces: {', '.join(signature.inputs)}")
+
+
+def cli() -> None:
+    command.run(main)
+
+
+if __name__ == "__main__":
+    cli()

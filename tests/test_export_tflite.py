@@ -1,0 +1,67 @@
+"""Tests of export_tflite.py: LiteRT answers as the model does."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+from conftest import GOLDEN, fails_with, forked
+from exported_model import LABELS, SETTINGS, make_folder, probabilities, read
+
+from data.rows import pad
+from tasks.classification import Classifier
+
+TEXTS = ["The old captain sailed.", "an ÜBER-unaffable naïve café"]
+PAIRS = ["a ship", None]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Classifier]:
+    path = tmp_path_factory.mktemp("model")
+    return path, make_folder(path)
+
+
+def ask(path: Path) -> list[dict[str, Any]]:
+    """The answers to both texts."""
+    model = Interpreter(str(path)).get_signature_runner("serving_default")
+    rows = read(TEXTS, PAIRS)
+    return [model(**pad([row], SETTINGS.max_seq_length, 1)) for row in rows]
+
+
+def test_files_answer_as_the_model_does(
+    folder: tuple[Path, Classifier], tmp_path: Path
+) -> None:
+    path, model = folder
+    expected = probabilities(model, read(TEXTS, PAIRS))
+    sizes = {}
+    for weights, tolerance in (("float32", 1e-5), ("int8", 0.05)):
+        file = tmp_path / f"{weights}.tflite"
+        output = forked(
+            "export_tflite.py",
+            f"--model_dir={path}",
+            f"--output_file={file}",
+            f"--weights={weights}",
+        )
+        sizes[weights] = file.stat().st_size
+        assert f"{sizes[weights]:,} bytes, {weights}" in output
+        for answer, row in zip(ask(file), expected, strict=True):
+            np.testing.assert_allclose(
+                answer["probabilities"][0], row, atol=tolerance
+            )
+            best = LABELS[int(answer["probabilities"][0].argmax())]
+            assert answer["label"][0].decode() == best
+    # such small matrices stay as they are, but for the larger ones
+    assert sizes["int8"] < 0.6 * sizes["float32"]
+
+
+def test_texts_need_a_vocabulary(tmp_path: Path) -> None:
+    sentence = fails_with(
+        "export_tflite.py",
+        f"--model_dir={GOLDEN}/tiny_bert",
+        f"--output_file={tmp_path}/x.tflite",
+        "--max_seq_length=16",
+        "--string_input",
+    )
+    assert "--string_input is for models of whole texts" in sentence
+    assert not (tmp_path / "x.tflite").exists()
