@@ -137,6 +137,19 @@ def _define_training_beyond_google() -> None:
         OptimizerConfig.bias_correction,
         "Adam's, which google-research/bert leaves out and LAMB always has.",
     )
+    flags.DEFINE_float(
+        "adam_beta_2",
+        OptimizerConfig.adam_beta_2,
+        "Of its mean of squared gradients; less where batches are large.",
+        lower_bound=0.0,
+        upper_bound=0.999999,
+    )
+    flags.DEFINE_float(
+        "adam_epsilon",
+        OptimizerConfig.adam_epsilon,
+        "Added to the root of that mean.",
+        lower_bound=0.0,
+    )
     flags.DEFINE_bool(
         "skip_nonfinite_steps",
         LoopConfig.skip_nonfinite_steps,

@@ -51,7 +51,7 @@ def trainer(run: Any, batch: dict[str, Any]) -> Callable[[], float]:
         num_train_steps=worker.NUM_TRAIN_STEPS,
         num_warmup_steps=0,
         weight_decay_rate=worker.WEIGHT_DECAY,
-        epsilon=worker.EPSILON,
+        adam_epsilon=worker.EPSILON,
         max_gradient_norm=worker.MAX_GRADIENT_NORM,
     )
     strategy, host = run.place

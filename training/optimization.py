@@ -180,14 +180,14 @@ class Optimizer(abc.ABC):
         """The new variable and moments, all of one shape."""
         c, before = self.config, (variable, m, v)
         gradient *= scalars.clipping
-        m = c.beta_1 * m + (1.0 - c.beta_1) * gradient
-        v = c.beta_2 * v + (1.0 - c.beta_2) * tf.square(gradient)
+        m = c.adam_beta_1 * m + (1.0 - c.adam_beta_1) * gradient
+        v = c.adam_beta_2 * v + (1.0 - c.adam_beta_2) * tf.square(gradient)
         if self._corrects_bias:
-            corrected_v = v / (1.0 - c.beta_2**scalars.count)
-            update = m / (1.0 - c.beta_1**scalars.count)
-            update /= tf.sqrt(corrected_v) + c.epsilon
+            corrected_v = v / (1.0 - c.adam_beta_2**scalars.count)
+            update = m / (1.0 - c.adam_beta_1**scalars.count)
+            update /= tf.sqrt(corrected_v) + c.adam_epsilon
         else:
-            update = m / (tf.sqrt(v) + c.epsilon)
+            update = m / (tf.sqrt(v) + c.adam_epsilon)
         update += traits.decay_rate * variable
         variable -= scalars.rate * self._change(variable, update, traits)
         after = variable, m, v

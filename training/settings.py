@@ -13,9 +13,9 @@ class OptimizerConfig:
     num_warmup_steps: int = 10000
     weight_decay_rate: float = 0.01  # not for LayerNorm and biases
     bias_correction: bool = False  # AdamW's; upstream has none, LAMB always
-    beta_1: float = 0.9
-    beta_2: float = 0.999
-    epsilon: float = 1e-6  # added outside the root
+    adam_beta_1: float = 0.9
+    adam_beta_2: float = 0.999  # of the second moment
+    adam_epsilon: float = 1e-6  # added outside the root
     max_gradient_norm: float = 1.0  # of all gradients together
     optimizer_type: str = "adamw"  # one of OPTIMIZERS
 
