@@ -28,7 +28,7 @@ from training.settings import DeviceConfig, OptimizerConfig
 
 if TYPE_CHECKING:
     from data.batches import RowShare
-    from data.dynamic_masking import BatchMasker
+    from data.pipeline import Masker
     from data.record_features import Feature
     from jobs.fitting import Model, Place, Run, RunConfig, Training
     from modeling.config import BertConfig
@@ -85,6 +85,13 @@ flags.DEFINE_bool(
     "do_whole_word_mask", False, "Mask all pieces of a word together, in these."
 )
 common_flags.define_mask_shares()
+flags.DEFINE_enum(
+    "direction",
+    None,
+    ["bidirectional", "left_to_right", "right_to_left"],
+    "What a position attends to. In one direction each piece is predicted from "
+    "those before it, and the records must have no masks. Unset: the config's.",
+)
 flags.DEFINE_bool(
     "next_sentence_prediction",
     None,
@@ -209,7 +216,7 @@ def _check_teaching() -> None:
                 "teaches; leave it or --teacher_model_dir out"
             )
         return
-    for name in TAUGHT:
+    for name in TAUGHT[1:]:
         if FLAGS[name].present:
             raise InputError(
                 f"--{name} is for a model with a teacher; give "
@@ -406,13 +413,18 @@ def _make_masker(
     masked_lm_prob: float,
     seed: int,
     share: "RowShare",
-) -> "BatchMasker | None":
+) -> "Masker | None":
     """None for records that have their masks."""
     from data.any_tokenizer import load_tokenizer
     from data.dynamic_masking import BatchMasker, MaskConfig
+    from data.next_pieces import NextPieceConfig, NextPieces
     from data.pieces import find_pieces
 
-    if all(feature.name != "segment_lengths" for feature in features):
+    direction = fitted.config.direction
+    has_masks = all(feature.name != "segment_lengths" for feature in features)
+    if direction != "bidirectional":
+        _check_one_way(direction, has_masks)
+    if has_masks:
         return None
     if fitted.vocab_file is None:
         raise InputError(
@@ -422,7 +434,28 @@ def _make_masker(
     config = command.from_flags(MaskConfig, masked_lm_prob=masked_lm_prob)
     tokenizer = load_tokenizer(fitted.vocab_file)
     pieces = find_pieces(tokenizer.vocab, tokenizer.marks)
+    if direction != "bidirectional":
+        return NextPieces(pieces, NextPieceConfig(direction))
     return BatchMasker(pieces, config, seed, share)
+
+
+def _check_one_way(direction: str, has_masks: bool) -> None:
+    """Refuses what has no meaning where each next piece is predicted."""
+    if has_masks:
+        raise InputError(
+            f"the records have masks, and a model of one direction ({direction}"
+            ") predicts each next piece of whole text; make them with "
+            "create_pretraining_data.py --dynamic_masking"
+        )
+    for name in (
+        "masked_lm_prob", "eval_masked_lm_prob", "do_whole_word_mask",
+        "mask_share", "random_share",
+    ):  # fmt: skip
+        if FLAGS[name].present:
+            raise InputError(
+                f"--{name} is for masks, and nothing is masked where a model "
+                f"reads in one direction ({direction}); leave it out"
+            )
 
 
 def _evaluate(
