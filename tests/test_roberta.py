@@ -138,3 +138,104 @@ def test_what_does_not_fit_is_said(tmp_path: Path, folder: str) -> None:
         f"--vocab_file={tmp_path / 'vocab.json'}",
     )
     assert "merges.txt" in sentence and "beside it" in sentence
+
+
+def write_text(path: Path) -> None:
+    """29 documents of sentences as they are."""
+    rng = random.Random(5)
+    words = [word for phrases in WORDS.values() for word in phrases]
+    documents = [
+        "\n".join(
+            f"It's the {' and the '.join(rng.choices(words, k=2))}!"
+            for _ in range(rng.randint(1, 9))
+        )
+        for _ in range(29)
+    ]
+    path.write_text("\n\n".join(documents) + "\n")
+
+
+def test_it_is_pre_trained_on_full_sentences(tmp_path: Path) -> None:
+    write_text(tmp_path / "text.txt")
+    (tmp_path / "bert_config.json").write_text(CONFIG.to_json())
+    lengths = ("--max_seq_length=59", "--max_predictions_per_seq=9")
+    summary = forked(
+        "create_pretraining_data.py",
+        f"--input_file={tmp_path}/text.txt",
+        f"--vocab_file={VOCABULARY}",
+        f"--output_file={tmp_path}/records",
+        "--sequence_format=full_sentences",
+        "--dynamic_masking",
+        "--dupe_factor=1",
+        "--num_workers=1",
+        *lengths,
+    )
+    assert "label" not in summary
+    assert "sentence cut" in summary
+    shown = forked(
+        "inspect_records.py",
+        f"--input_file={tmp_path}/records",
+        f"--vocab_file={VOCABULARY}",
+        "--num_records=99",
+    )
+    rows = [line for line in shown.splitlines() if line.startswith("  A: ")]
+    assert all(row.startswith("  A: <s>") for row in rows)
+    assert all(row.endswith("!</s>") for row in rows)
+    assert any("!</s>It's the " in row for row in rows)  # the next document
+    assert any("! It's the " in row for row in rows)  # the next sentence
+    assert "no masks: they are drawn when it is read" in shown
+    output = forked(
+        "run_pretraining.py",
+        "--do_train",
+        "--do_eval",
+        f"--input_file={tmp_path}/records",
+        f"--bert_config_file={tmp_path}/bert_config.json",
+        f"--vocab_file={VOCABULARY}",
+        f"--output_dir={tmp_path}/out",
+        "--train_batch_size=7",
+        "--num_train_steps=2",
+        "--adam_beta_2=0.98",
+        *lengths,
+    )
+    assert "masked_lm_loss = " in output
+    assert "next_sentence_loss" not in output
+    for name in ("vocab.json", "merges.txt", "bert_model.ckpt.index"):
+        assert (tmp_path / "out" / name).is_file()
+
+
+def test_what_cannot_be_made_is_said(tmp_path: Path) -> None:
+    write_text(tmp_path / "text.txt")
+    cases = [
+        (["--sampler=google"], "--sampler=google knows no --vocab_file="),
+        (
+            ["--words_are_spaced", "--do_whole_word_mask"],
+            "--words_are_spaced is for a vocab.txt",
+        ),
+        (
+            ["--sequence_format=doc_sentences", "--short_seq_prob=0.1"],
+            "--short_seq_prob is for --sequence_format=segment_pair",
+        ),
+        (["--max_seq_length=5"], "4 marks such as <s> and a piece of each"),
+        (
+            ["--sequence_format=full_sentences", "--max_seq_length=2"],
+            "2 marks such as <s> and a piece of a sentence need 3",
+        ),
+    ]
+    for extra, expected in cases:
+        sentence = fails_with(
+            "create_pretraining_data.py",
+            f"--input_file={tmp_path}/text.txt",
+            f"--vocab_file={VOCABULARY}",
+            f"--output_file={tmp_path}/records",
+            "--max_predictions_per_seq=1",
+            *extra,
+        )
+        assert expected in sentence
+    sentence = fails_with(
+        "create_pretraining_data.py",
+        f"--input_file={tmp_path}/text.txt",
+        f"--vocab_file={GOLDEN}/tiny_vocab.txt",
+        f"--output_file={tmp_path}/records",
+        "--sampler=google",
+        "--sequence_format=sentence_pair",
+    )
+    assert "--sampler=google has no --sequence_format" in sentence
