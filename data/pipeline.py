@@ -16,12 +16,14 @@ import tensorflow as tf
 
 from data.batches import RowShare
 from data.dynamic_masking import BatchMasker
+from data.next_pieces import NextPieces
 from data.record_checks import BEGINS_ROW
 from data.record_features import Feature
 from data.records import parse_batch, read_records
 from data.shuffled_records import Place, ShuffledRecords
 
 Batch = dict[str, tf.Tensor]
+Masker = BatchMasker | NextPieces  # gives unmasked records their predictions
 
 MAX_COUNTED = 1_000_000  # records, of which there may be a thousand times more
 
@@ -61,7 +63,7 @@ class RecordBatches(tf.train.experimental.PythonState):
         seed: int,
         vocab_size: int,
         share: RowShare = RowShare(),
-        masker: BatchMasker | None = None,
+        masker: Masker | None = None,
         num_ahead: int = 4,
     ):
         self.tracked = {"data": self}
@@ -128,7 +130,7 @@ def evaluation_batches(
     max_batches: int,
     vocab_size: int,
     share: RowShare = RowShare(),
-    masker: BatchMasker | None = None,
+    masker: Masker | None = None,
 ) -> Iterator[Batch]:
     """At most `max_batches` batches in the order of the files.
 
@@ -155,7 +157,7 @@ def evaluation_batches(
 
 
 def _batch_maker(
-    features: Sequence[Feature], vocab_size: int, masker: BatchMasker | None
+    features: Sequence[Feature], vocab_size: int, masker: Masker | None
 ) -> Callable[[tf.Tensor, tf.Tensor], Batch]:
     """From a batch's number, int64, and its serialized records [B] to
     tensors [B, length]."""

@@ -64,6 +64,7 @@ class RunConfig:
     dry_run: bool = False  # nothing is written
     recompute: bool = False  # layers in the backward pass, to save memory
     second_init_checkpoint: str | None = None  # of a second encoder
+    direction: str | None = None  # in which it is to read; None: the config's
 
 
 class Training(NamedTuple):
@@ -116,6 +117,8 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
             "--init_checkpoint with a bert_config.json beside it"
         )
     config = BertConfig.from_json_file(command.local(path))
+    if run.direction:
+        config = dataclasses.replace(config, direction=run.direction)
     if max_seq_length > config.max_position_embeddings:
         raise InputError(
             f"--max_seq_length is {max_seq_length} but the config's "

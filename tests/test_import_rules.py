@@ -12,9 +12,9 @@ ROOT = Path(__file__).parent.parent
 ORDER = {
     "data": "marks tokenization byte_level_bpe vocabulary any_tokenizer pieces"
     " masking record_features instances sequences sampling rows packing batches"
-    " vector_batches dynamic_masking files wire records record_checks salvage"
-    " shuffled_records pipeline graph_tokenization fast_tokenization"
-    " byte_level_lines text_formats corpus"
+    " vector_batches dynamic_masking next_pieces files wire records"
+    " record_checks salvage shuffled_records pipeline graph_tokenization"
+    " fast_tokenization byte_level_lines text_formats corpus"
     " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads folder_files"
     " hugging_face_names hugging_face conversion combined any_model cost",
@@ -43,6 +43,7 @@ KNOWS_TENSORFLOW = {
     "data.fast_tokenization",
     "data.files",
     "data.graph_tokenization",
+    "data.next_pieces",
     "data.pipeline",
     "data.record_checks",
     "data.records",
