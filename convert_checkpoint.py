@@ -31,9 +31,6 @@ Shapes = Mapping[str, Sequence[int]]  # by Google's names
 GOOGLE, HUGGING_FACE = FORMATS = ["google", "hugging_face"]
 MAX_DIFFERENCE = 1e-5  # between the outputs of what was read and written
 
-# transformers' classes whose classifier stays behind.
-OTHER_CLASSIFIERS = ("ForTokenClassification",)
-
 flags.DEFINE_string(
     "init_checkpoint", None, "Model folder of either kind, or a checkpoint."
 )
@@ -99,12 +96,20 @@ def main() -> None:
 def _shapes() -> Shapes:
     """Of the checkpoint's variables, but for a head that stays behind."""
     from modeling.conversion import open_weights
+    from modeling.hugging_face import HUGGING_FACE_CONFIG, is_hugging_face
+    from modeling.hugging_face_names import TAGGER
+    from tasks.hugging_face_task import has_tags, is_a
 
     shapes = dict(open_weights(FLAGS.init_checkpoint).shapes)
-    architecture = _architecture()
-    if not (architecture or "").endswith(OTHER_CLASSIFIERS):
+    if not is_hugging_face(FLAGS.init_checkpoint):
         return shapes
-    print(f"the classifier is a {architecture}'s and is left out")
+    values = _read_json(HUGGING_FACE_CONFIG)
+    if not is_a(TAGGER, values) or has_tags(values):
+        return shapes
+    print(
+        f"the classifier is a {values['architectures'][0]}'s and is left out: "
+        "its labels are no tags of entities, such as O and B-PER"
+    )
     return {k: v for k, v in shapes.items() if not k.startswith("output_")}
 
 
@@ -186,16 +191,6 @@ def _folder() -> str:
 
     path = FLAGS.init_checkpoint
     return path if tf.io.gfile.isdir(path) else os.path.dirname(path)
-
-
-def _architecture() -> str | None:
-    """transformers' class that config.json names."""
-    from modeling.hugging_face import HUGGING_FACE_CONFIG, is_hugging_face
-
-    if not is_hugging_face(FLAGS.init_checkpoint):
-        return None
-    names = _read_json(HUGGING_FACE_CONFIG).get("architectures")
-    return names[0] if names and isinstance(names, list) else None
 
 
 def _read_json(name: str) -> dict[str, Any]:

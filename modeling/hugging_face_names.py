@@ -72,6 +72,7 @@ _RENAMED = {
 }
 # How the names of classes end whose head Google keeps at the root.
 CLASSIFIER, CHOICE = "ForSequenceClassification", "ForMultipleChoice"
+TAGGER = "ForTokenClassification"
 # RoBERTa's classifiers have a dense layer of their own where BERT's have the
 # pooler; there is no next sentence.
 _CLASSIFIER_DENSE = ("roberta.pooler.dense", "classifier.dense")
@@ -164,7 +165,8 @@ def hugging_face_name(name: str, family: str, architecture: str) -> str:
         return theirs.removeprefix(f"{family}.")
     if architecture == f"Roberta{CLASSIFIER}":
         return theirs.replace(*_CLASSIFIER_DENSE)
-    if architecture == f"Roberta{CHOICE}":  # its head is as BERT's
+    # These heads are as BERT's.
+    if architecture in (f"Roberta{CHOICE}", f"Roberta{TAGGER}"):
         return theirs.replace("classifier.out_proj", "classifier")
     return theirs
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from input_error import InputError
 from modeling.config import BertConfig
-from modeling.hugging_face_names import CHOICE, CLASSIFIER
+from modeling.hugging_face_names import CHOICE, CLASSIFIER, TAGGER
+from tasks.entities import TAG
 from tasks.task import TaskSettings
 
 PROBLEM_TYPES = {
@@ -17,26 +18,29 @@ PROBLEM_TYPES = {
     "regression": "regression",
 }
 
+# By target, how transformers' classes end that have a classifier of their own.
+CLASSES = {"choice": CHOICE, "tags": TAGGER}
+
 # What a span model is given, whose config.json says nothing: run_squad.py's.
 SPAN_LENGTH, SPAN_STRIDE = 384, 128  # pieces
 
 
 def problem_type(task: TaskSettings | None) -> str | None:
     """transformers' word for the target; None where it has no use for one."""
-    if task is None or task.target in ("span", "choice"):
+    if task is None or task.target in ("span", *CLASSES):
         return None
     if task.target not in PROBLEM_TYPES:
         raise InputError(
             f"the model is fine-tuned for {task.target}, which has no form in "
-            f"a Hugging Face folder; expected span, choice or one "
-            f"of {', '.join(PROBLEM_TYPES)}"
+            "a Hugging Face folder; expected one of span, "
+            f"{', '.join([*CLASSES, *PROBLEM_TYPES])}"
         )
     return PROBLEM_TYPES[task.target]
 
 
 def classifier_class(task: TaskSettings | None) -> str:
     """How transformers' class of such a model ends, if it has a classifier."""
-    return CHOICE if task and task.target == "choice" else CLASSIFIER
+    return CLASSES.get(task.target, CLASSIFIER) if task else CLASSIFIER
 
 
 def task_of(
@@ -53,16 +57,18 @@ def task_of(
         shapes: of the checkpoint's variables, by Google's names.
     """
     longest = config.max_position_embeddings
-    if "output_bias" in shapes and _is_choice(values):
+    if "output_bias" in shapes and is_a(CHOICE, values):
         return TaskSettings("choice", longest, do_lower_case, strip_accents)
     if "output_bias" in shapes:
         labels = _labels(values, shapes["output_bias"][0])
+        is_tagger = is_a(TAGGER, values)
         return TaskSettings(
-            _target(values, len(labels)),
+            "tags" if is_tagger else _target(values, len(labels)),
             longest,
             do_lower_case,
             strip_accents,
             labels,
+            doc_stride=longest // 2 if is_tagger else None,
         )
     if "cls/squad/output_bias" in shapes:
         return TaskSettings(
@@ -75,9 +81,19 @@ def task_of(
     return None
 
 
-def _is_choice(values: Mapping[str, Any]) -> bool:
+def is_a(ending: str, values: Mapping[str, Any]) -> bool:
+    """Whether the name of the class in a config.json ends so."""
     names = values.get("architectures")
-    return isinstance(names, list) and str(names[:1]).endswith(f"{CHOICE}']")
+    return isinstance(names, list) and str(names[:1]).endswith(f"{ending}']")
+
+
+def has_tags(values: Mapping[str, Any]) -> bool:
+    """Whether a tagger's labels are of entities, as run_ner.py has them, and
+    not parts of speech or the like."""
+    names = values.get("id2label")
+    return isinstance(names, dict) and all(
+        TAG.fullmatch(str(name)) for name in names.values()
+    )
 
 
 def _labels(values: Mapping[str, Any], count: int) -> tuple[str, ...]:

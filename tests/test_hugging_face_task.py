@@ -6,7 +6,12 @@ import pytest
 from conftest import TINY
 
 from input_error import InputError
-from tasks.hugging_face_task import classifier_class, problem_type, task_of
+from tasks.hugging_face_task import (
+    classifier_class,
+    has_tags,
+    problem_type,
+    task_of,
+)
 from tasks.task import TaskSettings
 
 Shapes = dict[str, tuple[int, ...]]
@@ -47,6 +52,20 @@ def test_a_choice_is_told_by_the_class() -> None:
     assert problem_type(task) is None
     assert classifier_class(task) == "ForMultipleChoice"
     assert classifier_class(None) == "ForSequenceClassification"
+
+
+def test_a_tagger_there_and_back() -> None:
+    values = {
+        "architectures": ["RobertaForTokenClassification"],
+        "id2label": {"0": "O", "1": "B-PER", "2": "I-PER"},
+    }
+    assert has_tags(values) and not has_tags(LABELS) and not has_tags({})
+    task = settings(values, CLASSIFIER)
+    assert task is not None
+    assert (task.target, task.doc_stride) == ("tags", 30)
+    assert task.labels == ("O", "B-PER", "I-PER")
+    assert problem_type(task) is None
+    assert classifier_class(task) == "ForTokenClassification"
 
 
 def test_a_span_and_no_task() -> None:

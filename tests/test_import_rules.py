@@ -18,10 +18,10 @@ ORDER = {
     " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads folder_files"
     " hugging_face_names hugging_face conversion combined any_model cost",
-    "tasks": "metrics task lessons hugging_face_task examples targets packed"
-    " pretraining distillation taught blanks classification glue tables"
-    " features spans squad windows answers squad_evaluation entities conll word_rows tagging"
-    " feature_tagging multiple_choice choice_files line_predictor line_kinds"
+    "tasks": "metrics task entities lessons hugging_face_task examples targets"
+    " packed pretraining distillation taught blanks classification glue tables"
+    " features spans squad windows answers squad_evaluation conll word_rows"
+    " tagging feature_tagging multiple_choice choice_files line_predictor line_kinds"
     " predictors",
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",

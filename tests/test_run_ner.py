@@ -1,0 +1,153 @@
+"""Tests of run_ner.py, as a user would start it."""
+
+import dataclasses
+import json
+import random
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from conftest import TINY, fails_with, forked
+
+from tasks.conll import read_columns
+from tasks.entities import entity_scores
+
+WORDS = [f"w{i}" for i in range(30)]
+NAMES = {"PER": ["ann", "bob lee", "eve fox"], "LOC": ["rome", "new york"]}
+
+
+def sentence(rng: random.Random) -> list[tuple[str, str]]:
+    """Words and tags, in IOB1; names between other words."""
+    pairs: list[tuple[str, str]] = []
+    for _ in range(rng.randint(1, 3)):
+        pairs += [(word, "O") for word in rng.sample(WORDS, rng.randint(1, 6))]
+        kind = rng.choice(sorted(NAMES))
+        names = rng.choice(NAMES[kind]).split()
+        pairs += [(name, f"I-{kind}") for name in names]
+    return pairs
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """train.txt, dev.txt and test.txt, and a model without weights."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = random.Random(3)
+    for name, count in (("train", 110), ("dev", 23), ("test", 17)):
+        text = ""
+        for i in range(count):
+            text += "" if i % 5 else "-DOCSTART- x O\n\n"
+            text += "".join(f"{w} x {tag}\n" for w, tag in sentence(rng)) + "\n"
+        (folder / f"{name}.txt").write_text(text)
+    config = dataclasses.replace(TINY, hidden_dropout_prob=0.1)
+    (folder / "bert_config.json").write_text(config.to_json())
+    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = [*marks, *WORDS]
+    words += [w for names in NAMES.values() for n in names for w in n.split()]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run with document context."""
+    folder = tmp_path_factory.mktemp("trained")
+    output = forked(
+        "run_ner.py",
+        *flags(data, folder),
+        f"--bert_config_file={data}/bert_config.json",
+        f"--vocab_file={data}/vocab.txt",
+        "--document_context",
+        "--train_batch_size=4",
+        "--num_train_epochs=4",
+    )
+    assert f"predict.py --model_dir={folder}" in output
+    return folder
+
+
+def flags(data: Path, output_dir: Path) -> tuple[str, ...]:
+    return (
+        f"--data_dir={data}",
+        f"--output_dir={output_dir}",
+        "--max_seq_length=31",
+        "--learning_rate=3e-3",
+        "--do_train",
+        "--do_eval",
+        "--do_predict",
+    )
+
+
+def results(path: Path) -> dict[str, float]:
+    lines = path.read_text().splitlines()
+    return {key: float(x) for key, x in (line.split(" = ") for line in lines)}
+
+
+def test_a_tagger_with_document_context(data: Path, trained: Path) -> None:
+    task = json.loads((trained / "task.json").read_text())
+    assert task["labels"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    assert task["document_context"] and task["doc_stride"] == 15
+    assert results(trained / "eval_results.txt")["eval_f1"] > 0.8
+    found = results(trained / "eval_results_test.txt")
+    assert {"eval_f1_PER", "eval_recall_LOC", "eval_accuracy"} <= set(found)
+    # The file as it was, with a column; which scores what it is said to.
+    lines = (trained / "test_predictions.txt").read_text().splitlines()
+    asked = (data / "test.txt").read_text().splitlines()
+    assert [line.rpartition(" ")[0] for line in lines if line] == [
+        line for line in asked if line
+    ]
+    assert [not line for line in lines] == [not line for line in asked]
+    golds = read_columns(str(data / "test.txt")).sentences
+    tags = read_columns(str(trained / "test_predictions.txt")).sentences
+    scores = entity_scores([s.tags for s in golds], [s.tags for s in tags])
+    assert 0.8 < scores["f1"] == pytest.approx(found["eval_f1"])
+    starts = [s.tags[i] for s in tags for i in range(1) if s.tags[i] != "O"]
+    assert all(tag.startswith("I-") for tag in starts)  # IOB1, as the file
+
+
+def test_a_tagger_on_vectors_that_are_kept(
+    data: Path, trained: Path, tmp_path: Path
+) -> None:
+    given = flags(data, tmp_path)
+    forked(
+        "run_ner.py",
+        *given,
+        f"--init_checkpoint={trained}",
+        "--feature_layers=last",
+        "--lstm_size=11",
+        "--learning_rate=3e-2",
+        "--train_batch_size=13",
+        "--num_train_epochs=4",
+    )
+    names = ("eval_results.txt", "test_predictions.txt")
+    texts = [(tmp_path / name).read_text() for name in names]
+    assert results(tmp_path / names[0])["eval_f1"] > 0.8
+    # The encoder is as it was, and the folder says what stands on it.
+    ours, theirs = (
+        tf.train.load_checkpoint(str(folder / "bert_model.ckpt"))
+        for folder in (tmp_path, trained)
+    )
+    name = "bert/encoder/layer_1/output/dense/kernel"
+    assert (ours.get_tensor(name) == theirs.get_tensor(name)).all()
+    for name in names:
+        (tmp_path / name).unlink()
+    output = forked("run_ner.py", *[f for f in given if f != "--do_train"])
+    assert output.count("is used again") == 2  # of dev.txt and test.txt
+    assert [(tmp_path / name).read_text() for name in names] == texts
+
+
+def test_refusals(data: Path, trained: Path, tmp_path: Path) -> None:
+    given = [f for f in flags(data, trained) if f != "--do_train"]
+    assert "nothing to do" in fails_with("run_ner.py", *given[:2])
+    path = tmp_path / "odd.txt"
+    path.write_text("ann B-PER\nsees O\nmars B-GOD\n")
+    assert fails_with("run_ner.py", *given, f"--predict_file={path}").endswith(
+        "odd.txt, line 3 has the tag 'B-GOD', but the model knows LOC, PER "
+        "only; correct the line, or train on a file that has it"
+    )
+    flag = f"--data_dir={tmp_path}"
+    assert f"{flag} has no valid.txt or dev.txt; name the file by " in (
+        fails_with("run_ner.py", *given, flag)
+    )
+    path.write_text("ann B-PER\n")
+    assert "does not begin with a -DOCSTART- line" in fails_with(
+        "run_ner.py", *given, f"--eval_file={path}"
+    )
