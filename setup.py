@@ -17,6 +17,7 @@ COMMANDS = (
     "run_ner",
     "run_pretraining",
     "run_squad",
+    "show_attention",
 )
 PLOT = ["matplotlib"]
 
@@ -28,6 +29,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.10,<3.14",
     packages=["data", "jobs", "modeling", "tasks", "training"],
+    package_data={"jobs": ["attention_page.html"]},
     py_modules=["command", "common_flags", "input_error", *COMMANDS],
     install_requires=[
         "absl-py",

@@ -8,6 +8,8 @@
 `predict` and `Predictor` are training.inference's.
 """
 
+from typing import NamedTuple
+
 from data.any_tokenizer import (
     Tokenizer,
     check_any_vocabulary,
@@ -47,6 +49,27 @@ def load(
     Raises:
         InputError: a file is missing or does not fit the others.
     """
+    settings, config, tokenizer = open_folder(
+        folder, do_lower_case, strip_accents
+    )
+    kind = _make_kind(config, tokenizer, settings, top_k)
+    report = load_checkpoint(kind.model.bindings(), folder)
+    _check_complete(folder, kind, report)
+    return LinePredictor(kind, config.max_position_embeddings, report)
+
+
+class ModelFolder(NamedTuple):
+    """What lies beside the weights."""
+
+    settings: TaskSettings | None
+    config: BertConfig
+    tokenizer: Tokenizer
+
+
+def open_folder(
+    folder: str, do_lower_case: bool, strip_accents: bool | None
+) -> ModelFolder:
+    """All but the weights; arguments and errors are those of `load`."""
     settings = TaskSettings.from_folder(folder)
     config_file, vocab_file = model_config_file(folder), vocabulary_file(folder)
     if config_file is None or vocab_file is None:
@@ -67,10 +90,7 @@ def load(
         do_lower_case = settings.do_lower_case
         strip_accents = settings.strip_accents
     tokenizer = load_tokenizer(vocab_file, do_lower_case, strip_accents)
-    kind = _make_kind(config, tokenizer, settings, top_k)
-    report = load_checkpoint(kind.model.bindings(), folder)
-    _check_complete(folder, kind, report)
-    return LinePredictor(kind, config.max_position_embeddings, report)
+    return ModelFolder(settings, config, tokenizer)
 
 
 def _make_kind(

@@ -57,6 +57,7 @@ GOOD = {
     "run_squad": "--train_file=squad.json --do_predict"
     " --predict_file=squad.json --max_seq_length=48 --max_query_length=16"
     f" --doc_stride=16 --num_train_epochs=1 {TRAINING} {MODEL_FLAGS}",
+    "show_attention": "--model_dir=model --text=sea --output_file=out/map.html",
 }
 
 # By command: a flag and the kind of file that it names.
@@ -118,6 +119,7 @@ FILES = {
         "vocab_file": "vocabulary",
         "init_checkpoint": "model",
     },
+    "show_attention": {"model_dir": "model"},
 }
 
 

@@ -1,0 +1,91 @@
+"""Where a model looks: attention probabilities of a text or a pair.
+
+As in Vig 2019 (BertViz) and Clark et al. 2019, "What does BERT look at?".
+
+Shapes: L layers, N heads, S pieces.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from data.any_tokenizer import Tokenizer
+from data.marks import ROBERTA
+from data.rows import Row, join, pad
+from input_error import InputError
+from modeling import fused
+from modeling.conversion import LoadReport, encoder_bindings, load_checkpoint
+from modeling.encoder import Encoder, attention_maps
+from tasks.predictors import open_folder
+
+
+class AttentionMap(NamedTuple):
+    pieces: list[str]  # S, as people read them
+    is_mark: list[bool]  # [CLS], [SEP] and their like
+    num_first: int  # pieces of the first text, with the marks around it
+    probabilities: np.ndarray  # [L, N, S, S]: of each piece, where it looks
+    is_cut: bool  # whether the text was longer
+
+
+class AttentionReader:
+    """A model folder's encoder."""
+
+    def __init__(
+        self, folder: str, do_lower_case: bool, strip_accents: bool | None
+    ):
+        """Arguments and errors are those of `predictors.load`."""
+        _, config, self.tokenizer = open_folder(
+            folder, do_lower_case, strip_accents
+        )
+        self.max_length = config.max_position_embeddings
+        self.encoder = Encoder(config)
+        self.encoder.build()
+        self.report = _load(self.encoder, folder)
+
+    def read(
+        self, text: str, text_pair: str | None, max_seq_length: int
+    ) -> AttentionMap:
+        """Raises an InputError where there is nothing to look at."""
+        tokenizer, marks = self.tokenizer, self.tokenizer.marks
+        first = tokenizer.tokenize(text)
+        second = tokenizer.tokenize(text_pair or "") or None
+        if not first:
+            raise InputError("there is nothing readable in --text")
+        length = min(max_seq_length, self.max_length)
+        tokens, segments = join(first, second, length, marks)
+        row = Row(tokenizer.convert_tokens_to_ids(tokens), segments)
+        batch = pad([row], len(tokens), 1)
+        features = (
+            batch[n] for n in ("input_ids", "input_mask", "segment_ids")
+        )
+        with fused.uncompiled():  # to compile takes longer than one text does
+            maps = attention_maps(self.encoder, *features)
+        whole = len(first) + len(second or ()) + marks.count(bool(second))
+        return AttentionMap(
+            [_shown(token, tokenizer) for token in tokens],
+            [token in (marks.start, marks.end) for token in tokens],
+            tokens.index(marks.end) + 1,
+            np.asarray(maps, np.float32)[:, 0],
+            len(tokens) < whole,
+        )
+
+
+def _load(encoder: Encoder, folder: str) -> LoadReport:
+    report = load_checkpoint(encoder_bindings(encoder), folder)
+    missing = [name for name in report.missing if "/pooler/" not in name]
+    if missing:
+        raise InputError(
+            f"the model in {folder} has no {missing[0]}, without which it "
+            "would look about at random"
+        )
+    return report
+
+
+def _shown(piece: str, tokenizer: Tokenizer) -> str:
+    """Bytes as text, where they are whole characters."""
+    if tokenizer.marks != ROBERTA:
+        return piece
+    text = tokenizer.to_text([piece])
+    if "\ufffd" in text:
+        return piece
+    return text.replace(" ", "\u2423").replace("\n", "\u23ce")
