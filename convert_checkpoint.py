@@ -176,7 +176,8 @@ def _task(
         raise InputError(
             f"{FLAGS.init_checkpoint} has a second encoder, or a BiLSTM on its "
             "encoder, for which there is no other form; expected a model "
-            "fine-tuned without --second_init_checkpoint and --bilstm"
+            "fine-tuned without --second_init_checkpoint, --bilstm and "
+            "--feature_layers"
         )
     if task is not None:
         return dataclasses.replace(task, do_lower_case=do_lower_case)

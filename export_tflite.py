@@ -52,7 +52,8 @@ def main() -> None:
         tokenizer = serving.graph_tokenizer(
             vocabulary_file(FLAGS.model_dir), config, texts, cuts=True
         )
-        if tokenizer is None or (settings and settings.target == "span"):
+        of_pieces = settings and settings.target in serving.OF_PIECES
+        if tokenizer is None or of_pieces:
             raise InputError(
                 "--string_input is for models of whole texts with a vocab.txt; "
                 "leave it out, and the file is asked by ids"

@@ -21,13 +21,16 @@ from modeling.conversion import Binding, encoder_bindings, load_checkpoint
 from modeling.encoder import Encoder
 from modeling.hugging_face import model_config_file
 from tasks.classification import Classifier
+from tasks.multiple_choice import MultipleChoice
 from tasks.packed import make_encoder
 from tasks.spans import SpanModel
+from tasks.tagging import Tagger
 from tasks.targets import make_target
 from tasks.task import TaskSettings
 from training.export import Signature
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
+OF_PIECES = ("span", "tags")  # targets whose outputs are for each piece
 
 Tensors = dict[str, Any]
 
@@ -63,6 +66,15 @@ def make_model(config: BertConfig, settings: TaskSettings | None) -> Model:
         return EncoderModel(config)
     if settings.target == "span":
         return SpanModel(config, encoder=make_encoder(config, settings))
+    if settings.feature_layers is not None:
+        raise InputError(
+            "a tagger that was trained with --feature_layers cannot be "
+            "exported; train one without, or ask it by predict.py"
+        )
+    if settings.target == "tags":
+        return Tagger(config, len(settings.labels))
+    if settings.target == "choice":
+        return MultipleChoice(config)
     target = make_target(settings.target, settings.labels)
     return Classifier(config, target, make_encoder(config, settings))
 
@@ -91,13 +103,13 @@ def read_settings(folder: str) -> tuple[TaskSettings | None, BertConfig]:
 def load_model(
     folder: str, config: BertConfig, settings: TaskSettings | None
 ) -> Model:
-    """The model with its weights. A span is found without the pooler."""
+    """The model with its weights. What looks at pieces needs no pooler."""
     model = make_model(config, settings)
     report = load_checkpoint(model.bindings(), folder)
     print(report, file=sys.stderr)
-    is_span = settings is not None and settings.target == "span"
+    needs_pooler = settings is None or settings.target not in OF_PIECES
     for name in report.missing:
-        if not (is_span and "/pooler/" in name):
+        if needs_pooler or "/pooler/" not in name:
             raise InputError(
                 f"the model in {folder} cannot be exported: its checkpoint has "
                 f"no {name}"
@@ -164,8 +176,9 @@ def signatures(
     ids = tf.TensorSpec([None, None], tf.int32)
     text = tf.TensorSpec([None], tf.string)
     by_name = {"serving_default": Signature(answer, dict.fromkeys(INPUTS, ids))}
-    # The place of a span is told from pieces and windows: no use for strings.
-    if tokenizer is not None and not (settings and settings.target == "span"):
+    # What holds of pieces is told from pieces and windows: no use for strings.
+    of_pieces = settings is not None and settings.target in OF_PIECES
+    if tokenizer is not None and not of_pieces:
         by_name["text"] = Signature(
             lambda texts: answer_text(tokenizer, texts["text"]), {"text": text}
         )
@@ -244,9 +257,11 @@ def _outputs(outputs: Tensors, settings: TaskSettings | None) -> Tensors:
     """The model's outputs as a client wants them, by predict.py's names."""
     if settings is None or settings.target == "span":
         return outputs
-    logits = outputs["logits"]  # [B, C]
+    logits = outputs["logits"]  # [B, C]; of tags [B, S, C]
     if settings.target == "regression":
         return {"value": logits[:, 0]}
+    if settings.target == "choice":  # a softmax over a question's rows is left
+        return {"score": logits[:, 0]}
     labels = tf.constant(settings.labels)
     if settings.target == "multi_label":
         probabilities = tf.sigmoid(logits)

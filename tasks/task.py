@@ -118,7 +118,9 @@ class TaskSettings:
     @property
     def has_one_encoder(self) -> bool:
         """And nothing on it: it reads packed rows, and others know its form."""
-        return (self.bilstm, self.second_direction) == ONE_ENCODER
+        has_features = self.feature_layers is not None
+        own = self.bilstm, self.second_direction
+        return own == ONE_ENCODER and not has_features
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"

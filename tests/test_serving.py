@@ -53,6 +53,16 @@ def test_one_label() -> None:
     assert [x.decode() for x in found["label"]] == names
 
 
+def test_tags_of_all_pieces() -> None:
+    task = settings("tags", "O", "B-PER", "I-PER")
+    model = make(task)
+    found = answers(task, model)
+    assert found["probabilities"].shape == (2, 4, 3)
+    best = logits(model).argmax(-1)
+    names = [[task.labels[i] for i in row] for row in best]
+    assert [[x.decode() for x in row] for row in found["label"]] == names
+
+
 def test_several_labels() -> None:
     task = settings("multi_label", "red", "green", "blue", "grey", "pink")
     model = make(task)
@@ -75,6 +85,13 @@ def test_a_number() -> None:
     model = make(task)
     expected = logits(model)[:, 0]
     np.testing.assert_allclose(answers(task, model)["value"], expected, 1e-5)
+
+
+def test_a_choice_is_scored_row_by_row() -> None:
+    task = settings("choice")
+    model = make(task)
+    expected = logits(model)[:, 0]
+    np.testing.assert_allclose(answers(task, model)["score"], expected, 1e-5)
 
 
 def test_a_span_has_ids_alone() -> None:
