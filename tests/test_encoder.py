@@ -27,6 +27,15 @@ NUM_PARAMETERS = {  # encoder and pooler, 30,522 pieces
     "large": 335_141_888,
 }
 
+TABLE_6 = {  # of the paper: layers, hidden size, heads
+    (3, 768, 12): 45_691_392,
+    (6, 768, 3): 66_955_008,
+    (6, 768, 12): 66_955_008,
+    (12, 768, 12): NUM_PARAMETERS["base"],
+    (12, 1024, 16): 183_987_200,
+    (24, 1024, 16): NUM_PARAMETERS["large"],
+}
+
 
 @pytest.fixture(scope="module")
 def golden() -> dict[str, np.ndarray]:
@@ -121,10 +130,15 @@ def test_parameter_counts(size: str) -> None:
     config = BertConfig.of_size(size, 30522)
     encoder = Encoder(dataclasses.replace(config, num_hidden_layers=1))
     encoder.build()
-    more_layers = config.num_hidden_layers - 1  # each as large as the first
-    count = encoder.count_params()
-    count += more_layers * encoder.layers[0].count_params()
-    assert count == NUM_PARAMETERS[size]
+    first = encoder.count_params()
+    layer = encoder.layers[0].count_params()  # whatever its heads
+    more_layers = config.num_hidden_layers - 1
+    assert first + more_layers * layer == NUM_PARAMETERS[size]
+    page = (ROOT / "docs" / "paper.md").read_text()
+    for (layers, hidden, heads), count in TABLE_6.items():
+        if hidden == config.hidden_size:
+            assert first + (layers - 1) * layer == count
+            assert f"| {layers} | {hidden} | {heads} | {count:,} |" in page
 
 
 def test_initial_weights_are_googles_distribution() -> None:

@@ -1,0 +1,277 @@
+"""The ablations of Devlin et al. 2018 in a small size: its tables 5 and 8.
+
+    python benchmarks/ablations.py --text_file=$TEXT --data_dir=$GLUE \\
+        --output_dir=/tmp/ablations
+
+$TEXT has one sentence a line and a blank line between documents; $GLUE the
+folders of the tasks. One file of records without masks serves every row: masks
+are drawn, and next pieces taken, while they are read. Each row is pre-trained
+by run_pretraining.py and fine-tuned by run_classifier.py, with several seeds.
+What is in output_dir already is not run again. Prints a table for each of the
+paper's.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+HELD_OUT_EVERY = 20  # each twentieth document is kept from training
+EVAL_BATCH_SIZE, MAX_EVAL_STEPS = 32, 30
+METRICS = {  # the task's own first
+    "MRPC": ("accuracy", "f1"),
+    "CoLA": ("matthews",),
+    "RTE": ("accuracy",),
+    "STS-B": ("pearson",),
+}
+NO_NSP = "--nonext_sentence_prediction"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A line of a table."""
+
+    name: str
+    model: str  # what is pre-trained, among PRETRAINING
+    fine_tuning: tuple[str, ...] = ()  # flags
+    second_model: str | None = None
+
+
+def shares(mask: float, random: float) -> tuple[str, ...]:
+    return f"--mask_share={mask}", f"--random_share={random}"
+
+
+PRETRAINING = {  # by folder: flags
+    "bert": (),
+    "no_nsp": (NO_NSP,),
+    "ltr": (NO_NSP, "--direction=left_to_right"),
+    "rtl": (NO_NSP, "--direction=right_to_left"),
+    "100-0-0": shares(1.0, 0.0),
+    "80-0-20": shares(0.8, 0.2),
+    "80-20-0": shares(0.8, 0.0),
+    "0-20-80": shares(0.0, 0.8),
+    "0-0-100": shares(0.0, 1.0),
+}
+TABLES = {
+    "5": (
+        Row("BERT", "bert"),
+        Row("No NSP", "no_nsp"),
+        Row("LTR & No NSP", "ltr"),
+        Row("+ BiLSTM", "ltr", ("--bilstm",)),
+        Row("LTR and RTL side by side", "ltr", (), "rtl"),
+    ),
+    "8": (
+        Row("80 / 10 / 10", "bert"),
+        Row("100 / 0 / 0", "100-0-0"),
+        Row("80 / 0 / 20", "80-0-20"),
+        Row("80 / 20 / 0", "80-20-0"),
+        Row("0 / 20 / 80", "0-20-80"),
+        Row("0 / 0 / 100", "0-0-100"),
+    ),
+}
+HEADINGS = {"5": "table 5", "8": "table 8: [MASK] / same / random"}
+
+
+class Bench:
+    """Commands of this repository and what they leave in one folder."""
+
+    def __init__(self, flags: argparse.Namespace):
+        self.flags = flags
+        self.folder = Path(flags.output_dir)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.vocab_file = flags.vocab_file or str(self.folder / "vocab.txt")
+
+    def run(self, made: Path, script: str, *arguments: str) -> None:
+        """Runs a command, unless what it makes is there."""
+        if made.exists():
+            return
+        log = self.folder / f"{made.parent.name}-{made.stem}.log"
+        start = time.monotonic()
+        with open(log, "w") as file:
+            code = subprocess.run(
+                [sys.executable, script, *arguments],
+                cwd=ROOT,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            ).returncode
+        if code:
+            sys.exit(f"exit code {code}, see {log}")
+        print(
+            f"{time.monotonic() - start:6.1f} s  {script} "
+            f"{shlex.join(arguments)}",
+            flush=True,
+        )
+
+    def make_data(self) -> None:
+        """Texts, vocabulary, config and records."""
+        texts = self.folder / "train.txt", self.folder / "held_out.txt"
+        if not texts[1].exists():
+            parts = split(Path(self.flags.text_file).read_text("utf-8"))
+            for path, text in zip(texts, parts, strict=True):
+                path.write_text(text, "utf-8")
+        self.run(
+            Path(self.vocab_file),
+            "build_vocab.py",
+            f"--input_file={texts[0]}",
+            f"--output_file={self.vocab_file}",
+            f"--vocab_size={self.flags.vocab_size}",
+        )
+        (self.folder / "bert_config.json").write_text(self._config())
+        for path in texts:
+            records = path.with_suffix(".tfrecord")
+            self.run(
+                records,
+                "create_pretraining_data.py",
+                f"--input_file={path}",
+                f"--output_file={records}",
+                f"--vocab_file={self.vocab_file}",
+                f"--max_seq_length={self.flags.max_seq_length}",
+                f"--max_predictions_per_seq={self._num_predictions}",
+                "--dynamic_masking",
+                "--dupe_factor=1",
+            )
+
+    def pretrain(self, name: str) -> dict[str, float]:
+        """What the model says of held-out text."""
+        folder, flags = self.folder / name, self.flags
+        self.run(
+            folder / "eval_results.txt",
+            "run_pretraining.py",
+            *("--do_train", "--do_eval"),
+            f"--input_file={self.folder}/train.tfrecord",
+            f"--eval_file={self.folder}/held_out.tfrecord",
+            f"--bert_config_file={self.folder}/bert_config.json",
+            f"--vocab_file={self.vocab_file}",
+            f"--output_dir={folder}",
+            f"--max_seq_length={flags.max_seq_length}",
+            f"--max_predictions_per_seq={self._num_predictions}",
+            f"--train_batch_size={flags.train_batch_size}",
+            f"--num_train_steps={flags.num_train_steps}",
+            f"--num_warmup_steps={flags.num_train_steps // 10}",
+            f"--learning_rate={flags.learning_rate}",
+            f"--eval_batch_size={EVAL_BATCH_SIZE}",
+            f"--max_eval_steps={MAX_EVAL_STEPS}",
+            *PRETRAINING[name],
+        )
+        lines = (folder / "eval_results.txt").read_text().splitlines()
+        values = (line.split(" = ") for line in lines)
+        return {key: float(value) for key, value in values}
+
+    def fine_tune(self, row: Row, task: str) -> dict[str, list[float]]:
+        """Each metric on dev, seed by seed."""
+        second = row.second_model
+        extra = "".join(row.fine_tuning) + (f"+{second}" if second else "")
+        folder = self.folder / f"{row.model}{extra}-{task}"
+        arguments = [
+            *("--do_train", f"--task_name={task}"),
+            f"--data_dir={os.path.join(self.flags.data_dir, task)}",
+            f"--init_checkpoint={self.folder / row.model}",
+            f"--output_dir={folder}",
+            f"--max_seq_length={self.flags.max_seq_length}",
+            f"--learning_rate={self.flags.fine_tuning_rate}",
+            f"--num_train_epochs={self.flags.num_train_epochs}",
+            *("--seed=1", f"--num_seeds={self.flags.num_seeds}"),
+            *row.fine_tuning,
+        ]
+        if second:
+            path = self.folder / second
+            arguments.append(f"--second_init_checkpoint={path}")
+        found = folder / "seeds.json"
+        self.run(found, "run_classifier.py", *arguments)
+        seeds = json.loads(found.read_text())["seeds"].values()
+        return {
+            name: [100 * metrics[f"eval_{name}"] for metrics in seeds]
+            for name in METRICS[task]
+        }
+
+    @property
+    def _num_predictions(self) -> int:
+        return round(0.15 * self.flags.max_seq_length)
+
+    def _config(self) -> str:
+        flags = self.flags
+        lines = Path(self.vocab_file).read_text("utf-8").splitlines()
+        values = {
+            # It is trained too little to be in need of dropout.
+            "attention_probs_dropout_prob": 0.0,
+            "hidden_dropout_prob": 0.0,
+            "hidden_act": "gelu",
+            "hidden_size": flags.hidden_size,
+            "initializer_range": 0.06,  # as make demo: narrow layers
+            "intermediate_size": 4 * flags.hidden_size,
+            "max_position_embeddings": flags.max_seq_length,
+            "num_attention_heads": max(flags.hidden_size // 64, 1),
+            "num_hidden_layers": flags.num_layers,
+            "type_vocab_size": 2,
+            "vocab_size": len(lines),
+        }
+        return json.dumps(values, indent=2) + "\n"
+
+
+def split(text: str) -> tuple[str, str]:
+    """Documents to train on, and those held out."""
+    documents = [d.strip() for d in text.split("\n\n") if d.strip()]
+    held_out = documents[::HELD_OUT_EVERY]
+    kept = [d for i, d in enumerate(documents) if i % HELD_OUT_EVERY]
+    return "\n\n".join(kept) + "\n", "\n\n".join(held_out) + "\n"
+
+
+def cells(bench: Bench, row: Row) -> Iterator[str]:
+    figures = bench.pretrain(row.model)
+    if row.second_model:
+        bench.pretrain(row.second_model)
+    yield row.name
+    yield f"{figures['masked_lm_loss']:.3f}"
+    yield f"{100 * figures['masked_lm_accuracy']:.1f}"
+    for task in bench.flags.tasks:
+        for values in bench.fine_tune(row, task).values():
+            each = ", ".join(f"{value:.1f}" for value in values)
+            yield f"**{statistics.median(values):.1f}** ({each})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--text_file", required=True)
+    parser.add_argument("--data_dir", required=True)
+    parser.add_argument("--output_dir", required=True)
+    parser.add_argument("--vocab_file", help="else one is learnt of the text")
+    parser.add_argument("--vocab_size", type=int, default=8000)
+    parser.add_argument("--tables", nargs="+", default=list(TABLES))
+    parser.add_argument("--tasks", nargs="+", default=["MRPC"])
+    parser.add_argument("--num_layers", type=int, default=2)
+    parser.add_argument("--hidden_size", type=int, default=128)
+    parser.add_argument("--max_seq_length", type=int, default=64)
+    parser.add_argument("--train_batch_size", type=int, default=32)
+    parser.add_argument("--num_train_steps", type=int, default=1000)
+    parser.add_argument("--learning_rate", type=float, default=1e-3)
+    parser.add_argument("--fine_tuning_rate", type=float, default=3e-4)
+    parser.add_argument("--num_train_epochs", type=float, default=3.0)
+    parser.add_argument("--num_seeds", type=int, default=3)
+    flags = parser.parse_args()
+    if flags.num_seeds < 2:
+        parser.error("--num_seeds: expected 2 or more, for seeds.json")
+    bench = Bench(flags)
+    bench.make_data()
+    scores = [f"{t} {m}" for t in flags.tasks for m in METRICS[t]]
+    tables = {
+        name: [list(cells(bench, row)) for row in TABLES[name]]
+        for name in flags.tables
+    }
+    for name, rows in tables.items():
+        columns = [HEADINGS[name], "held-out loss", "accuracy", *scores]
+        print(f"\n| {' | '.join(columns)} |")
+        print("|---" * len(columns) + "|")
+        for row in rows:
+            print(f"| {' | '.join(row)} |")
+
+
+if __name__ == "__main__":
+    main()
