@@ -50,6 +50,11 @@ MODELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     # whose rows are the choices of one question
     "choice": (transformers.BertForMultipleChoice, "gelu", {}),
     "roberta_choice": (transformers.RobertaForMultipleChoice, "gelu", {}),
+    "distilbert_choice": (
+        transformers.DistilBertForMultipleChoice,
+        "gelu",
+        {},
+    ),
 }
 ATTENTIONS = ("pretraining", "roberta_bare", "distilbert_bare")
 DISTILBERT = {  # what its config.json calls them
