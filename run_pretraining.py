@@ -9,13 +9,8 @@ known, vocab.txt. With --teacher_model_dir the model is a smaller one, which
 learns from that folder's: docs/distillation.md.
 """
 
-import atexit
 import dataclasses
-import os
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -31,9 +26,8 @@ if TYPE_CHECKING:
     from data.pipeline import Masker
     from data.record_features import Feature
     from jobs.fitting import Model, Place, Run, RunConfig, Training
+    from jobs.training_records import Records
     from modeling.config import BertConfig
-
-SOUND = "sound_records"  # folder under output_dir: copies of damaged files
 
 common_flags.define_training()
 flags.DEFINE_string(
@@ -163,7 +157,7 @@ def main() -> None:
     from data.any_tokenizer import load_tokenizer
     from data.record_checks import check_pieces, find_damage
     from data.record_features import has_next_sentence
-    from jobs import fitting
+    from jobs import fitting, training_records
 
     for flag in ("input_file", "eval_file"):  # before a TPU is connected to
         if patterns := FLAGS[flag].value:
@@ -179,30 +173,30 @@ def main() -> None:
     config = fitting.read_config(source, FLAGS.max_seq_length)
     vocab_file = fitting.find_vocabulary(source, config)
     _check_batch_sizes(place)
-    inputs, held_out, features = _checked_inputs(config, place)
+    inputs = training_records.checked(_records(), config, place)
+    features = inputs.features
     if vocab_file is not None:
-        firsts = sorted({inputs[0], held_out[0]})
+        firsts = sorted({inputs.train[0], inputs.held_out[0]})
         check_pieces(firsts, load_tokenizer(vocab_file))
     fitting.make_folder(run)
     model = _make_model(config, has_next_sentence(features), place, run)
     fitted = fitting.Run(model, model.encoder.config, place, run, vocab_file)
     try:
         if run.dry_run:
-            _rehearse(fitted, features, inputs)
+            _rehearse(fitted, features, inputs.train)
             return
         if FLAGS.do_train:
-            step = fitted.train(_training(fitted, features, inputs))
+            step = fitted.train(_training(fitted, features, inputs.train))
         else:
             step = fitted.restore()
         if FLAGS.do_eval:
-            _evaluate(fitted, features, held_out, step)
+            _evaluate(fitted, features, inputs.held_out, step)
     except (
         tf.errors.InvalidArgumentError,
         UnicodeDecodeError,  # where TensorFlow quotes the record
     ) as error:
         print("looking for a damaged record", file=sys.stderr)
-        paths = sorted({*inputs, *held_out})
-        damage = find_damage(paths, features, config.vocab_size)
+        damage = find_damage(inputs.paths, features, config.vocab_size)
         if damage is None:
             raise
         raise InputError(damage) from error
@@ -269,72 +263,12 @@ def _check_batch_sizes(place: "Place") -> None:
         )
 
 
-def _checked_inputs(
-    config: "BertConfig", place: "Place"
-) -> tuple[list[str], list[str], "tuple[Feature, ...]"]:
-    """The files to train on, those to evaluate on, and what both hold: records
-    of the first one's kind."""
-    from data import files, record_checks, salvage
+def _records() -> "Records":
+    from jobs.training_records import Records
 
-    inputs = held_out = files.expand_patterns(FLAGS.input_file)
-    if FLAGS.eval_file:
-        held_out = files.expand_patterns(FLAGS.eval_file, "--eval_file")
-    may_skip = FLAGS.skip_corrupt_records
-    features = record_checks.table_of(
-        salvage.first_known(inputs)
-        if may_skip
-        else record_checks.read_first(inputs[0]),
-        FLAGS.max_seq_length,
-        FLAGS.max_predictions_per_seq,
-        config.type_vocab_size or None,
-    )
-    features = _wanted(features, inputs[0])
-    paths = sorted({*inputs, *held_out})
-    if may_skip:
-        sound = _sound_files(paths, features, config.vocab_size, place)
-        inputs, held_out = sound(inputs), sound(held_out)
-        paths = sorted({*inputs, *held_out})
-    record_checks.check_files(paths, features, vocab_size=config.vocab_size)
-    return inputs, held_out, features
-
-
-def _wanted(
-    features: "tuple[Feature, ...]", path: str
-) -> "tuple[Feature, ...]":
-    """What --next_sentence_prediction leaves of them."""
-    from data.record_features import has_next_sentence, without_next_sentence
-
-    if FLAGS.next_sentence_prediction and not has_next_sentence(features):
-        raise InputError(
-            f"{path} has records without next_sentence_labels, on which "
-            "--next_sentence_prediction cannot be trained; leave the flag out, "
-            "or make records with --sequence_format=segment_pair"
-        )
-    wants_all = FLAGS.next_sentence_prediction in (None, True)
-    if wants_all and not FLAGS.teacher_model_dir:
-        return features
-    return without_next_sentence(features)
-
-
-def _sound_files(
-    paths: list[str],
-    features: "tuple[Feature, ...]",
-    vocab_size: int,
-    place: "Place",
-) -> Callable[[list[str]], list[str]]:
-    """What gives, for some of the paths, the files to read instead."""
-    from data import salvage
-    from training.loop import check_hosts_agree
-
-    folder = os.path.join(FLAGS.output_dir, SOUND)
-    if FLAGS.dry_run and not salvage.is_made(paths, folder):
-        folder = tempfile.mkdtemp()
-        atexit.register(shutil.rmtree, folder)
-        salvage.make_sound(paths, features, vocab_size, folder)
-    elif place.host.is_chief:
-        salvage.make_sound(paths, features, vocab_size, folder)
-    check_hosts_agree(place.strategy, 0)  # the others wait
-    return lambda some: salvage.sound_files(some, folder)
+    if not FLAGS.teacher_model_dir:
+        return command.from_flags(Records)
+    return command.from_flags(Records, next_sentence_prediction=False)
 
 
 def _rehearse(
@@ -415,28 +349,15 @@ def _make_masker(
     share: "RowShare",
 ) -> "Masker | None":
     """None for records that have their masks."""
-    from data.any_tokenizer import load_tokenizer
-    from data.dynamic_masking import BatchMasker, MaskConfig
-    from data.next_pieces import NextPieceConfig, NextPieces
-    from data.pieces import find_pieces
+    from data.dynamic_masking import MaskConfig
+    from jobs import training_records
 
-    direction = fitted.config.direction
-    has_masks = all(feature.name != "segment_lengths" for feature in features)
-    if direction != "bidirectional":
-        _check_one_way(direction, has_masks)
-    if has_masks:
-        return None
-    if fitted.vocab_file is None:
-        raise InputError(
-            "the records have no masks, and to draw them the vocabulary has to "
-            "be known; give --vocab_file"
+    if fitted.config.direction != "bidirectional":
+        _check_one_way(
+            fitted.config.direction, training_records.has_masks(features)
         )
     config = command.from_flags(MaskConfig, masked_lm_prob=masked_lm_prob)
-    tokenizer = load_tokenizer(fitted.vocab_file)
-    pieces = find_pieces(tokenizer.vocab, tokenizer.marks)
-    if direction != "bidirectional":
-        return NextPieces(pieces, NextPieceConfig(direction))
-    return BatchMasker(pieces, config, seed, share)
+    return training_records.make_masker(fitted, features, config, seed, share)
 
 
 def _check_one_way(direction: str, has_masks: bool) -> None:

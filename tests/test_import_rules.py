@@ -21,13 +21,13 @@ ORDER = {
     "tasks": "metrics task entities lessons hugging_face_task examples targets"
     " packed pretraining distillation taught blanks classification glue tables"
     " features spans squad windows answers squad_evaluation conll word_rows"
-    " tagging feature_tagging multiple_choice choice_files line_predictor line_kinds"
-    " predictors attention_maps",
+    " tagging feature_tagging multiple_choice choice_files line_predictor"
+    " line_kinds predictors attention_maps",
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",
-    "jobs": "start_checks fitting distilling dry_run fine_tuning classifying"
-    " answering choosing recognizing word_vectors frozen_encoder serving"
-    " inspecting work_folder workers chunked_file making record_making"
+    "jobs": "start_checks fitting training_records distilling dry_run"
+    " fine_tuning classifying answering choosing recognizing word_vectors"
+    " frozen_encoder serving inspecting work_folder workers chunked_file making record_making"
     " beam_making attention_views",
 }
 MAY_IMPORT = {

@@ -1,0 +1,140 @@
+"""The records of run_pretraining.py: looked at before the first step, the sound
+ones of damaged files, and what is hidden in those without masks.
+"""
+
+import atexit
+import dataclasses
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import NamedTuple
+
+from data import files, record_checks, salvage
+from data.any_tokenizer import load_tokenizer
+from data.batches import RowShare
+from data.dynamic_masking import BatchMasker, MaskConfig
+from data.next_pieces import NextPieceConfig, NextPieces
+from data.pieces import find_pieces
+from data.pipeline import Masker
+from data.record_features import (
+    Feature,
+    has_next_sentence,
+    without_next_sentence,
+)
+from input_error import InputError
+from jobs.fitting import Place, Run
+from modeling.config import BertConfig
+from training.loop import check_hosts_agree
+
+SOUND = "sound_records"  # folder under output_dir: copies of damaged files
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """Which are trained on; fields by flag."""
+
+    input_file: str
+    eval_file: str | None
+    max_seq_length: int  # pieces
+    max_predictions_per_seq: int
+    skip_corrupt_records: bool
+    next_sentence_prediction: bool | None  # None: where they have its labels
+    output_dir: str
+    dry_run: bool
+
+
+class Inputs(NamedTuple):
+    train: list[str]  # files
+    held_out: list[str]
+    features: tuple[Feature, ...]  # of the first record
+
+    @property
+    def paths(self) -> list[str]:
+        return sorted({*self.train, *self.held_out})
+
+
+def checked(records: Records, config: BertConfig, place: Place) -> Inputs:
+    """The files, all of whose records are of the first one's kind."""
+    train = held_out = files.expand_patterns(records.input_file)
+    if records.eval_file:
+        held_out = files.expand_patterns(records.eval_file, "--eval_file")
+    may_skip = records.skip_corrupt_records
+    features = record_checks.table_of(
+        salvage.first_known(train)
+        if may_skip
+        else record_checks.read_first(train[0]),
+        records.max_seq_length,
+        records.max_predictions_per_seq,
+        config.type_vocab_size or None,
+    )
+    features = _wanted(records.next_sentence_prediction, features, train[0])
+    inputs = Inputs(train, held_out, features)
+    if may_skip:
+        sound = _sound_files(records, inputs, config.vocab_size, place)
+        inputs = Inputs(sound(train), sound(held_out), features)
+    record_checks.check_files(
+        inputs.paths, features, vocab_size=config.vocab_size
+    )
+    return inputs
+
+
+def _wanted(
+    next_sentence_prediction: bool | None,
+    features: tuple[Feature, ...],
+    path: str,
+) -> tuple[Feature, ...]:
+    """What --next_sentence_prediction leaves of them."""
+    if next_sentence_prediction and not has_next_sentence(features):
+        raise InputError(
+            f"{path} has records without next_sentence_labels, on which "
+            "--next_sentence_prediction cannot be trained; leave the flag out, "
+            "or make records with --sequence_format=segment_pair"
+        )
+    if next_sentence_prediction in (None, True):
+        return features
+    return without_next_sentence(features)
+
+
+def _sound_files(
+    records: Records, inputs: Inputs, vocab_size: int, place: Place
+) -> Callable[[list[str]], list[str]]:
+    """What gives, for some of the paths, the files to read instead."""
+    paths, features = inputs.paths, inputs.features
+    folder = os.path.join(records.output_dir, SOUND)
+    if records.dry_run and not salvage.is_made(paths, folder):
+        folder = tempfile.mkdtemp()
+        atexit.register(shutil.rmtree, folder)
+        salvage.make_sound(paths, features, vocab_size, folder)
+    elif place.host.is_chief:
+        salvage.make_sound(paths, features, vocab_size, folder)
+    check_hosts_agree(place.strategy, 0)  # the others wait
+    return lambda some: salvage.sound_files(some, folder)
+
+
+def has_masks(features: tuple[Feature, ...]) -> bool:
+    return all(feature.name != "segment_lengths" for feature in features)
+
+
+def make_masker(
+    fitted: Run,
+    features: tuple[Feature, ...],
+    config: MaskConfig,
+    seed: int,
+    share: RowShare,
+) -> Masker | None:
+    """What hides pieces, or in one direction says which come next; None for
+    records that have their masks."""
+    if has_masks(features):
+        return None
+    if fitted.vocab_file is None:
+        raise InputError(
+            "the records have no masks, and to draw them the vocabulary has to "
+            "be known; give --vocab_file"
+        )
+    tokenizer = load_tokenizer(fitted.vocab_file)
+    pieces = find_pieces(tokenizer.vocab, tokenizer.marks)
+    direction = fitted.config.direction
+    if direction != "bidirectional":
+        return NextPieces(pieces, NextPieceConfig(direction))
+    return BatchMasker(pieces, config, seed, share)
