@@ -117,7 +117,7 @@ def test_a_finished_run_says_so_and_keeps_its_model(
 ) -> None:
     folder, _ = golden_run
     before = variables(folder)
-    output = run(
+    output = forked(
         "run_pretraining.py",
         "--do_train",
         f"--input_file={folder.parent}/one.tfrecord.gz",
@@ -144,7 +144,7 @@ def test_evaluation_alone_reads_the_checkpoint(
     ]
     sentence = fails_with("run_pretraining.py", *args)
     assert "no checkpoint at" in sentence
-    run("run_pretraining.py", *args, f"--init_checkpoint={REPEAT}")
+    forked("run_pretraining.py", *args, f"--init_checkpoint={REPEAT}")
     results = (tmp_path / "eval_results.txt").read_text()
     loss = float(results.split("loss = ")[1].split()[0])
     golden = np.load(REPEAT / "training.npz")["losses"][0]
@@ -218,7 +218,7 @@ def one_device(
 ) -> dict[str, np.ndarray]:
     folder = tmp_path_factory.mktemp("one")
     args = train_args(config_file, tiny_records, folder)
-    run("run_pretraining.py", *args, "--num_train_steps=10")
+    forked("run_pretraining.py", *args, "--num_train_steps=10")
     return variables(folder)
 
 
@@ -236,7 +236,7 @@ def test_accumulation_gives_the_weights_of_the_whole_batch(
 ) -> None:
     args = train_args(config_file, tiny_records, tmp_path)
     extra = ("--num_train_steps=10", "--num_accumulation_steps=4")
-    run("run_pretraining.py", *args, *extra)
+    forked("run_pretraining.py", *args, *extra)
     assert_close(tmp_path, one_device)
 
 
@@ -245,7 +245,7 @@ def test_masks_are_drawn_for_records_without(tmp_path: Path) -> None:
     vocab_size = len(vocab_file.read_text("utf-8").splitlines())
     config = dataclasses.replace(TINY, vocab_size=vocab_size)
     (tmp_path / "bert_config.json").write_text(config.to_json())
-    run(
+    forked(
         "create_pretraining_data.py",
         f"--input_file={GOLDEN}/tiny_corpus.txt",
         f"--vocab_file={vocab_file}",
@@ -267,7 +267,7 @@ def test_masks_are_drawn_for_records_without(tmp_path: Path) -> None:
     sentence = fails_with("run_pretraining.py", *args)
     assert "records have no masks" in sentence
     assert "--vocab_file" in sentence
-    run("run_pretraining.py", *args, f"--vocab_file={vocab_file}")
+    forked("run_pretraining.py", *args, f"--vocab_file={vocab_file}")
     losses = [line["masked_lm_loss"] for line in log(tmp_path / "out")]
     assert len(losses) == 3
     assert all(0 < loss < 2 * math.log(vocab_size) for loss in losses)
@@ -464,7 +464,7 @@ def test_damaged_states_and_changed_flags(
         *train_args(config_file, tiny_records, tmp_path / "out"),
         "--save_checkpoints_steps=5",
     ]
-    run("run_pretraining.py", *args, "--num_train_steps=10")
+    forked("run_pretraining.py", *args, "--num_train_steps=10")
     states = tmp_path / "out" / "training_state"
 
     before = files_in(tmp_path)
@@ -518,7 +518,7 @@ def test_hosts_with_different_states_are_stopped(
 ) -> None:
     begun, fresh = tmp_path / "begun", tmp_path / "fresh"
     steps = ("--num_train_steps=2",)
-    run(
+    forked(
         "run_pretraining.py",
         *train_args(config_file, tiny_records, begun),
         *steps,
