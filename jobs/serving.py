@@ -42,9 +42,10 @@ class Model(Protocol):
 
 
 class EncoderModel:
-    """An encoder without a head."""
+    """An encoder without a head; DistilBERT's has no pooler then."""
 
     def __init__(self, config: BertConfig):
+        self.has_pooler = config.has_pooler
         self.encoder = Encoder(config)
         self.encoder.build()
 
@@ -54,10 +55,8 @@ class EncoderModel:
     def forward(self, batch: Tensors) -> Tensors:
         """sequence_output [B, S, H] and pooled_output [B, H]."""
         outputs = self.encoder(*(batch[name] for name in INPUTS))
-        return {
-            "sequence_output": outputs.sequence,
-            "pooled_output": outputs.pooled,
-        }
+        pooled = {"pooled_output": outputs.pooled} if self.has_pooler else {}
+        return {"sequence_output": outputs.sequence, **pooled}
 
 
 def make_model(config: BertConfig, settings: TaskSettings | None) -> Model:
@@ -107,7 +106,9 @@ def load_model(
     model = make_model(config, settings)
     report = load_checkpoint(model.bindings(), folder)
     print(report, file=sys.stderr)
-    needs_pooler = settings is None or settings.target not in OF_PIECES
+    needs_pooler = config.has_pooler
+    if settings is not None:
+        needs_pooler = settings.target not in OF_PIECES
     for name in report.missing:
         if needs_pooler or "/pooler/" not in name:
             raise InputError(

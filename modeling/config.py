@@ -52,6 +52,7 @@ class Family:
     fixed: Mapping[str, Any]
     ids: Mapping[str, int]  # also written: of pieces of its vocabularies
     pooler_act: str = "tanh"  # one of ACTIVATIONS
+    has_pooler: bool = True  # not only as a part of classifiers
     has_segments: bool = True  # a table of token types
     # what its config.json calls a field here, where not by the same name
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -87,6 +88,7 @@ FAMILIES = {
         {"sinusoidal_pos_embds": False},
         {"pad_token_id": 0},
         pooler_act="relu",
+        has_pooler=False,
         has_segments=False,
         names={
             "hidden_size": "dim",
@@ -176,6 +178,11 @@ class BertConfig:
     @property
     def pooler_act(self) -> str:
         return FAMILIES[self.family].pooler_act
+
+    @property
+    def has_pooler(self) -> bool:
+        """Whether an encoder by itself has one."""
+        return FAMILIES[self.family].has_pooler
 
     @classmethod
     def of_size(cls, size: str, vocab_size: int) -> "BertConfig":

@@ -27,8 +27,8 @@ ORDER = {
     " progress bad_steps stopping loop watching inference export",
     "jobs": "start_checks fitting training_records distilling dry_run"
     " fine_tuning classifying answering choosing recognizing word_vectors"
-    " frozen_encoder serving inspecting work_folder workers chunked_file making record_making"
-    " beam_making attention_views",
+    " frozen_encoder serving inspecting work_folder workers chunked_file making"
+    " record_making beam_making attention_views",
 }
 MAY_IMPORT = {
     "data": set(),
