@@ -225,12 +225,13 @@ def split(text: str) -> tuple[str, str]:
 
 
 def cells(bench: Bench, row: Row) -> Iterator[str]:
-    figures = bench.pretrain(row.model)
-    if row.second_model:
-        bench.pretrain(row.second_model)
+    models = [row.model] + [row.second_model] * bool(row.second_model)
+    figures = [bench.pretrain(model) for model in models if model]
     yield row.name
-    yield f"{figures['masked_lm_loss']:.3f}"
-    yield f"{100 * figures['masked_lm_accuracy']:.1f}"
+    yield ", ".join(f"{found['masked_lm_loss']:.3f}" for found in figures)
+    yield ", ".join(
+        f"{100 * found['masked_lm_accuracy']:.1f}" for found in figures
+    )
     for task in bench.flags.tasks:
         for values in bench.fine_tune(row, task).values():
             each = ", ".join(f"{value:.1f}" for value in values)
@@ -243,9 +244,9 @@ def main() -> None:
     parser.add_argument("--data_dir", required=True)
     parser.add_argument("--output_dir", required=True)
     parser.add_argument("--vocab_file", help="else one is learnt of the text")
-    parser.add_argument("--vocab_size", type=int, default=8000)
+    parser.add_argument("--vocab_size", type=int, default=4000)
     parser.add_argument("--tables", nargs="+", default=list(TABLES))
-    parser.add_argument("--tasks", nargs="+", default=["MRPC"])
+    parser.add_argument("--tasks", nargs="+", default=["MRPC", "STS-B"])
     parser.add_argument("--num_layers", type=int, default=2)
     parser.add_argument("--hidden_size", type=int, default=128)
     parser.add_argument("--max_seq_length", type=int, default=64)
@@ -254,7 +255,7 @@ def main() -> None:
     parser.add_argument("--learning_rate", type=float, default=1e-3)
     parser.add_argument("--fine_tuning_rate", type=float, default=3e-4)
     parser.add_argument("--num_train_epochs", type=float, default=3.0)
-    parser.add_argument("--num_seeds", type=int, default=3)
+    parser.add_argument("--num_seeds", type=int, default=2)
     flags = parser.parse_args()
     if flags.num_seeds < 2:
         parser.error("--num_seeds: expected 2 or more, for seeds.json")
