@@ -16,9 +16,11 @@ from input_error import InputError
 from modeling.conversion import save_model_folder
 from tasks.blanks import BlankFiller
 from tasks.classification import Classifier
+from tasks.feature_tagging import FeatureTagger
 from tasks.line_predictor import Answer, LinePredictor
 from tasks.predictors import load
 from tasks.spans import SpanModel
+from tasks.tagging import Tagger
 from tasks.targets import make_target
 from tasks.task import TaskSettings
 from training.inference import Predictor, predict
@@ -196,6 +198,35 @@ def test_a_real_span_model_and_what_is_no_question(tmp_path: Path) -> None:
             "error": "expected a question, a tab and a paragraph"
         }
     assert "windows of 16 pieces" in found[3].note
+
+
+def test_tags(tmp_path: Path) -> None:
+    """Nine words of a piece each, in windows of five, three apart: 0-4, 3-7 and
+    6-8. The first answers about 0 to 3, the second about 4 to 6, and each gives
+    its words O B I I O."""
+    settings: dict[str, Any] = {
+        "target": "tags", "max_seq_length": 7, "doc_stride": 3,
+        "labels": ("O", "B-PER", "I-PER"),
+    }  # fmt: skip
+    model = load(save(tmp_path, Tagger(TINY, 3), **settings))
+    line = "The sea (old)  was, sea."
+    logits = np.eye(3)[[0, 1, 2, 2, 0]]
+    (answer,) = answers(model, [line], logits=logits)
+    assert " ".join(answer.fields["words"]) == "The sea ( old ) was , sea ."
+    assert [tag[0] for tag in answer.fields["tags"]] == [*"OBIIBIIBI"]
+    assert answer.fields["entities"] == [
+        {"kind": "PER", "text": "sea (old", "begin": 4, "end": 12},
+        {"kind": "PER", "text": ")  was,", "begin": 12, "end": 19},
+        {"kind": "PER", "text": "sea.", "begin": 20, "end": 24},
+    ]
+    assert answer.columns[:3] == ["The O", "sea B-PER", "( I-PER"]
+    assert answer.note == "it is read through 3 windows of 7 pieces"
+    features = {"feature_layers": "last", "lstm_size": 11}
+    kept = FeatureTagger(TINY, 3, "last", 11)
+    other = load(save(tmp_path / "kept", kept, **settings, **features))
+    found = list(other.answer_all([line, " "], runner(other)))
+    assert len(found[0].fields["tags"]) == 9
+    assert found[1].fields == {"error": "the line is empty"}
 
 
 def test_blanks(tmp_path: Path) -> None:
