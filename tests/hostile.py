@@ -38,7 +38,7 @@ from input_error import InputError
 from jobs import inspecting
 from modeling import conversion, folder_files
 from modeling.config import BertConfig
-from tasks import choice_files, glue, squad, tables
+from tasks import choice_files, conll, glue, squad, tables
 from tasks.task import TaskSettings
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -298,6 +298,14 @@ def read_questions(case: tuple[str, bytes]) -> None:
         assert question.label is not None
         assert 0 <= question.label < len(question.choices)
         " ".join([question.context, *question.choices]).encode()
+
+
+def read_columns(content: bytes) -> None:
+    path = write("tagged.txt", content)
+    file = survives(lambda: conll.read_columns(path))
+    if file is not None:
+        own = [s.tags or ["O"] * len(s.words) for s in file.sentences]
+        assert len(conll.with_column(file, own).split("\n")) > len(own)
 
 
 def read_glue(case: tuple[str, bytes]) -> None:
@@ -566,6 +574,11 @@ TARGETS = (
             )
         ),
         read_questions,
+    ),
+    Target(
+        "tagged words",
+        hostile(b"-DOCSTART- O\n\nan\\tO\nold I-PER\nsea B-PER\n\n"),
+        read_columns,
     ),
     Target(
         "GLUE's tables",
