@@ -64,6 +64,12 @@ def test_pack_is_the_worked_example() -> None:
     }
 
 
+def test_a_row_without_pieces_lies_nowhere() -> None:
+    rows = [Row([5, 6], [0, 1]), Row([], []), Row([7, 8], [0, 0])]
+    features = pack(rows, [[0, 1], [2, 1]], 2, 2)
+    assert features["first_positions"].tolist() == [0, 0, 2]
+
+
 def unpacked(features: dict[str, np.ndarray]) -> list[list[int]]:
     """The ids of each row of one piece."""
     ids, numbers = features["input_ids"], features["sequence_numbers"]
