@@ -577,7 +577,7 @@ TARGETS = (
     ),
     Target(
         "tagged words",
-        hostile(b"-DOCSTART- O\n\nan\\tO\nold I-PER\nsea B-PER\n\n"),
+        hostile(b"-DOCSTART- O\n\nan\tO\nold I-PER\nsea B-PER\n\n"),
         read_columns,
     ),
     Target(
