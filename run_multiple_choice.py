@@ -60,6 +60,9 @@ def main() -> None:
             f"the model was trained for {used.target}, not for multiple "
             "choice; check --output_dir and --init_checkpoint"
         )
+    problem = choosing.read_problem(
+        *(FLAGS[name].value if uses else None for name, uses in _files())
+    )
     settings = command.from_flags(TaskSettings, used, target="choice")
     setup = fine_tuning.set_up(
         place,
@@ -70,9 +73,7 @@ def main() -> None:
         settings,
     )
     job = choosing.Choosing(
-        choosing.Files(
-            *(FLAGS[name].value if uses else None for name, uses in _files())
-        ),
+        problem,
         settings,
         setup.tokenizer,
         FLAGS.output_dir,

@@ -35,12 +35,27 @@ from training.inference import predict
 
 
 @dataclasses.dataclass(frozen=True)
-class Files:
-    """Names and globs, where they are used."""
+class Problem:
+    """Questions for each purpose; none for what is not wanted."""
 
-    train_file: str | None
-    eval_file: str | None
-    predict_file: str | None
+    train: list[Question]
+    evaluation: list[Question]
+    prediction: list[Question]
+
+
+def read_problem(
+    train_file: str | None, eval_file: str | None, predict_file: str | None
+) -> Problem:
+    """Names and globs of files, where they are used."""
+    return Problem(
+        _read(train_file, "--train_file", True),
+        _read(eval_file, "--eval_file", True),
+        _read(predict_file, "--predict_file", False),
+    )
+
+
+def _read(path: str | None, flag: str, has_labels: bool) -> list[Question]:
+    return read_questions(path, flag, has_labels) if path else []
 
 
 class Choosing:
@@ -50,7 +65,7 @@ class Choosing:
 
     def __init__(
         self,
-        files: Files,
+        problem: Problem,
         settings: TaskSettings,
         tokenizer: Tokenizer,
         output_dir: str,
@@ -59,26 +74,25 @@ class Choosing:
         writes: bool,
     ):
         """`writes`: whether this is the host that does."""
+        self.problem = problem
         self.settings = settings
         self.tokenizer = tokenizer
         self.output_dir = output_dir
         self.eval_batch_size = eval_batch_size
         self.predict_batch_size = predict_batch_size
         self.writes = writes
-        self.train = _read(files.train_file, "--train_file", True)
-        self.held_out = _read(files.eval_file, "--eval_file", True)
-        self.asked = _read(files.predict_file, "--predict_file", False)
 
     def make_model(self, config: BertConfig) -> MultipleChoice:
         return MultipleChoice(config)
 
     def training_data(self) -> TrainingData:
-        encoded = self._encode(self.train)
+        questions = self.problem.train
+        encoded = self._encode(questions)
         rows, most = equally_many(encoded)
         return TrainingData(
             rows,
             {
-                LABELS: np.array([[q.label] for q in self.train], np.int32),
+                LABELS: np.array([[q.label] for q in questions], np.int32),
                 NUM_CHOICES: np.array([[len(e)] for e in encoded], np.int32),
             },
             len(encoded),
@@ -87,8 +101,9 @@ class Choosing:
         )
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
-        shares = self._shares(fitted, self.held_out, self.eval_batch_size)
-        pairs = zip(shares, self.held_out, strict=True)
+        questions = self.problem.evaluation
+        shares = self._shares(fitted, questions, self.eval_batch_size)
+        pairs = zip(shares, questions, strict=True)
         own = [(logs.argmax() == q.label, -logs[q.label]) for logs, q in pairs]
         hits, losses = zip(*own, strict=True)
         return {
@@ -100,9 +115,10 @@ class Choosing:
         """Warns of a training loss that never fell below guessing's."""
         losses = train_losses(fitted.folder)
         last = losses[-max(1, len(losses) // 10) :]
-        if not last or not self.train:
+        if not last or not self.problem.train:
             return
-        guess = statistics.fmean(math.log(len(q.choices)) for q in self.train)
+        numbers = (len(question.choices) for question in self.problem.train)
+        guess = statistics.fmean(map(math.log, numbers))
         loss = statistics.fmean(last)
         if loss >= PRIOR_SHARE * guess:
             warn(
@@ -120,7 +136,8 @@ class Choosing:
 
     def predict(self, fitted: FineTuned) -> None:
         """Writes test_results.tsv: a line a question, a share a choice."""
-        logs = self._shares(fitted, self.asked, self.predict_batch_size)
+        questions = self.problem.prediction
+        logs = self._shares(fitted, questions, self.predict_batch_size)
         shares = (np.exp(x).astype(np.float32) for x in logs)
         lines = ("\t".join(map(str, row)) + "\n" for row in shares)
         if self.writes:
@@ -145,7 +162,3 @@ class Choosing:
         return [
             log_shares([next(scores)["logits"] for _ in own]) for own in encoded
         ]
-
-
-def _read(path: str | None, flag: str, has_labels: bool) -> list[Question]:
-    return read_questions(path, flag, has_labels) if path else []
