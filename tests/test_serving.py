@@ -1,5 +1,6 @@
 """Tests of jobs/serving.py: what each kind of model answers, and refuses."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -146,3 +147,15 @@ def test_wrong_ids_are_refused(
         asked["serving_default"].function(
             {name: tf.constant(x) for name, x in batch.items()}
         )
+
+
+def test_a_distilbert_alone_has_no_pooled_output() -> None:
+    config = dataclasses.replace(TINY, family="distilbert", type_vocab_size=0)
+    model = make_model(config, None)
+    asked = signatures(model, config, None, None)["serving_default"]
+    segments = {"segment_ids": np.ones((2, 4), np.int32)}  # a pair's: unused
+    batch = {n: tf.constant(x) for n, x in (BATCH | segments).items()}
+    found = asked.function(batch)
+    assert {n: x.shape for n, x in found.items()} == {
+        "sequence_output": (2, 4, 40)
+    }
