@@ -50,12 +50,19 @@ def flags(text: Path, output_file: Path) -> list[str]:
     ]
 
 
+OF_BYTES = f"--vocab_file={GOLDEN}/byte_level/vocab.json"
+
+
 @needs_beam
+@pytest.mark.parametrize(
+    "extra", [[], [OF_BYTES, "--sequence_format=full_sentences"]]
+)
 def test_direct_runner_makes_the_records_of_the_workers(
-    text: Path, tmp_path: Path
+    text: Path, tmp_path: Path, extra: list[str]
 ) -> None:
-    expected = run(SCRIPT, *flags(text, tmp_path / "one"), "--num_workers=1")
-    given = [*flags(text, tmp_path / "many"), "--runner=DirectRunner"]
+    one = [*flags(text, tmp_path / "one"), *extra]
+    expected = run(SCRIPT, *one, "--num_workers=1")
+    given = [*flags(text, tmp_path / "many"), *extra, "--runner=DirectRunner"]
     output = run(SCRIPT, *given, "--", "--direct_num_workers=1")
     assert output == expected
     assert "154" in output.splitlines()[0]
