@@ -14,7 +14,7 @@ import numpy as np
 from data.batches import RowShare
 from data.rows import padded_length
 
-BATCHES_SORTED = 50  # are taken at a time to have sentences of like length
+BATCHES_SORTED = 10  # are taken at a time to have sentences of like length
 
 
 class VectorBatches:
