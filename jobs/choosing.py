@@ -6,6 +6,7 @@ Shapes: C choices of a question.
 """
 
 import dataclasses
+import functools
 import math
 import os
 import statistics
@@ -101,9 +102,8 @@ class Choosing:
         )
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
-        questions = self.problem.evaluation
-        shares = self._shares(fitted, questions, self.eval_batch_size)
-        pairs = zip(shares, questions, strict=True)
+        shares = self._shares(fitted, self._held_out, self.eval_batch_size)
+        pairs = zip(shares, self.problem.evaluation, strict=True)
         own = [(logs.argmax() == q.label, -logs[q.label]) for logs, q in pairs]
         hits, losses = zip(*own, strict=True)
         return {
@@ -136,8 +136,8 @@ class Choosing:
 
     def predict(self, fitted: FineTuned) -> None:
         """Writes test_results.tsv: a line a question, a share a choice."""
-        questions = self.problem.prediction
-        logs = self._shares(fitted, questions, self.predict_batch_size)
+        asked = self._encode(self.problem.prediction)
+        logs = self._shares(fitted, asked, self.predict_batch_size)
         shares = (np.exp(x).astype(np.float32) for x in logs)
         lines = ("\t".join(map(str, row)) + "\n" for row in shares)
         if self.writes:
@@ -145,15 +145,19 @@ class Choosing:
             write_whole(path, "".join(lines).encode())
             print(f"predictions are in {path}")
 
+    @functools.cached_property
+    def _held_out(self) -> list[list[Row]]:
+        return self._encode(self.problem.evaluation)
+
     def _encode(self, questions: Sequence[Question]) -> list[list[Row]]:
         length = self.settings.max_seq_length
         return encode_questions(questions, self.tokenizer, length)
 
     def _shares(
-        self, fitted: FineTuned, questions: Sequence[Question], batch_size: int
+        self, fitted: FineTuned, encoded: list[list[Row]], batch_size: int
     ) -> list[np.ndarray]:
-        """Log-probabilities [C] of each; rows are batched by their lengths."""
-        encoded = self._encode(questions)
+        """Log-probabilities [C] of each question; rows are batched by their
+        lengths."""
         rows = [row for own in encoded for row in own]
         predictor, length = fitted.predictor, self.settings.max_seq_length
         finely = predictor.shapes_are_cheap
