@@ -1,6 +1,7 @@
 """Models that read in one direction: what they see, in rows of any kind."""
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
 import keras
@@ -12,6 +13,7 @@ from conftest import TINY
 from data.batches import pack
 from data.rows import Row, pad
 from input_error import InputError
+from modeling import fused
 from modeling.attention import directed
 from modeling.config import BertConfig
 from modeling.encoder import Encoder, last_positions
@@ -21,6 +23,13 @@ from tasks.packed import encode
 from tasks.targets import Regression
 
 ONE_WAY = ("left_to_right", "right_to_left")
+
+
+@pytest.fixture(autouse=True)
+def uncompiled() -> Iterator[None]:
+    """To compile takes longer than so few rows do."""
+    with fused.uncompiled():
+        yield
 
 
 def config_of(direction: str) -> BertConfig:

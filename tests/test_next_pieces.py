@@ -56,7 +56,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A config, a vocabulary, and records of a letter and the next: c d."""
     folder = tmp_path_factory.mktemp("world")
     config = dataclasses.replace(
-        TINY, vocab_size=len(VOCAB), initializer_range=0.1
+        TINY,
+        vocab_size=len(VOCAB),
+        initializer_range=0.1,
+        num_hidden_layers=1,
     )
     (folder / "bert_config.json").write_text(config.to_json())
     (folder / "vocab.txt").write_text("".join(f"{p}\n" for p in VOCAB))
