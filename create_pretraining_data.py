@@ -155,6 +155,7 @@ def main(*beam_options: str) -> None:
 
     vocab_file = local_vocabulary(FLAGS.vocab_file)
     any_tokenizer.check_any_vocabulary(vocab_file)
+    any_tokenizer.load_tokenizer(vocab_file)  # merges.txt is looked at, too
     _check_googles(vocab_file)
     _check_runner(beam_options)
     _check_use(config, vocab_file)

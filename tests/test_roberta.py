@@ -230,6 +230,14 @@ def test_what_cannot_be_made_is_said(tmp_path: Path) -> None:
             *extra,
         )
         assert expected in sentence
+    (tmp_path / "vocab.json").write_text(Path(VOCABULARY).read_text())
+    sentence = fails_with(
+        "create_pretraining_data.py",
+        f"--input_file={tmp_path}/text.txt",
+        f"--vocab_file={tmp_path}/vocab.json",
+        f"--output_file={tmp_path}/records",
+    )
+    assert "merges.txt" in sentence and "beside it" in sentence
     sentence = fails_with(
         "create_pretraining_data.py",
         f"--input_file={tmp_path}/text.txt",
