@@ -164,7 +164,7 @@ class ChoiceKind:
         context, *choices = line.split("\t")
         if len(choices) < 2:
             raise InputError(
-                f"it has {len(choices)} tabs; expected a context and two or "
+                f"it has {len(choices)} choices; expected a context and two or "
                 "more choices, with a tab before each"
             )
         question = ChoiceQuestion(str(number), context, tuple(choices), None)

@@ -1,5 +1,6 @@
 """Tests of run_multiple_choice.py and jobs/choosing.py, as a user would."""
 
+import functools
 import json
 import random
 from pathlib import Path
@@ -8,6 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import TINY, fails_with, forked
+
+from modeling import fused
+from tasks import predictors
+from training.inference import Predictor, predict
 
 NOUNS = [f"n{i}" for i in range(30)]
 
@@ -82,15 +87,20 @@ def test_it_learns_evaluates_and_predicts(world: Path) -> None:
     assert np.mean(right) > 0.8
     task = json.loads((out / "task.json").read_text())
     assert (task["target"], task["max_seq_length"]) == ("choice", 17)
-    answer = forked(
-        "predict.py",
-        f"--model_dir={out}",
-        "--output_format=jsonl",
+    model = predictors.load(str(out))
+    lines = [
         "n1\tn2 bad\tn3 good\tn4 bad",
-    )
-    told = json.loads(answer)
-    assert (told["choice"], told["text"]) == (1, "n3 good")
-    assert sum(told["probabilities"]) == pytest.approx(1.0)
+        "n1\tn2 good",
+        f"{'n1 ' * 20}\tn2\tn3",
+    ]
+    with fused.uncompiled():
+        run = functools.partial(predict, Predictor(model.forward))
+        first, second, third = model.answer_all(lines, run)
+    assert first.fields["choice"] == 1
+    assert sum(first.fields["probabilities"]) == pytest.approx(1.0)
+    assert first.columns[:2] == ["1", "n3 good"]
+    assert "it has 1 choices" in second.fields["error"]
+    assert third.note == "its context is cut to 17 pieces"
 
 
 def test_what_is_asked_must_be_there(tmp_path: Path) -> None:
