@@ -67,6 +67,8 @@ class FrozenEncoder:
         self.place = setup.place
         self.run = setup.run
         self.config = setup.config
+        # by file: vectors, and of what they are
+        self.kept: dict[str, tuple[np.ndarray, str]] = {}
         if setup.run.dry_run:
             raise InputError(
                 "--dry_run would have to compute and write all vectors; leave "
@@ -95,16 +97,16 @@ class FrozenEncoder:
         self, words: WordFile, numbers: list[list[int]]
     ) -> VectorData:
         labels = [[number + 1 for number in own] for own in numbers]
-        return VectorData(self._vectors(words), labels, self._digest(words))
+        vectors, digest = self._vectors(words)
+        return VectorData(vectors, labels, digest)
 
     def logits(
         self, fitted: FineTuned, words: WordFile, batch_size: int
     ) -> list[np.ndarray]:
         lengths = np.array([len(s.words) for s in words.file.sentences])
         labels = [[1] * length for length in lengths]
-        source = VectorBatches(
-            self._vectors(words), labels, batch_size, 0, RowShare()
-        )
+        vectors, _ = self._vectors(words)
+        source = VectorBatches(vectors, labels, batch_size, 0, RowShare())
         found: dict[int, np.ndarray] = {}
         num_batches = -(-len(lengths) // batch_size)
         for number in with_progress(range(num_batches), num_batches):
@@ -130,24 +132,25 @@ class FrozenEncoder:
             )
         return features
 
-    def _digest(self, words: WordFile) -> str:
-        return digest_of(
-            self._features.bindings(), words.rows, self.layers,
-            self.run.precision,
-        )  # fmt: skip
-
-    def _vectors(self, words: WordFile) -> np.ndarray:
-        """[W, K, H], in the file's order."""
+    def _vectors(self, words: WordFile) -> tuple[np.ndarray, str]:
+        """[W, K, H], in the file's order, and their digest."""
         path = words.file.path
-        stem = os.path.splitext(os.path.basename(path))[0]
-        name = f"{stem}-{zlib.crc32(os.path.abspath(path).encode()):08x}"
-        return cached(
-            os.path.join(self.run.output_dir, "features", f"{name}.npy"),
-            self._digest(words),
-            [len(text.places) for text in words.texts],
-            self._features.shape,
-            functools.partial(self._compute, words),
-        )
+        if path not in self.kept:
+            stem = os.path.splitext(os.path.basename(path))[0]
+            name = f"{stem}-{zlib.crc32(os.path.abspath(path).encode()):08x}"
+            digest = digest_of(
+                self._features.bindings(), words.rows, self.layers,
+                self.run.precision,
+            )  # fmt: skip
+            vectors = cached(
+                os.path.join(self.run.output_dir, "features", f"{name}.npy"),
+                digest,
+                [len(text.places) for text in words.texts],
+                self._features.shape,
+                functools.partial(self._compute, words),
+            )
+            self.kept[path] = vectors, digest
+        return self.kept[path]
 
     def _compute(self, words: WordFile, first: int) -> Iterator[np.ndarray]:
         """Yields the texts' [T, K, H], from the text of this number on."""
