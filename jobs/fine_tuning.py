@@ -353,6 +353,9 @@ class FineTuning:
             self._optimizer_config(data),
             dataclasses.replace(self.loop, seed=seed),
             {
+                # None where there is none, as runs of old do not tell
+                "bilstm": self.job.settings.bilstm or None,
+                "second_init_checkpoint": run.second_init_checkpoint,
                 "train_batch_size": schedule.train_batch_size,
                 "seed": seed,
                 "padding_in_loss": not data.packs,
