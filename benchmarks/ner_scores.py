@@ -31,8 +31,8 @@ SETS = ("dev", "test")
 SCORES = dict[int, dict[str, float]]  # by seed
 LENGTH = 128
 # By way: the flags in which it differs from --num_train_epochs=3
-# --train_batch_size=32 and --learning_rate as given. A row of a document answers about
-# some four times as many words as a sentence has.
+# --train_batch_size=32 and --learning_rate as given. A row of a document has as
+# many words as four sentences.
 WAYS = {
     "sentences": (),
     "documents": ("--document_context", "--train_batch_size=8"),
