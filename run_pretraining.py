@@ -135,11 +135,12 @@ flags.DEFINE_bool(
     TripleLoss.soft_targets_at_masks,
     "Compare probabilities at masks only, not at every piece: cheaper.",
 )
-TAUGHT = (  # what a run with a teacher must go on with
-    "teacher_model_dir", "distillation_temperature", "num_student_layers",
-    "student_layers", "random_student", "soft_target_weight",
-    "masked_lm_weight", "cosine_weight", "soft_targets_at_masks",
-)  # fmt: skip
+# What a run with a teacher must go on with, --teacher_model_dir first.
+TAUGHT = [
+    field.name
+    for kind in (Student, TripleLoss)
+    for field in dataclasses.fields(kind)
+]
 
 FLAGS = flags.FLAGS
 flags.mark_flags_as_required(["input_file", "output_dir"])
