@@ -154,6 +154,7 @@ class Bench:
             f"--eval_batch_size={EVAL_BATCH_SIZE}",
             f"--max_eval_steps={MAX_EVAL_STEPS}",
             f"--precision={self.flags.precision}",
+            "--bias_correction",
             *more,
         )
         lines = (folder / "eval_results.txt").read_text().splitlines()
@@ -280,9 +281,9 @@ def main() -> None:
     parser.add_argument("--max_seq_length", type=int, default=64)
     parser.add_argument("--train_batch_size", type=int, default=32)
     parser.add_argument("--teacher_steps", type=int, default=400)
-    parser.add_argument("--teacher_learning_rate", type=float, default=3e-4)
+    parser.add_argument("--teacher_learning_rate", type=float, default=1e-4)
     parser.add_argument("--steps", type=int, default=250)
-    parser.add_argument("--learning_rate", type=float, default=5e-4)
+    parser.add_argument("--learning_rate", type=float, default=2e-4)
     parser.add_argument("--soft_targets_at_masks", action="store_true")
     parser.add_argument("--fine_tuning_rate", type=float, default=5e-5)
     parser.add_argument("--num_train_epochs", type=float, default=3.0)
