@@ -266,8 +266,14 @@ def _outputs(outputs: Tensors, settings: TaskSettings | None) -> Tensors:
     labels = tf.constant(settings.labels)
     if settings.target == "multi_label":
         probabilities = tf.sigmoid(logits)
-        chosen = tf.where(probabilities > 0.5, labels, "")
-        return {"probabilities": probabilities, "labels": chosen}
+        # Of numbers, and not of texts, which tf.where takes but LiteRT has not.
+        numbers = tf.range(1, len(settings.labels) + 1)
+        chosen = tf.where(probabilities > 0.5, numbers, 0)
+        names = tf.constant(["", *settings.labels])
+        return {
+            "probabilities": probabilities,
+            "labels": tf.gather(names, chosen),
+        }
     best = tf.argmax(logits, axis=-1)
     return {
         "probabilities": tf.nn.softmax(logits),

@@ -6,11 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
-from conftest import GOLDEN, fails_with, forked
+from conftest import GOLDEN, TINY, fails_with, forked
 from exported_model import LABELS, SETTINGS, make_folder, probabilities, read
 
 from data.rows import pad
+from jobs.serving import device_signatures, make_model
+from modeling import fused
 from tasks.classification import Classifier
+from tasks.task import TaskSettings
+from training.export import to_tflite
 
 TEXTS = ["The old captain sailed.", "an ÜBER-unaffable naïve café"]
 PAIRS = ["a ship", None]
@@ -53,6 +57,31 @@ def test_files_answer_as_the_model_does(
             assert answer["label"][0].decode() == best
     # such small matrices stay as they are, but for the larger ones
     assert sizes["int8"] < 0.6 * sizes["float32"]
+
+
+def test_several_labels() -> None:
+    """Of an untrained model, whose answers lie on both sides of a half."""
+    labels = ("red", "green", "blue", "grey", "pink")
+    task = TaskSettings("multi_label", 16, True, labels=labels)
+    model = make_model(TINY, task)
+    rng = np.random.default_rng(3)
+    for binding in model.bindings():
+        binding.write(rng.normal(0, 0.5, binding.shape).astype(np.float32))
+    variables = [binding.variable.value for binding in model.bindings()]
+    with fused.uncompiled():
+        asked = device_signatures(model, task, 16)
+        content = to_tflite(asked, [variables], "float32", False)
+    file = Interpreter(model_content=content)
+    row = pad(read(TEXTS[:1], [None]), 16, 1)
+    found = file.get_signature_runner("serving_default")(**row)
+    expected = 1 / (1 + np.exp(-np.array(model.forward(row)["logits"])))
+    np.testing.assert_allclose(found["probabilities"], expected, atol=1e-5)
+    chosen = [
+        name if share > 0.5 else ""
+        for name, share in zip(labels, expected[0], strict=True)
+    ]
+    assert "" in chosen and any(chosen)
+    assert [x.decode() for x in found["labels"][0]] == chosen
 
 
 def test_texts_need_a_vocabulary(tmp_path: Path) -> None:
