@@ -12,6 +12,7 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 
+import keras
 import numpy as np
 
 from data.batches import RowShare
@@ -97,7 +98,7 @@ class FrozenEncoder:
         self, words: WordFile, numbers: list[list[int]]
     ) -> VectorData:
         labels = [[number + 1 for number in own] for own in numbers]
-        vectors, digest = self._vectors(words)
+        vectors, digest = self._vectors(words, self._read_features())
         return VectorData(vectors, labels, digest)
 
     def logits(
@@ -105,7 +106,8 @@ class FrozenEncoder:
     ) -> list[np.ndarray]:
         lengths = np.array([len(s.words) for s in words.file.sentences])
         labels = [[1] * length for length in lengths]
-        vectors, _ = self._vectors(words)
+        assert isinstance(fitted.model, FeatureTagger), "make_model made it"
+        vectors, _ = self._vectors(words, fitted.model.features)
         source = VectorBatches(vectors, labels, batch_size, 0, RowShare())
         found: dict[int, np.ndarray] = {}
         num_batches = -(-len(lengths) // batch_size)
@@ -117,9 +119,10 @@ class FrozenEncoder:
                 found[sentence] = outputs[i, : lengths[sentence]]
         return [found[i] for i in range(len(lengths))]
 
-    @functools.cached_property
-    def _features(self) -> WordFeatures:
-        """The encoder with the weights that are used or started from."""
+    def _read_features(self) -> WordFeatures:
+        """The encoder with the weights that are started from: vectors are
+        there before there is a model."""
+        keras.config.set_dtype_policy(self.run.precision)
         with self.place.strategy.scope():
             features = WordFeatures(self.config, self.layers)
         source = self.run.init_checkpoint or self.run.output_dir
@@ -132,32 +135,38 @@ class FrozenEncoder:
             )
         return features
 
-    def _vectors(self, words: WordFile) -> tuple[np.ndarray, str]:
+    def _vectors(
+        self, words: WordFile, features: WordFeatures
+    ) -> tuple[np.ndarray, str]:
         """[W, K, H], in the file's order, and their digest."""
         path = words.file.path
         if path not in self.kept:
             stem = os.path.splitext(os.path.basename(path))[0]
             name = f"{stem}-{zlib.crc32(os.path.abspath(path).encode()):08x}"
             digest = digest_of(
-                self._features.bindings(), words.rows, self.layers,
+                features.bindings(),
+                words.rows,
+                self.layers,
                 self.run.precision,
-            )  # fmt: skip
+            )
             vectors = cached(
                 os.path.join(self.run.output_dir, "features", f"{name}.npy"),
                 digest,
                 [len(text.places) for text in words.texts],
-                self._features.shape,
-                functools.partial(self._compute, words),
+                features.shape,
+                functools.partial(self._compute, words, features),
             )
             self.kept[path] = vectors, digest
         return self.kept[path]
 
-    def _compute(self, words: WordFile, first: int) -> Iterator[np.ndarray]:
+    def _compute(
+        self, words: WordFile, features: WordFeatures, first: int
+    ) -> Iterator[np.ndarray]:
         """Yields the texts' [T, K, H], from the text of this number on."""
         texts = words.texts[first:]
         length = self.settings.max_seq_length
-        predictor = Predictor(self._features.forward, self.place.strategy)
-        row_bytes = 4 * length * int(np.prod(self._features.shape))
+        predictor = Predictor(features.forward, self.place.strategy)
+        row_bytes = 4 * length * int(np.prod(features.shape))
         batched = functools.partial(
             length_batches,
             batch_size=32,

@@ -28,9 +28,15 @@ TEXTS_AT_ONCE = 256  # between two entries in the index
 def digest_of(
     bindings: Sequence[Binding], rows: Iterable[Row], *settings: str
 ) -> str:
-    """Tells vectors of other weights, words or settings apart."""
+    """Tells vectors of other weights, words or settings apart.
+
+    The pooler makes none of them, and is another in each process where the
+    checkpoint has none.
+    """
     digest = hashlib.sha256("\n".join(settings).encode())
     for binding in bindings:
+        if "/pooler/" in binding.name:
+            continue
         digest.update(f"{binding.name} {binding.shape}".encode())
         digest.update(np.ascontiguousarray(binding.read()).tobytes())
     for row in rows:
@@ -63,8 +69,11 @@ def cached(
         print(f"{path} is used again")
     else:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        if not done and os.path.exists(_index(path)):
-            os.remove(_index(path))
+        # Not emptied, but removed: who has it open, or by another name, as
+        # hard links give, keeps what it holds. The index goes first.
+        for old in () if done else (_index(path), path):
+            if os.path.exists(old):
+                os.remove(old)
         with open(path, "r+b" if done else "wb") as file:
             file.write(header)
             file.seek(size)
