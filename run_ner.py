@@ -94,10 +94,11 @@ def main() -> None:
         stored = None
     # A model that is only used is used as it was trained.
     used = None if FLAGS.do_train else stored
+    compares = FLAGS.do_train and (FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1)
     problem = recognizing.read_problem(
         command.from_flags(recognizing.Files),
         FLAGS.do_train,
-        FLAGS.do_eval or FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1,
+        FLAGS.do_eval or compares,
         FLAGS.do_predict,
         stored.labels if stored else (),
     )

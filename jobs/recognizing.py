@@ -288,15 +288,22 @@ class Recognition:
         return self.way.training_data(words, numbers)
 
     def prepare(self) -> None:
-        """Cuts up what is evaluated: its faults are to show before the
+        """Cuts up what is evaluated and tagged: faults are to show before the
         training."""
         if self.problem.evaluation is not None:
             _ = self.evaluated
+        if self.problem.prediction is not None:
+            _ = self.asked
 
     @functools.cached_property
     def evaluated(self) -> WordFile:
         assert self.problem.evaluation is not None, "the command has read it"
         return self._texts(self.problem.evaluation)
+
+    @functools.cached_property
+    def asked(self) -> WordFile:
+        assert self.problem.prediction is not None, "the command has read it"
+        return self._texts(self.problem.prediction)
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         """Of all entities, and of each kind with its name at the end."""
@@ -324,8 +331,7 @@ class Recognition:
     def predict(self, fitted: FineTuned, step: int) -> None:
         """Writes test_predictions.txt and, of tags that are known, what they
         score: eval_results_test.txt."""
-        assert self.problem.prediction is not None, "the command has read it"
-        words = self._texts(self.problem.prediction)
+        words = self.asked
         tags = self._tags(fitted, words, self.predict_batch_size)
         if any(kinds_of(gold) for gold in words.golds):
             metrics = self._scores(words, tags)
