@@ -104,7 +104,9 @@ def _columns(line: str) -> list[str]:
     """Of a line with tabs, what is between them: words may have spaces."""
     if not line.strip():
         return []
-    return line.split("\t") if "\t" in line else line.split()
+    if "\t" not in line:
+        return line.split()
+    return [column.strip() for column in line.split("\t")]
 
 
 def _check(path: str, number: int, columns: list[str], width: int) -> None:

@@ -48,10 +48,11 @@ def test_predictions_stand_in_the_files_own_form(tmp_path: Path) -> None:
 
 
 def test_tabs_and_words_alone(tmp_path: Path) -> None:
-    file = read_columns(write(tmp_path, "New York\tB-LOC\nis\tO"))
+    file = read_columns(write(tmp_path, "New York\tB-LOC \nis\tO"))
     assert file.sentences[0].words == ["New York", "is"]
+    assert file.sentences[0].tags == ["B-LOC", "O"]
     assert with_column(file, [["B-LOC", "O"]]).startswith(
-        "New York\tB-LOC\tB-LOC\nis\tO\tO\n"
+        "New York\tB-LOC \tB-LOC\nis\tO\tO\n"
     )
     alone = read_columns(write(tmp_path, "\nRome\n\n\nnow\n"))
     assert not alone.has_tags and len(alone.sentences) == 2
