@@ -90,6 +90,13 @@ def open_folder(
         do_lower_case = settings.do_lower_case
         strip_accents = settings.strip_accents
     tokenizer = load_tokenizer(vocab_file, do_lower_case, strip_accents)
+    least = tokenizer.marks.count(is_pair=True) + 1
+    if settings is not None and settings.max_seq_length < least:
+        raise InputError(
+            f"{folder} has a task.json with max_seq_length "
+            f"{settings.max_seq_length}; expected at least {least}, for the "
+            "marks of a pair and a piece"
+        )
     return ModelFolder(settings, config, tokenizer)
 
 

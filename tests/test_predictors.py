@@ -258,7 +258,9 @@ def test_blanks(tmp_path: Path) -> None:
 def test_folders_that_cannot_answer(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no config"):
         load(str(tmp_path))
-    folder = text_folder(tmp_path, "regression")
+    folder = text_folder(tmp_path, "regression", max_seq_length=3)
+    with pytest.raises(InputError, match="max_seq_length 3; expected at least"):
+        load(folder)
     (tmp_path / "task.json").unlink()
     with pytest.raises(
         InputError, match="no task.json.*has no cls/predictions"
