@@ -23,7 +23,7 @@ from data.rows import Row, join, most_context, windows
 class WordText:
     """A text's windows, and where in them its words are answered."""
 
-    rows: list[Row]  # `positions`: where words begin
+    rows: list[Row]  # `positions`: where words begin; [0]: nowhere
     places: list[tuple[int, int]]  # of each word: its window, and number in it
 
     def join(self, outputs: Sequence[np.ndarray]) -> np.ndarray:
@@ -69,8 +69,13 @@ def read_words(
             pieces[span.start : span.stop], None, max_length, marks
         )
         positions = (1 + firsts[begin:end] - span.start).tolist()
+        # Where no word begins, the first mark: all rows ask for something.
         rows.append(
-            Row(tokenizer.convert_tokens_to_ids(tokens), segments, positions)
+            Row(
+                tokenizer.convert_tokens_to_ids(tokens),
+                segments,
+                positions or [0],
+            )
         )
     owners = np.array(most_context(spans, len(pieces)))[firsts]
     places = [

@@ -48,6 +48,14 @@ def test_windows_answer_where_a_word_has_most_context() -> None:
     assert text.join(outputs).tolist() == [0, 1, 2, 20, 21, 31, 32, 33]
 
 
+def test_a_window_in_which_no_word_begins() -> None:
+    """A piece a window; it asks for its mark, and has no label."""
+    text = read_words(["unaffable", "sea"], TOKENIZER, 3, 1)
+    assert [row.positions for row in text.rows] == [[1], [0], [0], [1]]
+    assert text.places == [(0, 0), (3, 0)]
+    assert text.labels([4, 6]) == [[5], [0], [0], [7]]
+
+
 def test_labels_stand_where_words_are_answered() -> None:
     texts = [
         read_words(words, TOKENIZER, 6, 2) for words in (["the", "sea"], WORDS)
