@@ -73,6 +73,7 @@ _RENAMED = {
 # How the names of classes end whose head Google keeps at the root.
 CLASSIFIER, CHOICE = "ForSequenceClassification", "ForMultipleChoice"
 TAGGER = "ForTokenClassification"
+MASKED_LM = "ForMaskedLM"
 # RoBERTa's classifiers have a dense layer of their own where BERT's have the
 # pooler; there is no next sentence.
 _CLASSIFIER_DENSE = ("roberta.pooler.dense", "classifier.dense")
@@ -139,18 +140,18 @@ def _class_of(names: Collection[str], classifier: str) -> str:
         return (
             "ForPreTraining" if has_masked_lm else "ForNextSentencePrediction"
         )
-    return "ForMaskedLM" if has_masked_lm else "Model"
+    return MASKED_LM if has_masked_lm else "Model"
 
 
 def has_place(name: str, architecture: str) -> bool:
-    """Whether that class has this of Google's variables: among DistilBERT's the
-    pooler is a part of the classifier."""
-    is_lost = (
-        "/pooler/" in name
-        and architecture.startswith("DistilBert")
-        and not architecture.endswith((CLASSIFIER, CHOICE))
-    )
-    return not is_lost
+    """Whether that class has this of Google's variables: one for the masked
+    language model alone has no pooler, and among DistilBERT's it is a part of
+    the classifier."""
+    if "/pooler/" not in name:
+        return True
+    if architecture.startswith("DistilBert"):
+        return architecture.endswith((CLASSIFIER, CHOICE))
+    return not architecture.endswith(MASKED_LM)
 
 
 def hugging_face_name(name: str, family: str, architecture: str) -> str:

@@ -284,10 +284,11 @@ def test_positions_that_are_given_are_counted_as_those_that_are_not() -> None:
     np.testing.assert_array_equal(given, expected)
 
 
-def test_a_pooler_goes_to_distilbert_with_its_classifier_alone(
+def test_a_pooler_goes_only_where_there_is_a_place_for_it(
     tmp_path: Path,
 ) -> None:
-    for name in DISTILBERT:
+    """To DistilBERT with its classifiers, to others without a masked LM."""
+    for name in (*DISTILBERT, "roberta_masked_lm", "roberta_bare"):
         model, _ = load(THEIRS / name)  # a pooler of chance, if there was none
         folder = tmp_path / name
         save_hugging_face_folder(
