@@ -28,13 +28,19 @@ def reading_teacher(
     """A run that finds its config and vocabulary with the teacher.
 
     Raises:
-        InputError: it has no config, or another one is named.
+        InputError: it has no config, or another one is named, or a direction.
     """
     if run.bert_config_file:
         raise InputError(
             f"--bert_config_file={run.bert_config_file} is of no use with "
             "--teacher_model_dir, from whose config the student's follows; "
             "leave it out"
+        )
+    if run.direction:
+        raise InputError(
+            f"--direction={run.direction} is of no use with "
+            "--teacher_model_dir: teacher and student read as the teacher's "
+            "config says; leave it out"
         )
     _config_file(teacher_model_dir)
     return dataclasses.replace(run, init_checkpoint=teacher_model_dir)
@@ -164,7 +170,10 @@ def _check_task(folder: str, settings: TaskSettings) -> None:
             f"--teacher_model_dir={folder} has no task.json; expected a model "
             "that was fine-tuned for this task"
         )
-    for name in ("target", "labels", "do_lower_case", "strip_accents"):
+    for name in (
+        "target", "labels", "do_lower_case", "strip_accents", "bilstm",
+        "second_direction",
+    ):  # fmt: skip
         own, other = getattr(settings, name), getattr(theirs, name)
         if own != other:
             raise InputError(

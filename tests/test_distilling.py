@@ -109,6 +109,7 @@ def test_a_student_from_start_to_answers(world: Path) -> None:
         ("--student_layers=0,3", "--student_layers is 0,3; expected"),
         ("--student_layers=1", "names 1 layers but --num_student_layers is 2"),
         ("--bert_config_file={}/model/bert_config.json", "is of no use with"),
+        ("--direction=left_to_right", "--direction=left_to_right is of no use"),
         ("--next_sentence_prediction", "no part of what a teacher teaches"),
         ("--teacher_model_dir={}/taught", "has no cls/predictions/"),
         ("--teacher_model_dir={}", "has no bert_config.json or config.json"),
@@ -124,10 +125,13 @@ def test_what_a_student_cannot_be_is_said(
 
 
 def test_a_teacher_of_something_else_is_refused(world: Path) -> None:
-    other = world / "other"
-    shutil.copytree(world / "taught", other)
-    task = json.loads((other / "task.json").read_text())
-    (other / "task.json").write_text(json.dumps(task | {"labels": ["1", "0"]}))
+    for name, change in (
+        ("other", {"labels": ["1", "0"]}),
+        ("recurrent", {"bilstm": True}),
+    ):
+        shutil.copytree(world / "taught", world / name)
+        path = world / name / "task.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | change))
     command = [
         "--do_train",
         f"--train_file={world / 'table.tsv'}",
@@ -137,6 +141,7 @@ def test_a_teacher_of_something_else_is_refused(world: Path) -> None:
     ]
     for teacher, sentence in (
         ("other", "was trained with labels = ('1', '0') but here it is"),
+        ("recurrent", "was trained with bilstm = True but here it is False"),
         ("model", "has no task.json"),
     ):
         said = fails_with(
