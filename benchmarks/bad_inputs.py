@@ -356,8 +356,11 @@ REQUIRED = {
     "pack_records": "input_file output_file",
     "predict": "model_dir",
     "run_classifier": "output_dir train_file",
+    "run_multiple_choice": "output_dir train_file eval_file",
+    "run_ner": "output_dir train_file eval_file predict_file",
     "run_pretraining": "input_file output_dir",
     "run_squad": "output_dir train_file predict_file",
+    "show_attention": "model_dir text output_file",
 }
 NUMBERS = {
     "build_vocab": "vocab_size min_frequency",
@@ -372,10 +375,14 @@ NUMBERS = {
     "predict": "batch_size top_k",
     "run_classifier": "max_seq_length train_batch_size learning_rate seed"
     " num_train_epochs warmup_proportion layer_decay eval_batch_size",
+    "run_multiple_choice": "max_seq_length learning_rate num_train_epochs",
+    "run_ner": "max_seq_length doc_stride lstm_size learning_rate seed"
+    " num_train_epochs predict_batch_size",
     "run_pretraining": "max_seq_length train_batch_size learning_rate seed"
     " num_train_steps num_warmup_steps max_predictions_per_seq",
     "run_squad": "max_seq_length doc_stride max_query_length n_best_size"
     " max_answer_length learning_rate num_train_epochs",
+    "show_attention": "max_seq_length layer head",
 }
 
 
@@ -415,6 +422,14 @@ COMBINATIONS = (
     ("run_classifier", "--num_frozen_layers=9"),
     ("run_classifier", "--num_accumulation_steps=3"),
     ("run_classifier", "--precision=float8"),
+    ("run_multiple_choice", "--eval_file= --do_train=false"),
+    ("run_multiple_choice", "--train_batch_size=1000"),
+    ("run_multiple_choice", "--best_metric=eval_f1 --eval_steps=1"),
+    ("run_ner", "--do_train=false"),
+    ("run_ner", "--document_context"),
+    ("run_ner", "--feature_layers=concat_last_four"),
+    ("run_ner", "--feature_layers=last --dry_run"),
+    ("run_ner", "--max_seq_length=3"),
     ("run_pretraining", "--do_train=false --do_eval=false"),
     ("run_pretraining", "--max_seq_length=33"),
     ("run_pretraining", "--max_seq_length=62"),
@@ -441,6 +456,8 @@ COMBINATIONS = (
     ("inspect_records", "--text_file=corpus.txt"),
     ("pack_records", "--max_seq_length=31"),
     ("predict", "--output_format=nothing"),
+    ("show_attention", "--head=0"),
+    ("show_attention", "--output_file=out/map.png --layer=9"),
 )  # fmt: skip
 
 

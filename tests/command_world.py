@@ -100,7 +100,7 @@ FILES = {
     "run_ner": {
         "train_file": "columns",
         "eval_file": "columns",
-        "predict_file": "columns",
+        "predict_file": "lines",  # a column of words may be any text
         "bert_config_file": "config",
         "vocab_file": "vocabulary",
         "init_checkpoint": "model",
