@@ -150,6 +150,22 @@ def test_a_student_that_is_its_teacher_has_nothing_to_learn_from_it() -> None:
         assert float(sums[name][0]) == pytest.approx(float(teachers[name][0]))
 
 
+@pytest.mark.parametrize("has_teacher_dropout", [False, True])
+def test_the_teacher_has_no_dropout(has_teacher_dropout: bool) -> None:
+    noisy = dataclasses.replace(
+        TINY, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
+    )
+    own, theirs = (TINY, noisy) if has_teacher_dropout else (noisy, TINY)
+    model = Distillation(student_config(own, 2), theirs, TripleLoss())
+    tensors = as_tensors(tiny_batch(5))
+    totals = model.totals(tensors)
+    plain, dropped = (
+        float(model.loss(tensors, totals, seed)[0])
+        for seed in (None, tf.constant([1, 2]))
+    )
+    assert (plain == dropped) == has_teacher_dropout
+
+
 def loss_and_gradients(
     model: Distillation, batch: Batch, totals: dict[str, tf.Tensor]
 ) -> tuple[float, list[np.ndarray]]:

@@ -39,25 +39,32 @@ def distances(student: Any, teacher: Any) -> np.ndarray:
     return 9 * (theirs * np.log(theirs / probabilities(student))).sum(-1)
 
 
-def figures(model: Any, batch: Any, totals: Any = None) -> tuple[float, Any]:
+def figures(
+    model: Any, batch: Any, totals: Any = None, seed: Any = None
+) -> tuple[float, Any]:
     with fused.uncompiled():
-        loss, sums = model.loss(batch, totals or model.totals(batch), None)
+        loss, sums = model.loss(batch, totals or model.totals(batch), seed)
     return float(loss), {k: float(a / b) for k, (a, b) in sums.items()}
 
 
-def test_half_is_the_labels_and_half_the_teachers() -> None:
+@pytest.mark.parametrize("key", [None, (1, 2)])
+def test_half_is_the_labels_and_half_the_teachers(
+    key: tuple[int, int] | None,
+) -> None:
+    """With the student's dropout too; the teacher has none."""
+    seed = key and tf.constant(key)
     student, teacher = moved(make_classifier(TARGET)), make_classifier(TARGET)
     batch = batch_of(TARGET, 29, num_rows=9)  # two of them padding
     model = Taught(student, teacher, TASK)
-    loss, means = figures(model, batch)
+    loss, means = figures(model, batch, seed=seed)
     labels = batch[LABELS].numpy()[:7, 0]
     soft = np.average(
         distances(
-            *(m.forward(batch)["logits"][:7] for m in (student, teacher))
+            student.logits(batch, seed)[:7], teacher.logits(batch, None)[:7]
         ),
         weights=np.array(TARGET.class_weights)[labels],
     )
-    own, _ = figures(student, batch)
+    own, _ = figures(student, batch, seed=seed)
     assert soft > 0.1
     assert means["task_loss"] == pytest.approx(own, rel=1e-5)
     assert means["soft_target_loss"] == pytest.approx(soft, rel=1e-4)
