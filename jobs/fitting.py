@@ -16,7 +16,7 @@ import tensorflow as tf
 import command
 from data.any_tokenizer import check_any_vocabulary
 from input_error import InputError
-from jobs.start_checks import check_config, compare_pieces, second_direction
+from jobs.start_checks import check_config, check_second, compare_pieces
 from modeling.combined import AnyEncoder, TwinEncoder, load_both
 from modeling.config import BertConfig
 from modeling.conversion import (
@@ -126,11 +126,7 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
             "shorten it or change --bert_config_file"
         )
     check_config(config, run.init_checkpoint)
-    if direction := second_direction(
-        run.init_checkpoint, run.second_init_checkpoint
-    ):
-        second = dataclasses.replace(config, direction=direction)
-        check_config(second, run.second_init_checkpoint)
+    check_second(config, run.init_checkpoint, run.second_init_checkpoint)
     return config
 
 

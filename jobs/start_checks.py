@@ -4,6 +4,7 @@ Shapes do not tell all: weights load under another number of heads, or for
 another vocabulary of the same size, and then mean nothing.
 """
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 
@@ -50,6 +51,32 @@ def second_direction(
     init_checkpoint: str | None, second_init_checkpoint: str | None
 ) -> str | None:
     """In which a second encoder reads; None where there is none."""
+    second = _second_config(init_checkpoint, second_init_checkpoint)
+    return None if second is None else second.direction
+
+
+def check_second(
+    config: BertConfig,
+    init_checkpoint: str | None,
+    second_init_checkpoint: str | None,
+) -> None:
+    """As `check_config` of a second encoder, which may read in another
+    direction but must be as deep as the first."""
+    second = _second_config(init_checkpoint, second_init_checkpoint)
+    if second is None:
+        return
+    own = dataclasses.replace(config, direction=second.direction)
+    check_config(own, second_init_checkpoint)
+    if difference := _difference("num_hidden_layers", own, second):
+        raise InputError(
+            f"{difference} ({second_init_checkpoint}); expected a "
+            "--second_init_checkpoint as deep as the first"
+        )
+
+
+def _second_config(
+    init_checkpoint: str | None, second_init_checkpoint: str | None
+) -> BertConfig | None:
     if not second_init_checkpoint:
         return None
     if not init_checkpoint:
@@ -63,7 +90,7 @@ def second_direction(
             f"--second_init_checkpoint={second_init_checkpoint} has no "
             "bert_config.json beside it, which says in what direction it reads"
         )
-    return BertConfig.from_json_file(command.local(path)).direction
+    return BertConfig.from_json_file(command.local(path))
 
 
 def compare_pieces(

@@ -13,6 +13,7 @@ from conftest import TINY, fails_with, forked
 
 from data.rows import Row, pad
 from input_error import InputError
+from jobs.start_checks import check_second
 from modeling import fused
 from modeling.combined import (
     AnyEncoder,
@@ -300,6 +301,14 @@ def test_only_the_commands_here_read_it(world: Path, tmp_path: Path) -> None:
         f"--output_dir={tmp_path}/converted",
     )
     assert "a BiLSTM on its encoder, for which there is no other" in sentence
+
+
+def test_two_models_are_equally_deep(world: Path) -> None:
+    second = str(world / "right_to_left")
+    check_second(LEFT, "first", second)
+    deeper = dataclasses.replace(LEFT, num_hidden_layers=3)
+    with pytest.raises(InputError, match="num_hidden_layers = 3 but the wei"):
+        check_second(deeper, "first", second)
 
 
 def test_a_second_model_is_not_alone(world: Path, tmp_path: Path) -> None:
