@@ -26,9 +26,10 @@ ORDER = {
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",
     "jobs": "start_checks fitting training_records distilling dry_run"
-    " fine_tuning classifying answering choosing recognizing word_vectors"
-    " frozen_encoder serving inspecting work_folder workers chunked_file making"
-    " record_making beam_making attention_views",
+    " language_modeling"
+    " training_data fine_tuning classifying answering choosing recognizing"
+    " word_vectors frozen_encoder serving inspecting work_folder workers"
+    " chunked_file making record_making beam_making attention_views",
 }
 MAY_IMPORT = {
     "data": set(),

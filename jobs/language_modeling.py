@@ -1,0 +1,253 @@
+"""run_pretraining.py's work: a model, what it reads, training and evaluation.
+
+Upstream file: run_pretraining.py, whose eval_results.txt this writes.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from data.any_tokenizer import load_tokenizer
+from data.batches import RowShare
+from data.dynamic_masking import MaskConfig
+from data.pipeline import (
+    Masker,
+    RecordBatches,
+    count_records,
+    evaluation_batches,
+)
+from data.record_checks import check_pieces, find_damage
+from data.record_features import has_next_sentence
+from input_error import InputError
+from jobs import distilling, dry_run, fitting, training_records
+from modeling.config import BertConfig
+from tasks.lessons import Student, TripleLoss
+from tasks.pretraining import MaskedLm, Pretraining
+from training.distribution import check_batch_size
+from training.loop import evaluate
+from training.settings import LoopConfig, OptimizerConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Batches:
+    """How many rows at once, and how many times; fields by flag."""
+
+    do_train: bool
+    do_eval: bool
+    train_batch_size: int  # rows of the global batch
+    eval_batch_size: int
+    max_eval_steps: int
+    num_accumulation_steps: int
+    seed: int
+    eval_masked_lm_prob: float | None  # None: as in training
+
+
+# Of a model with a teacher.
+Lesson = tuple[Student, TripleLoss]
+
+
+class LanguageModeling:
+    """Pre-training, of a student of a teacher too.
+
+    Args:
+        masks: how pieces are hidden in records without masks.
+        mask_flags: those of `masks` that were given.
+        lesson: None: there is no teacher.
+    """
+
+    def __init__(
+        self,
+        place: fitting.Place,
+        run: fitting.RunConfig,
+        records: training_records.Records,
+        batches: Batches,
+        masks: MaskConfig,
+        mask_flags: Sequence[str],
+        optimizer: OptimizerConfig,
+        loop: LoopConfig,
+        lesson: Lesson | None,
+    ):
+        self.batches = batches
+        self.masks = masks
+        self.mask_flags = mask_flags
+        self.optimizer = optimizer
+        self.loop = loop
+        self.lesson = lesson
+        source = run  # of config and vocabulary: with a teacher, the teacher
+        if lesson is not None:
+            (student, _) = lesson
+            source = distilling.reading_teacher(run, student.teacher_model_dir)
+            records = dataclasses.replace(
+                records, next_sentence_prediction=False
+            )
+        config = fitting.read_config(source, records.max_seq_length)
+        vocab_file = fitting.find_vocabulary(source, config)
+        self._check_batch_sizes(place)
+        self.inputs = training_records.checked(records, config, place)
+        self.max_seq_length = records.max_seq_length
+        self.skips = records.skip_corrupt_records
+        if vocab_file is not None:
+            firsts = sorted({self.inputs.train[0], self.inputs.held_out[0]})
+            check_pieces(firsts, load_tokenizer(vocab_file))
+        fitting.make_folder(run)
+        model = self._make_model(config, place, run)
+        self.fitted = fitting.Run(
+            model, model.encoder.config, place, run, vocab_file
+        )
+
+    def _check_batch_sizes(self, place: fitting.Place) -> None:
+        batches = self.batches
+        check = functools.partial(check_batch_size, place.strategy)
+        if batches.do_train:
+            check(
+                "train_batch_size",
+                batches.train_batch_size,
+                batches.num_accumulation_steps,
+            )
+        if batches.do_eval:
+            check("eval_batch_size", batches.eval_batch_size, 1)
+
+    def _make_model(
+        self, config: BertConfig, place: fitting.Place, run: fitting.RunConfig
+    ) -> fitting.Model:
+        """`config`: of the model or, where it has one, of its teacher."""
+        seed = self.batches.seed
+        if self.lesson is not None:
+            return distilling.make_student(
+                *self.lesson, config, place, run, seed
+            )
+        has_pairs = has_next_sentence(self.inputs.features)
+        kind = Pretraining if has_pairs else MaskedLm
+        return fitting.make_model(lambda: kind(config), place, run, seed)
+
+    def rehearse(self) -> None:
+        """--dry_run."""
+        if not self.batches.do_train:
+            dry_run.rehearse_use(self.fitted)
+            return
+        paths = self.inputs.train
+        number, is_exact = count_records(paths)
+        about = "" if is_exact else "about "
+        text = f"{about}{number:,} records in {len(paths):,} files"
+        dry_run.rehearse(
+            self.fitted,
+            self._training(),
+            dry_run.Data(number, text),
+            self.max_seq_length,
+        )
+
+    def train(self) -> int:
+        """Returns the number of the model's steps."""
+        return self.fitted.train(self._training())
+
+    def restore(self) -> int:
+        """The same of a model that is only evaluated."""
+        return self.fitted.restore()
+
+    def evaluate(self, step: int) -> None:
+        """Writes eval_results.txt in google-research/bert's format."""
+        strategy, host = self.fitted.place
+        masks = self.masks
+        if (share := self.batches.eval_masked_lm_prob) is not None:
+            masks = dataclasses.replace(masks, masked_lm_prob=share)
+        batches = evaluation_batches(
+            self.inputs.held_out,
+            self.inputs.features,
+            self.batches.eval_batch_size,
+            self.batches.max_eval_steps,
+            self.fitted.config.vocab_size,
+            RowShare(host.index, host.count),
+            # always by the same seed, so that evaluations can be compared
+            self._masker(masks, 0, RowShare()),
+        )
+        results = evaluate(self.fitted.model, batches, strategy, host)
+        self.fitted.write_results({"global_step": step, **results})
+
+    @contextlib.contextmanager
+    def naming_damage(self) -> Iterator[None]:
+        """Says which record is to blame where TensorFlow cannot read one."""
+        try:
+            yield
+        except (
+            tf.errors.InvalidArgumentError,
+            UnicodeDecodeError,  # where TensorFlow quotes the record
+        ) as error:
+            print("looking for a damaged record", file=sys.stderr)
+            inputs, vocab_size = self.inputs, self.fitted.config.vocab_size
+            damage = find_damage(inputs.paths, inputs.features, vocab_size)
+            if damage is None:
+                raise
+            raise InputError(damage) from error
+
+    def _training(self) -> fitting.Training:
+        host = self.fitted.place.host
+        share = RowShare(host.index, host.count)
+        masker = self._masker(self.masks, self.batches.seed, share)
+        source = RecordBatches(
+            self.inputs.train,
+            self.inputs.features,
+            self.batches.train_batch_size,
+            self.batches.seed,
+            self.fitted.config.vocab_size,
+            share,
+            masker,
+            num_ahead=2 * self.loop.steps_per_call + 2,
+        )
+        has_pairs = has_next_sentence(self.inputs.features)
+        return fitting.Training(
+            source,
+            self.optimizer,
+            self.loop,
+            {
+                "skip_corrupt_records": self.skips or None,
+                "input_file": self.inputs.train,
+                "train_batch_size": self.batches.train_batch_size,
+                "seed": self.batches.seed,
+                # None where it is trained, which runs of old do not tell
+                "next_sentence_prediction": None if has_pairs else False,
+                **self._taught_settings(),
+                **(dataclasses.asdict(masker.config) if masker else {}),
+            },
+        )
+
+    def _taught_settings(self) -> dict[str, Any]:
+        """By flag; None where there is no teacher, as runs of old have none."""
+        if self.lesson is not None:
+            student, loss = self.lesson
+            return dataclasses.asdict(student) | dataclasses.asdict(loss)
+        return dict.fromkeys(
+            field.name
+            for kind in (Student, TripleLoss)
+            for field in dataclasses.fields(kind)
+        )
+
+    def _masker(
+        self, masks: MaskConfig, seed: int, share: RowShare
+    ) -> Masker | None:
+        """None for records that have their masks."""
+        features = self.inputs.features
+        direction = self.fitted.config.direction
+        if direction != "bidirectional":
+            self._check_one_way(direction)
+        return training_records.make_masker(
+            self.fitted, features, masks, seed, share
+        )
+
+    def _check_one_way(self, direction: str) -> None:
+        """Refuses what has no meaning where each next piece is predicted."""
+        if training_records.has_masks(self.inputs.features):
+            raise InputError(
+                "the records have masks, and a model of one direction "
+                f"({direction}) predicts each next piece of whole text; make "
+                "them with create_pretraining_data.py --dynamic_masking"
+            )
+        for name in self.mask_flags:
+            raise InputError(
+                f"--{name} is for masks, and nothing is masked where a model "
+                f"reads in one direction ({direction}); leave it out"
+            )
