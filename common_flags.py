@@ -227,6 +227,17 @@ def define_exported_model() -> None:
         "Folder with weights, their config, vocab.txt and, if it was "
         "fine-tuned, task.json; without that the encoder is exported.",
     )
+    define_case_of_folder()
+    flags.DEFINE_integer(
+        "max_seq_length",
+        128,
+        "Pieces to which texts are cut; unset: task.json's, if there is one.",
+        lower_bound=3,
+    )
+
+
+def define_case_of_folder() -> None:
+    """How a model folder's texts become pieces, where it does not say."""
     flags.DEFINE_bool(
         "do_lower_case",
         True,
@@ -235,12 +246,6 @@ def define_exported_model() -> None:
     flags.DEFINE_alias("do_lower", "do_lower_case")
     flags.DEFINE_bool(
         "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
-    )
-    flags.DEFINE_integer(
-        "max_seq_length",
-        128,
-        "Pieces to which texts are cut; unset: task.json's, if there is one.",
-        lower_bound=3,
     )
 
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 import command
+import common_flags
 from input_error import InputError
 
 if TYPE_CHECKING:
@@ -58,15 +59,7 @@ flags.DEFINE_bool(
     "terminal. Otherwise many are read at once and sorted by length.",
 )
 flags.DEFINE_integer("top_k", 5, "Pieces for each [MASK].", lower_bound=1)
-flags.DEFINE_bool(
-    "do_lower_case",
-    True,
-    "Where there is no task.json: true for uncased models.",
-)
-flags.DEFINE_alias("do_lower", "do_lower_case")
-flags.DEFINE_bool(
-    "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
-)
+common_flags.define_case_of_folder()
 flags.DEFINE_bool("use_xla", False, "Compile the model as a whole.")
 flags.mark_flag_as_required("model_dir")
 

@@ -18,6 +18,7 @@ import sys
 from absl import flags
 
 import command
+import common_flags
 from input_error import InputError
 
 FLAGS = flags.FLAGS
@@ -39,15 +40,7 @@ flags.DEFINE_integer(
     "128 pieces of BERT-base.",
     lower_bound=4,
 )
-flags.DEFINE_bool(
-    "do_lower_case",
-    True,
-    "Where there is no task.json: true for uncased models.",
-)
-flags.DEFINE_alias("do_lower", "do_lower_case")
-flags.DEFINE_bool(
-    "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
-)
+common_flags.define_case_of_folder()
 flags.mark_flags_as_required(["model_dir", "text", "output_file"])
 
 
