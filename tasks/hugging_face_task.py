@@ -84,7 +84,9 @@ def task_of(
 def is_a(ending: str, values: Mapping[str, Any]) -> bool:
     """Whether the name of the class in a config.json ends so."""
     names = values.get("architectures")
-    return isinstance(names, list) and str(names[:1]).endswith(f"{ending}']")
+    return isinstance(names, list) and any(
+        str(name).endswith(ending) for name in names[:1]
+    )
 
 
 def has_tags(values: Mapping[str, Any]) -> bool:
