@@ -23,8 +23,9 @@ from data.record_features import span_features
 from data.records import RecordWriter, encode
 from data.rows import length_batches
 from input_error import InputError
-from jobs.fine_tuning import FineTuned, TrainingData, train_losses
+from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
+from jobs.training_data import TrainingData
 from modeling.config import BertConfig
 from modeling.folder_files import write_whole
 from tasks.answers import Answerer, Logits, Prediction, to_files

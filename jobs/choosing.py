@@ -16,8 +16,9 @@ import numpy as np
 
 from data.any_tokenizer import Tokenizer
 from data.rows import Row, length_batches
-from jobs.fine_tuning import FineTuned, TrainingData, train_losses
+from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
+from jobs.training_data import TrainingData
 from modeling.config import BertConfig
 from modeling.folder_files import write_whole
 from tasks.choice_files import read_questions

@@ -19,8 +19,9 @@ from data.record_features import classifier_features
 from data.records import RecordWriter, encode
 from data.rows import Row, length_batches, pad
 from input_error import InputError
-from jobs.fine_tuning import FineTuned, TrainingData, train_losses
+from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
+from jobs.training_data import TrainingData
 from modeling.config import BertConfig
 from modeling.folder_files import write_whole
 from tasks.classification import Classifier, pool_windows

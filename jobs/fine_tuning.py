@@ -9,20 +9,17 @@ import dataclasses
 import functools
 import json
 import os
-import zlib
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from data.any_tokenizer import Tokenizer, load_tokenizer
-from data.batches import RowBatches, RowShare
-from data.rows import Row
+from data.batches import RowShare
 from data.tokenization import validate_case_matches_checkpoint
 from input_error import InputError
 from jobs import distilling, dry_run, fitting, start_checks
+from jobs.training_data import Data
 from modeling.config import BertConfig
 from modeling.folder_files import beside, write_whole
 from tasks.lessons import TaughtTask
@@ -30,7 +27,6 @@ from tasks.metrics import summarize
 from tasks.task import TASK, TaskSettings
 from training.distribution import check_batch_size
 from training.inference import Predictor
-from training.loop import Source
 from training.progress import LOG
 from training.settings import LoopConfig, OptimizerConfig
 from training.watching import BestKeeper, is_lower_better
@@ -59,77 +55,6 @@ class Schedule:
                 "--best_metric chooses among evaluations or seeds: give "
                 "--eval_steps or --num_seeds"
             )
-
-
-class Data(Protocol):
-    """What is trained on."""
-
-    num_examples: int  # of which an epoch consists
-    num_rows: int
-    packs: bool  # whether the model reads packed rows, with the same loss
-
-    @property
-    def digest(self) -> str:
-        """Tells other data from these."""
-
-    def batches(
-        self,
-        batch_size: int,
-        max_seq_length: int,
-        seed: int,
-        share: RowShare,
-        num_pieces: int,
-    ) -> Source:
-        """The last three as RowBatches takes them."""
-
-
-class TrainingData:
-    """Rows with their labels."""
-
-    def __init__(
-        self,
-        rows: list[Row],
-        labels: Mapping[str, np.ndarray],
-        num_examples: int,
-        packs: bool,
-        group_size: int = 1,
-    ):
-        """`num_examples`: windows make more rows; `packs`: as in Data.
-        `group_size`: how many rows share a label (data/batches.py)."""
-        self.rows = rows
-        self.labels = labels
-        self.num_examples = num_examples
-        self.num_rows = len(rows)
-        self.packs = packs
-        self.group_size = group_size
-
-    @functools.cached_property
-    def digest(self) -> str:
-        crc = 0
-        for row in self.rows:
-            crc = zlib.crc32(np.array(row.input_ids).tobytes(), crc)
-        for name in sorted(self.labels):
-            crc = zlib.crc32(self.labels[name].tobytes(), crc)
-        return f"{len(self.rows)} rows, checksum {crc:08x}"
-
-    def batches(
-        self,
-        batch_size: int,
-        max_seq_length: int,
-        seed: int,
-        share: RowShare,
-        num_pieces: int,
-    ) -> RowBatches:
-        return RowBatches(
-            self.rows,
-            self.labels,
-            batch_size,
-            max_seq_length,
-            seed,
-            share,
-            num_pieces,
-            self.group_size,
-        )
 
 
 class Model(fitting.Model, Protocol):

@@ -19,8 +19,9 @@ import command
 from data.any_tokenizer import Tokenizer
 from data.rows import Row, length_batches
 from input_error import InputError
-from jobs.fine_tuning import Data, FineTuned, Model, TrainingData
+from jobs.fine_tuning import FineTuned, Model
 from jobs.start_checks import warn
+from jobs.training_data import Data, TrainingData
 from modeling.config import BertConfig
 from modeling.folder_files import write_whole
 from tasks.conll import ColumnFile, Sentence, read_columns, with_column
