@@ -24,6 +24,7 @@ from tasks.task import FEATURE_LAYERS
 from training.settings import DeviceConfig, OptimizerConfig
 
 if TYPE_CHECKING:
+    from jobs.recognizing import Problem
     from tasks.task import TaskSettings
 
 common_flags.define_training()
@@ -94,14 +95,7 @@ def main() -> None:
         stored = None
     # A model that is only used is used as it was trained.
     used = None if FLAGS.do_train else stored
-    compares = FLAGS.do_train and (FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1)
-    problem = recognizing.read_problem(
-        command.from_flags(recognizing.Files),
-        FLAGS.do_train,
-        FLAGS.do_eval or compares,
-        FLAGS.do_predict,
-        stored.labels if stored else (),
-    )
+    problem = _read_problem(stored.labels if stored else ())
     settings = command.from_flags(
         TaskSettings,
         used,
@@ -142,6 +136,19 @@ def main() -> None:
         job.report(fitted, step)
     if FLAGS.do_predict:
         job.predict(fitted, step)
+
+
+def _read_problem(stored_labels: tuple[str, ...]) -> "Problem":
+    from jobs import recognizing
+
+    compares = FLAGS.do_train and (FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1)
+    return recognizing.read_problem(
+        command.from_flags(recognizing.Files),
+        FLAGS.do_train,
+        FLAGS.do_eval or compares,
+        FLAGS.do_predict,
+        stored_labels,
+    )
 
 
 def _stride(used: "TaskSettings | None") -> int:
