@@ -147,6 +147,7 @@ def test_refusals(data: Path, trained: Path, tmp_path: Path) -> None:
         fails_with("run_ner.py", *given, flag)
     )
     path.write_text("ann B-PER\n")
+    # before anything is done
     assert "does not begin with a -DOCSTART- line" in fails_with(
-        "run_ner.py", *given, f"--eval_file={path}"
+        "run_ner.py", *given, f"--predict_file={path}", "--dry_run"
     )
