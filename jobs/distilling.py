@@ -137,10 +137,16 @@ def read_teacher(
         vocab_file: the student's, which has to be the teacher's.
 
     Raises:
-        InputError: what it knows is something else.
+        InputError: what it knows is something else; or there is none, and
+            settings of what it would teach.
     """
-    if task is None or task.teacher_model_dir is None:
+    if task is None or task == TaughtTask(None):
         return None
+    if task.teacher_model_dir is None:
+        raise InputError(
+            "--distillation_temperature and --distillation_weight are for a "
+            "model with a teacher; give --teacher_model_dir, or leave them out"
+        )
     folder = task.teacher_model_dir
     config = BertConfig.from_json_file(command.local(_config_file(folder)))
     _check_task(folder, settings)

@@ -14,6 +14,7 @@ from data import files, record_checks, salvage
 from data.any_tokenizer import load_tokenizer
 from data.batches import RowShare
 from data.dynamic_masking import BatchMasker, MaskConfig
+from data.masking import Shares
 from data.next_pieces import NextPieceConfig, NextPieces
 from data.pieces import find_pieces
 from data.pipeline import Masker
@@ -126,6 +127,13 @@ def make_masker(
     """What hides pieces, or in one direction says which come next; None for
     records that have their masks."""
     if has_masks(features):
+        if config.shares != Shares():
+            raise InputError(
+                "the records have masks, of which --mask_share and "
+                "--random_share change nothing; give these to "
+                "create_pretraining_data.py, or have it leave the masks out by "
+                "--dynamic_masking"
+            )
         return None
     if fitted.vocab_file is None:
         raise InputError(

@@ -8,8 +8,11 @@ import pytest
 from command_world import LENGTHS, make_world
 from conftest import TINY, fails_with, forked
 
+from input_error import InputError
+from jobs.distilling import read_teacher
 from modeling.conversion import open_weights, save_model_folder
 from tasks.classification import Classifier
+from tasks.lessons import TaughtTask
 from tasks.targets import SingleLabel
 from tasks.task import TaskSettings
 
@@ -122,6 +125,15 @@ def test_what_a_student_cannot_be_is_said(
     args = distilling(world, world / "refused")
     said = fails_with("run_pretraining.py", *args, wrong.format(world))
     assert sentence in said
+
+
+def test_what_is_for_a_teacher_is_refused_without_one() -> None:
+    settings = TaskSettings("single_label", 16, True, labels=("0", "1"))
+    assert read_teacher(TaughtTask(None), settings, "vocab.txt") is None
+    with pytest.raises(InputError, match="are for a model with a teacher"):
+        read_teacher(
+            TaughtTask(None, distillation_weight=0.9), settings, "vocab.txt"
+        )
 
 
 def test_a_teacher_of_something_else_is_refused(world: Path) -> None:

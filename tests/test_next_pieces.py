@@ -124,6 +124,13 @@ def test_it_learns_the_alphabet_backwards(world: Path, tmp_path: Path) -> None:
     [
         (["--input_file={}/masked.tfrecord"], "have masks, and a model of one"),
         (["--mask_share=1.0"], "--mask_share is for masks, and nothing is"),
+        (
+            [
+                *("--direction=bidirectional", "--random_share=0.2"),
+                "--input_file={}/masked.tfrecord",
+            ],
+            "have masks, of which --mask_share and --random_share change no",
+        ),
     ],
 )
 def test_what_is_refused(
