@@ -75,6 +75,11 @@ class FrozenEncoder:
                 "--dry_run would have to compute and write all vectors; leave "
                 "out --dry_run or --feature_layers"
             )
+        if setup.run.num_frozen_layers >= 0 or setup.run.recompute:
+            raise InputError(
+                "with --feature_layers the whole encoder is frozen and has no "
+                "backward pass; leave out --num_frozen_layers and --recompute"
+            )
         if (
             "://" in setup.run.output_dir
             or setup.place.host.count > 1

@@ -151,3 +151,7 @@ def test_refusals(data: Path, trained: Path, tmp_path: Path) -> None:
     assert "does not begin with a -DOCSTART- line" in fails_with(
         "run_ner.py", *given, f"--predict_file={path}", "--dry_run"
     )
+    frozen = "--feature_layers=last", "--num_frozen_layers=1"
+    assert "the whole encoder is frozen" in fails_with(
+        "run_ner.py", *given, *frozen
+    )
