@@ -22,7 +22,6 @@ FEATURE_LAYERS = (  # the rows of Devlin et al. 2018, table 7, and plain sums
     "embeddings", "second_to_last", "last", "sum_last_four", "sum_all",
     "weighted_sum_last_four", "weighted_sum_all", "concat_last_four",
 )  # fmt: skip
-ONE_ENCODER = (False, None)  # bilstm and second_direction of the usual model
 
 
 def _is_positive(value: object) -> bool:
@@ -108,7 +107,6 @@ class TaskSettings:
                 f"feature_layers is {self.feature_layers!r}; expected null or "
                 f"one of {', '.join(FEATURE_LAYERS)}"
             )
-
         if self.bilstm and self.second_direction:
             raise InputError(
                 "a BiLSTM stands on one encoder, and here are two; leave out "
@@ -118,9 +116,8 @@ class TaskSettings:
     @property
     def has_one_encoder(self) -> bool:
         """And nothing on it: it reads packed rows, and others know its form."""
-        has_features = self.feature_layers is not None
-        own = self.bilstm, self.second_direction
-        return own == ONE_ENCODER and not has_features
+        others = self.bilstm, self.second_direction, self.feature_layers
+        return not any(others)
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
