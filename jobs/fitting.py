@@ -5,7 +5,6 @@ a stopped run is taken up, it is trained, and output_dir ends as a model folder.
 """
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -16,6 +15,7 @@ import tensorflow as tf
 import command
 from data.any_tokenizer import check_any_vocabulary
 from input_error import InputError
+from jobs.best_model import BestModel
 from jobs.start_checks import check_config, check_second, compare_pieces
 from modeling.combined import AnyEncoder, TwinEncoder, load_both
 from modeling.config import BertConfig
@@ -45,9 +45,6 @@ from training.loop import Objective, Source, check_hosts_agree, train
 from training.optimization import AdamW, Lamb, Optimizer
 from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
 from training.watching import BestKeeper
-
-BEST = "best"  # folder of the best model seen, under output_dir
-BEST_METRICS = "best.json"  # its step and metrics, once training has ended
 
 
 @dataclasses.dataclass(frozen=True)
@@ -233,6 +230,7 @@ class Run:
         self.vocab_file = vocab_file
         self.task = task
         self.folder = run.output_dir
+        self.best = BestModel(run.output_dir)
 
     def take_up(self, settings: Mapping[str, Any], may_write: bool) -> None:
         """Loads --init_checkpoint, where output_dir has no state to go on from;
@@ -251,7 +249,8 @@ class Run:
         strategy, host = self.place
         keeper = training.keeper
         self.take_up(training.settings, host.is_chief)
-        self._forget_best()
+        if host.is_chief:  # what an earlier run here found is so no longer
+            self.best.forget()
         with strategy.scope():
             optimizer = self._optimizer(training.optimizer)
         with missing_hosts_named(host):
@@ -272,31 +271,18 @@ class Run:
         if host.is_chief:
             self._save(self.folder)
             if keeper is not None:
-                tf.io.gfile.copy(
-                    os.path.join(self.folder, BEST, BEST_METRICS),
-                    os.path.join(self.folder, BEST_METRICS),
-                    overwrite=True,
-                )
+                self.best.finish()
             print(f"the model is in {self.folder}")
         return step
 
     def keep_best(self, step: int, metrics: dict[str, float]) -> None:
         """Stores the model; the one before goes when this one is whole."""
-        if not self.place.host.is_chief:
-            return
-        parent = os.path.join(self.folder, BEST)
-        tf.io.gfile.makedirs(_step_folder(parent, step))
-        self._save(_step_folder(parent, step))
-        _write_metrics(parent, step, metrics)
-        for name in tf.io.gfile.listdir(parent):
-            name = name.rstrip("/")
-            if name not in (BEST_METRICS, f"step-{step}"):
-                tf.io.gfile.rmtree(os.path.join(parent, name))
+        if self.place.host.is_chief:
+            self.best.keep(step, metrics, self._save)
 
     def _load_best(self) -> int:
-        parent = os.path.join(self.folder, BEST)
-        step = _read_step(parent)
-        self._load(_step_folder(parent, step), quietly=True)
+        folder, step = self.best.find()
+        self._load(folder, quietly=True)
         return step
 
     def take_over(
@@ -307,22 +293,22 @@ class Run:
         self._load(folder, quietly=True)
         if self.place.host.is_chief:
             self._save(self.folder)
-            _write_metrics(self.folder, step, metrics)
+            self.best.take_over(step, metrics)
 
     def restore(self) -> int:
         """Loads what output_dir has, else --init_checkpoint; returns the step.
 
         What it has is its best model, its newest state, or just a model.
         """
-        has_best = tf.io.gfile.exists(os.path.join(self.folder, BEST_METRICS))
-        if not has_best and saved_states(self.folder):
+        best_step = self.best.final_step()
+        if best_step is None and saved_states(self.folder):
             return self.restore_state()
         has_model = tf.io.gfile.exists(
             os.path.join(self.folder, CHECKPOINT + ".index")
         )
         source = self.folder if has_model else self.run.init_checkpoint
         self._refuse_missing(self._load(source or self.folder))
-        return _read_step(self.folder) if has_best else 0
+        return best_step or 0
 
     def restore_state(self) -> int:
         """Loads the weights of output_dir's newest state; returns its step."""
@@ -345,12 +331,6 @@ class Run:
                     "model would answer at random; give --do_train, or an "
                     "--init_checkpoint that was trained for this"
                 )
-
-    def _forget_best(self) -> None:
-        """What an earlier run in this folder found best is so no longer."""
-        path = os.path.join(self.folder, BEST_METRICS)
-        if self.place.host.is_chief and tf.io.gfile.exists(path):
-            tf.io.gfile.remove(path)
 
     def write_results(
         self, results: Mapping[str, float], suffix: str = ""
@@ -398,17 +378,3 @@ class Run:
         if self.task is not None:
             path = os.path.join(folder, TASK)
             write_whole(path, self.task.encode())
-
-
-def _step_folder(parent: str, step: int) -> str:
-    return os.path.join(parent, f"step-{step}")
-
-
-def _read_step(folder: str) -> int:
-    with tf.io.gfile.GFile(os.path.join(folder, BEST_METRICS)) as file:
-        return int(json.loads(file.read())["step"])
-
-
-def _write_metrics(folder: str, step: int, metrics: dict[str, float]) -> None:
-    text = json.dumps({"step": step, **metrics}, indent=2) + "\n"
-    write_whole(os.path.join(folder, BEST_METRICS), text.encode())
