@@ -307,6 +307,8 @@ class Run:
             os.path.join(self.folder, CHECKPOINT + ".index")
         )
         source = self.folder if has_model else self.run.init_checkpoint
+        if has_model:
+            check_config(self.config, self.folder)
         self._refuse_missing(self._load(source or self.folder))
         return best_step or 0
 

@@ -199,6 +199,7 @@ class LanguageModeling:
             num_ahead=2 * self.loop.steps_per_call + 2,
         )
         has_pairs = has_next_sentence(self.inputs.features)
+        direction = self.fitted.config.direction
         return fitting.Training(
             source,
             self.optimizer,
@@ -208,7 +209,11 @@ class LanguageModeling:
                 "input_file": self.inputs.train,
                 "train_batch_size": self.batches.train_batch_size,
                 "seed": self.batches.seed,
-                # None where it is trained, which runs of old do not tell
+                # None, which runs of old have of both, where all is seen, ...
+                "direction": None
+                if direction == "bidirectional"
+                else direction,
+                # ... and where it is trained
                 "next_sentence_prediction": None if has_pairs else False,
                 **self._taught_settings(),
                 **(dataclasses.asdict(masker.config) if masker else {}),
@@ -246,8 +251,9 @@ class LanguageModeling:
                 f"({direction}) predicts each next piece of whole text; make "
                 "them with create_pretraining_data.py --dynamic_masking"
             )
-        for name in self.mask_flags:
+        if self.mask_flags:
             raise InputError(
-                f"--{name} is for masks, and nothing is masked where a model "
-                f"reads in one direction ({direction}); leave it out"
+                f"--{self.mask_flags[0]} is for masks, and nothing is masked "
+                f"where a model reads in one direction ({direction}); leave it "
+                "out"
             )

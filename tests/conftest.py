@@ -6,6 +6,7 @@ import functools
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,8 +14,14 @@ import numpy as np
 import pytest
 from forked_commands import Commands
 
-# Before the first import of TensorFlow: only its errors are of interest here.
+# Before the first import of TensorFlow: only its errors are of interest here,
+# and what one process of the many has compiled is not compiled again.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+if "TF_XLA_FLAGS" not in os.environ:  # not in a worker of pytest-xdist
+    _compiled = tempfile.TemporaryDirectory()
+    os.environ["TF_XLA_FLAGS"] = (
+        f"--tf_xla_persistent_cache_directory={_compiled.name}"
+    )
 
 from modeling.config import BertConfig
 

@@ -60,9 +60,9 @@ def test_it_is_fine_tuned_and_answers(tmp_path: Path, folder: str) -> None:
         f"--init_checkpoint={folder}",
         f"--output_dir={output_dir}",
         "--do_train",
-        "--learning_rate=3e-3",
+        "--learning_rate=1e-3",
         "--train_batch_size=16",
-        "--num_train_epochs=4",
+        "--num_train_epochs=6",
         "--max_seq_length=29",
     )
     for name in ("vocab.json", "merges.txt"):
