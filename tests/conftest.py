@@ -15,8 +15,8 @@ import pytest
 from forked_commands import Commands
 
 # Before the first import of TensorFlow: what one process of the many has
-# compiled is not compiled again. Where such a thing is loaded, TensorFlow logs a
-# screenful as an error, so its errors are left out; exceptions come all the same.
+# compiled is not compiled again. Where such a thing is loaded, TensorFlow logs
+# a screenful as an error, so its log is left out; exceptions come all the same.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 if "TF_XLA_FLAGS" not in os.environ:  # not in a worker of pytest-xdist
     _compiled = tempfile.TemporaryDirectory()
