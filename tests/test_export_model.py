@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT, TINY, fails_with, run
+from conftest import ROOT, TINY, fails_with, forked
 from exported_model import (
     LABELS,
     SETTINGS,
@@ -62,7 +62,7 @@ def test_an_export_answers_without_this_project(
     folder: tuple[Path, Classifier], tmp_path: Path
 ) -> None:
     path, model = folder
-    output = run(
+    output = forked(
         "export_model.py",
         f"--model_dir={path}",
         f"--export_dir={tmp_path}/served",

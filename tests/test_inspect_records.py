@@ -11,6 +11,7 @@ from conftest import (
     NUM_PREDICTIONS,
     SEQ_LENGTH,
     fails_with,
+    forked,
     run,
     tiny_record,
 )
@@ -48,7 +49,7 @@ def pretraining(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_prints_and_reports(pretraining: Path, tmp_path: Path) -> None:
-    shown = run(
+    shown = forked(
         COMMAND,
         f"--input_file={pretraining}/*",
         VOCAB,
@@ -82,7 +83,7 @@ def test_prints_and_reports(pretraining: Path, tmp_path: Path) -> None:
 
 
 def test_a_stated_number_runs_over_files(pretraining: Path) -> None:
-    shown = run(
+    shown = forked(
         COMMAND,
         f"--input_file={pretraining}/*",
         VOCAB,
@@ -93,7 +94,7 @@ def test_a_stated_number_runs_over_files(pretraining: Path) -> None:
 
 
 def test_prints_only_records_unless_asked(pretraining: Path) -> None:
-    shown = run(
+    shown = forked(
         COMMAND, f"--input_file={pretraining}/b*", VOCAB, "--num_records=1"
     )
     assert shown.startswith(f"{pretraining}/b.tfrecord.gz, record 1\n")
@@ -165,7 +166,7 @@ def test_records_without_masks(tmp_path: Path) -> None:
     }
     path = tmp_path / "unmasked"
     write(path, unmasked_features(9), values)
-    shown = run(
+    shown = forked(
         COMMAND,
         f"--input_file={path}",
         VOCAB,
@@ -184,7 +185,7 @@ def test_records_without_masks(tmp_path: Path) -> None:
 
 
 def test_reports_on_a_text(tmp_path: Path) -> None:
-    shown = run(
+    shown = forked(
         COMMAND,
         f"--text_file={TEXT}",
         VOCAB,

@@ -10,6 +10,7 @@ from conftest import (
     NUM_PREDICTIONS,
     SEQ_LENGTH,
     fails_with,
+    forked,
     run,
     tiny_record,
 )
@@ -79,7 +80,7 @@ def test_rows_and_summary_by_hand(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def packed(tiny_records: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("packed") / "all.tfrecord"
-    run(
+    forked(
         "pack_records.py",
         f"--input_file={tiny_records}",
         f"--output_file={path}",
@@ -102,7 +103,7 @@ def test_packed_records_are_evaluated_like_their_sequences(
 ) -> None:
     results = []
     for records in (tiny_records, packed):
-        run(
+        forked(
             "run_pretraining.py",
             *train_args(config_file, records, tmp_path),
             "--do_eval",
@@ -127,7 +128,7 @@ def test_packed_records_are_trained_on(
         "--num_warmup_steps=3",
         "--learning_rate=3e-3",
     ]
-    run("run_pretraining.py", *args)
+    forked("run_pretraining.py", *args)
     log = (tmp_path / "train_log.jsonl").read_text().splitlines()
     losses = [json.loads(line)["masked_lm_loss"] for line in log]
     assert len(losses) == 40

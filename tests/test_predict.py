@@ -10,7 +10,7 @@ from typing import IO
 
 import numpy as np
 import pytest
-from conftest import GOLDEN, ROOT, TINY, fails_with, run
+from conftest import GOLDEN, ROOT, TINY, fails_with, forked, run
 
 from data.tokenization import FullTokenizer
 from modeling.config import BertConfig
@@ -177,7 +177,7 @@ def test_blanks_of_arguments(blanks: str) -> None:
 
 def test_a_file_to_a_file(blanks: str, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("[MASK]\na blue\n")
-    run(
+    forked(
         "predict.py",
         f"--model_dir={blanks}",
         "--top_k=1",

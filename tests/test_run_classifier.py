@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import TINY, fails_with, run, start
+from conftest import TINY, fails_with, forked, run, start
 
 from input_error import InputError
 from jobs.classifying import OwnFiles, _target
@@ -159,7 +159,7 @@ def test_evaluation_alone_gives_the_same(
 ) -> None:
     before = results(trained[0])
     # config, vocabulary, length and labels are those of the folder
-    run(
+    forked(
         "run_classifier.py",
         *files(tables),
         "--do_eval",
@@ -185,7 +185,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         "--layer_decay=0.9",
         "--num_frozen_layers=1",
     ]
-    run("run_classifier.py", *args, f"--output_dir={straight}")
+    forked("run_classifier.py", *args, f"--output_dir={straight}")
     process = start("run_classifier.py", *args, f"--output_dir={cut}")
     state = cut / "training_state" / "step-25.index"
     while not state.exists() and process.poll() is None:
@@ -242,7 +242,7 @@ def test_several_seeds_on_a_glue_task(
     rows += [f"{i}\tw{i} good\tw{i + 1}\t{labels[i % 2]}" for i in range(31)]
     (folder / "train.tsv").write_text("\n".join(rows))
     (folder / "dev.tsv").write_text("\n".join(rows[:12]))
-    output = run(
+    output = forked(
         "run_classifier.py",
         *model,
         "--task_name=rte",

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import GOLDEN, TINY, fails_with, run
+from conftest import GOLDEN, TINY, fails_with, forked, run
 
 from data.record_features import span_features
 from data.records import parse_batch
@@ -177,7 +177,7 @@ def test_the_best_threshold_is_applied_on_request(
 ) -> None:
     folder, _ = trained
     (tmp_path / "task.json").write_text((folder / "task.json").read_text())
-    run(
+    forked(
         "run_squad.py",
         *FLAGS,
         f"--init_checkpoint={folder}",
