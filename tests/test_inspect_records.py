@@ -49,7 +49,7 @@ def pretraining(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_prints_and_reports(pretraining: Path, tmp_path: Path) -> None:
-    shown = forked(
+    shown = run(
         COMMAND,
         f"--input_file={pretraining}/*",
         VOCAB,
