@@ -15,16 +15,12 @@ import argparse
 import dataclasses
 import json
 import os
-import shlex
 import statistics
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-HELD_OUT_EVERY = 20  # each twentieth document is kept from training
+from kept_runs import KeptRuns, results
+
 EVAL_BATCH_SIZE, MAX_EVAL_STEPS = 32, 30
 METRICS = {  # the task's own first
     "MRPC": ("accuracy", "f1"),
@@ -80,43 +76,17 @@ TABLES = {
 HEADINGS = {"5": "table 5", "8": "table 8: [MASK] / same / random"}
 
 
-class Bench:
+class Bench(KeptRuns):
     """Commands of this repository and what they leave in one folder."""
 
     def __init__(self, flags: argparse.Namespace):
+        super().__init__(flags.output_dir)
         self.flags = flags
-        self.folder = Path(flags.output_dir)
-        self.folder.mkdir(parents=True, exist_ok=True)
         self.vocab_file = flags.vocab_file or str(self.folder / "vocab.txt")
-
-    def run(self, made: Path, script: str, *arguments: str) -> None:
-        """Runs a command, unless what it makes is there."""
-        if made.exists():
-            return
-        log = self.folder / f"{made.parent.name}-{made.stem}.log"
-        start = time.monotonic()
-        with open(log, "w") as file:
-            code = subprocess.run(
-                [sys.executable, script, *arguments],
-                cwd=ROOT,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-            ).returncode
-        if code:
-            sys.exit(f"exit code {code}, see {log}")
-        print(
-            f"{time.monotonic() - start:6.1f} s  {script} "
-            f"{shlex.join(arguments)}",
-            flush=True,
-        )
 
     def make_data(self) -> None:
         """Texts, vocabulary, config and records."""
-        texts = self.folder / "train.txt", self.folder / "held_out.txt"
-        if not texts[1].exists():
-            parts = split(Path(self.flags.text_file).read_text("utf-8"))
-            for path, text in zip(texts, parts, strict=True):
-                path.write_text(text, "utf-8")
+        texts = self.split(self.flags.text_file)
         self.run(
             Path(self.vocab_file),
             "build_vocab.py",
@@ -161,9 +131,7 @@ class Bench:
             f"--max_eval_steps={MAX_EVAL_STEPS}",
             *PRETRAINING[name],
         )
-        lines = (folder / "eval_results.txt").read_text().splitlines()
-        values = (line.split(" = ") for line in lines)
-        return {key: float(value) for key, value in values}
+        return results(folder)
 
     def fine_tune(self, row: Row, task: str) -> dict[str, list[float]]:
         """Each metric on dev, seed by seed."""
@@ -214,14 +182,6 @@ class Bench:
             "vocab_size": len(lines),
         }
         return json.dumps(values, indent=2) + "\n"
-
-
-def split(text: str) -> tuple[str, str]:
-    """Documents to train on, and those held out."""
-    documents = [d.strip() for d in text.split("\n\n") if d.strip()]
-    held_out = documents[::HELD_OUT_EVERY]
-    kept = [d for i, d in enumerate(documents) if i % HELD_OUT_EVERY]
-    return "\n\n".join(kept) + "\n", "\n\n".join(held_out) + "\n"
 
 
 def cells(bench: Bench, row: Row) -> Iterator[str]:

@@ -16,16 +16,15 @@ import argparse
 import dataclasses
 import json
 import os
-import shlex
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from kept_runs import KeptRuns, results
+
 ROOT = Path(__file__).parent.parent
-HELD_OUT_EVERY = 20  # each twentieth document is kept from training
 EVAL_BATCH_SIZE, MAX_EVAL_STEPS = 32, 30
 SPEED_ROWS, SPEED_LENGTH, SPEED_PAIRS = 32, 128, 10
 MINIMUM_RATE = 1e-12  # for a student that is to stay as it begins
@@ -66,39 +65,16 @@ STUDENTS = (
 )
 
 
-class Bench:
+class Bench(KeptRuns):
     """Commands of this repository and what they leave in one folder."""
 
     def __init__(self, flags: argparse.Namespace):
+        super().__init__(flags.output_dir)
         self.flags = flags
-        self.folder = Path(flags.output_dir).absolute()
-        self.folder.mkdir(parents=True, exist_ok=True)
         self.teacher = self.folder / "teacher"
 
-    def run(self, made: Path, script: str, *arguments: str) -> None:
-        """Runs a command, unless what it makes is there."""
-        if made.exists():
-            return
-        log = self.folder / f"{made.parent.name}-{made.stem}.log"
-        start = time.monotonic()
-        with open(log, "w") as file:
-            code = subprocess.run(
-                [sys.executable, script, *arguments],
-                cwd=ROOT,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-            ).returncode
-        if code:
-            sys.exit(f"exit code {code}, see {log}")
-        took = time.monotonic() - start
-        print(f"{took:6.1f} s  {script} {shlex.join(arguments)}", flush=True)
-
     def make_data(self) -> None:
-        texts = self.folder / "train.txt", self.folder / "held_out.txt"
-        if not texts[1].exists():
-            parts = split(Path(self.flags.text_file).read_text("utf-8"))
-            for path, text in zip(texts, parts, strict=True):
-                path.write_text(text, "utf-8")
+        texts = self.split(self.flags.text_file)
         for path in texts:
             records = path.with_suffix(".tfrecord")
             self.run(
@@ -157,9 +133,7 @@ class Bench:
             "--bias_correction",
             *more,
         )
-        lines = (folder / "eval_results.txt").read_text().splitlines()
-        values = (line.split(" = ") for line in lines)
-        return {key: float(value) for key, value in values}
+        return results(folder)
 
     def fine_tune(self, model: Path, *more: str) -> dict[str, list[float]]:
         """Accuracy and F1 on MRPC's dev, seed by seed."""
@@ -191,14 +165,6 @@ class Bench:
             f"--max_seq_length={length}",
             f"--max_predictions_per_seq={round(0.15 * length)}",
         )
-
-
-def split(text: str) -> tuple[str, str]:
-    """Documents to train on, and those held out."""
-    documents = [d.strip() for d in text.split("\n\n") if d.strip()]
-    held_out = documents[::HELD_OUT_EVERY]
-    kept = [d for i, d in enumerate(documents) if i % HELD_OUT_EVERY]
-    return "\n\n".join(kept) + "\n", "\n\n".join(held_out) + "\n"
 
 
 def cells(
