@@ -158,67 +158,6 @@ def _define_training_beyond_google() -> None:
     )
 
 
-def define_fine_tuning() -> None:
-    """What the commands that fine-tune have beyond `define_training`."""
-    flags.DEFINE_bool(
-        "do_lower_case",
-        True,
-        "True for uncased models, False for cased ones. With a vocab.json text "
-        "stays as it is.",
-    )
-    flags.DEFINE_alias("do_lower", "do_lower_case")
-    flags.DEFINE_float(
-        "num_train_epochs", 3.0, "Passes over the data.", lower_bound=0.0
-    )
-    flags.DEFINE_float(
-        "warmup_proportion",
-        0.1,
-        "Share of the steps in which the rate rises.",
-        lower_bound=0.0,
-        upper_bound=1.0,
-    )
-    # google-research/bert has none of these.
-    flags.DEFINE_bool(
-        "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
-    )
-    flags.DEFINE_integer(
-        "eval_steps",
-        0,
-        "Steps between two evaluations while training; 0: none. The best model"
-        " seen is the one that stays.",
-        lower_bound=0,
-    )
-    flags.DEFINE_string(
-        "best_metric", None, "By which the best is chosen; unset: the task's."
-    )
-    flags.DEFINE_integer(
-        "patience",
-        0,
-        "Evaluations without a better one after which training stops; 0: never",
-        lower_bound=0,
-    )
-    flags.DEFINE_integer(
-        "num_seeds",
-        1,
-        "Runs with --seed, --seed + 1, ...; the best model is kept.",
-        lower_bound=1,
-    )
-    flags.DEFINE_float(
-        "layer_decay",
-        1.0,
-        "By what the learning rate falls from each layer to the one below.",
-        lower_bound=0.0,
-        upper_bound=1.0,
-    )
-    flags.DEFINE_integer(
-        "num_frozen_layers",
-        -1,
-        "Lowest layers left as they are, with the embeddings; 0: these alone,"
-        " -1: everything is trained.",
-        lower_bound=-1,
-    )
-
-
 def define_exported_model() -> None:
     """The model folder to export, and how its texts become pieces."""
     flags.DEFINE_string(
@@ -267,19 +206,6 @@ def define_mask_shares() -> None:
     )
 
 
-def define_combinations() -> None:
-    """What may stand on an encoder, or beside it: modeling/combined.py."""
-    flags.DEFINE_bool(
-        "bilstm", False, "Put a BiLSTM, untrained, between encoder and head."
-    )
-    flags.DEFINE_string(
-        "second_init_checkpoint",
-        None,
-        "Another model folder, which may read in another direction: its outputs"
-        " and those of --init_checkpoint go side by side into the head.",
-    )
-
-
 def define_teacher() -> None:
     """A model to learn from."""
     flags.DEFINE_string(
@@ -293,18 +219,6 @@ def define_teacher() -> None:
         TaughtTask.distillation_temperature,
         "By which the teacher's logits and the model's are divided.",
         lower_bound=0.01,
-    )
-
-
-def define_taught() -> None:
-    """The same of what is fine-tuned."""
-    define_teacher()
-    flags.DEFINE_float(
-        "distillation_weight",
-        TaughtTask.distillation_weight,
-        "Share of the teacher in the loss; the labels have the rest.",
-        lower_bound=0.0,
-        upper_bound=1.0,
     )
 
 

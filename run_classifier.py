@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 import command
-import common_flags
+import fine_tuning_command
 from input_error import InputError
-from training.settings import DeviceConfig, OptimizerConfig
 
 if TYPE_CHECKING:
     from jobs.classifying import Problem
     from tasks.task import TaskSettings
 
-common_flags.define_training()
-common_flags.define_fine_tuning()
-common_flags.define_combinations()
-common_flags.define_taught()
+fine_tuning_command.define()
+fine_tuning_command.define_combinations()
+fine_tuning_command.define_taught()
 flags.DEFINE_string("data_dir", None, "Folder of the task's files.")
 flags.DEFINE_string("task_name", None, "Name of a GLUE task, or XNLI.")
 flags.DEFINE_integer(
@@ -81,25 +79,14 @@ flags.mark_flag_as_required("output_dir")
 
 
 def main() -> None:
-    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
-        raise InputError(
-            "nothing to do: give --do_train, --do_eval or --do_predict"
-        )
+    fine_tuning_command.check_actions()
     _check_sources()
-    command.import_tensorflow()
+    fine_tuning = fine_tuning_command.FineTuningCommand()
 
-    from jobs import classifying, fine_tuning, fitting
-    from tasks.lessons import TaughtTask
+    from jobs import classifying
     from tasks.task import TaskSettings
 
-    place = fitting.make_place(
-        command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
-    )
-    run = command.from_flags(fitting.RunConfig)
-    writes = place.host.is_chief and not run.dry_run
-    stored = fine_tuning.stored_settings(run)
-    # A model that is only used is used as it was trained.
-    used = None if FLAGS.do_train else stored
+    used, stored = fine_tuning.used, fine_tuning.stored
     problem = _read_problem(used, stored.labels if stored else ())
     if used and used.target != problem.target.kind:
         raise InputError(
@@ -111,17 +98,9 @@ def main() -> None:
         used,
         target=problem.target.kind,
         labels=problem.target.labels,
-        second_direction=fine_tuning.second_direction(run, stored),
+        second_direction=fine_tuning.second_direction,
     )
-    setup = fine_tuning.set_up(
-        place,
-        run,
-        command.from_flags(fine_tuning.Schedule),
-        command.from_flags(OptimizerConfig),
-        common_flags.loop_config(),
-        settings,
-        command.from_flags(TaughtTask),
-    )
+    setup = fine_tuning.set_up(settings)
     job = classifying.Classification(
         problem,
         settings,
@@ -129,16 +108,12 @@ def main() -> None:
         FLAGS.output_dir,
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
-        writes,
+        fine_tuning.writes,
     )
-    tuning = fine_tuning.FineTuning(job, setup)
-    if FLAGS.do_train and writes:
-        command.save_flags(run.output_dir)
-    job.prepare()
-    if run.dry_run:
-        tuning.rehearse(FLAGS.do_train)
+    done = fine_tuning.carry_out(job, setup)
+    if done is None:
         return
-    fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
+    fitted, step = done
     if FLAGS.do_eval:
         job.report(fitted, step)
     if FLAGS.do_predict:

@@ -15,12 +15,10 @@ folder that predict.py takes. google-research/bert has no such command.
 from absl import flags
 
 import command
-import common_flags
+import fine_tuning_command
 from input_error import InputError
-from training.settings import DeviceConfig, OptimizerConfig
 
-common_flags.define_training()
-common_flags.define_fine_tuning()
+fine_tuning_command.define()
 flags.DEFINE_string("train_file", None, "Questions: .csv, .jsonl, .json, .txt.")
 flags.DEFINE_string("eval_file", None, "Those to evaluate on.")
 flags.DEFINE_string("predict_file", None, "Those to answer, without labels.")
@@ -43,18 +41,12 @@ flags.mark_flag_as_required("output_dir")
 
 def main() -> None:
     _check_flags()
-    command.import_tensorflow()
+    fine_tuning = fine_tuning_command.FineTuningCommand()
 
-    from jobs import choosing, fine_tuning, fitting
+    from jobs import choosing
     from tasks.task import TaskSettings
 
-    place = fitting.make_place(
-        command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
-    )
-    run = command.from_flags(fitting.RunConfig)
-    writes = place.host.is_chief and not run.dry_run
-    # A model that is only used is used as it was trained.
-    used = None if FLAGS.do_train else fine_tuning.stored_settings(run)
+    used = fine_tuning.used
     if used and used.target != "choice":
         raise InputError(
             f"the model was trained for {used.target}, not for multiple "
@@ -64,14 +56,7 @@ def main() -> None:
         *(FLAGS[name].value if uses else None for name, uses in _files())
     )
     settings = command.from_flags(TaskSettings, used, target="choice")
-    setup = fine_tuning.set_up(
-        place,
-        run,
-        command.from_flags(fine_tuning.Schedule),
-        command.from_flags(OptimizerConfig),
-        common_flags.loop_config(),
-        settings,
-    )
+    setup = fine_tuning.set_up(settings)
     job = choosing.Choosing(
         problem,
         settings,
@@ -79,15 +64,12 @@ def main() -> None:
         FLAGS.output_dir,
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
-        writes,
+        fine_tuning.writes,
     )
-    tuning = fine_tuning.FineTuning(job, setup)
-    if FLAGS.do_train and writes:
-        command.save_flags(run.output_dir)
-    if run.dry_run:
-        tuning.rehearse(FLAGS.do_train)
+    done = fine_tuning.carry_out(job, setup)
+    if done is None:
         return
-    fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
+    fitted, step = done
     if FLAGS.do_eval:
         job.report(fitted, step)
     if FLAGS.do_predict:
@@ -96,7 +78,7 @@ def main() -> None:
 
 def _files() -> list[tuple[str, bool]]:
     """Each flag of a file, and whether it is used."""
-    compares = FLAGS.do_train and (FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1)
+    compares = fine_tuning_command.compares_models()
     return [
         ("train_file", FLAGS.do_train),
         ("eval_file", FLAGS.do_eval or compares),
@@ -105,10 +87,7 @@ def _files() -> list[tuple[str, bool]]:
 
 
 def _check_flags() -> None:
-    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
-        raise InputError(
-            "nothing to do: give --do_train, --do_eval or --do_predict"
-        )
+    fine_tuning_command.check_actions()
     for name, uses in _files():
         if uses and not FLAGS[name].value:
             raise InputError(f"--{name} is missing: it names the questions")

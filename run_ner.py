@@ -18,17 +18,14 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 import command
-import common_flags
-from input_error import InputError
+import fine_tuning_command
 from tasks.task import FEATURE_LAYERS
-from training.settings import DeviceConfig, OptimizerConfig
 
 if TYPE_CHECKING:
     from jobs.recognizing import Problem
     from tasks.task import TaskSettings
 
-common_flags.define_training()
-common_flags.define_fine_tuning()
+fine_tuning_command.define()
 flags.DEFINE_string(
     "data_dir", None, "Folder of train.txt, valid.txt or dev.txt, and test.txt."
 )
@@ -76,24 +73,15 @@ flags.mark_flag_as_required("output_dir")
 
 
 def main() -> None:
-    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
-        raise InputError(
-            "nothing to do: give --do_train, --do_eval or --do_predict"
-        )
-    command.import_tensorflow()
+    fine_tuning_command.check_actions()
+    fine_tuning = fine_tuning_command.FineTuningCommand()
 
-    from jobs import fine_tuning, fitting, frozen_encoder, recognizing
+    from jobs import frozen_encoder, recognizing
     from tasks.task import TaskSettings
 
-    place = fitting.make_place(
-        command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
-    )
-    run = command.from_flags(fitting.RunConfig)
-    writes = place.host.is_chief and not run.dry_run
-    stored = fine_tuning.stored_settings(run)
+    stored = fine_tuning.stored
     if stored and stored.target != "tags":
         stored = None
-    # A model that is only used is used as it was trained.
     used = None if FLAGS.do_train else stored
     problem = _read_problem(stored.labels if stored else ())
     settings = command.from_flags(
@@ -103,14 +91,7 @@ def main() -> None:
         labels=problem.labels,
         doc_stride=_stride(used),
     )
-    setup = fine_tuning.set_up(
-        place,
-        run,
-        command.from_flags(fine_tuning.Schedule),
-        command.from_flags(OptimizerConfig),
-        common_flags.loop_config(),
-        settings,
-    )
+    setup = fine_tuning.set_up(settings)
     way: recognizing.Way = recognizing.WholeEncoder(settings)
     if settings.feature_layers:
         way = frozen_encoder.FrozenEncoder(settings, setup)
@@ -122,16 +103,12 @@ def main() -> None:
         FLAGS.output_dir,
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
-        writes,
+        fine_tuning.writes,
     )
-    tuning = fine_tuning.FineTuning(job, setup)
-    if FLAGS.do_train and writes:
-        command.save_flags(run.output_dir)
-    job.prepare()
-    if run.dry_run:
-        tuning.rehearse(FLAGS.do_train)
+    done = fine_tuning.carry_out(job, setup)
+    if done is None:
         return
-    fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
+    fitted, step = done
     if FLAGS.do_eval:
         job.report(fitted, step)
     if FLAGS.do_predict:
@@ -141,11 +118,10 @@ def main() -> None:
 def _read_problem(stored_labels: tuple[str, ...]) -> "Problem":
     from jobs import recognizing
 
-    compares = FLAGS.do_train and (FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1)
     return recognizing.read_problem(
         command.from_flags(recognizing.Files),
         FLAGS.do_train,
-        FLAGS.do_eval or compares,
+        FLAGS.do_eval or fine_tuning_command.compares_models(),
         FLAGS.do_predict,
         stored_labels,
     )

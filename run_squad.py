@@ -15,14 +15,12 @@ ends as a model folder that predict.py takes.
 from absl import flags
 
 import command
-import common_flags
+import fine_tuning_command
 from input_error import InputError
-from training.settings import DeviceConfig, OptimizerConfig
 
-common_flags.define_training()
-common_flags.define_fine_tuning()
-common_flags.define_combinations()
-common_flags.define_taught()
+fine_tuning_command.define()
+fine_tuning_command.define_combinations()
+fine_tuning_command.define_taught()
 flags.DEFINE_string("train_file", None, "SQuAD's JSON to train on.")
 flags.DEFINE_string("predict_file", None, "SQuAD's JSON to answer.")
 flags.DEFINE_integer(
@@ -84,53 +82,35 @@ flags.mark_flag_as_required("output_dir")
 
 def main() -> None:
     _check_flags()
-    command.import_tensorflow()
+    fine_tuning = fine_tuning_command.FineTuningCommand()
 
-    from jobs import answering, fine_tuning, fitting
-    from tasks.lessons import TaughtTask
+    from jobs import answering
     from tasks.task import TaskSettings
 
-    place = fitting.make_place(
-        command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
-    )
-    run = command.from_flags(fitting.RunConfig)
-    writes = place.host.is_chief and not run.dry_run
-    # A model that is only used is used as it was trained.
-    stored = fine_tuning.stored_settings(run)
     settings = command.from_flags(
         TaskSettings,
-        None if FLAGS.do_train else stored,
+        fine_tuning.used,
         target="span",
-        second_direction=fine_tuning.second_direction(run, stored),
+        second_direction=fine_tuning.second_direction,
     )
-    setup = fine_tuning.set_up(
-        place,
-        run,
-        command.from_flags(fine_tuning.Schedule),
-        command.from_flags(OptimizerConfig),
-        common_flags.loop_config(),
-        settings,
-        command.from_flags(TaughtTask),
-    )
+    setup = fine_tuning.set_up(settings)
     job = answering.QuestionAnswering(
-        command.from_flags(answering.Files),
+        command.from_flags(
+            answering.Files,
+            predict_file=FLAGS.predict_file if _asks() else None,
+        ),
         settings,
         setup.tokenizer,
         FLAGS.predict_batch_size,
         FLAGS.padding_in_loss,
         FLAGS.apply_best_null_threshold,
-        FLAGS.do_train and _compares(),
-        writes,
+        fine_tuning_command.compares_models(),
+        fine_tuning.writes,
     )
-    tuning = fine_tuning.FineTuning(job, setup)
-    if FLAGS.do_train and writes:
-        command.save_flags(run.output_dir)
-    if _asks():
-        job.prepare()
-    if run.dry_run:
-        tuning.rehearse(FLAGS.do_train)
+    done = fine_tuning.carry_out(job, setup)
+    if done is None:
         return
-    fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
+    fitted, step = done
     if FLAGS.do_predict:
         job.report(fitted, step)
 
@@ -156,11 +136,7 @@ def _check_flags() -> None:
 
 def _asks() -> bool:
     """Whether predict_file is used: also to choose the best model by it."""
-    return FLAGS.do_predict or (FLAGS.do_train and _compares())
-
-
-def _compares() -> bool:
-    return FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1
+    return FLAGS.do_predict or fine_tuning_command.compares_models()
 
 
 def cli() -> None:

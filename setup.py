@@ -30,7 +30,13 @@ setup(
     python_requires=">=3.10,<3.14",
     packages=["data", "jobs", "modeling", "tasks", "training"],
     package_data={"jobs": ["attention_page.html"]},
-    py_modules=["command", "common_flags", "input_error", *COMMANDS],
+    py_modules=[
+        "command",
+        "common_flags",
+        "fine_tuning_command",
+        "input_error",
+        *COMMANDS,
+    ],
     install_requires=[
         "absl-py",
         "google-crc32c",

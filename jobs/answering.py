@@ -45,7 +45,7 @@ SHUFFLE_SEED = 12345  # upstream's, of the questions in train.tf_record
 class Files:
     output_dir: str
     train_file: str | None
-    predict_file: str | None
+    predict_file: str | None  # None: nothing is asked
     verbose_logging: bool
 
 
@@ -153,6 +153,8 @@ class QuestionAnswering:
 
     def prepare(self) -> None:
         """Reads predict_file: its faults are to show before the training."""
+        if self.files.predict_file is None:
+            return
         missing = self._num_without_answers
         if self.is_scored and missing:
             raise InputError(

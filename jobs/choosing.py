@@ -87,6 +87,10 @@ class Choosing:
     def make_model(self, config: BertConfig) -> MultipleChoice:
         return MultipleChoice(config)
 
+    def prepare(self) -> None:
+        if self.problem.evaluation:
+            _ = self._held_out
+
     def training_data(self) -> TrainingData:
         questions = self.problem.train
         encoded = self._encode(questions)

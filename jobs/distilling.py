@@ -128,7 +128,7 @@ class Teacher:
 
 
 def read_teacher(
-    task: TaughtTask | None, settings: TaskSettings, vocab_file: str
+    task: TaughtTask, settings: TaskSettings, vocab_file: str
 ) -> Teacher | None:
     """Looks at --teacher_model_dir; None where there is none.
 
@@ -140,7 +140,7 @@ def read_teacher(
         InputError: what it knows is something else; or there is none, and
             settings of what it would teach.
     """
-    if task is None or task == TaughtTask(None):
+    if task == TaughtTask():
         return None
     if task.teacher_model_dir is None:
         raise InputError(

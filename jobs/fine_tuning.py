@@ -69,6 +69,10 @@ class Job(Protocol):
 
     def make_model(self, config: BertConfig) -> Model: ...
 
+    def prepare(self) -> None:
+        """Reads what is evaluated or predicted, if that is wanted: its faults
+        are to show before the training."""
+
     def training_data(self) -> Data: ...
 
     def evaluate(self, fitted: "FineTuned") -> dict[str, float]:
@@ -100,7 +104,7 @@ class Setup:
     config: BertConfig
     vocab_file: str
     tokenizer: Tokenizer
-    teacher: distilling.Teacher | None = None
+    teacher: distilling.Teacher | None
 
 
 def set_up(
@@ -110,7 +114,7 @@ def set_up(
     optimizer: OptimizerConfig,
     loop: LoopConfig,
     settings: TaskSettings,
-    taught: TaughtTask | None = None,
+    taught: TaughtTask,
 ) -> Setup:
     """Reads config and vocabulary and makes the folder of output.
 

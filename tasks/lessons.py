@@ -34,7 +34,7 @@ class Student:
 class TaughtTask:
     """Of fine-tuning: tasks/taught.py."""
 
-    teacher_model_dir: str | None  # None: no teacher
+    teacher_model_dir: str | None = None  # None: no teacher
     distillation_temperature: float = 2.0
     distillation_weight: float = 0.5  # the task's own loss has the rest
 

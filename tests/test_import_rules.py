@@ -61,7 +61,7 @@ ROOMS = {
     if path.name != "__init__.py"
 }
 TOP_LEVEL = {path.stem: path for path in sorted(ROOT.glob("*.py"))}
-SHARED = {"command", "common_flags", "input_error"}
+SHARED = {"command", "common_flags", "fine_tuning_command", "input_error"}
 
 
 def imported(path: Path) -> Iterator[str]:

@@ -1,0 +1,179 @@
+"""What the commands that fine-tune share: their flags, and the way from these
+to a trained model."""
+
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+import command
+import common_flags
+from input_error import InputError
+from tasks.lessons import TaughtTask
+from training.settings import DeviceConfig, OptimizerConfig
+
+if TYPE_CHECKING:
+    from jobs.fine_tuning import FineTuned, Job, Setup
+    from tasks.task import TaskSettings
+
+FLAGS = flags.FLAGS
+flags.disclaim_key_flags()  # they are of the command that calls
+
+
+def define() -> None:
+    """What every command that fine-tunes has."""
+    common_flags.define_training()
+    flags.DEFINE_bool(
+        "do_lower_case",
+        True,
+        "True for uncased models, False for cased ones. With a vocab.json text "
+        "stays as it is.",
+    )
+    flags.DEFINE_alias("do_lower", "do_lower_case")
+    flags.DEFINE_float(
+        "num_train_epochs", 3.0, "Passes over the data.", lower_bound=0.0
+    )
+    flags.DEFINE_float(
+        "warmup_proportion",
+        0.1,
+        "Share of the steps in which the rate rises.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    # google-research/bert has none of these.
+    flags.DEFINE_bool(
+        "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
+    )
+    flags.DEFINE_integer(
+        "eval_steps",
+        0,
+        "Steps between two evaluations while training; 0: none. The best model"
+        " seen is the one that stays.",
+        lower_bound=0,
+    )
+    flags.DEFINE_string(
+        "best_metric", None, "By which the best is chosen; unset: the task's."
+    )
+    flags.DEFINE_integer(
+        "patience",
+        0,
+        "Evaluations without a better one after which training stops; 0: never",
+        lower_bound=0,
+    )
+    flags.DEFINE_integer(
+        "num_seeds",
+        1,
+        "Runs with --seed, --seed + 1, ...; the best model is kept.",
+        lower_bound=1,
+    )
+    flags.DEFINE_float(
+        "layer_decay",
+        1.0,
+        "By what the learning rate falls from each layer to the one below.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    flags.DEFINE_integer(
+        "num_frozen_layers",
+        -1,
+        "Lowest layers left as they are, with the embeddings; 0: these alone,"
+        " -1: everything is trained.",
+        lower_bound=-1,
+    )
+
+
+def define_combinations() -> None:
+    """What may stand on an encoder, or beside it: modeling/combined.py."""
+    flags.DEFINE_bool(
+        "bilstm", False, "Put a BiLSTM, untrained, between encoder and head."
+    )
+    flags.DEFINE_string(
+        "second_init_checkpoint",
+        None,
+        "Another model folder, which may read in another direction: its outputs"
+        " and those of --init_checkpoint go side by side into the head.",
+    )
+
+
+def define_taught() -> None:
+    """A model to learn from, beside the labels."""
+    common_flags.define_teacher()
+    flags.DEFINE_float(
+        "distillation_weight",
+        TaughtTask.distillation_weight,
+        "Share of the teacher in the loss; the labels have the rest.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+
+
+def check_actions() -> None:
+    """Of commands with --do_train, --do_eval and --do_predict."""
+    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
+        raise InputError(
+            "nothing to do: give --do_train, --do_eval or --do_predict"
+        )
+
+
+def compares_models() -> bool:
+    """Whether models are compared while training, or several of them."""
+    return FLAGS.do_train and (FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1)
+
+
+class FineTuningCommand:
+    """The way of such a command: devices, what is there, the job, its runs.
+
+    Loads TensorFlow; flags are to be checked before.
+
+    Attributes:
+        stored: task.json's settings of the model that is used or started from.
+        used: the same if there is no training: a model is used as trained.
+        writes: whether this host does, and there is no --dry_run.
+    """
+
+    def __init__(self) -> None:
+        command.import_tensorflow()
+        from jobs import fine_tuning, fitting
+
+        self.place = fitting.make_place(
+            command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
+        )
+        self.run = command.from_flags(fitting.RunConfig)
+        self.stored = fine_tuning.stored_settings(self.run)
+        self.used = None if FLAGS.do_train else self.stored
+        self.writes = self.place.host.is_chief and not self.run.dry_run
+
+    @property
+    def second_direction(self) -> str | None:
+        """In which a second encoder reads, if there is one."""
+        from jobs import fine_tuning
+
+        return fine_tuning.second_direction(self.run, self.stored)
+
+    def set_up(self, settings: "TaskSettings") -> "Setup":
+        """Raises InputError if config, vocabulary and flags do not fit."""
+        from jobs import fine_tuning
+
+        return fine_tuning.set_up(
+            self.place,
+            self.run,
+            command.from_flags(fine_tuning.Schedule),
+            command.from_flags(OptimizerConfig),
+            common_flags.loop_config(),
+            settings,
+            command.from_flags(TaughtTask),
+        )
+
+    def carry_out(
+        self, job: "Job", setup: "Setup"
+    ) -> "tuple[FineTuned, int] | None":
+        """The trained or stored model and its step; None after --dry_run."""
+        from jobs.fine_tuning import FineTuning
+
+        tuning = FineTuning(job, setup)
+        if FLAGS.do_train and self.writes:
+            command.save_flags(self.run.output_dir)
+        job.prepare()
+        if self.run.dry_run:
+            tuning.rehearse(FLAGS.do_train)
+            return None
+        return tuning.train() if FLAGS.do_train else tuning.restore()
