@@ -9,7 +9,6 @@ Shapes: B batch, S positions, C outputs, W windows of a document.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -21,6 +20,7 @@ from modeling.conversion import CLASSIFIER, Binding, linear_bindings
 from modeling.encoder import Encoder
 from modeling.heads import LinearHead
 from tasks.packed import example_weights, pooled_examples
+from tasks.parts import Parts
 from tasks.targets import LABELS, Sums, Target
 
 Tensor = Any
@@ -29,7 +29,7 @@ Batch = dict[str, Tensor]
 HEAD_DROPOUT_PROB = 0.1  # upstream's, whatever the config says
 
 
-class Classifier:
+class Classifier(Parts):
     """An encoder with a head on its pooled output, and the target's loss."""
 
     def __init__(
@@ -47,19 +47,9 @@ class Classifier:
             HEAD_DROPOUT_PROB,
             name="classifier",
         )
-        self.encoder.build()
-        self.head.build()
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        return [*self.encoder.variables, *self.head.variables]
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        return [
-            *self.encoder.trainable_variables,
-            *self.head.trainable_variables,
-        ]
+        self.parts = (self.encoder, self.head)
+        for part in self.parts:
+            part.build()
 
     def bindings(self) -> list[Binding]:
         return [

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 from keras import ops
 from tqdm import tqdm
@@ -33,6 +32,7 @@ from modeling.heads import LinearHead, cross_entropy
 from tasks.classification import HEAD_DROPOUT_PROB
 from tasks.examples import SECONDS_WITHOUT_PROGRESS
 from tasks.packed import pooled_examples
+from tasks.parts import Parts
 from tasks.spans import NO_CLASS
 from tasks.targets import LABELS, Sums
 
@@ -102,25 +102,15 @@ def equally_many(encoded: Sequence[list[Row]]) -> tuple[list[Row], int]:
     return [row for rows in filled for row in rows], most
 
 
-class MultipleChoice:
+class MultipleChoice(Parts):
     """An encoder, a score for each row, and the loss of whole questions."""
 
     def __init__(self, config: BertConfig):
         self.encoder = Encoder(config)
         self.head = LinearHead(config, 1, HEAD_DROPOUT_PROB, name="choice")
-        self.encoder.build()
-        self.head.build()
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        return [*self.encoder.variables, *self.head.variables]
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        return [
-            *self.encoder.trainable_variables,
-            *self.head.trainable_variables,
-        ]
+        self.parts = (self.encoder, self.head)
+        for part in self.parts:
+            part.build()
 
     def bindings(self) -> list[Binding]:
         return [

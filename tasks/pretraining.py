@@ -12,7 +12,6 @@ of a packed row.
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from modeling.config import BertConfig
@@ -32,6 +31,7 @@ from modeling.heads import (
     row_weights,
 )
 from tasks.packed import encode, is_packed
+from tasks.parts import Parts
 
 Tensor = Any
 Batch = dict[str, Tensor]
@@ -40,7 +40,7 @@ Sums = dict[str, tuple[Tensor, Tensor]]
 MASKED_LM_EPSILON = 1e-5  # upstream's guard against a batch without masks
 
 
-class MaskedLm:
+class MaskedLm(Parts):
     """An encoder with the head of the masked language model.
 
     The pooler is not trained, as nothing looks at it; it is kept with the
@@ -50,18 +50,10 @@ class MaskedLm:
     def __init__(self, config: BertConfig):
         self.encoder = Encoder(config)
         self.masked_lm = MaskedLmHead(config)
-        self._parts = (self.encoder, self.masked_lm)
-        for part in self._parts:
+        self.parts = (self.encoder, self.masked_lm)
+        for part in self.parts:
             part.build()
         self.encoder.pooler.trainable = False
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        return [v for part in self._parts for v in part.variables]
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        return [v for part in self._parts for v in part.trainable_variables]
 
     def bindings(self) -> list[Binding]:
         return [
@@ -83,24 +75,16 @@ class MaskedLm:
         return loss, _figures("masked_lm", masked)
 
 
-class Pretraining:
+class Pretraining(Parts):
     """An encoder with both heads, their losses and their accuracies."""
 
     def __init__(self, config: BertConfig):
         self.encoder = Encoder(config)
         self.masked_lm = MaskedLmHead(config)
         self.next_sentence = LinearHead(config, 2, name="next_sentence")
-        self._parts = (self.encoder, self.masked_lm, self.next_sentence)
-        for part in self._parts:
+        self.parts = (self.encoder, self.masked_lm, self.next_sentence)
+        for part in self.parts:
             part.build()
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        return [v for part in self._parts for v in part.variables]
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        return [v for part in self._parts for v in part.trainable_variables]
 
     def bindings(self) -> list[Binding]:
         return [

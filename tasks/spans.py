@@ -7,7 +7,6 @@ Shapes: B examples, R rows (as many, unless they are packed), S positions.
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from modeling.combined import AnyEncoder, any_bindings
@@ -16,6 +15,7 @@ from modeling.conversion import SPAN, Binding, linear_bindings
 from modeling.encoder import Encoder
 from modeling.heads import LinearHead, cross_entropy
 from tasks.packed import encode, example_weights, is_packed
+from tasks.parts import Parts
 
 Tensor = Any
 Batch = dict[str, Tensor]
@@ -24,7 +24,7 @@ Sums = dict[str, tuple[Tensor, Tensor]]
 NO_CLASS = -1e9  # a logit
 
 
-class SpanModel:
+class SpanModel(Parts):
     """An encoder with a head for starts and ends, their losses, accuracies.
 
     The pooler is not trained, as nothing looks at it; it is kept with the
@@ -42,21 +42,11 @@ class SpanModel:
         self.padding_in_loss = padding_in_loss
         self.encoder = encoder or Encoder(config)
         self.head = LinearHead(self.encoder.config, 2, name="span")
-        self.encoder.build()
-        self.head.build()
+        self.parts = (self.encoder, self.head)
+        for part in self.parts:
+            part.build()
         for pooler in self.encoder.poolers:
             pooler.trainable = False
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        return [*self.encoder.variables, *self.head.variables]
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        return [
-            *self.encoder.trainable_variables,
-            *self.head.trainable_variables,
-        ]
 
     def bindings(self) -> list[Binding]:
         return [

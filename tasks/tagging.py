@@ -9,7 +9,6 @@ words of an example, H hidden size, C tags.
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from modeling import fused
@@ -23,6 +22,7 @@ from modeling.conversion import (
 from modeling.encoder import Encoder, vectors_at
 from modeling.heads import LinearHead, cross_entropy
 from tasks.packed import encode, is_packed
+from tasks.parts import Parts
 from tasks.targets import LABELS, Sums
 
 Tensor = Any
@@ -49,7 +49,7 @@ def tag_loss(
     return loss, {"accuracy": (sums.correct, sums.weight)}
 
 
-class Tagger:
+class Tagger(Parts):
     """An encoder with a head for the tags of words.
 
     The pooler is not trained, as nothing looks at it; it is kept with the
@@ -61,20 +61,10 @@ class Tagger:
         self.head = LinearHead(
             config, num_tags, HEAD_DROPOUT_PROB, name="classifier"
         )
-        self.encoder.build()
-        self.head.build()
+        self.parts = (self.encoder, self.head)
+        for part in self.parts:
+            part.build()
         self.encoder.pooler.trainable = False
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        return [*self.encoder.variables, *self.head.variables]
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        return [
-            *self.encoder.trainable_variables,
-            *self.head.trainable_variables,
-        ]
 
     def bindings(self) -> list[Binding]:
         return [

@@ -1,0 +1,17 @@
+"""What holds the weights of a model that is trained: layers, in an order."""
+
+import keras
+
+
+class Parts:
+    """A model's built layers; optimisers' states keep to their order."""
+
+    parts: tuple[keras.layers.Layer, ...]
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        return [v for part in self.parts for v in part.variables]
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        return [v for part in self.parts for v in part.trainable_variables]
