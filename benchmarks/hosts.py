@@ -4,8 +4,8 @@
 
 run_pretraining.py on a tiny model without dropout, alone and on several hosts;
 then again, one host killed (SIGKILL) after some steps, and all of them started
-anew. Prints the largest difference between the weights, and what became of the
-hosts that were not killed.
+anew: once the chief, once the last. Prints the largest difference between the
+weights, and what became of the hosts that were not killed.
 """
 
 import argparse
@@ -91,14 +91,17 @@ def finish(processes: list[subprocess.Popen]) -> None:
         sys.exit(f"hosts ended with {codes}; see their host-*.txt")
 
 
-def kill_one(processes: list[subprocess.Popen], output: Path) -> str:
-    """Kills the last host after KILL_STEP; says how the others ended."""
+def kill_one(
+    processes: list[subprocess.Popen], index: int, output: Path
+) -> str:
+    """Kills that host after KILL_STEP; says how the others ended."""
     log = output / "train_log.jsonl"
     while not (log.exists() and log.read_text().count("\n") >= KILL_STEP):
         if any(process.poll() is not None for process in processes):
             sys.exit(f"a host ended by itself; see {output}/host-*.txt")
         time.sleep(0.02)
-    *others, victim = processes
+    others = list(processes)
+    victim = others.pop(index)
     victim.kill()
     begin = time.monotonic()
     ends = []
@@ -137,21 +140,23 @@ def main() -> None:
     make_inputs(inputs)
     finish(start(inputs, folder / "one", 1))
     for count in flags.num_hosts:
-        whole, cut = folder / f"{count}", folder / f"{count}-killed"
+        whole = folder / f"{count}"
         finish(start(inputs, whole, count))
         print(
             f"{count} hosts, {NUM_STEPS} steps: weights differ from those of "
             f"one device by at most {difference(whole, folder / 'one'):.1e}",
             flush=True,
         )
-        ends = kill_one(start(inputs, cut, count), cut)
-        finish(start(inputs, cut, count))
-        print(
-            f"  host {count} killed after step {KILL_STEP} (the others: {ends})"
-            ", all started again: weights differ from those of the undisturbed "
-            f"run by at most {difference(cut, whole):.1e}",
-            flush=True,
-        )
+        for index in (0, count - 1):  # the chief, and another
+            cut = folder / f"{count}-killed-{index}"
+            ends = kill_one(start(inputs, cut, count), index, cut)
+            finish(start(inputs, cut, count))
+            print(
+                f"  host {index} killed after step {KILL_STEP} (the others: "
+                f"{ends}), all started again: weights differ from those of the "
+                f"undisturbed run by at most {difference(cut, whole):.1e}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
