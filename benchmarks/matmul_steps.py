@@ -12,7 +12,6 @@ import worker
 import command
 
 SIZE = 2048
-FLOP = 2 * SIZE**3
 
 
 def main() -> None:

@@ -37,11 +37,11 @@ def config_of(size: str) -> BertConfig:
     )
 
 
-def make_model(folder: Path, size: str) -> tuple[Path, Path]:
+def make_model(folder: Path, config: BertConfig) -> tuple[Path, Path]:
     """Google's folder and Hugging Face's, made if they are not there."""
     google, hugging_face = folder / "google", folder / "hugging_face"
     if not hugging_face.exists():
-        _write_google(google, config_of(size))
+        _write_google(google, config)
         subprocess.run(
             [
                 *(sys.executable, "convert_checkpoint.py"),

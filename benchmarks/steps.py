@@ -18,6 +18,10 @@ outputs, must agree with those here; in the end its loss must have fallen.
 A training step is masked language model (20 predictions a row, which alone are
 scored) and next sentence, dropout, AdamW, gradients clipped. Every way of
 running a peer is tried, such as eager and compiled, and the fastest has a *.
+With --device=cuda the layers of modeling/ run on Keras's JAX backend
+(jax_steps.py) beside transformers alone, without dropout in attention, and
+matrices are 8192-square.
+
 Times are medians; "faster" is the median over pairs of the peer's time by ours,
 and the share that of our rate by the matrix product's. Operations are those of
 modeling/cost.py.
@@ -25,6 +29,7 @@ modeling/cost.py.
 
 import argparse
 import dataclasses
+import functools
 import json
 import os
 import statistics
@@ -36,7 +41,6 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from matmul_steps import FLOP as MATMUL_FLOP
 from peer_environments import python_of
 from shared_weights import (
     NUM_PREDICTIONS,
@@ -49,11 +53,6 @@ from step_workers import Worker, WorkerError
 from modeling.cost import BACKWARD_FORWARDS, Rows, step_flop
 
 HERE = Path(__file__).parent
-SHAPES = {  # rows x positions
-    "base": ("8x128", "32x128"),
-    "6x384": ("32x56",),
-    "mini": ("8x128",),
-}
 VARIANTS = {
     "transformers": ("eager", "compiled"),
     "keras_hub": ("graph", "xla"),
@@ -62,9 +61,40 @@ VARIANTS = {
 }
 CAN_BE_BF16 = ("transformers", "keras_hub")  # their weights, in forward passes
 OURS, MATMUL = "ours", "matmul"
-OWN_SCRIPTS = {
-    OURS: HERE / "our_steps.py",
-    MATMUL: HERE / "matmul_steps.py",
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    shapes: dict[str, tuple[str, ...]]  # by size: rows x positions
+    scripts: dict[str, Path]
+    matmul_size: int
+    peers: tuple[str, ...]
+    attention_dropout: float
+
+    @property
+    def matmul_flop(self) -> int:
+        return 2 * self.matmul_size**3
+
+
+DEVICES = {
+    "cpu": Device(
+        {
+            "base": ("8x128", "32x128"),
+            "6x384": ("32x56",),
+            "mini": ("8x128",),
+        },
+        {OURS: HERE / "our_steps.py", MATMUL: HERE / "matmul_steps.py"},
+        2048,
+        tuple(VARIANTS),
+        0.1,
+    ),
+    "cuda": Device(
+        {"base": ("256x128", "64x512"), "large": ("128x128", "32x512")},
+        dict.fromkeys((OURS, MATMUL), HERE / "jax_steps.py"),
+        8192,
+        ("transformers",),
+        0.0,  # Keras's fused attention has none
+    ),
 }
 HEADER = "| work | by | ms | faster | GFLOP/s | share | outputs differ |"
 
@@ -111,7 +141,9 @@ class Pairs:
         return statistics.median(r.theirs / r.ours for r in self.rounds)
 
 
-def share(rounds: Iterable[tuple[float, float]], gflop: float) -> float:
+def share(
+    rounds: Iterable[tuple[float, float]], gflop: float, matmul_flop: float
+) -> float:
     """Of the matrix product's rate, that a side has.
 
     Args:
@@ -119,26 +151,32 @@ def share(rounds: Iterable[tuple[float, float]], gflop: float) -> float:
         gflop: operations of the side's work.
     """
     return statistics.median(
-        gflop * matmul / (MATMUL_FLOP / 1e9 * time) for time, matmul in rounds
+        gflop * matmul / (matmul_flop / 1e9 * time) for time, matmul in rounds
     )
 
 
 class Bench:
     def __init__(self, flags: argparse.Namespace):
         self.flags = flags
+        self.device = DEVICES[flags.device]
         self.folder = Path(flags.work_dir).absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
         env_dir = Path(flags.env_dir or self.folder / "envs").absolute()
         self.pythons = {
             peer: python_of(peer, env_dir, flags.python37)
-            for peer in flags.peers
+            for peer in flags.peers or self.device.peers
         }
         self.matmuls: dict[str, Worker] = {}  # by precision
         self.matmul_times = defaultdict[str, list[float]](list)
         self.has_failed = False
 
     def start(self, work: Work, side: str, variant: str = "") -> Worker:
-        model = make_model(self.folder / "models" / work.size, work.size)
+        config = dataclasses.replace(
+            config_of(work.size),
+            attention_probs_dropout_prob=self.device.attention_dropout,
+        )
+        name = f"{work.size}-{self.flags.device}"
+        model = make_model(self.folder / "models" / name, config)
         batch = self.folder / f"batch-{work.shape}.npz"
         make_batch(batch, work.rows.number, work.rows.length)
         jobs = self.folder / "jobs"
@@ -146,7 +184,7 @@ class Bench:
         name = f"{work} {side} {variant}".strip().replace(",", "")
         return Worker(
             self.pythons.get(side, sys.executable),
-            OWN_SCRIPTS.get(side, HERE / "peers" / f"{side}_steps.py"),
+            self.device.scripts.get(side, HERE / "peers" / f"{side}_steps.py"),
             {
                 "model": str(model[0]),
                 "hugging_face": str(model[1]),
@@ -154,6 +192,7 @@ class Bench:
                 "trains": work.trains,
                 "precision": work.precision,
                 "variant": variant,
+                "device": self.flags.device,
             },
             jobs / name.replace(" ", "-"),
         )
@@ -161,18 +200,18 @@ class Bench:
     def run(self, work: Work) -> None:
         """Prints a table's rows for one kind of work."""
         if work.precision not in self.matmuls:
-            self.matmuls[work.precision] = self.start(work, MATMUL)
+            self.matmuls[work.precision] = self.start(work, MATMUL, MATMUL)
         found: dict[str, Pairs] = {}
         ours = self.start(work, OURS)
         try:
-            for peer in self.flags.peers:
+            for peer in self.pythons:
                 for variant in self.variants(peer, work):
                     pairs = self.compare(work, ours, peer, variant)
                     if pairs:
                         found[f"{peer}, {variant}"] = pairs
         finally:
             ours.close()
-        print_rows(work, found)
+        print_rows(work, found, self.device.matmul_flop)
 
     def variants(self, peer: str, work: Work) -> list[str]:
         """How the peer is run; the original knows no bfloat16."""
@@ -232,16 +271,17 @@ class Bench:
         for precision, worker in self.matmuls.items():
             worker.close()
             if times := self.matmul_times[precision]:
-                rate = MATMUL_FLOP / 1e6 / statistics.median(times)
+                rate = self.device.matmul_flop / 1e6 / statistics.median(times)
                 print(f"matrix product, {precision}: {rate:,.0f} GFLOP/s")
 
 
-def print_rows(work: Work, found: dict[str, Pairs]) -> None:
+def print_rows(work: Work, found: dict[str, Pairs], matmul_flop: int) -> None:
     """This project's row, and one for each way of running a peer."""
+    print_row = functools.partial(_print_row, work, matmul_flop)
     rounds = [r for pairs in found.values() for r in pairs.rounds]
     if rounds:
         ours = [(r.ours, r.matmul) for r in rounds]
-        print_row(work, "this project", ours, "", "")
+        print_row("this project", ours, "", "")
     best = [
         min(names, key=lambda name: found[name].ratio)
         for peer in VARIANTS
@@ -249,7 +289,6 @@ def print_rows(work: Work, found: dict[str, Pairs]) -> None:
     ]
     for name, pairs in found.items():
         print_row(
-            work,
             f"{name} *" if name in best else name,
             [(r.theirs, r.matmul) for r in pairs.rounds],
             f"{pairs.ratio:.2f}",
@@ -257,8 +296,9 @@ def print_rows(work: Work, found: dict[str, Pairs]) -> None:
         )
 
 
-def print_row(
+def _print_row(
     work: Work,
+    matmul_flop: int,
     side: str,
     rounds: list[tuple[float, float]],
     ratio: str,
@@ -267,10 +307,11 @@ def print_row(
     """`rounds`: milliseconds of the side and of the matrix product."""
     time = statistics.median(time for time, _ in rounds)
     shown = f"{time:,.0f}" if time >= 100 else f"{time:.3g}"
+    of_matmul = share(rounds, work.gflop, matmul_flop)
     print(
         f"| {work} | {side} | {shown} | {ratio} "
         f"| {1000 * work.gflop / time:,.0f} "
-        f"| {100 * share(rounds, work.gflop):.0f} % | {difference} |",
+        f"| {100 * of_matmul:.0f} % | {difference} |",
         flush=True,
     )
 
@@ -280,14 +321,18 @@ def read_flags() -> argparse.Namespace:
     parser.add_argument("--work_dir", required=True)
     parser.add_argument("--env_dir", help="Else envs in the work folder.")
     parser.add_argument("--python37", help="Else looked for.")
+    parser.add_argument("--device", choices=DEVICES, default="cpu")
     parser.add_argument(
-        "--peers", nargs="+", choices=VARIANTS, default=[*VARIANTS]
+        "--peers", nargs="+", choices=VARIANTS, help="Else the device's."
     )
     kinds = sorted({name for names in VARIANTS.values() for name in names})
     parser.add_argument(
         "--variants", nargs="+", choices=kinds, help="Else all."
     )
-    parser.add_argument("--sizes", nargs="+", choices=SHAPES, default=[*SHAPES])
+    sizes = sorted({x for device in DEVICES.values() for x in device.shapes})
+    parser.add_argument(
+        "--sizes", nargs="+", choices=sizes, help="Else the device's."
+    )
     parser.add_argument("--shapes", nargs="+", help="Else each size's own.")
     modes = ["training", "forward"]
     parser.add_argument("--modes", nargs="+", choices=modes, default=modes)
@@ -302,12 +347,14 @@ def read_flags() -> argparse.Namespace:
 def main() -> None:
     flags = read_flags()
     # For this process and all that it starts.
-    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    if flags.device == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
     bench = Bench(flags)
     print(HEADER)
     print("|---" * (HEADER.count("|") - 1) + "|", flush=True)
-    for size in flags.sizes:
-        for shape in flags.shapes or SHAPES[size]:
+    for size in flags.sizes or bench.device.shapes:
+        for shape in flags.shapes or bench.device.shapes.get(size, ["8x128"]):
             for mode in flags.modes:
                 for precision in flags.precisions:
                     bench.run(Work(size, mode == "training", shape, precision))

@@ -103,6 +103,7 @@ class Attention(keras.layers.Layer):
         super().__init__(**kwargs)
         self.num_heads = config.num_attention_heads
         self.head_size = config.hidden_size // config.num_attention_heads
+        self.scale = 1.0 / math.sqrt(self.head_size)
         self.dropout_rate = config.attention_probs_dropout_prob
         self.config = config
 
@@ -136,8 +137,15 @@ class Attention(keras.layers.Layer):
             The context [B, S, H].
         """
         query, key, value = self._project(from_tensor, to_tensor)
-        probs = self._probs(query, key, adder, seed)
-        context = ops.einsum("BNST,BTND->BSND", probs, value)
+        drops = seed is not None and self.dropout_rate > 0.0
+        if keras.config.backend() == "jax" and not drops:
+            # On a GPU one kernel, which keeps no scores; it drops nothing.
+            context = ops.dot_product_attention(
+                query, key, value, mask=ops.equal(adder, 0.0), scale=self.scale
+            )
+        else:
+            probs = self._probs(query, key, adder, seed)
+            context = ops.einsum("BNST,BTND->BSND", probs, value)
         return ops.reshape(context, ops.shape(from_tensor))  # [B, S, H]
 
     def probabilities(self, x: Tensor, adder: Tensor) -> Tensor:
@@ -154,7 +162,7 @@ class Attention(keras.layers.Layer):
         noise = fused.uniform_noise(scores, self.dropout_rate, seed)
         return fused.attention_probs(
             scores,
-            1.0 / math.sqrt(self.head_size),
+            self.scale,
             adder,
             noise,
             self.dropout_rate,

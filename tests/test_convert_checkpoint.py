@@ -60,7 +60,7 @@ def test_a_classifier_goes_to_google_and_back(
     task |= {"max_seq_length": 17}  # as if trained here
     (there / "task.json").write_text(json.dumps(task))
 
-    run(COMMAND, f"--init_checkpoint={there}", f"--output_dir={back}")
+    forked(COMMAND, f"--init_checkpoint={there}", f"--output_dir={back}")
     same_tensors(classifier, back)
     for name in ("id2label", "problem_type", "hidden_act", "architectures"):
         written, read = (

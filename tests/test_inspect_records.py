@@ -33,7 +33,7 @@ TEXT = GOLDEN / "tiny_corpus.txt"
 def pretraining(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The golden pairs of tests/golden/tiny_instances.json in two files."""
     folder = tmp_path_factory.mktemp("inspected")
-    run(
+    forked(
         "create_pretraining_data.py",
         f"--input_file={TEXT}",
         f"--output_file={folder}/a.tfrecord,{folder}/b.tfrecord.gz",
@@ -135,7 +135,7 @@ def test_packed_rows(tmp_path: Path) -> None:
     first = {**both, "next_sentence_weights": [1.0, 0.0]}
     path = tmp_path / "packed"
     write(path, packed_features(13, 3, 2), both, first)
-    shown = run(COMMAND, f"--input_file={path}", VOCAB, "--report")
+    shown = forked(COMMAND, f"--input_file={path}", VOCAB, "--report")
     one = (
         "  A: [CLS] the [MASK->ship] [SEP]\n"
         "  B: saw [SEP]\n"

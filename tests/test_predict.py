@@ -10,7 +10,7 @@ from typing import IO
 
 import numpy as np
 import pytest
-from conftest import GOLDEN, ROOT, TINY, fails_with, forked, run
+from conftest import GOLDEN, ROOT, TINY, fails_with, forked
 
 from data.tokenization import FullTokenizer
 from modeling.config import BertConfig
@@ -163,7 +163,7 @@ def test_each_line_at_once(regression: tuple[str, Classifier]) -> None:
 
 
 def test_blanks_of_arguments(blanks: str) -> None:
-    output = run(
+    output = forked(
         "predict.py",
         f"--model_dir={blanks}",
         "--top_k=2",

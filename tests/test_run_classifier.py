@@ -193,7 +193,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    assert "going on from its state" in run(
+    assert "going on from its state" in forked(
         "run_classifier.py", *args, f"--output_dir={cut}"
     )
     best = json.loads((straight / "best" / "best.json").read_text())["step"]

@@ -180,7 +180,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
     config.write_text(text)
     common = ("--num_train_steps=40", "--save_checkpoints_steps=5")
     straight, cut = tmp_path / "straight", tmp_path / "cut"
-    run(
+    forked(
         "run_pretraining.py",
         *train_args(str(config), tiny_records, straight),
         *common,
@@ -199,7 +199,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         assert process.returncode == code, errors
         assert ("which is saved" in errors) == (number == signal.SIGTERM)
     assert not (cut / "bert_model.ckpt.index").exists()
-    assert "going on from its state after step" in run(
+    assert "going on from its state after step" in forked(
         "run_pretraining.py", *args
     )
     expected, resumed = variables(straight), variables(cut)

@@ -30,18 +30,19 @@ class Work:
         self.casts = job.is_bfloat16 and not has_bf16_weights
         self.is_compiled = job.variant.startswith("compiled")
         self.has_own_loss = "own loss" in job.variant
+        self.device = job.device
         self.model = BertForPreTraining.from_pretrained(
             job.hugging_face,
             dtype=torch.bfloat16 if has_bf16_weights else torch.float32,
-        )
+        ).to(job.device)
         self.batch = {
-            name: torch.tensor(value, dtype=torch.long)
+            name: torch.tensor(value, dtype=torch.long, device=job.device)
             for name, value in job.batch.items()
         }
         self.inputs = {k: self.batch[name] for k, name in INPUTS.items()}
 
     def autocast(self) -> contextlib.AbstractContextManager:
-        return torch.autocast("cpu", torch.bfloat16, enabled=self.casts)
+        return torch.autocast(self.device, torch.bfloat16, enabled=self.casts)
 
     def compiled(self, function: Callable) -> Callable:
         return torch.compile(function) if self.is_compiled else function
@@ -59,7 +60,8 @@ class Work:
                 next_sentence_label=batch["next_sentence_labels"],
             ).loss
         outputs = self.model.bert(**self.inputs)
-        rows = torch.arange(len(batch["input_ids"]))[:, None]
+        ids = batch["input_ids"]
+        rows = torch.arange(len(ids), device=ids.device)[:, None]
         masked = outputs[0][rows, batch["masked_lm_positions"]]  # [B, P, H]
         scores = heads.predictions(masked).float()
         pair = heads.seq_relationship(outputs[1]).float()
@@ -95,8 +97,8 @@ class Work:
             with torch.inference_mode(), self.autocast():
                 sequence, pooled = encode(**self.inputs)[:2]
             return {
-                "sequence": sequence.float().numpy(),
-                "pooled": pooled.float().numpy(),
+                "sequence": sequence.float().cpu().numpy(),
+                "pooled": pooled.float().cpu().numpy(),
             }
 
         return step
@@ -111,7 +113,7 @@ def main() -> None:
     if job.trains:
         work.model.eval()
         with torch.inference_mode(), work.autocast():
-            worker.write_outputs(job, loss=work.loss())
+            worker.write_outputs(job, loss=work.loss().cpu())
         step = work.trainer()
     else:
         step = work.encoder()

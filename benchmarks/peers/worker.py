@@ -40,6 +40,7 @@ class Job:
         self.trains: bool = values["trains"]
         self.is_bfloat16: bool = values["precision"] == "bf16"
         self.variant: str = values["variant"]
+        self.device: str = values["device"]  # cpu or cuda
         self.outputs: str = values["outputs"]  # the .npz to write
         with np.load(values["batch"]) as arrays:
             # As pre-training records have them: input_* and segment_ids
