@@ -7,21 +7,12 @@ import subprocess
 import sys
 
 import pytest
+from conftest import GOLDEN, ROOT, fails_with, forked, run
 
 from data import record_features, records, tokenization
 
-ROOT = pathlib.Path(__file__).parents[1]
-GOLDEN = pathlib.Path(__file__).parent / "golden"
 CORPUS, VOCAB = GOLDEN / "tiny_corpus.txt", GOLDEN / "tiny_vocab.txt"
-
-
-def run(*flags: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "create_pretraining_data.py", *flags],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+COMMAND = "create_pretraining_data.py"
 
 
 def read(path: pathlib.Path, max_seq_length: int) -> list[dict[str, list[int]]]:
@@ -38,7 +29,8 @@ def read(path: pathlib.Path, max_seq_length: int) -> list[dict[str, list[int]]]:
 
 def test_golden_records_and_summary(tmp_path: pathlib.Path) -> None:
     one, two = tmp_path / "new" / "one.tfrecord", tmp_path / "two.tfrecord.gz"
-    done = run(
+    output = run(
+        COMMAND,
         f"--input_file={CORPUS}",
         f"--vocab_file={VOCAB}",
         f"--output_file={one},{two}",
@@ -50,7 +42,6 @@ def test_golden_records_and_summary(tmp_path: pathlib.Path) -> None:
         "--short_seq_prob=0.3",
         "--random_seed=11",
     )
-    assert done.returncode == 0, done.stderr
     made = read(one, 23), read(two, 23)
     expected = json.loads((GOLDEN / "tiny_instances.json").read_text("utf-8"))
     assert len(expected) == 32
@@ -69,7 +60,7 @@ def test_golden_records_and_summary(tmp_path: pathlib.Path) -> None:
             vocab[label] for label in instance["masked_lm_labels"]
         ]
         assert record["next_sentence_labels"] == [instance["is_random_next"]]
-    assert_summary(done.stdout, expected)
+    assert_summary(output, expected)
 
 
 def assert_summary(stdout: str, expected: list[dict[str, list[str]]]) -> None:
@@ -102,7 +93,8 @@ def test_summary_by_hand(tmp_path: pathlib.Path, sampler: str) -> None:
     # (11 * 0.15 = 1.65). 8 pieces in 8: nothing is cut off.
     (tmp_path / "a1.txt").write_text("The sea, zoo\n\n")
     (tmp_path / "a2.txt").write_text("café old ship.\n\n", "utf-8")
-    done = run(
+    output = forked(
+        COMMAND,
         f"--input_file={tmp_path}/a*.txt",
         f"--vocab_file={VOCAB}",
         f"--output_file={tmp_path}/out",
@@ -114,8 +106,7 @@ def test_summary_by_hand(tmp_path: pathlib.Path, sampler: str) -> None:
         "--short_seq_prob=0",
         "--do_whole_word_mask",
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == (
+    assert output == (
         "documents                         2\n"
         "sentences                         2\n"
         "pieces                            8\n"
@@ -191,15 +182,13 @@ def test_bad_input(
 ) -> None:
     bad_files(tmp_path)
     before = sorted(os.listdir(tmp_path))
-    done = run(
+    refusal = fails_with(
+        COMMAND,
         f"--input_file={CORPUS}",
         f"--vocab_file={VOCAB}",
         f"--output_file={tmp_path}/out",
         *[flag.format(tmp_path) for flag in flags],
     )
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    last_line = done.stderr.splitlines()[-1]
-    assert last_line.startswith("create_pretraining_data.py: ")
-    assert message.format(tmp_path) in last_line
+    assert refusal.startswith("create_pretraining_data.py: ")
+    assert message.format(tmp_path) in refusal
     assert sorted(os.listdir(tmp_path)) == before

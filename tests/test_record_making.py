@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import GOLDEN, fails_with, run, start
+from conftest import GOLDEN, fails_with, forked, run, start
 
 from data.corpus import Counts
 from data.files import expand_patterns
@@ -112,7 +112,7 @@ def test_what_is_made_is_made_once(
     text: Path, tmp_path: Path, expected: tuple[list[bytes], str]
 ) -> None:
     given = flags(text, tmp_path, "a", "b.gz")
-    first = run(SCRIPT, *given, "--num_workers=1")
+    first = forked(SCRIPT, *given, "--num_workers=1")
     assert first == expected[1]
     unpacked = gzip.decompress((tmp_path / "b.gz").read_bytes())
     assert unpacked == expected[0][1]
@@ -122,9 +122,9 @@ def test_what_is_made_is_made_once(
         f"{tmp_path}/b.gz",
     ]
     assert sorted(os.listdir(tmp_path)) == [".a.making", "a", "b.gz"]
-    assert "made already" in run(SCRIPT, *given)
+    assert "made already" in forked(SCRIPT, *given)
     os.remove(tmp_path / "a")
-    assert run(SCRIPT, *given, "--num_workers=1") == first
+    assert forked(SCRIPT, *given, "--num_workers=1") == first
     other = tmp_path / "other.txt"
     other.write_text(text.read_text("utf-8") + "\n\nzoo", "utf-8")
     again = flags(other, tmp_path, "a", "b.gz")
@@ -136,7 +136,7 @@ def test_spaced_words_are_masked_whole(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("\n".join(vocab), "utf-8")
     text = "使用 语言 模型\n语言 模型\n\n模型 使用\n语言\n"
     (tmp_path / "text.txt").write_text(text, "utf-8")
-    run(
+    forked(
         "create_pretraining_data.py",
         f"--input_file={tmp_path}/text.txt",
         f"--vocab_file={tmp_path}/vocab.txt",
