@@ -29,6 +29,7 @@ DISK_FAULTS = (
     "Disk quota exceeded",
     "Read-only file system",
     "File too large",
+    "Permission denied",
 )
 
 
@@ -64,6 +65,7 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
             )
         except Exception as error:
             _fail_on_disk(error)
+            _fail_on_lost_host(error)
             raise
         except KeyboardInterrupt:  # where nothing is there to be saved
             sys.exit(128 + signal.SIGINT)
@@ -131,7 +133,7 @@ def writing(path: str, flag: str) -> Iterator[IO[bytes]]:
     folder, name = os.path.split(path)
     unfinished = os.path.join(folder, f".{name}.incomplete")
     try:
-        if tf.io.gfile.isdir(path):
+        if not name or tf.io.gfile.isdir(path):
             raise IsADirectoryError(None, "it is a folder")
         tf.io.gfile.makedirs(folder or ".")
         opener = tf.io.gfile.GFile if "://" in path else open
@@ -205,6 +207,17 @@ def _fail_on_disk(error: Exception) -> None:
             f"cannot write: {text}; make room or give another folder to write "
             "to; what was whole before is as it was, and the same command goes "
             "on from there"
+        )
+
+
+def _fail_on_lost_host(error: Exception) -> None:
+    """Exits with a sentence where TensorFlow waited for a host that is gone."""
+    is_one_of_many = bool(os.environ.get("TF_CONFIG"))
+    if is_one_of_many and type(error).__name__ == "UnavailableError":
+        _fail(
+            "another of the hosts in TF_CONFIG does not answer any more; start "
+            "the same command on all of them again, and it goes on from the "
+            "newest state in --output_dir"
         )
 
 

@@ -130,7 +130,8 @@ class FineTuningCommand:
         writes: whether this host does, and there is no --dry_run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, target: str | None = None) -> None:
+        """`target`: stored settings of another one do not count."""
         command.import_tensorflow()
         from jobs import fine_tuning, fitting
 
@@ -139,6 +140,8 @@ class FineTuningCommand:
         )
         self.run = command.from_flags(fitting.RunConfig)
         self.stored = fine_tuning.stored_settings(self.run)
+        if self.stored and target and self.stored.target != target:
+            self.stored = None
         self.used = None if FLAGS.do_train else self.stored
         self.writes = self.place.host.is_chief and not self.run.dry_run
 

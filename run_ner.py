@@ -74,15 +74,12 @@ flags.mark_flag_as_required("output_dir")
 
 def main() -> None:
     fine_tuning_command.check_actions()
-    fine_tuning = fine_tuning_command.FineTuningCommand()
+    fine_tuning = fine_tuning_command.FineTuningCommand(target="tags")
 
     from jobs import frozen_encoder, recognizing
     from tasks.task import TaskSettings
 
-    stored = fine_tuning.stored
-    if stored and stored.target != "tags":
-        stored = None
-    used = None if FLAGS.do_train else stored
+    used, stored = fine_tuning.used, fine_tuning.stored
     problem = _read_problem(stored.labels if stored else ())
     settings = command.from_flags(
         TaskSettings,

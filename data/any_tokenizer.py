@@ -4,6 +4,8 @@ vocab.txt: BERT's word pieces. vocab.json with merges.txt: RoBERTa's byte-level
 pieces.
 """
 
+import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -71,3 +73,10 @@ def check_any_vocabulary(
     if vocab_file.endswith(BYTE_LEVEL):
         return check_byte_level(vocab_file, vocab_size)
     return check_vocabulary(vocab_file, vocab_size)
+
+
+def vocabulary_digest(vocab_file: str) -> str:
+    """Tells other pieces, or others in their places, from these."""
+    vocab = check_any_vocabulary(vocab_file)
+    checksum = zlib.crc32(json.dumps(vocab).encode())
+    return f"{len(vocab)} pieces, checksum {checksum:08x}"

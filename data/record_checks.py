@@ -2,7 +2,7 @@
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
@@ -21,6 +21,7 @@ from input_error import InputError
 
 Found = Mapping[str, tf.train.Feature]  # a record's features by their names
 
+MASKED_LM_WEIGHTS = "masked_lm_weights"
 # Of a record of pre-training: the first number is 0 if there is no text in it.
 BEGINS_ROW = frozenset({"input_mask", "sequence_numbers", "segment_lengths"})
 OF_PRETRAINING = frozenset({"masked_lm_positions", "segment_lengths"})
@@ -184,7 +185,15 @@ def find_fault(
     for name in BEGINS_ROW & names if OF_PRETRAINING & names else ():
         if not found[name].int64_list.value[0]:
             return f"{name} begins with 0: the row is empty"
+    masks = found[MASKED_LM_WEIGHTS].float_list.value
+    if is_for_masks(names) and not any(masks):
+        return "nothing in it is masked, and it is read for that alone"
     return None
+
+
+def is_for_masks(names: Container[str]) -> bool:
+    """Whether records of these features are read for their masks alone."""
+    return MASKED_LM_WEIGHTS in names and NEXT_SENTENCE not in names
 
 
 def _list_fault(

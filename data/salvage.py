@@ -43,7 +43,8 @@ def first_known(paths: Sequence[str]) -> Found:
 
 def is_made(paths: Sequence[str], folder: str) -> bool:
     """Whether `make_sound` has nothing to do."""
-    return set(paths) <= set(_read_report(folder))
+    report = _read_report(folder)
+    return all(_is_known(path, report) for path in paths)
 
 
 def make_sound(
@@ -58,10 +59,13 @@ def make_sound(
         return
     report = _read_report(folder)
     for path in paths:
+        if _is_known(path, report):
+            continue
         faults: list[str] = []
         for _ in _sound(path, features, vocab_size, faults):
             pass
-        report[path] = {"copy": None, "count": len(faults)}
+        size = tf.io.gfile.stat(path).length
+        report[path] = {"copy": None, "count": len(faults), "bytes": size}
         if not faults:
             continue
         for fault in faults[:MAX_NAMED]:
@@ -146,8 +150,20 @@ def _read_report(folder: str) -> dict[str, Any]:
     path = os.path.join(folder, REPORT)
     if not tf.io.gfile.exists(path):
         return {}
-    with tf.io.gfile.GFile(path) as file:
-        return dict(json.loads(file.read()))
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            return dict(json.loads(file.read()))
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"{path}, which says what was left out of damaged files, is "
+            f"damaged itself; remove {folder}, and it is made anew"
+        ) from error
+
+
+def _is_known(path: str, report: dict[str, Any]) -> bool:
+    """Whether the report is of that file, as it is now."""
+    size = tf.io.gfile.stat(path).length
+    return path in report and report[path].get("bytes") == size
 
 
 def _write_report(folder: str, report: dict[str, Any]) -> None:

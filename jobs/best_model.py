@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from input_error import InputError
 from modeling.folder_files import write_whole
 
 BEST = "best"  # folder under output_dir
@@ -67,8 +68,14 @@ class BestModel:
 
 
 def _read_step(path: str) -> int:
-    with tf.io.gfile.GFile(path) as file:
-        return int(json.loads(file.read())["step"])
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            return int(json.loads(file.read())["step"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(
+            f"{path}, which says what the best model is, is damaged; give "
+            "another --output_dir, or the model's folder as --init_checkpoint"
+        ) from error
 
 
 def _write(path: str, step: int, metrics: dict[str, float]) -> None:

@@ -70,8 +70,8 @@ class Job(Protocol):
     def make_model(self, config: BertConfig) -> Model: ...
 
     def prepare(self) -> None:
-        """Reads what is evaluated or predicted, if that is wanted: its faults
-        are to show before the training."""
+        """Looks at the data beside the training's, whose faults are to show
+        before it."""
 
     def training_data(self) -> Data: ...
 

@@ -5,7 +5,9 @@ a stopped run is taken up, it is trained, and output_dir ends as a model folder.
 """
 
 import dataclasses
+import json
 import os
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -13,7 +15,7 @@ import keras
 import tensorflow as tf
 
 import command
-from data.any_tokenizer import check_any_vocabulary
+from data.any_tokenizer import check_any_vocabulary, vocabulary_digest
 from input_error import InputError
 from jobs.best_model import BestModel
 from jobs.start_checks import check_config, check_second, compare_pieces
@@ -38,7 +40,7 @@ from training.cloud_tpu import check_paths
 from training.distribution import (
     Host,
     make_strategy,
-    missing_hosts_named,
+    sum_over_hosts,
     this_host,
 )
 from training.loop import Objective, Source, check_hosts_agree, train
@@ -162,8 +164,8 @@ def need_vocabulary(run: RunConfig, config: BertConfig) -> str:
 
 def make_folder(run: RunConfig) -> None:
     """Makes output_dir; in a dry run, sees whether it could be made."""
+    _check_parent(run.output_dir)
     if run.dry_run:
-        _check_parent(run.output_dir)
         return
     try:
         tf.io.gfile.makedirs(run.output_dir)
@@ -242,7 +244,26 @@ class Run:
                 self._load(self.run.init_checkpoint)
         elif self.run.init_checkpoint:
             print("--init_checkpoint is not read again: --output_dir has begun")
+        settings = {**settings, **self._made_of()}
+        self._check_hosts_have(settings)
         check_settings(self.folder, settings, may_write)
+
+    def _made_of(self) -> dict[str, Any]:
+        """Config and vocabulary, in the form of settings."""
+        config = json.loads(self.config.to_json())
+        made = {f"bert_config_file's {key}": x for key, x in config.items()}
+        if self.vocab_file is not None:
+            made["vocab_file"] = vocabulary_digest(self.vocab_file)
+        return made
+
+    def _check_hosts_have(self, settings: Mapping[str, Any]) -> None:
+        strategy, host = self.place
+        number = zlib.crc32(json.dumps(settings, sort_keys=True).encode())
+        if sum_over_hosts(strategy, host, number) != number * host.count:
+            raise InputError(
+                "another host was started with other flags, config, vocabulary "
+                "or files than this one; give all of them the same"
+            )
 
     def train(self, training: Training) -> int:
         """Trains to the end and saves the model; returns its step."""
@@ -253,20 +274,18 @@ class Run:
             self.best.forget()
         with strategy.scope():
             optimizer = self._optimizer(training.optimizer)
-        with missing_hosts_named(host):
-            step = train(
-                self.model,
-                optimizer,
-                training.source,
-                strategy,
-                host,
-                training.loop,
-                self.folder,
-                keeper,
-            )
-            if keeper is not None:
-                check_hosts_agree(strategy, step)  # and wait for the chief
+        step = train(
+            self.model,
+            optimizer,
+            training.source,
+            strategy,
+            host,
+            training.loop,
+            self.folder,
+            keeper,
+        )
         if keeper is not None:
+            check_hosts_agree(strategy, host, step)  # and wait for the chief
             step = self._load_best()
         if host.is_chief:
             self._save(self.folder)
@@ -289,7 +308,7 @@ class Run:
         self, folder: str, step: int, metrics: dict[str, float]
     ) -> None:
         """Makes the model of another run's folder this one's best."""
-        check_hosts_agree(self.place.strategy, step)  # and wait for the chief
+        check_hosts_agree(*self.place, step)  # and wait for the chief
         self._load(folder, quietly=True)
         if self.place.host.is_chief:
             self._save(self.folder)

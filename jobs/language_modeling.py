@@ -207,6 +207,9 @@ class LanguageModeling:
             {
                 "skip_corrupt_records": self.skips or None,
                 "input_file": self.inputs.train,
+                "input_file's bytes": [
+                    tf.io.gfile.stat(path).length for path in self.inputs.train
+                ],
                 "train_batch_size": self.batches.train_batch_size,
                 "seed": self.batches.seed,
                 # None, which runs of old have of both, where all is seen, ...

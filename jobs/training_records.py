@@ -109,7 +109,7 @@ def _sound_files(
         salvage.make_sound(paths, features, vocab_size, folder)
     elif place.host.is_chief:
         salvage.make_sound(paths, features, vocab_size, folder)
-    check_hosts_agree(place.strategy, 0)  # the others wait
+    check_hosts_agree(*place, 0)  # the others wait
     return lambda some: salvage.sound_files(some, folder)
 
 

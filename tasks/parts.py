@@ -1,9 +1,13 @@
 """What holds the weights of a model that is trained: layers, in an order."""
 
+import abc
+
 import keras
 
+from modeling.conversion import Binding
 
-class Parts:
+
+class Parts(abc.ABC):
     """A model's built layers; optimisers' states keep to their order."""
 
     parts: tuple[keras.layers.Layer, ...]
@@ -15,3 +19,7 @@ class Parts:
     @property
     def trainable_variables(self) -> list[keras.Variable]:
         return [v for part in self.parts for v in part.trainable_variables]
+
+    @abc.abstractmethod
+    def bindings(self) -> list[Binding]:
+        """Where their weights are in a checkpoint."""

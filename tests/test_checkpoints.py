@@ -105,6 +105,42 @@ def test_the_list_of_states_is_not_needed(states: Path) -> None:
     assert run.restored() == 15
 
 
+def steps_in(states: Path) -> list[int]:
+    paths = [p for p in states.iterdir() if p.name.startswith("step-")]
+    assert len(paths) == 2 * len({p.stem for p in paths})
+    return sorted({int(p.stem.removeprefix("step-")) for p in paths})
+
+
+def test_the_newest_are_kept_and_what_is_not_theirs_is_let_be(
+    states: Path, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim.index"
+    victim.write_text("somebody's")
+    kept = "".join(
+        f'all_model_checkpoint_paths: "{path}"\n'
+        "all_model_checkpoint_timestamps: 1.0\n"
+        for path in (tmp_path / "victim", "step-5", "step-10")
+    )
+    (states / "checkpoint").write_text(
+        f'model_checkpoint_path: "step-10"\n{kept}'
+    )
+    (states / f"step-3{DATA}").write_text("a removal was cut off")
+    run = Run(tmp_path)
+    assert run.restored() == 10
+    for step in (15, 20, 25):
+        run.save(step)
+    assert steps_in(states) == [20, 25]
+    assert victim.read_text() == "somebody's"
+
+
+def test_a_damaged_state_goes_when_the_run_goes_on(states: Path) -> None:
+    (states / f"step-10{DATA}").write_bytes(b"")
+    run = Run(states.parent)
+    assert run.restored() == 5
+    run.save(7)
+    assert steps_in(states) == [5, 7]
+
+
 def test_damaged_settings_are_named(states: Path) -> None:
     folder = str(states.parent)
     (states / "settings.json").write_text('{"seed": 3')

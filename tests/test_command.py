@@ -82,6 +82,20 @@ def test_a_disk_that_takes_nothing_is_a_sentence(
     command._fail_on_disk(ValueError("of another kind"))
 
 
+def test_a_lost_host_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tf.errors.UnavailableError(None, None, "Connection reset by peer")
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    command._fail_on_lost_host(gone)  # a bucket, perhaps
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    command._fail_on_lost_host(ValueError("of another kind"))
+    with pytest.raises(SystemExit) as caught:
+        command._fail_on_lost_host(gone)
+    assert caught.value.code == 1
+    assert "hosts in TF_CONFIG does not answer" in capsys.readouterr().err
+
+
 def test_a_flag_that_is_no_finite_number() -> None:
     # infinity, which lies above any lower bound
     sentence = fails_with(

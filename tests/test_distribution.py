@@ -2,19 +2,19 @@
 
 import json
 import math
+import socket
 import subprocess
 import sys
 
 import pytest
 import tensorflow as tf
-from conftest import ROOT
+from conftest import ROOT, fails_with
 
 from input_error import InputError
 from training.distribution import (
     Host,
     check_batch_size,
     make_strategy,
-    missing_hosts_named,
     split_between_replicas,
     this_host,
 )
@@ -110,17 +110,6 @@ def test_a_batch_must_split_evenly() -> None:
         check_batch_size(strategy, "train_batch_size", 13, 3)
 
 
-def test_a_host_that_has_died_is_a_sentence() -> None:
-    gone = tf.errors.UnavailableError(None, None, "Connection reset by peer")
-    sentence = pytest.raises(InputError, match="of the 3 hosts does not answer")
-    with sentence, missing_hosts_named(Host(1, 3)):
-        raise gone
-    # a bucket, perhaps
-    as_it_is = pytest.raises(tf.errors.UnavailableError)
-    with as_it_is, missing_hosts_named(Host(0, 1)):
-        raise gone
-
-
 HOSTS = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
 
 
@@ -138,6 +127,8 @@ FIRST = {"type": "worker", "index": 0}
         ({"cluster": {**HOSTS, "ps": ["h:3"]}, "task": FIRST}, "has 'ps'"),
         ({"cluster": {"worker": "h:3"}, "task": FIRST}, "no list of addr"),
         ({"cluster": {"worker": ["h"]}, "task": FIRST}, "'h' is no address"),
+        ({"cluster": {"worker": ["h:0"]}, "task": FIRST}, "'h:0' has a port"),
+        ({"cluster": {"worker": ["h:99999"]}, "task": FIRST}, "to 65535"),
         (
             {"cluster": {**HOSTS, "chief": ["h:3", "h:4"]}, "task": FIRST},
             "more than one chief",
@@ -168,6 +159,26 @@ def test_a_wrong_tf_config_is_shown(
     with pytest.raises(InputError, match="TF_CONFIG is") as caught:
         make_strategy(DeviceConfig())
     assert fault in str(caught.value)
+
+
+def test_a_port_that_is_taken_is_a_sentence(tiny_records: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        config = {
+            "cluster": {"worker": [f"127.0.0.1:{port}", "127.0.0.1:1"]},
+            "task": FIRST,
+        }
+        sentence = fails_with(
+            "run_pretraining.py",
+            *(
+                "--do_train",
+                f"--input_file={tiny_records}",
+                "--output_dir=none",
+            ),
+            TF_CONFIG=json.dumps(config),
+        )
+    assert "could not join those of TF_CONFIG" in sentence
+    assert "is another process listening at its address" in sentence
 
 
 def test_one_host_alone_is_one_device(monkeypatch: pytest.MonkeyPatch) -> None:

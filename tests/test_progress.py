@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from training.progress import LOG, TENSORBOARD, Progress
+from training.progress import (
+    LOG,
+    TENSORBOARD,
+    Progress,
+    forget_steps_after,
+)
 
 
 def steps_of(folder: Path) -> list[int]:
@@ -23,6 +28,16 @@ def test_a_log_goes_on_from_the_step_of_the_state(tmp_path: Path) -> None:
         log.write('{"step": 4, "lo')  # killed here; the state is of step 2
     Progress(str(tmp_path), 2, 10).close()
     assert steps_of(tmp_path) == [1, 2]
+
+
+@pytest.mark.parametrize("tail", [b"\xff\n", b"1\n", b"{}\n", bytes(9), b"\n"])
+def test_a_torn_end_of_a_log_is_left_out(tmp_path: Path, tail: bytes) -> None:
+    path = tmp_path / LOG
+    path.write_bytes(b'{"step": 1}\n{"step": 2}\n' + tail)
+    forget_steps_after(str(path), 2)
+    assert steps_of(tmp_path) == [1, 2]
+    forget_steps_after(str(path), 0)
+    assert path.read_bytes() == b""
 
 
 def test_tensorboard_reads_the_figures(tmp_path: Path) -> None:

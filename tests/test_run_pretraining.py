@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -344,6 +345,25 @@ def test_two_hosts_give_the_weights_of_one_device(
     assert [line["step"] for line in log(tmp_path)] == list(range(1, 11))
 
 
+def test_hosts_stop_after_the_same_step(
+    tiny_records: str, config_file: str, tmp_path: Path
+) -> None:
+    args = train_args(config_file, tiny_records, tmp_path)
+    processes = start_hosts([[*args, "--num_train_steps=100000"]] * 2)
+    while not (tmp_path / "train_log.jsonl").exists():
+        assert all(process.poll() is None for process in processes)
+        time.sleep(0.05)
+    processes[1].terminate()
+    steps = []
+    for process in processes:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 143, errors
+        [step] = re.findall(r"after step (\d+), which is saved", errors)
+        steps.append(step)
+    assert steps[0] == steps[1]
+    assert (tmp_path / "training_state" / f"step-{steps[0]}.index").exists()
+
+
 def start_hosts(args: list[list[str]]) -> list[subprocess.Popen[str]]:
     """Starts one worker for each list of arguments, all of one job."""
     workers = [f"127.0.0.1:{port}" for port in free_ports(len(args))]
@@ -436,6 +456,9 @@ def test_a_damaged_record_is_found_by_file_and_number(
     assert os.listdir(tmp_path / "out" / "training_state")
 
     skipping = "--skip_corrupt_records"
+    path.write_bytes(path.read_bytes()[:-7])
+    sentence = fails_with("run_pretraining.py", *args)
+    assert "--input_file's bytes is [" in sentence
     sentence = fails_with("run_pretraining.py", *args, skipping)
     assert "--skip_corrupt_records is True but was None" in sentence
     args = train_args(config_file, str(path), tmp_path / "other")
@@ -479,6 +502,13 @@ def test_damaged_states_and_changed_flags(
     assert "--train_batch_size is 4 but was 8" in sentence
     sentence = fails_with("run_pretraining.py", *args, "--optimizer_type=lamb")
     assert "--optimizer_type is 'lamb' but was 'adamw'" in sentence
+
+    another = tmp_path / "another.json"
+    another.write_text(TINY.to_json().replace('"gelu"', '"relu"'))
+    sentence = fails_with(
+        "run_pretraining.py", *args, f"--bert_config_file={another}"
+    )
+    assert "hidden_act is 'relu' but was 'gelu'" in sentence
 
     def cut(step: int) -> None:
         path = states / f"step-{step}.data-00000-of-00001"

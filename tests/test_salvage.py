@@ -70,13 +70,21 @@ def test_damaged_records_are_left_out_once_for_all(
     assert contents[2] == RECORDS[:6]
     assert contents[3] == RECORDS[:1]
 
-    Path(paths[0]).unlink()  # what is known is not read again
+    # what is known is not read again
+    Path(paths[0]).write_bytes(bytes(len(frame(RECORDS))))
     salvage.make_sound(paths, FEATURES, TINY.vocab_size, folder)
     assert salvage.sound_files(paths, folder) == sound
     report = json.loads((tmp_path / "out" / "left_out.json").read_text())
     assert [report[path]["count"] for path in paths] == [0, 1, 1, 2, 1, 1]
     name = f"{zlib.crc32(paths[1].encode()):08x}-flipped"
     assert report[paths[1]]["copy"] == f"{folder}/{name}"
+    Path(paths[1]).write_bytes(frame(RECORDS) * 2)  # another one by now
+    assert not salvage.is_made(paths, folder)
+    salvage.make_sound(paths, FEATURES, TINY.vocab_size, folder)
+    assert salvage.sound_files(paths[1:2], folder) == paths[1:2]
+    (tmp_path / "out" / "left_out.json").write_text("{")
+    with pytest.raises(InputError, match="left_out.json, .* damaged itself"):
+        salvage.sound_files(paths, folder)
 
 
 def test_where_nothing_can_be_used(tmp_path: Path) -> None:

@@ -3,6 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from input_error import InputError
+from jobs.best_model import BestModel
 from training.watching import BestKeeper
 
 
@@ -49,6 +53,22 @@ def test_a_resumed_run_knows_what_it_saw_and_forgets_the_rest(
     lines = (tmp_path / "eval_log.jsonl").read_text().splitlines()
     assert [json.loads(line)["f1"] for line in lines] == [0.5, 0.7, 0.6, 0.65]
     assert Kept(tmp_path, []).keeper.resume(40), "it had been stopped"
+
+
+def test_a_damaged_log_is_named(tmp_path: Path) -> None:
+    (tmp_path / "eval_log.jsonl").write_text('{"step": 10, "loss": 1.0}\n')
+    with pytest.raises(InputError, match="eval_log.jsonl, .* is damaged"):
+        Kept(tmp_path, []).keeper.resume(10)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b"{}"])
+def test_a_damaged_best_model_is_named(tmp_path: Path, content: bytes) -> None:
+    best = BestModel(str(tmp_path))
+    best.take_over(7, {"f1": 0.5})
+    assert best.final_step() == 7
+    (tmp_path / "best.json").write_bytes(content)
+    with pytest.raises(InputError, match="best.json, .* is damaged"):
+        best.final_step()
 
 
 def test_a_loss_is_better_when_lower(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from input_error import InputError
 
 FOLDER = "training_state"  # under output_dir
-SETTINGS = "settings.json"  # what the data position depends on
+SETTINGS = "settings.json"  # what a run that goes on has to have
 
 
 def saved_states(output_dir: str) -> list[str]:
@@ -47,14 +47,9 @@ class TrainingState:
         self.is_chief = is_chief
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self.checkpoint = tf.train.Checkpoint(step=self.step, **tracked)
+        self.max_to_keep = max_to_keep
         if is_chief:
             _tidy(os.path.join(output_dir, FOLDER))
-        self.manager = tf.train.CheckpointManager(
-            self.checkpoint,
-            os.path.join(output_dir, FOLDER),
-            max_to_keep=max_to_keep,
-            checkpoint_name="step",
-        )
 
     def save(self, step: int) -> None:
         """Keeps the state after `step` updates.
@@ -62,9 +57,16 @@ class TrainingState:
         The index is written last, and without it a state does not exist: a
         kill leaves the state before this one.
         """
-        if self.is_chief:
-            self.step.assign(step)
-            self.manager.save(checkpoint_number=step)
+        if not self.is_chief:
+            return
+        self.step.assign(step)
+        name = f"step-{step}"
+        self.checkpoint.write(os.path.join(self.output_dir, FOLDER, name))
+        # Later ones were damaged, or the run would have gone on from there.
+        states = saved_states(self.output_dir)
+        now = [os.path.basename(state) for state in states].index(name)
+        for state in states[:now] + states[now + self.max_to_keep :]:
+            _remove(state)
 
     def restore(self) -> int:
         """Goes back to the newest whole state; returns its step, or 0.
@@ -91,7 +93,7 @@ class TrainingState:
 
     def _restore(self, state: str) -> None:
         try:
-            status = self.checkpoint.restore(state)
+            status = self.checkpoint.read(state)
             status.assert_existing_objects_matched()
             status.expect_partial()  # whoever evaluates needs no moments
         except InputError:
@@ -106,10 +108,11 @@ class TrainingState:
 def check_settings(
     output_dir: str, settings: Mapping[str, Any], is_chief: bool
 ) -> None:
-    """Refuses to go on in another data order than the run began with.
+    """Refuses to go on with other settings than the run began with.
 
     Args:
-        settings: by flag; the chief keeps them when the run begins.
+        settings: by flag, or what of a flag; the chief keeps them when the run
+            begins.
     """
     path = os.path.join(output_dir, FOLDER, SETTINGS)
     if not saved_states(output_dir) or not tf.io.gfile.exists(path):
@@ -155,14 +158,17 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
 
 
+def _remove(state: str) -> None:
+    """The index first: without it there is no state."""
+    tf.io.gfile.remove(state + ".index")
+    for path in tf.io.gfile.glob(state + ".data-*"):
+        tf.io.gfile.remove(path)
+
+
 def _tidy(folder: str) -> None:
-    """Removes what a killed run was writing, and TensorFlow's list of states
-    if it cannot be read: the folder tells the same."""
+    """Removes what a killed run was writing or removing."""
     for path in tf.io.gfile.glob(os.path.join(folder, "step-*_temp")):
         tf.io.gfile.rmtree(path)
-    path = os.path.join(folder, "checkpoint")
-    try:
-        tf.train.get_checkpoint_state(folder)
-    except ValueError:  # not UTF-8
-        print(f"{path} is damaged and made anew", file=sys.stderr)
-        tf.io.gfile.remove(path)
+    for path in tf.io.gfile.glob(os.path.join(folder, "step-*.data-*")):
+        if not tf.io.gfile.exists(path.rpartition(".data-")[0] + ".index"):
+            tf.io.gfile.remove(path)

@@ -5,13 +5,14 @@ strategies. A batch size is always that of the global batch, all replicas
 together.
 """
 
-import contextlib
 import dataclasses
+import functools
 import json
 import os
 import re
+import signal
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -20,6 +21,7 @@ from input_error import InputError
 from training import cloud_tpu
 from training.settings import DeviceConfig
 
+MAX_PORT = 65535
 ADDRESS = re.compile(r"[^\s/,]+:\d{1,5}")
 TF_CONFIG = (
     '{"cluster": {"worker": ["host:port", ...]}, '
@@ -39,10 +41,26 @@ def make_strategy(config: DeviceConfig) -> tf.distribute.Strategy:
     if config.use_tpu:
         return cloud_tpu.connect(config)
     if _num_hosts() > 1:
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        return _connect_hosts()
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()
+
+
+def _connect_hosts() -> tf.distribute.Strategy:
+    """Waits until all hosts are there; TensorFlow lets nothing but SIGKILL end
+    that."""
+    try:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"this host could not join those of TF_CONFIG ({error.message}); "
+            "is another process listening at its address, such as this command "
+            "from before?"
+        ) from error
+    # TensorFlow has taken the signal to itself, and does nothing with it.
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+    return strategy
 
 
 def _num_hosts() -> int:
@@ -79,6 +97,8 @@ def _cluster_fault(config: Any) -> str | None:
         for host in hosts:
             if not isinstance(host, str) or not ADDRESS.fullmatch(host):
                 return f"{host!r} is no address host:port"
+            if not 0 < int(host.rpartition(":")[2]) <= MAX_PORT:
+                return f"{host!r} has a port that is not from 1 to {MAX_PORT}"
     if len(cluster.get("chief", [])) > 1:
         return "it has more than one chief"
     listed = [host for hosts in cluster.values() for host in hosts]
@@ -136,19 +156,29 @@ def this_host(strategy: tf.distribute.Strategy) -> Host:
     return Host(hosts.index((resolver.task_type, resolver.task_id)), len(hosts))
 
 
-@contextlib.contextmanager
-def missing_hosts_named(host: Host) -> Iterator[None]:
-    """Makes a sentence of what TensorFlow says when another host has died."""
-    try:
-        yield
-    except tf.errors.UnavailableError as error:
-        if host.count == 1:
-            raise
-        raise InputError(
-            f"another of the {host.count} hosts does not answer any more; "
-            "start the same command on all of them again, and it goes on from "
-            "the newest state in --output_dir"
-        ) from error
+def sum_over_hosts(
+    strategy: tf.distribute.Strategy, host: Host, value: float
+) -> float:
+    """Every host has to call it as often as the others; it waits for them."""
+    if host.count == 1:
+        return value
+    total = _sum_of(strategy)(tf.constant(value, tf.float64))
+    return float(total) * host.count / strategy.num_replicas_in_sync
+
+
+@functools.cache
+def _sum_of(strategy: tf.distribute.Strategy) -> Any:
+    @tf.function(autograph=False)
+    def over_replicas(value: tf.Tensor) -> tf.Tensor:
+        def summed() -> tf.Tensor:
+            replica = tf.distribute.get_replica_context()
+            own = tf.identity(value)  # on its device
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, own)
+
+        sums = strategy.run(summed)
+        return strategy.experimental_local_results(sums)[0]
+
+    return over_replicas
 
 
 def split_between_replicas(

@@ -16,7 +16,11 @@ import tensorflow as tf
 from input_error import InputError
 from training.bad_steps import BadSteps
 from training.checkpoints import TrainingState
-from training.distribution import Host, split_between_replicas
+from training.distribution import (
+    Host,
+    split_between_replicas,
+    sum_over_hosts,
+)
 from training.optimization import Optimizer, learning_rate
 from training.progress import Progress
 from training.settings import LoopConfig
@@ -111,7 +115,7 @@ def train(
     state = TrainingState(output_dir, tracked, keep, host.is_chief)
     num_train_steps = optimizer.config.num_train_steps
     step = state.restore()
-    check_hosts_agree(strategy, step)
+    check_hosts_agree(strategy, host, step)
     stopped = watch is not None and watch.resume(step)
     if stopped or step >= num_train_steps:
         print(f"{output_dir} has all of its {step} training steps already")
@@ -142,7 +146,7 @@ def train(
                 stopped = watch.look(step)
                 progress.leave_out_pause()
             is_due = not step % config.save_checkpoints_steps
-            is_asked = request.number is not None
+            is_asked = _is_any_asked(request, strategy, host)
             if stopped or is_last or is_due or is_asked:
                 progress.flush()
                 state.save(step)
@@ -150,6 +154,14 @@ def train(
                 request.obey(step)
     progress.close()
     return step
+
+
+def _is_any_asked(
+    request: StopRequest, strategy: tf.distribute.Strategy, host: Host
+) -> bool:
+    """Whether any host is to stop: then all have to, after the same step."""
+    number = float(request.number is not None)
+    return sum_over_hosts(strategy, host, number) > 0
 
 
 def _examples(
@@ -172,21 +184,12 @@ def _next_stop(
     )
 
 
-def check_hosts_agree(strategy: tf.distribute.Strategy, step: int) -> None:
+def check_hosts_agree(
+    strategy: tf.distribute.Strategy, host: Host, step: int
+) -> None:
     """Waits for all hosts; stops those that go on from different states."""
-
-    @tf.function(autograph=False)
-    def sum_of_steps() -> tf.Tensor:
-        summed = strategy.run(
-            lambda: _sum_over_replicas(
-                tf.distribute.get_replica_context(),
-                tf.constant(step, tf.float32),
-            )
-        )
-        return strategy.experimental_local_results(summed)[0]
-
-    mean = float(sum_of_steps()) / strategy.num_replicas_in_sync
-    if abs(mean - step) > 1e-6 * step:
+    mean = sum_over_hosts(strategy, host, step) / host.count
+    if mean != step:
         raise InputError(
             f"this host goes on from step {step} and another one does not; "
             "--output_dir must be one folder that all hosts see"

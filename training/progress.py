@@ -105,20 +105,28 @@ def _summary(figures: Mapping[str, float]) -> bytes:
 
 
 def forget_steps_after(path: str, step: int) -> None:
-    """Drops what a killed run logged beyond the state it left."""
+    """Drops what a killed run logged beyond the state it left; reads no more
+    of the log than that."""
     if not tf.io.gfile.exists(path):
         return
-    with tf.io.gfile.GFile(path) as log:
-        kept = [line for line in log if _step_of(line) <= step]
-    with tf.io.gfile.GFile(path + ".tmp", "w") as log:
-        log.write("".join(kept))
-    tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+    with tf.io.gfile.GFile(path, "rb") as log:
+        text = log.read()
+    end = len(text)
+    while end:
+        begin = text.rfind(b"\n", 0, end - 1) + 1
+        if text[end - 1 : end] == b"\n" and _step_of(text[begin:end]) <= step:
+            break
+        end = begin
+    if end < len(text):
+        with tf.io.gfile.GFile(path + ".tmp", "wb") as log:
+            log.write(text[:end])
+        tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
 
 
-def _step_of(line: str) -> float:
+def _step_of(line: bytes) -> float:
     try:
-        return json.loads(line)["step"]
-    except ValueError:  # cut off in the middle by the kill
+        return float(json.loads(line)["step"])
+    except (ValueError, TypeError, KeyError):  # cut off, or not written here
         return float("inf")
 
 

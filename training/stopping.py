@@ -37,12 +37,14 @@ class StopRequest:
         self.number = number
 
     def obey(self, step: int) -> None:
-        """Ends the process that was asked to; call when `step` is saved."""
-        assert self.number is not None
-        name = signal.Signals(self.number).name
+        """Ends the process, which was asked to, or another host's was; call
+        when `step` is saved."""
+        number = self.number or signal.SIGTERM
+        name = signal.Signals(number).name
+        by = name if self.number else f"{name} to another host"
         print(
-            f"stopped by {name} after step {step}, which is saved; the same "
+            f"stopped by {by} after step {step}, which is saved; the same "
             "command goes on from there",
             file=sys.stderr,
         )
-        sys.exit(128 + self.number)
+        sys.exit(128 + number)

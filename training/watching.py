@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from input_error import InputError
 from training.progress import forget_steps_after
 
 LOG = "eval_log.jsonl"
@@ -57,14 +58,24 @@ class BestKeeper:
         if self.writes:
             forget_steps_after(self.path, step)
         if tf.io.gfile.exists(self.path):
-            with tf.io.gfile.GFile(self.path) as log:
-                lines = [json.loads(line) for line in log]
-            self.seen = [
-                (line["step"], line[self.metric])
-                for line in lines
-                if line["step"] <= step
-            ]
+            try:
+                self.seen = self._read(step)
+            except (ValueError, TypeError, KeyError) as error:
+                raise InputError(
+                    f"{self.path}, which says what evaluations have found, is "
+                    "damaged, so that the run cannot go on as it would have; "
+                    "give another --output_dir"
+                ) from error
         return self._is_exhausted()
+
+    def _read(self, step: int) -> list[tuple[int, float]]:
+        with tf.io.gfile.GFile(self.path, "rb") as log:
+            lines = [json.loads(line) for line in log]
+        return [
+            (line["step"], line[self.metric])
+            for line in lines
+            if line["step"] <= step
+        ]
 
     def look(self, step: int) -> bool:
         figures = self.evaluate()
