@@ -65,6 +65,8 @@ def _contents(values: dict[str, Any]) -> dict[str, bytes]:
     model = values["model"]
     ids = dict(model["vocab"])
     ids |= {token["content"]: token["id"] for token in values["added_tokens"]}
+    if not ids:
+        raise ValueError("its vocabulary is empty")
     if model["type"] == "WordPiece":
         pieces = sorted(ids, key=ids.__getitem__)
         if [ids[piece] for piece in pieces] != list(range(len(pieces))):

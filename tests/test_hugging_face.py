@@ -563,6 +563,13 @@ def test_the_two_files_of_a_byte_level_tokenizer_json(tmp_path: Path) -> None:
     [
         ({"model": {"type": "Unigram", "vocab": {}}}, "a Unigram model"),
         ({"added_tokens": []}, "ids are not 0, 1, 2"),
+        (
+            {
+                "model": {"type": "WordPiece", "vocab": {}},
+                "added_tokens": [],
+            },
+            "its vocabulary is empty",
+        ),
         ({"model": None}, "no vocabulary"),
     ],
 )
