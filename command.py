@@ -6,6 +6,7 @@ Heavy imports (TensorFlow, Keras) belong inside a command's `main`, so that
 
 import contextlib
 import dataclasses
+import json
 import math
 import os
 import signal
@@ -29,7 +30,6 @@ DISK_FAULTS = (
     "Disk quota exceeded",
     "Read-only file system",
     "File too large",
-    "Permission denied",
 )
 
 
@@ -202,6 +202,11 @@ def _fail_on_disk(error: Exception) -> None:
     """
     text = getattr(error, "message", "") or str(error)
     text = text.split("}} ")[-1].split(" [Op:")[0]
+    if "Permission denied" in text:
+        _fail(
+            f"cannot read or write: {text}; see to it that this user may, and "
+            "give the same command again"
+        )
     if any(fault in text for fault in DISK_FAULTS):
         _fail(
             f"cannot write: {text}; make room or give another folder to write "
@@ -212,13 +217,18 @@ def _fail_on_disk(error: Exception) -> None:
 
 def _fail_on_lost_host(error: Exception) -> None:
     """Exits with a sentence where TensorFlow waited for a host that is gone."""
-    is_one_of_many = bool(os.environ.get("TF_CONFIG"))
-    if is_one_of_many and type(error).__name__ == "UnavailableError":
+    if type(error).__name__ == "UnavailableError" and _num_hosts() > 1:
         _fail(
             "another of the hosts in TF_CONFIG does not answer any more; start "
             "the same command on all of them again, and it goes on from the "
             "newest state in --output_dir"
         )
+
+
+def _num_hosts() -> int:
+    """By TF_CONFIG, which was looked at before."""
+    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
+    return sum(map(len, config.get("cluster", {}).values()))
 
 
 def _fail(sentence: str) -> None:

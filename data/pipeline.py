@@ -17,7 +17,7 @@ import tensorflow as tf
 from data.batches import RowShare
 from data.dynamic_masking import BatchMasker
 from data.next_pieces import NextPieces
-from data.record_checks import BEGINS_ROW, MASKED_LM_WEIGHTS, is_for_masks
+from data.record_checks import BEGINS_ROW
 from data.record_features import Feature
 from data.records import parse_batch, read_records
 from data.shuffled_records import Place, ShuffledRecords
@@ -194,9 +194,6 @@ def _parse(
             checks.append(tf.debugging.assert_less(values, limit, feature.name))
     for name in BEGINS_ROW & batch.keys():
         checks.append(tf.debugging.assert_positive(batch[name][:, 0], name))
-    if is_for_masks(batch):
-        number = tf.reduce_sum(batch[MASKED_LM_WEIGHTS], axis=1)
-        checks.append(tf.debugging.assert_positive(number, MASKED_LM_WEIGHTS))
     with tf.control_dependencies(checks):
         return {name: tf.identity(value) for name, value in batch.items()}
 

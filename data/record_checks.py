@@ -1,8 +1,9 @@
 """Whether record files hold what they should, and what is wrong if not."""
 
 import enum
+import itertools
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
@@ -22,6 +23,7 @@ from input_error import InputError
 Found = Mapping[str, tf.train.Feature]  # a record's features by their names
 
 MASKED_LM_WEIGHTS = "masked_lm_weights"
+MAX_UNMASKED = 1000  # records, from the first one on
 # Of a record of pre-training: the first number is 0 if there is no text in it.
 BEGINS_ROW = frozenset({"input_mask", "sequence_numbers", "segment_lengths"})
 OF_PRETRAINING = frozenset({"masked_lm_positions", "segment_lengths"})
@@ -92,6 +94,25 @@ def check_files(
                 if kinds
                 else f"{path}, record 1: {fault}"
             )
+
+
+def check_masks(paths: Sequence[str], features: Sequence[Feature]) -> None:
+    """Raises an InputError where records are read for their masks alone and
+    none of the first MAX_UNMASKED has one. A row without is all right: a short
+    one may have no whole word to be masked."""
+    names = {feature.name for feature in features}
+    if MASKED_LM_WEIGHTS not in names or NEXT_SENTENCE in names:
+        return
+    records = itertools.chain.from_iterable(map(read_records, paths))
+    for record in itertools.islice(records, MAX_UNMASKED):
+        found = decode(record, paths[0], 1)
+        if any(found[MASKED_LM_WEIGHTS].float_list.value):
+            return
+    raise InputError(
+        f"{paths[0]}: nothing is masked in its records, and masks are all that "
+        "is trained on; make them with another --masked_lm_prob, or without "
+        "masks by --dynamic_masking"
+    )
 
 
 def check_pieces(paths: Sequence[str], tokenizer: Tokenizer) -> None:
@@ -185,15 +206,7 @@ def find_fault(
     for name in BEGINS_ROW & names if OF_PRETRAINING & names else ():
         if not found[name].int64_list.value[0]:
             return f"{name} begins with 0: the row is empty"
-    masks = found[MASKED_LM_WEIGHTS].float_list.value
-    if is_for_masks(names) and not any(masks):
-        return "nothing in it is masked, and it is read for that alone"
     return None
-
-
-def is_for_masks(names: Container[str]) -> bool:
-    """Whether records of these features are read for their masks alone."""
-    return MASKED_LM_WEIGHTS in names and NEXT_SENTENCE not in names
 
 
 def _list_fault(

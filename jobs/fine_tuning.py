@@ -5,6 +5,7 @@ epochs, evaluation on the way, several seeds, and the command that predicts.
 Devlin et al. 2018, section 4 and A.3; several seeds as Dodge et al. 2020.
 """
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -376,10 +377,13 @@ class FineTuning:
 
 def train_losses(folder: str) -> list[float]:
     """The losses of the steps of a run, from its log; not of those that were
-    skipped."""
+    skipped, or whose lines are damaged."""
     path = os.path.join(folder, LOG)
     if not tf.io.gfile.exists(path):
         return []
-    with tf.io.gfile.GFile(path) as log:
-        losses = [json.loads(line)["loss"] for line in log]
+    losses = []
+    with tf.io.gfile.GFile(path, "rb") as log:
+        for line in log:
+            with contextlib.suppress(ValueError, TypeError, KeyError):
+                losses.append(json.loads(line)["loss"])
     return [loss for loss in losses if loss is not None]

@@ -244,21 +244,31 @@ class Run:
                 self._load(self.run.init_checkpoint)
         elif self.run.init_checkpoint:
             print("--init_checkpoint is not read again: --output_dir has begun")
-        settings = {**settings, **self._made_of()}
-        self._check_hosts_have(settings)
-        check_settings(self.folder, settings, may_write)
+        check_settings(self.folder, {**settings, **self._made_of()}, may_write)
 
     def _made_of(self) -> dict[str, Any]:
         """Config and vocabulary, in the form of settings."""
-        config = json.loads(self.config.to_json())
-        made = {f"bert_config_file's {key}": x for key, x in config.items()}
-        if self.vocab_file is not None:
-            made["vocab_file"] = vocabulary_digest(self.vocab_file)
-        return made
+        config = dataclasses.asdict(self.config)
+        digest = self.vocab_file and vocabulary_digest(self.vocab_file)
+        return {
+            **{f"bert_config_file's {key}": x for key, x in config.items()},
+            "vocab_file": digest,
+        }
 
-    def _check_hosts_have(self, settings: Mapping[str, Any]) -> None:
+    def _check_hosts_agree(self, training: Training) -> None:
+        """On all that a step follows from, and when something else is done."""
         strategy, host = self.place
-        number = zlib.crc32(json.dumps(settings, sort_keys=True).encode())
+        alike = [
+            training.settings,
+            self._made_of(),
+            self.run.precision,
+            self.run.layer_decay,
+            self.run.num_frozen_layers,
+            dataclasses.asdict(training.optimizer),
+            dataclasses.asdict(training.loop),
+            training.keeper and training.keeper.patience,
+        ]
+        number = zlib.crc32(json.dumps(alike, sort_keys=True).encode())
         if sum_over_hosts(strategy, host, number) != number * host.count:
             raise InputError(
                 "another host was started with other flags, config, vocabulary "
@@ -269,6 +279,7 @@ class Run:
         """Trains to the end and saves the model; returns its step."""
         strategy, host = self.place
         keeper = training.keeper
+        self._check_hosts_agree(training)
         self.take_up(training.settings, host.is_chief)
         if host.is_chief:  # what an earlier run here found is so no longer
             self.best.forget()

@@ -206,9 +206,9 @@ class LanguageModeling:
             self.loop,
             {
                 "skip_corrupt_records": self.skips or None,
-                "input_file": self.inputs.train,
-                "input_file's bytes": [
-                    tf.io.gfile.stat(path).length for path in self.inputs.train
+                "input_file": [
+                    f"{path}, {tf.io.gfile.stat(path).length} bytes"
+                    for path in self.inputs.train
                 ],
                 "train_batch_size": self.batches.train_batch_size,
                 "seed": self.batches.seed,

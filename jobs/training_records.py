@@ -77,6 +77,7 @@ def checked(records: Records, config: BertConfig, place: Place) -> Inputs:
     record_checks.check_files(
         inputs.paths, features, vocab_size=config.vocab_size
     )
+    record_checks.check_masks(inputs.train, features)
     return inputs
 
 

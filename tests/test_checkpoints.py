@@ -141,6 +141,39 @@ def test_a_damaged_state_goes_when_the_run_goes_on(states: Path) -> None:
     assert steps_in(states) == [5, 7]
 
 
+def test_data_without_any_index_is_no_fresh_start(states: Path) -> None:
+    for path in states.glob("*.index"):
+        path.unlink()
+    with pytest.raises(InputError, match="every state in .* is damaged"):
+        Run(states.parent).restored()
+    assert len(list(states.glob("*.data-*"))) == 2
+
+
+def test_a_first_state_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "run[1]"
+    run = Run(folder)
+    run.save(0)
+    (folder / "training_state" / f"step-0{INDEX}").unlink()
+    run = Run(folder)
+    assert run.restored() == 0
+    run.save(0)
+    run.save(5)
+    assert Run(folder).restored() == 5
+
+
+def test_settings_tell_what_differs(states: Path) -> None:
+    folder = str(states.parent)
+    (states / "settings.json").write_text('{"input_file": ["a", "b"]}')
+    for files, sentence in (
+        (["a", "c"], "--input_file is 'c' but was 'b'"),
+        (["a"], "--input_file is 'a list of 1' but was 'one of 2'"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            check_settings(folder, {"input_file": files}, is_chief=True)
+    with pytest.raises(InputError, match="does not say what --seed was"):
+        check_settings(folder, {"seed": 3}, is_chief=True)
+
+
 def test_damaged_settings_are_named(states: Path) -> None:
     folder = str(states.parent)
     (states / "settings.json").write_text('{"seed": 3')

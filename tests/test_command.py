@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import json
 import os
 import sys
 from pathlib import Path
@@ -70,6 +71,12 @@ def test_where_nothing_can_be_written(tmp_path: Path, place: str) -> None:
             ),
             "cannot write: /x; Read-only file system; make room",
         ),
+        (
+            tf.errors.PermissionDeniedError(
+                None, None, "/x; Permission denied"
+            ),
+            "cannot read or write: /x; Permission denied; see to it",
+        ),
     ],
 )
 def test_a_disk_that_takes_nothing_is_a_sentence(
@@ -88,7 +95,11 @@ def test_a_lost_host_is_a_sentence(
     gone = tf.errors.UnavailableError(None, None, "Connection reset by peer")
     monkeypatch.delenv("TF_CONFIG", raising=False)
     command._fail_on_lost_host(gone)  # a bucket, perhaps
-    monkeypatch.setenv("TF_CONFIG", "{}")
+    for hosts, is_said in ((["h:1"], False), (["h:1", "h:2"], True)):
+        config = json.dumps({"cluster": {"worker": hosts}})
+        monkeypatch.setenv("TF_CONFIG", config)
+        if not is_said:
+            command._fail_on_lost_host(gone)
     command._fail_on_lost_host(ValueError("of another kind"))
     with pytest.raises(SystemExit) as caught:
         command._fail_on_lost_host(gone)

@@ -106,6 +106,18 @@ def test_tables_are_told_by_the_first(tmp_path: pathlib.Path) -> None:
             record_checks.check_files([path], expected, 13)
 
 
+def test_masks_are_missed_where_they_are_all(tmp_path: pathlib.Path) -> None:
+    none = records.encode(FEATURES, {**VALUES, "masked_lm_weights": [0.0] * 3})
+    path = write(tmp_path / "none", [none, none])
+    record_checks.check_masks([path], FEATURES)  # there is the other loss
+    record_checks.check_masks([path], UNMASKED)
+    alone = record_features.without_next_sentence(FEATURES)
+    with pytest.raises(InputError, match="nothing is masked in its records"):
+        record_checks.check_masks([path], alone)
+    one = write(tmp_path / "one", [none, RECORD])
+    record_checks.check_masks([one], alone)
+
+
 def test_files_of_different_kinds_are_named(tmp_path: pathlib.Path) -> None:
     a, b = (write(tmp_path / name, [RECORD]) for name in "ab")
     c, d = (write(tmp_path / name, [of_ones(PACKED)]) for name in "cd")

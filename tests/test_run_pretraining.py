@@ -458,7 +458,8 @@ def test_a_damaged_record_is_found_by_file_and_number(
     skipping = "--skip_corrupt_records"
     path.write_bytes(path.read_bytes()[:-7])
     sentence = fails_with("run_pretraining.py", *args)
-    assert "--input_file's bytes is [" in sentence
+    size = path.stat().st_size
+    assert f"--input_file is '{path}, {size} bytes' but was" in sentence
     sentence = fails_with("run_pretraining.py", *args, skipping)
     assert "--skip_corrupt_records is True but was None" in sentence
     args = train_args(config_file, str(path), tmp_path / "other")

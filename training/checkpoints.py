@@ -4,6 +4,7 @@ It holds the weights, the optimiser's moments, the step and the position in
 the data, and lives in a folder of its own: it is not what users pass on.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -22,13 +23,33 @@ SETTINGS = "settings.json"  # what a run that goes on has to have
 
 def saved_states(output_dir: str) -> list[str]:
     """The prefixes of the states of a run, newest first."""
-    pattern = os.path.join(output_dir, FOLDER, "step-*.index")
-    steps = {
-        int(found[1]): path.removesuffix(".index")
-        for path in tf.io.gfile.glob(pattern)
-        if (found := re.search(r"step-(\d+)\.index$", path))
-    }
-    return [steps[step] for step in sorted(steps, reverse=True)]
+    folder = os.path.join(output_dir, FOLDER)
+    steps = [
+        int(found[1])
+        for name in _names(folder)
+        if (found := re.fullmatch(r"step-(\d+)\.index", name))
+    ]
+    return [
+        os.path.join(folder, f"step-{step}")
+        for step in sorted(steps, reverse=True)
+    ]
+
+
+def _names(folder: str) -> list[str]:
+    """Of its files and folders; none where it is not there."""
+    if not tf.io.gfile.isdir(folder):
+        return []
+    return [name.rstrip("/") for name in tf.io.gfile.listdir(folder)]
+
+
+NO_DAMAGE = (  # they pass, or can be mended
+    tf.errors.AbortedError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.ResourceExhaustedError,
+    tf.errors.UnauthenticatedError,
+    tf.errors.UnavailableError,
+)
 
 
 class TrainingState:
@@ -44,12 +65,13 @@ class TrainingState:
         """`tracked` maps names to variables, lists of them, or states of
         Python objects (tf.train.experimental.PythonState)."""
         self.output_dir = output_dir
+        self.folder = os.path.join(output_dir, FOLDER)
         self.is_chief = is_chief
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self.checkpoint = tf.train.Checkpoint(step=self.step, **tracked)
         self.max_to_keep = max_to_keep
         if is_chief:
-            _tidy(os.path.join(output_dir, FOLDER))
+            _tidy(output_dir)
 
     def save(self, step: int) -> None:
         """Keeps the state after `step` updates.
@@ -60,11 +82,11 @@ class TrainingState:
         if not self.is_chief:
             return
         self.step.assign(step)
-        name = f"step-{step}"
-        self.checkpoint.write(os.path.join(self.output_dir, FOLDER, name))
+        path = os.path.join(self.folder, f"step-{step}")
+        self.checkpoint.write(path)
         # Later ones were damaged, or the run would have gone on from there.
         states = saved_states(self.output_dir)
-        now = [os.path.basename(state) for state in states].index(name)
+        now = states.index(path)
         for state in states[:now] + states[now + self.max_to_keep :]:
             _remove(state)
 
@@ -84,7 +106,7 @@ class TrainingState:
                 continue
             self._restore(state)
             return int(self.step.numpy())
-        if states:
+        if states or max(_data_steps(self.folder), default=0) > 0:
             raise InputError(
                 f"every state in {self.output_dir}/{FOLDER} is damaged; remove "
                 "that folder, or give another --output_dir"
@@ -131,12 +153,29 @@ def check_settings(
             "remove it if the flags are still the same"
         ) from error
     for flag, value in settings.items():
-        if began.get(flag) != value:
+        if value is not None and flag not in began:
             raise InputError(
-                f"--{flag} is {_short(value)} but was "
-                f"{_short(began.get(flag))} when {output_dir} was begun; give "
-                "that again, or another --output_dir"
+                f"{path} does not say what --{flag} was when {output_dir} was "
+                "begun, by another version perhaps; remove that file if all "
+                "flags and files are still the same"
             )
+        if began.get(flag) != value:
+            now, then = _differing(value, began.get(flag))
+            raise InputError(
+                f"--{flag} is {now} but was {then} when {output_dir} was "
+                "begun; give that again, or another --output_dir"
+            )
+
+
+def _differing(value: Any, began: Any) -> tuple[str, str]:
+    """Both, or of two lists what differs first."""
+    if isinstance(value, list) and isinstance(began, list):
+        pairs = zip(value, began, strict=False)
+        value, began = next(
+            (pair for pair in pairs if pair[0] != pair[1]),
+            (f"a list of {len(value)}", f"one of {len(began)}"),
+        )
+    return _short(value), _short(began)
 
 
 def _short(value: Any) -> str:
@@ -149,6 +188,8 @@ def _damage(state: str) -> str | None:
         reader = tf.train.load_checkpoint(state)
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
+    except NO_DAMAGE:
+        raise
     except (tf.errors.OpError, RuntimeError, IndexError) as error:
         return _first_line(error)
     return None
@@ -160,15 +201,31 @@ def _first_line(error: Exception) -> str:
 
 def _remove(state: str) -> None:
     """The index first: without it there is no state."""
-    tf.io.gfile.remove(state + ".index")
-    for path in tf.io.gfile.glob(state + ".data-*"):
-        tf.io.gfile.remove(path)
+    folder, step = os.path.split(state)
+    names = [n for n in _names(folder) if n.startswith(f"{step}.data-")]
+    for name in (f"{step}.index", *names):
+        with contextlib.suppress(tf.errors.NotFoundError):
+            tf.io.gfile.remove(os.path.join(folder, name))
 
 
-def _tidy(folder: str) -> None:
+def _data_steps(folder: str) -> set[int]:
+    """The steps of states whose data is there, with or without an index."""
+    found = (re.match(r"step-(\d+)\.data-", name) for name in _names(folder))
+    return {int(match[1]) for match in found if match}
+
+
+def _tidy(output_dir: str) -> None:
     """Removes what a killed run was writing or removing."""
-    for path in tf.io.gfile.glob(os.path.join(folder, "step-*_temp")):
-        tf.io.gfile.rmtree(path)
-    for path in tf.io.gfile.glob(os.path.join(folder, "step-*.data-*")):
-        if not tf.io.gfile.exists(path.rpartition(".data-")[0] + ".index"):
-            tf.io.gfile.remove(path)
+    folder = os.path.join(output_dir, FOLDER)
+    for name in _names(folder):
+        if re.fullmatch(r"step-\d+_temp", name):
+            tf.io.gfile.rmtree(os.path.join(folder, name))
+    states = saved_states(output_dir)
+    for step in _data_steps(folder) if states else ():
+        state = os.path.join(folder, f"step-{step}")
+        if state not in states and step < _step_of(states[0]):
+            _remove(state)
+
+
+def _step_of(state: str) -> int:
+    return int(state.rpartition("-")[2])

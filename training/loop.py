@@ -115,8 +115,10 @@ def train(
     state = TrainingState(output_dir, tracked, keep, host.is_chief)
     num_train_steps = optimizer.config.num_train_steps
     step = state.restore()
+    stopped = host.is_chief and _resume(watch, step)
     check_hosts_agree(strategy, host, step)
-    stopped = watch is not None and watch.resume(step)
+    # The others read what the chief has put in order.
+    stopped = stopped or (not host.is_chief and _resume(watch, step))
     if stopped or step >= num_train_steps:
         print(f"{output_dir} has all of its {step} training steps already")
         return step
@@ -154,6 +156,10 @@ def train(
                 request.obey(step)
     progress.close()
     return step
+
+
+def _resume(watch: Watch | None, step: int) -> bool:
+    return watch is not None and watch.resume(step)
 
 
 def _is_any_asked(

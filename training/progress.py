@@ -105,8 +105,8 @@ def _summary(figures: Mapping[str, float]) -> bytes:
 
 
 def forget_steps_after(path: str, step: int) -> None:
-    """Drops what a killed run logged beyond the state it left; reads no more
-    of the log than that."""
+    """Drops what a killed run logged beyond the state it left; looks at no
+    more lines than these."""
     if not tf.io.gfile.exists(path):
         return
     with tf.io.gfile.GFile(path, "rb") as log:
