@@ -48,6 +48,8 @@ from training.optimization import AdamW, Lamb, Optimizer
 from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
 from training.watching import BestKeeper
 
+PATTERN = frozenset("*?[")
+
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
@@ -164,6 +166,12 @@ def need_vocabulary(run: RunConfig, config: BertConfig) -> str:
 
 def make_folder(run: RunConfig) -> None:
     """Makes output_dir; in a dry run, sees whether it could be made."""
+    if PATTERN & set(run.output_dir):
+        raise InputError(
+            f"--output_dir={run.output_dir} has one of * ? [ in "
+            "it, which TensorFlow takes for a pattern when it reads; give a "
+            "name without"
+        )
     _check_parent(run.output_dir)
     if run.dry_run:
         return

@@ -150,7 +150,7 @@ def test_data_without_any_index_is_no_fresh_start(states: Path) -> None:
 
 
 def test_a_first_state_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
-    folder = tmp_path / "run[1]"
+    folder = tmp_path / "run"
     run = Run(folder)
     run.save(0)
     (folder / "training_state" / f"step-0{INDEX}").unlink()
