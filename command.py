@@ -6,7 +6,6 @@ Heavy imports (TensorFlow, Keras) belong inside a command's `main`, so that
 
 import contextlib
 import dataclasses
-import json
 import math
 import os
 import signal
@@ -217,18 +216,16 @@ def _fail_on_disk(error: Exception) -> None:
 
 def _fail_on_lost_host(error: Exception) -> None:
     """Exits with a sentence where TensorFlow waited for a host that is gone."""
-    if type(error).__name__ == "UnavailableError" and _num_hosts() > 1:
+    if type(error).__name__ != "UnavailableError":
+        return
+    from training.distribution import num_hosts
+
+    if num_hosts() > 1:
         _fail(
             "another of the hosts in TF_CONFIG does not answer any more; start "
             "the same command on all of them again, and it goes on from the "
             "newest state in --output_dir"
         )
-
-
-def _num_hosts() -> int:
-    """By TF_CONFIG, which was looked at before."""
-    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
-    return sum(map(len, config.get("cluster", {}).values()))
 
 
 def _fail(sentence: str) -> None:

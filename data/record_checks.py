@@ -103,15 +103,19 @@ def check_masks(paths: Sequence[str], features: Sequence[Feature]) -> None:
     names = {feature.name for feature in features}
     if MASKED_LM_WEIGHTS not in names or NEXT_SENTENCE in names:
         return
-    records = itertools.chain.from_iterable(map(read_records, paths))
-    for record in itertools.islice(records, MAX_UNMASKED):
-        found = decode(record, paths[0], 1)
+    records = (
+        decode(record, path, number)
+        for path in paths
+        for number, record in enumerate(read_records(path), 1)
+    )
+    for found in itertools.islice(records, MAX_UNMASKED):
         if any(found[MASKED_LM_WEIGHTS].float_list.value):
             return
     raise InputError(
-        f"{paths[0]}: nothing is masked in its records, and masks are all that "
-        "is trained on; make them with another --masked_lm_prob, or without "
-        "masks by --dynamic_masking"
+        f"{paths[0]}: nothing is masked in the first records (of which at most "
+        f"{MAX_UNMASKED:,} are looked at), and masks are all that is trained "
+        "on; make them with another --masked_lm_prob, or without masks by "
+        "--dynamic_masking"
     )
 
 

@@ -96,7 +96,8 @@ def test_a_lost_host_is_a_sentence(
     monkeypatch.delenv("TF_CONFIG", raising=False)
     command._fail_on_lost_host(gone)  # a bucket, perhaps
     for hosts, is_said in ((["h:1"], False), (["h:1", "h:2"], True)):
-        config = json.dumps({"cluster": {"worker": hosts}})
+        task = {"type": "worker", "index": 0}
+        config = json.dumps({"cluster": {"worker": hosts}, "task": task})
         monkeypatch.setenv("TF_CONFIG", config)
         if not is_said:
             command._fail_on_lost_host(gone)

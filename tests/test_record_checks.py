@@ -112,7 +112,7 @@ def test_masks_are_missed_where_they_are_all(tmp_path: pathlib.Path) -> None:
     record_checks.check_masks([path], FEATURES)  # there is the other loss
     record_checks.check_masks([path], UNMASKED)
     alone = record_features.without_next_sentence(FEATURES)
-    with pytest.raises(InputError, match="nothing is masked in its records"):
+    with pytest.raises(InputError, match="nothing is masked in the first"):
         record_checks.check_masks([path], alone)
     one = write(tmp_path / "one", [none, RECORD])
     record_checks.check_masks([one], alone)

@@ -40,7 +40,7 @@ def make_strategy(config: DeviceConfig) -> tf.distribute.Strategy:
     """
     if config.use_tpu:
         return cloud_tpu.connect(config)
-    if _num_hosts() > 1:
+    if num_hosts() > 1:
         return _connect_hosts()
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()
@@ -63,7 +63,8 @@ def _connect_hosts() -> tf.distribute.Strategy:
     return strategy
 
 
-def _num_hosts() -> int:
+def num_hosts() -> int:
+    """By TF_CONFIG; 1 without. Raises InputError if it is wrong."""
     text = os.environ.get("TF_CONFIG", "")
     if not text:
         return 1
