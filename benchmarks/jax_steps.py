@@ -126,14 +126,11 @@ def main() -> None:
         worker.serve(product(job))
         return
     work = Work(job)
-    step: Callable[[], Any]
-    if job.trains:
-        worker.write_outputs(job, loss=jax.jit(work.loss)(work.values, None))
-        step = work.trainer()
-    else:
-        step = work.encoder()
-        worker.write_outputs(job, **step())
-    worker.serve(step)
+
+    def loss() -> Any:
+        return jax.jit(work.loss)(work.values, None)
+
+    worker.work(job, loss, work.trainer, work.encoder)
 
 
 if __name__ == "__main__":

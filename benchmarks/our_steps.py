@@ -76,12 +76,13 @@ def encoder(run: Any, batch: dict[str, Any]) -> Callable[[], dict[str, Any]]:
 
     def forward(inputs: dict[str, Any]) -> dict[str, Any]:
         outputs = run.model.encoder(
-            *(inputs[k] for k in ("input_ids", "input_mask", "segment_ids"))
+            inputs["input_ids"], inputs["input_mask"], inputs["segment_ids"]
         )
         return {"sequence": outputs.sequence, "pooled": outputs.pooled}
 
     predictor = Predictor(forward, run.place.strategy)
-    return lambda: predictor(batch)
+    inputs = {k: batch[k] for k in ("input_ids", "input_mask", "segment_ids")}
+    return lambda: predictor(inputs)
 
 
 def main() -> None:
@@ -90,16 +91,12 @@ def main() -> None:
     from training.loop import evaluate
 
     run = make_run(job)
-    step: Callable[[], Any]
-    if job.trains:
-        metrics = evaluate(run.model, [job.batch], *run.place)
-        worker.write_outputs(job, loss=metrics["loss"])
-        step = trainer(run, job.batch)
-    else:
-        inputs = ("input_ids", "input_mask", "segment_ids")
-        step = encoder(run, {name: job.batch[name] for name in inputs})
-        worker.write_outputs(job, **step())
-    worker.serve(step)
+    worker.work(
+        job,
+        lambda: evaluate(run.model, [job.batch], *run.place)["loss"],
+        lambda: trainer(run, job.batch),
+        lambda: encoder(run, job.batch),
+    )
 
 
 if __name__ == "__main__":

@@ -80,8 +80,9 @@ def compile_model(model: keras.Model, uses_xla: bool) -> None:
 
 
 def trainer(
-    model: keras.Model, batch: dict[str, np.ndarray]
+    model: keras.Model, batch: dict[str, np.ndarray], uses_xla: bool
 ) -> Callable[[], float]:
+    compile_model(model, uses_xla)
     x = {name: tf.constant(batch[ours]) for name, ours in INPUTS.items()}
     x["positions"] = tf.constant(batch["masked_lm_positions"])
     y = {
@@ -137,16 +138,14 @@ def main() -> None:
     encoder = keras_hub.models.BertBackbone.from_preset(
         job.hugging_face, dtype=policy
     )
-    step: Callable[[], Any]
     if job.trains:
         model = make_model(encoder, job.checkpoint)
-        worker.write_outputs(job, loss=loss(model, job.batch))
-        compile_model(model, uses_xla)
-        step = trainer(model, job.batch)
-    else:
-        step = encoder_step(encoder, job.batch, uses_xla)
-        worker.write_outputs(job, **step())
-    worker.serve(step)
+    worker.work(
+        job,
+        lambda: loss(model, job.batch),
+        lambda: trainer(model, job.batch, uses_xla),
+        lambda: encoder_step(encoder, job.batch, uses_xla),
+    )
 
 
 if __name__ == "__main__":

@@ -144,15 +144,16 @@ def main() -> None:
     model(batch)  # builds the heads
     load(model, job.checkpoint)
     uses_xla = job.variant == "xla"
-    step: Callable[[], Any]
-    if job.trains:
-        found = task.validation_step(batch, model, task.build_metrics())
-        worker.write_outputs(job, loss=found["loss"])
-        step = trainer(task, model, batch, uses_xla)
-    else:
-        step = encoder_step(model, job.batch, uses_xla)
-        worker.write_outputs(job, **step())
-    worker.serve(step)
+
+    def loss() -> Any:
+        return task.validation_step(batch, model, task.build_metrics())["loss"]
+
+    worker.work(
+        job,
+        loss,
+        lambda: trainer(task, model, batch, uses_xla),
+        lambda: encoder_step(model, job.batch, uses_xla),
+    )
 
 
 if __name__ == "__main__":

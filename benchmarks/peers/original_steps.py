@@ -86,14 +86,9 @@ def encoder(job: worker.Job) -> Callable[[], dict[str, Any]]:
 def main() -> None:
     job = worker.read_job()
     tf.logging.set_verbosity(tf.logging.ERROR)
-    step: Callable[[], Any]
-    if job.trains:
-        worker.write_outputs(job, loss=loss(job))
-        step = trainer(job)
-    else:
-        step = encoder(job)
-        worker.write_outputs(job, **step())
-    worker.serve(step)
+    worker.work(
+        job, lambda: loss(job), lambda: trainer(job), lambda: encoder(job)
+    )
 
 
 if __name__ == "__main__":

@@ -109,16 +109,13 @@ def main() -> None:
     torch.set_num_threads(worker.NUM_CORES)
     torch.manual_seed(0)
     work = Work(job)
-    step: Callable[[], Any]
-    if job.trains:
+
+    def loss() -> Any:
         work.model.eval()
         with torch.inference_mode(), work.autocast():
-            worker.write_outputs(job, loss=work.loss().cpu())
-        step = work.trainer()
-    else:
-        step = work.encoder()
-        worker.write_outputs(job, **step())
-    worker.serve(step)
+            return work.loss().cpu()
+
+    worker.work(job, loss, work.trainer, work.encoder)
 
 
 if __name__ == "__main__":

@@ -77,6 +77,30 @@ def read_job() -> Job:
     return Job(sys.argv[1])
 
 
+def work(
+    job: Job,
+    loss: Callable[[], Any],
+    trainer: Callable[[], Callable[[], float]],
+    encoder: Callable[[], Callable[[], dict[str, Any]]],
+) -> None:
+    """Writes what must agree, then serves the job's kind of work.
+
+    Args:
+        job: what is asked for.
+        loss: gives the loss without dropout, before the first step.
+        trainer: makes a training step, which gives its loss.
+        encoder: makes a forward pass, which gives `sequence` [B, S, H] and
+            `pooled` [B, H].
+    """
+    if job.trains:
+        write_outputs(job, loss=loss())
+        serve(trainer())
+    else:
+        forward = encoder()
+        write_outputs(job, **forward())
+        serve(forward)
+
+
 def serve(step: Callable[[], Any]) -> None:
     """Warms up, then times units of work until standard input ends.
 
