@@ -34,6 +34,7 @@ setup(
         "command",
         "common_flags",
         "fine_tuning_command",
+        "folder_lock",
         "input_error",
         *COMMANDS,
     ],

@@ -4,6 +4,7 @@ A run: the place is made (devices, hosts), a model in it, weights are loaded or
 a stopped run is taken up, it is trained, and output_dir ends as a model folder.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -15,6 +16,7 @@ import keras
 import tensorflow as tf
 
 import command
+import folder_lock
 from data.any_tokenizer import check_any_vocabulary, vocabulary_digest
 from input_error import InputError
 from jobs.best_model import BestModel
@@ -35,7 +37,12 @@ from modeling.folder_files import (
 )
 from modeling.hugging_face import model_config_file
 from tasks.task import TASK
-from training.checkpoints import TrainingState, check_settings, saved_states
+from training.checkpoints import (
+    FOLDER,
+    TrainingState,
+    check_settings,
+    saved_states,
+)
 from training.cloud_tpu import check_paths
 from training.distribution import (
     Host,
@@ -284,7 +291,18 @@ class Run:
             )
 
     def train(self, training: Training) -> int:
-        """Trains to the end and saves the model; returns its step."""
+        """Trains to the end and saves the model; returns its step.
+
+        Raises:
+            InputError: among others, another process trains in the folder.
+        """
+        with contextlib.ExitStack() as stack:
+            if self.place.host.is_chief:
+                states = os.path.join(self.folder, FOLDER)
+                stack.enter_context(folder_lock.hold(states, "--output_dir"))
+            return self._train(training)
+
+    def _train(self, training: Training) -> int:
         strategy, host = self.place
         keeper = training.keeper
         self._check_hosts_agree(training)

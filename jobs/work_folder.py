@@ -5,11 +5,12 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from typing import IO, Any
+from typing import Any
 
+import folder_lock
 from input_error import InputError
 
-SETTINGS, DONE, LOCK = "settings.json", "done.json", "lock"
+SETTINGS, DONE = "settings.json", "done.json"
 
 
 @contextlib.contextmanager
@@ -26,12 +27,10 @@ def claim(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
         InputError: another process is at it, or what is in the folder was made
             with other settings.
     """
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, LOCK), "w") as lock:
-        _lock(lock, folder)
+    with folder_lock.hold(folder, "--output_file"):
         path = os.path.join(folder, SETTINGS)
         if not os.path.exists(path):
-            _empty(folder, LOCK)  # of the rest of one that was deleted
+            _empty(folder)  # of the rest of one that was deleted
             write_json(path, settings)
         _check(folder, read_json(path), settings)
         yield not os.path.exists(os.path.join(folder, DONE))
@@ -40,7 +39,7 @@ def claim(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
 def finish(folder: str) -> None:
     """Leaves of the folder what tells that nothing is left to do."""
     write_json(os.path.join(folder, DONE), {})
-    _empty(folder, LOCK, SETTINGS, DONE)
+    _empty(folder, SETTINGS, DONE)
 
 
 def discard(folder: str) -> None:
@@ -62,22 +61,6 @@ def write_json(path: str, content: Any) -> None:
 def read_json(path: str) -> Any:
     with open(path, encoding="utf-8") as file:
         return json.load(file)
-
-
-def _lock(file: IO[str], folder: str) -> None:
-    try:
-        import fcntl
-    except ImportError:  # there is none on Windows
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise InputError(
-            f"another process is working in {folder}; wait for its end, or "
-            "name another --output_file"
-        ) from error
-    except OSError:  # a file system without locks
-        return
 
 
 def _check(

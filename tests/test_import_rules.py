@@ -61,7 +61,13 @@ ROOMS = {
     if path.name != "__init__.py"
 }
 TOP_LEVEL = {path.stem: path for path in sorted(ROOT.glob("*.py"))}
-SHARED = {"command", "common_flags", "fine_tuning_command", "input_error"}
+SHARED = {
+    "command",
+    "common_flags",
+    "fine_tuning_command",
+    "folder_lock",
+    "input_error",
+}
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -97,7 +103,7 @@ def refusals(room: str, path: Path) -> Iterator[str]:
         elif top == "keras":
             allowed = package != "data"
         elif name.startswith("absl.flags") or top in TOP_LEVEL:
-            shared = {"input_error"}
+            shared = {"folder_lock", "input_error"}
             shared |= {"command"} if package == "jobs" else set()
             allowed = top in shared
         else:

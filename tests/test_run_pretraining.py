@@ -27,6 +27,7 @@ from conftest import (
     tiny_record,
 )
 
+import folder_lock
 from data.record_checks import check_files
 from data.record_features import pretraining_features, without_next_sentence
 from data.records import RecordWriter, encode
@@ -510,6 +511,12 @@ def test_damaged_states_and_changed_flags(
         "run_pretraining.py", *args, f"--bert_config_file={another}"
     )
     assert "hidden_act is 'relu' but was 'gelu'" in sentence
+
+    with folder_lock.hold(str(states), "--output_dir"):
+        sentence = fails_with(
+            "run_pretraining.py", *args, "--num_train_steps=12"
+        )
+    assert f"another process is working in {states}" in sentence
 
     def cut(step: int) -> None:
         path = states / f"step-{step}.data-00000-of-00001"
