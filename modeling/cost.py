@@ -1,12 +1,12 @@
 """What training a BERT takes: operations of a step and memory, by formulas.
 
 Operations are those of the matrix products, two (a product, a sum) for each
-weight or score and row: Kaplan et al. 2020, section 2.1. Memory is counted as
-by Korthikanti et al. 2022, section 4, for a model that keeps what its gradients
-need. Both are for a look before the first step: passing tensors, an allocator
-and TensorFlow itself add to the memory, and shorter rows need less. On a CPU
-gradients compute again much of what is counted here (modeling/fused.py): a row
-of 128 of BERT-base takes about 124 MiB, where 184 are reckoned.
+weight or score and row: Kaplan et al. 2020, section 2.1. Memory is counted in
+the manner of Korthikanti et al. 2022, section 4, for chains that keep nothing
+but their arguments (modeling/fused.py, on a CPU). Both are for a look before
+the first step: passing tensors, an allocator and TensorFlow itself add to the
+memory, and shorter rows need less. A row of 128 of BERT-base took about 124
+MiB, where 116 are reckoned (docs/performance.md).
 
 Shapes: B rows, S positions, H hidden size, F feed-forward size, N heads, L
 layers, V vocabulary, P masked predictions and K pooled positions of a row.
@@ -116,29 +116,30 @@ def _activations(
 ) -> int:
     """Bytes that the forward pass keeps for the backward pass.
 
-    With e bytes a number, 4 in what is done element by element, and 1 for each
-    yes or no of a dropout, a position of a layer keeps:
+    With e bytes a number, and 4 for the noise of a dropout, a position of a
+    layer keeps:
 
-    - H (6 e + 18): query, key, value, context; and of both residuals what is
-      centred, what is normalised (4 each), the output and the dropout;
-    - F (e + 20): the feed-forward after its activation, and the five numbers
-      that the derivative of gelu is made from;
-    - N S (e + 5): probabilities before and after their dropout, and it.
+    - H (8 e + 8): query, key, value, context; and of both residuals what comes
+      out of the product, the noise, and what is normalised;
+    - F 2 e: the feed-forward before and after its activation;
+    - N S (2 e + 4): scores, noise and probabilities.
 
-    A position of the embeddings: H (e + 9). A masked prediction: 12 V, which
-    are logits, their softmax and their gradient. Frozen layers: nothing. Where
-    layers are recomputed, each keeps H e, its input, and one all of it.
+    A position of the embeddings: H (e + 8), their float32 sum and noise, and
+    what is normalised. A masked prediction: 12 V, which are logits, their
+    softmax and their gradient. Frozen layers: nothing. Where layers are
+    recomputed, each keeps H e, its input, and one all of it.
     """
     hidden, length = config.hidden_size, rows.length
-    per_position = hidden * (6 * number_bytes + 18)
-    per_position += config.intermediate_size * (number_bytes + 20)
-    per_position += config.num_attention_heads * length * (number_bytes + 5)
+    per_position = hidden * (8 * number_bytes + 8)
+    per_position += config.intermediate_size * 2 * number_bytes
+    scores = config.num_attention_heads * length
+    per_position += scores * (2 * number_bytes + 4)
     num_layers = config.num_hidden_layers - max(num_frozen_layers, 0)
     total = num_layers * length * per_position
     if recompute:
         kept = num_layers * hidden * number_bytes
         total = length * (kept + per_position)
     if num_frozen_layers < 0:
-        total += length * hidden * (number_bytes + 9)
+        total += length * hidden * (number_bytes + 8)
     logits = rows.num_predictions * config.vocab_size
     return rows.number * (total + 12 * logits)
