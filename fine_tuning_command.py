@@ -170,13 +170,24 @@ class FineTuningCommand:
         self, job: "Job", setup: "Setup"
     ) -> "tuple[FineTuned, int] | None":
         """The trained or stored model and its step; None after --dry_run."""
+        from jobs import fitting
         from jobs.fine_tuning import FineTuning
+        from training.checkpoints import saved_states
 
         tuning = FineTuning(job, setup)
-        if FLAGS.do_train and self.writes:
-            command.save_flags(self.run.output_dir)
+        folder = self.run.output_dir
+        if FLAGS.do_train:
+            fitting.claim_folder(self.run, self.place.host)
+            # One that goes on may be refused: then its flags do not count.
+            if self.writes and not saved_states(folder):
+                command.save_flags(folder)
         job.prepare()
         if self.run.dry_run:
             tuning.rehearse(FLAGS.do_train)
             return None
-        return tuning.train() if FLAGS.do_train else tuning.restore()
+        if not FLAGS.do_train:
+            return tuning.restore()
+        trained = tuning.train()
+        if self.writes:
+            command.save_flags(folder)
+        return trained

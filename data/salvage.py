@@ -41,82 +41,107 @@ def first_known(paths: Sequence[str]) -> Found:
     raise InputError(f"{', '.join(paths)}: no record of pre-training in them")
 
 
-def is_made(paths: Sequence[str], folder: str) -> bool:
-    """Whether `make_sound` has nothing to do."""
-    report = _read_report(folder)
-    return all(_is_known(path, report) for path in paths)
+class SoundRecords:
+    """Of files, those that have these features; the copies are in `folder`."""
 
+    def __init__(
+        self, features: Sequence[Feature], vocab_size: int, folder: str
+    ):
+        self.features = features
+        self.vocab_size = vocab_size
+        self.folder = folder
+        kind = repr((tuple(features), vocab_size))
+        self.kind = zlib.crc32(kind.encode())  # that the report is of
 
-def make_sound(
-    paths: Sequence[str],
-    features: Sequence[Feature],
-    vocab_size: int,
-    folder: str,
-) -> None:
-    """Reads everything, and copies to `folder` what is damaged; says what was
-    left out. Does nothing where it has been done for these files."""
-    if is_made(paths, folder):
-        return
-    report = _read_report(folder)
-    for path in paths:
-        if _is_known(path, report):
-            continue
+    def are_made(self, paths: Sequence[str]) -> bool:
+        """Whether `make` has nothing to do."""
+        report = _read_report(self.folder)
+        return all(self._is_known(path, report) for path in paths)
+
+    def make(self, paths: Sequence[str]) -> None:
+        """Reads everything, and copies what is damaged; says what was left
+        out. Does nothing where it has been done for these files."""
+        if self.are_made(paths):
+            return
+        report = _read_report(self.folder)
+        for path in paths:
+            if not self._is_known(path, report):
+                report[path] = self._look_at(path)
+        _write_report(self.folder, report)
+
+    def files(self, paths: Sequence[str]) -> list[str]:
+        """What to read instead of `paths`, after `make`.
+
+        Raises:
+          InputError: none of their records can be used.
+        """
+        report = _read_report(self.folder)
+        counts = [report[path]["count"] for path in paths]
+        if any(counts):
+            print(
+                f"{sum(counts)} records in {sum(map(bool, counts))} files "
+                "cannot be used and are left out (a file that ends too early "
+                f"counts as one): {os.path.join(self.folder, REPORT)}"
+            )
+        found = []
+        for path in paths:
+            copy = report[path]["copy"]
+            if copy != "":
+                found.append(os.path.join(self.folder, copy) if copy else path)
+        if not found:
+            raise InputError(
+                f"{', '.join(paths)}: no record in them can be used"
+            )
+        return found
+
+    def _look_at(self, path: str) -> dict[str, Any]:
+        """What the report says of the file, which is copied if it has to be."""
         faults: list[str] = []
-        for _ in _sound(path, features, vocab_size, faults):
+        for _ in self._sound(path, faults):
             pass
-        size = tf.io.gfile.stat(path).length
-        report[path] = {"copy": None, "count": len(faults), "bytes": size}
+        found: dict[str, Any] = {
+            "copy": None,
+            "count": len(faults),
+            "bytes": tf.io.gfile.stat(path).length,
+            "kind": self.kind,
+        }
         if not faults:
-            continue
+            return found
         for fault in faults[:MAX_NAMED]:
             print(f"left out: {fault}", file=sys.stderr)
         name = f"{zlib.crc32(path.encode()):08x}-{os.path.basename(path)}"
-        copy = os.path.join(folder, name)
+        copy = os.path.join(self.folder, name)
         with RecordWriter([copy], "--output_dir") as writer:
-            for record in _sound(path, features, vocab_size, []):
+            for record in self._sound(path, []):
                 writer.write(record)
             has_any = writer.num_records > 0
-        report[path] |= {"copy": copy if has_any else "", "first": faults[:99]}
-    _write_report(folder, report)
+        return {**found, "copy": name if has_any else "", "first": faults[:99]}
 
+    def _sound(self, path: str, faults: list[str]) -> Iterator[bytes]:
+        """The records that can be used; `faults` gets a sentence for any
+        other."""
+        for number, record in enumerate(_read(path, faults), 1):
+            if record is None:
+                continue
+            try:
+                found = decode(record, path, number)
+                fault = find_fault(self.features, found, self.vocab_size)
+                if fault is None:
+                    yield record
+                else:
+                    faults.append(f"{path}, record {number}: {fault}")
+            except InputError as error:
+                faults.append(str(error))
 
-def sound_files(paths: Sequence[str], folder: str) -> list[str]:
-    """What to read instead of `paths`, after `make_sound`.
-
-    Raises:
-      InputError: none of their records can be used.
-    """
-    report = _read_report(folder)
-    counts = [report[path]["count"] for path in paths]
-    if any(counts):
-        print(
-            f"{sum(counts)} records in {sum(map(bool, counts))} files cannot "
-            f"be used and are left out (a file that ends too early counts as "
-            f"one): {os.path.join(folder, REPORT)}"
+    def _is_known(self, path: str, report: dict[str, Any]) -> bool:
+        """Whether the report is of that file, as it is now, and its copy is
+        there."""
+        found = report.get(path, {})
+        now = {"bytes": tf.io.gfile.stat(path).length, "kind": self.kind}
+        return now.items() <= found.items() and (
+            not found["copy"]
+            or tf.io.gfile.exists(os.path.join(self.folder, found["copy"]))
         )
-    copies = [report[path]["copy"] for path in paths]
-    found = [p if c is None else c for p, c in zip(paths, copies, strict=True)]
-    if not any(found):
-        raise InputError(f"{', '.join(paths)}: no record in them can be used")
-    return [path for path in found if path]
-
-
-def _sound(
-    path: str, features: Sequence[Feature], vocab_size: int, faults: list[str]
-) -> Iterator[bytes]:
-    """The records that can be used; `faults` gets a sentence for any other."""
-    for number, record in enumerate(_read(path, faults), 1):
-        if record is None:
-            continue
-        try:
-            found = decode(record, path, number)
-            fault = find_fault(features, found, vocab_size)
-            if fault is None:
-                yield record
-            else:
-                faults.append(f"{path}, record {number}: {fault}")
-        except InputError as error:
-            faults.append(str(error))
 
 
 def _read(path: str, faults: list[str]) -> Iterator[bytes | None]:
@@ -158,12 +183,6 @@ def _read_report(folder: str) -> dict[str, Any]:
             f"{path}, which says what was left out of damaged files, is "
             f"damaged itself; remove {folder}, and it is made anew"
         ) from error
-
-
-def _is_known(path: str, report: dict[str, Any]) -> bool:
-    """Whether the report is of that file, as it is now."""
-    size = tf.io.gfile.stat(path).length
-    return path in report and report[path].get("bytes") == size
 
 
 def _write_report(folder: str, report: dict[str, Any]) -> None:

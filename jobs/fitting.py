@@ -4,7 +4,6 @@ A run: the place is made (devices, hosts), a model in it, weights are loaded or
 a stopped run is taken up, it is trained, and output_dir ends as a model folder.
 """
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -191,6 +190,17 @@ def make_folder(run: RunConfig) -> None:
         ) from error
 
 
+def claim_folder(run: RunConfig, host: Host) -> None:
+    """Keeps output_dir, which is there, to train in it alone.
+
+    Raises:
+        InputError: another process trains in it.
+    """
+    if host.is_chief and not run.dry_run:
+        folder = os.path.join(run.output_dir, FOLDER)
+        folder_lock.hold_to_the_end(folder, "--output_dir")
+
+
 def _check_parent(output_dir: str) -> None:
     """Refuses a folder that cannot be made, or not be written to."""
     if "://" in output_dir:
@@ -291,24 +301,11 @@ class Run:
             )
 
     def train(self, training: Training) -> int:
-        """Trains to the end and saves the model; returns its step.
-
-        Raises:
-            InputError: among others, another process trains in the folder.
-        """
-        with contextlib.ExitStack() as stack:
-            if self.place.host.is_chief:
-                states = os.path.join(self.folder, FOLDER)
-                stack.enter_context(folder_lock.hold(states, "--output_dir"))
-            return self._train(training)
-
-    def _train(self, training: Training) -> int:
+        """Trains to the end and saves the model; returns its step."""
         strategy, host = self.place
         keeper = training.keeper
         self._check_hosts_agree(training)
         self.take_up(training.settings, host.is_chief)
-        if host.is_chief:  # what an earlier run here found is so no longer
-            self.best.forget()
         with strategy.scope():
             optimizer = self._optimizer(training.optimizer)
         step = train(
@@ -325,6 +322,8 @@ class Run:
             check_hosts_agree(strategy, host, step)  # and wait for the chief
             step = self._load_best()
         if host.is_chief:
+            if keeper is None:
+                self.best.forget()
             self._save(self.folder)
             if keeper is not None:
                 self.best.finish()

@@ -88,13 +88,15 @@ class LanguageModeling:
         config = fitting.read_config(source, records.max_seq_length)
         vocab_file = fitting.find_vocabulary(source, config)
         self._check_batch_sizes(place)
+        fitting.make_folder(run)
+        if batches.do_train:
+            fitting.claim_folder(run, place.host)
         self.inputs = training_records.checked(records, config, place)
         self.max_seq_length = records.max_seq_length
         self.skips = records.skip_corrupt_records
         if vocab_file is not None:
             firsts = sorted({self.inputs.train[0], self.inputs.held_out[0]})
             check_pieces(firsts, load_tokenizer(vocab_file))
-        fitting.make_folder(run)
         model = self._make_model(config, place, run)
         self.fitted = fitting.Run(
             model, model.encoder.config, place, run, vocab_file
@@ -207,7 +209,8 @@ class LanguageModeling:
             {
                 "skip_corrupt_records": self.skips or None,
                 "input_file": [
-                    f"{path}, {tf.io.gfile.stat(path).length} bytes"
+                    f"{path.removeprefix(self.fitted.folder)}, "
+                    f"{tf.io.gfile.stat(path).length} bytes"
                     for path in self.inputs.train
                 ],
                 "train_batch_size": self.batches.train_batch_size,

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from typing import NamedTuple
 
-from data import files, record_checks, salvage
+from data import files, record_checks
 from data.any_tokenizer import load_tokenizer
 from data.batches import RowShare
 from data.dynamic_masking import BatchMasker, MaskConfig
@@ -23,10 +23,11 @@ from data.record_features import (
     has_next_sentence,
     without_next_sentence,
 )
+from data.salvage import SoundRecords, first_known
 from input_error import InputError
 from jobs.fitting import Place, Run
 from modeling.config import BertConfig
-from training.loop import check_hosts_agree
+from training.distribution import sum_over_hosts
 
 SOUND = "sound_records"  # folder under output_dir: copies of damaged files
 
@@ -61,10 +62,13 @@ def checked(records: Records, config: BertConfig, place: Place) -> Inputs:
     if records.eval_file:
         held_out = files.expand_patterns(records.eval_file, "--eval_file")
     may_skip = records.skip_corrupt_records
+    if sum_over_hosts(*place, may_skip) != may_skip * place.host.count:
+        raise InputError(
+            "--skip_corrupt_records was given to some hosts and not to others; "
+            "give it to all of them"
+        )
     features = record_checks.table_of(
-        salvage.first_known(train)
-        if may_skip
-        else record_checks.read_first(train[0]),
+        first_known(train) if may_skip else record_checks.read_first(train[0]),
         records.max_seq_length,
         records.max_predictions_per_seq,
         config.type_vocab_size or None,
@@ -102,16 +106,17 @@ def _sound_files(
     records: Records, inputs: Inputs, vocab_size: int, place: Place
 ) -> Callable[[list[str]], list[str]]:
     """What gives, for some of the paths, the files to read instead."""
-    paths, features = inputs.paths, inputs.features
     folder = os.path.join(records.output_dir, SOUND)
-    if records.dry_run and not salvage.is_made(paths, folder):
+    sound = SoundRecords(inputs.features, vocab_size, folder)
+    if records.dry_run and not sound.are_made(inputs.paths):
         folder = tempfile.mkdtemp()
         atexit.register(shutil.rmtree, folder)
-        salvage.make_sound(paths, features, vocab_size, folder)
+        sound = SoundRecords(inputs.features, vocab_size, folder)
+        sound.make(inputs.paths)
     elif place.host.is_chief:
-        salvage.make_sound(paths, features, vocab_size, folder)
-    check_hosts_agree(*place, 0)  # the others wait
-    return lambda some: salvage.sound_files(some, folder)
+        sound.make(inputs.paths)
+    sum_over_hosts(*place, 0)  # the others wait
+    return sound.files
 
 
 def has_masks(features: tuple[Feature, ...]) -> bool:

@@ -30,7 +30,9 @@ def claim(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
     with folder_lock.hold(folder, "--output_file"):
         path = os.path.join(folder, SETTINGS)
         if not os.path.exists(path):
-            _empty(folder)  # of the rest of one that was deleted
+            _empty(
+                folder, folder_lock.NAME
+            )  # of the rest of one that was deleted
             write_json(path, settings)
         _check(folder, read_json(path), settings)
         yield not os.path.exists(os.path.join(folder, DONE))
@@ -39,7 +41,7 @@ def claim(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
 def finish(folder: str) -> None:
     """Leaves of the folder what tells that nothing is left to do."""
     write_json(os.path.join(folder, DONE), {})
-    _empty(folder, SETTINGS, DONE)
+    _empty(folder, folder_lock.NAME, SETTINGS, DONE)
 
 
 def discard(folder: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forked_commands import Commands
+from forked_commands import Commands, Ended
 
 # Before the first import of TensorFlow: what one process of the many has
 # compiled is not compiled again. Where such a thing is loaded, TensorFlow logs
@@ -143,9 +143,14 @@ def fails_with(script: str, *args: str, **environment: str) -> str:
 
 def forked(script: str, *args: str) -> str:
     """As `run`, in a fork of a process that has imported TensorFlow."""
+    return well_ended(script, *args).output
+
+
+def well_ended(script: str, *args: str) -> Ended:
+    """The same, with what the command wrote to standard error."""
     ended = _commands().run(script, *args, cwd=str(ROOT))
     assert ended.code == 0, ended.errors
-    return ended.output
+    return ended
 
 
 def files_in(folder: Path) -> dict[str, tuple[int, int]]:

@@ -1,5 +1,7 @@
 """Tests of modeling/any_model.py."""
 
+import dataclasses
+
 import numpy as np
 from conftest import TINY
 
@@ -20,7 +22,8 @@ def test_what_a_checkpoint_lacks_is_the_same_in_each_model() -> None:
 
 def test_a_difference_in_any_variable_shows() -> None:
     """But for the biases of keys, which softmax takes out again."""
-    one, two = AnyModel(TINY, ALL_HEADS), AnyModel(TINY, ALL_HEADS)
+    config = dataclasses.replace(TINY, num_hidden_layers=2)
+    one, two = AnyModel(config, ALL_HEADS), AnyModel(config, ALL_HEADS)
     rng = np.random.default_rng(0)
     for binding in two.bindings():
         if not binding.name.endswith("/key/bias"):

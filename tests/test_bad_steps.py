@@ -58,6 +58,15 @@ def test_skipped_steps_are_counted_also_after_a_stop(tmp_path: Path) -> None:
     assert figures[0]["skipped_steps"] == 2
 
 
+def test_a_row_goes_on_after_a_stop(tmp_path: Path) -> None:
+    first = BadSteps(str(tmp_path), Host(0, 1), 0, True)
+    look(first, 1, {**BAD}, {**GOOD}, *({**BAD} for _ in range(7)))
+    again = BadSteps(str(tmp_path), Host(0, 1), 8, True)  # 3 to 8 are bad
+    look(again, 9, *({**BAD} for _ in range(MAX_IN_A_ROW - 7)))
+    with pytest.raises(InputError, match="in a row"):
+        look(again, MAX_IN_A_ROW + 2, {**BAD})
+
+
 def test_too_many_in_a_row_stop_the_run(tmp_path: Path) -> None:
     bad_steps = BadSteps(str(tmp_path), Host(1, 2), 0, True)
     look(bad_steps, 1, *({**BAD} for _ in range(MAX_IN_A_ROW - 1)))

@@ -61,9 +61,9 @@ def distilling(world: Path, output_dir: Path) -> list[str]:
     ]
 
 
-def test_a_student_from_start_to_answers(world: Path) -> None:
+def test_a_student_from_start_to_a_task(world: Path) -> None:
     """Distilled, stopped and gone on with to the same bits, taken to Hugging
-    Face's form, taught a task by another teacher, asked."""
+    Face's form, taught a task by another teacher."""
     student = world / "student"
     args = distilling(world, student)
     said = forked("run_pretraining.py", *args)
@@ -102,8 +102,6 @@ def test_a_student_from_start_to_answers(world: Path) -> None:
     step = json.loads(log[0])
     half = (step["task_loss"] + step["soft_target_loss"]) / 2
     assert step["loss"] == pytest.approx(half, rel=1e-5)
-    answer = forked("predict.py", f"--model_dir={world / 'small'}", "a ship")
-    assert answer.split("\t")[0] in ("0", "1")
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,8 @@ strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 losses = {}
 for rate in (0.0, 0.1):
     config = dataclasses.replace(
-        TINY, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
+        TINY, num_hidden_layers=1,
+        hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
     with strategy.scope():
         model = Pretraining(config)
         optimizer = AdamW(model.trainable_variables, OptimizerConfig())

@@ -15,8 +15,9 @@ from training.loop import StepFunction, _fold, evaluate
 from training.optimization import AdamW
 from training.settings import LoopConfig, OptimizerConfig
 
+TWO_LAYERS = dataclasses.replace(TINY, num_hidden_layers=2)
 DROPOUT = dataclasses.replace(
-    TINY, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
+    TWO_LAYERS, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
 )
 ONE = tf.distribute.get_strategy()
 
@@ -59,7 +60,7 @@ def test_many_steps_a_call_are_the_single_ones() -> None:
     "loop", [{"use_xla": True}, {"num_accumulation_steps": 4}]
 )
 def test_xla_and_accumulation_change_nothing(loop: dict[str, Any]) -> None:
-    model = Pretraining(TINY)
+    model = Pretraining(TWO_LAYERS)
     start = [v.numpy() for v in model.trainable_variables]
     batches = [tiny_batch(8, seed) for seed in range(3)]
     plain = run_steps(model, batches)
@@ -80,7 +81,7 @@ def test_a_step_that_is_not_finite_changes_nothing(
     loop: dict[str, Any],
 ) -> None:
     """Three steps in one call, the second bad: as the others without it."""
-    model = Pretraining(TINY)
+    model = Pretraining(TWO_LAYERS)
     optimizer = AdamW(model.trainable_variables, OptimizerConfig(1e-3, 10, 0))
     state = [v.value for v in model.trainable_variables]
     state += optimizer.first_moments + optimizer.second_moments
@@ -138,7 +139,7 @@ def test_micro_batches_draw_different_masks() -> None:
 
 
 def test_evaluation_divides_once() -> None:
-    model = Pretraining(TINY)
+    model = Pretraining(TWO_LAYERS)
     batches = [
         {
             name: tf.constant(value)

@@ -60,7 +60,7 @@ def expected(
 ) -> tuple[list[bytes], str]:
     """Both files of one process, and what it printed."""
     folder = tmp_path_factory.mktemp("one")
-    output = run(SCRIPT, *flags(text, folder, "a", "b"), "--num_workers=1")
+    output = forked(SCRIPT, *flags(text, folder, "a", "b"), "--num_workers=1")
     return [(folder / name).read_bytes() for name in "ab"], output
 
 
@@ -104,7 +104,7 @@ def test_a_killed_run_goes_on(
     refusal = fails_with(SCRIPT, *given, "--masked_lm_prob=0.3")
     assert "with other --masked_lm_prob; delete the folder" in refusal
     assert kept.stat().st_mtime_ns == time_made
-    assert run(SCRIPT, *given, "--num_workers=2") == expected[1]
+    assert forked(SCRIPT, *given, "--num_workers=1") == expected[1]
     assert [(tmp_path / name).read_bytes() for name in "ab"] == expected[0]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import TINY, fails_with, forked, run, start
+from conftest import TINY, fails_with, forked, start
 
 from input_error import InputError
 from jobs.classifying import OwnFiles, _target
@@ -82,7 +82,7 @@ def trained(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("trained")
-    output = run(
+    output = forked(
         "run_classifier.py",
         *model,
         *files(tables),
@@ -179,15 +179,15 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         *files(tables),
         "--do_train",
         "--train_batch_size=8",
-        "--num_train_epochs=2",
+        "--num_train_epochs=1",
         "--save_checkpoints_steps=5",
-        "--eval_steps=20",
+        "--eval_steps=10",
         "--layer_decay=0.9",
         "--num_frozen_layers=1",
     ]
     forked("run_classifier.py", *args, f"--output_dir={straight}")
     process = start("run_classifier.py", *args, f"--output_dir={cut}")
-    state = cut / "training_state" / "step-25.index"
+    state = cut / "training_state" / "step-15.index"
     while not state.exists() and process.poll() is None:
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
@@ -223,6 +223,7 @@ def test_another_metric_than_it_began_with_is_refused(
         "--class_weights=balanced",
         f"--output_dir={trained[0]}",
     ]
+    before = (trained[0] / "flags.txt").read_text()
     for flags, expected in (
         (["--eval_steps=50", "--best_metric=eval_loss"], "was 'eval_accuracy'"),
         (["--eval_steps=20"], "--eval_steps is 20 but was 50"),
@@ -230,6 +231,7 @@ def test_another_metric_than_it_began_with_is_refused(
         (["--patience=3"], "give --eval_steps"),
     ):
         assert expected in fails_with("run_classifier.py", *args, *flags)
+    assert (trained[0] / "flags.txt").read_text() == before
 
 
 def test_several_seeds_on_a_glue_task(

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from conftest import NUM_PREDICTIONS, SEQ_LENGTH, TINY, tiny_record
 
-from data import salvage
 from data.record_features import pretraining_features
 from data.records import RecordWriter, encode, read_records
+from data.salvage import SoundRecords, first_known
 from data.wire import HEAD_BYTES, TAIL_BYTES, frame
 from input_error import InputError
 
@@ -50,7 +50,8 @@ def test_damaged_records_are_left_out_once_for_all(
         write(tmp_path / "foreign", b"no records at all"),
     ]
     folder = str(tmp_path / "out")
-    salvage.make_sound(paths, FEATURES, TINY.vocab_size, folder)
+    known = SoundRecords(FEATURES, TINY.vocab_size, folder)
+    known.make(paths)
     named = capsys.readouterr().err
     for part in (
         "flipped, record 3 is damaged",
@@ -60,7 +61,7 @@ def test_damaged_records_are_left_out_once_for_all(
         "foreign: record 1 and what follows cannot be read",
     ):
         assert f"left out: {tmp_path}/{part}" in named
-    sound = salvage.sound_files(paths, folder)
+    sound = known.files(paths)
     assert sound[0] == paths[0]
     assert "6 records in 5 files" in capsys.readouterr().out
     assert len(sound) in (4, 5)  # whether half a .gz has a whole record
@@ -72,28 +73,35 @@ def test_damaged_records_are_left_out_once_for_all(
 
     # what is known is not read again
     Path(paths[0]).write_bytes(bytes(len(frame(RECORDS))))
-    salvage.make_sound(paths, FEATURES, TINY.vocab_size, folder)
-    assert salvage.sound_files(paths, folder) == sound
+    known.make(paths)
+    assert known.files(paths) == sound
     report = json.loads((tmp_path / "out" / "left_out.json").read_text())
     assert [report[path]["count"] for path in paths] == [0, 1, 1, 2, 1, 1]
     name = f"{zlib.crc32(paths[1].encode()):08x}-flipped"
-    assert report[paths[1]]["copy"] == f"{folder}/{name}"
+    assert report[paths[1]]["copy"] == name
+    # nor is another vocabulary's, or a copy that is gone
+    assert known.are_made(paths)
+    assert not SoundRecords(FEATURES, 500, folder).are_made(paths)
+    (tmp_path / "out" / name).rename(tmp_path / "moved")
+    assert not known.are_made(paths)
+    known.make(paths)
+    assert (tmp_path / "out" / name).exists()
     Path(paths[1]).write_bytes(frame(RECORDS) * 2)  # another one by now
-    assert not salvage.is_made(paths, folder)
-    salvage.make_sound(paths, FEATURES, TINY.vocab_size, folder)
-    assert salvage.sound_files(paths[1:2], folder) == paths[1:2]
+    assert not known.are_made(paths)
+    known.make(paths)
+    assert known.files(paths[1:2]) == paths[1:2]
     (tmp_path / "out" / "left_out.json").write_text("{")
     with pytest.raises(InputError, match="left_out.json, .* damaged itself"):
-        salvage.sound_files(paths, folder)
+        known.files(paths)
 
 
 def test_where_nothing_can_be_used(tmp_path: Path) -> None:
     foreign = write(tmp_path / "foreign", b"no records at all")
     late = write(tmp_path / "late", frame([b"\xff", RECORDS[0]]))
-    assert "masked_lm_ids" in salvage.first_known([foreign, late])
+    assert "masked_lm_ids" in first_known([foreign, late])
     with pytest.raises(InputError, match="no record of pre-training"):
-        salvage.first_known([foreign])
-    folder = str(tmp_path / "out")
-    salvage.make_sound([foreign], FEATURES, TINY.vocab_size, folder)
+        first_known([foreign])
+    sound = SoundRecords(FEATURES, TINY.vocab_size, str(tmp_path / "out"))
+    sound.make([foreign])
     with pytest.raises(InputError, match="no record in them can be used"):
-        salvage.sound_files([foreign], folder)
+        sound.files([foreign])

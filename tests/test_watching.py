@@ -67,8 +67,13 @@ def test_a_damaged_best_model_is_named(tmp_path: Path, content: bytes) -> None:
     best.take_over(7, {"f1": 0.5})
     assert best.final_step() == 7
     (tmp_path / "best.json").write_bytes(content)
-    with pytest.raises(InputError, match="best.json, .* is damaged"):
+    with pytest.raises(InputError, match="best.json, .* damaged"):
         best.final_step()
+
+
+def test_a_best_model_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="best/best.json, .* is missing"):
+        BestModel(str(tmp_path)).find()
 
 
 def test_a_loss_is_better_when_lower(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from input_error import InputError
 from training.distribution import Host
-from training.progress import forget_steps_after
+from training.progress import forget_steps_after, step_of
 
 LOG = "nonfinite_steps.jsonl"  # a line for each
 BATCH = "nonfinite-step-{step}-host-{host}.tfrecord"
@@ -34,8 +34,12 @@ class BadSteps:
         self.path = os.path.join(output_dir, LOG)
         if host.is_chief:
             forget_steps_after(self.path, step)
-        self.count = _count_lines(self.path)
-        self.num_batches = self.num_in_a_row = 0
+        bad = [number for number in _logged(self.path) if number <= step]
+        self.count = len(bad)
+        self.num_in_a_row = 0
+        while step - self.num_in_a_row in bad:
+            self.num_in_a_row += 1
+        self.num_batches = 0
 
     def look(
         self,
@@ -72,7 +76,7 @@ class BadSteps:
             f"{values['gradient_norm']} at step {step}, at a learning rate of "
             f"{values['learning_rate']:.3g}{where}"
         )
-        if not self.may_skip or self.num_in_a_row == MAX_IN_A_ROW:
+        if not self.may_skip or self.num_in_a_row >= MAX_IN_A_ROW:
             raise InputError(
                 f"{sentence}; the last good state is in {self.output_dir}; "
                 "lower --learning_rate or check the data"
@@ -117,8 +121,9 @@ def _write_rows(path: str, batch: Mapping[str, Any]) -> None:
             writer.write(example.SerializeToString())
 
 
-def _count_lines(path: str) -> int:
+def _logged(path: str) -> list[float]:
+    """The numbers of the steps in the log."""
     if not tf.io.gfile.exists(path):
-        return 0
-    with tf.io.gfile.GFile(path) as log:
-        return sum(1 for _ in log)
+        return []
+    with tf.io.gfile.GFile(path, "rb") as log:
+        return [step_of(line) for line in log]

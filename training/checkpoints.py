@@ -118,8 +118,8 @@ class TrainingState:
             status = self.checkpoint.read(state)
             status.assert_existing_objects_matched()
             status.expect_partial()  # whoever evaluates needs no moments
-        except InputError:
-            raise  # of the data, which is read to its place
+        except (InputError, *NO_DAMAGE):
+            raise  # the first: of the data, which is read to its place
         except (ValueError, AssertionError, tf.errors.OpError) as error:
             raise InputError(
                 f"{state} is not of this model and these input files; give "

@@ -145,10 +145,10 @@ def train(
             step = stop
             is_last = step == num_train_steps
             if watch is not None and (is_last or not step % watch.every_steps):
-                stopped = watch.look(step)
+                stopped = _is_any(watch.look(step), strategy, host)
                 progress.leave_out_pause()
             is_due = not step % config.save_checkpoints_steps
-            is_asked = _is_any_asked(request, strategy, host)
+            is_asked = _is_any(request.number is not None, strategy, host)
             if stopped or is_last or is_due or is_asked:
                 progress.flush()
                 state.save(step)
@@ -162,12 +162,9 @@ def _resume(watch: Watch | None, step: int) -> bool:
     return watch is not None and watch.resume(step)
 
 
-def _is_any_asked(
-    request: StopRequest, strategy: tf.distribute.Strategy, host: Host
-) -> bool:
+def _is_any(stops: bool, strategy: tf.distribute.Strategy, host: Host) -> bool:
     """Whether any host is to stop: then all have to, after the same step."""
-    number = float(request.number is not None)
-    return sum_over_hosts(strategy, host, number) > 0
+    return sum_over_hosts(strategy, host, float(stops)) > 0
 
 
 def _examples(
@@ -195,9 +192,9 @@ def check_hosts_agree(
 ) -> None:
     """Waits for all hosts; stops those that go on from different states."""
     mean = sum_over_hosts(strategy, host, step) / host.count
-    if mean != step:
+    if _is_any(mean != step, strategy, host):
         raise InputError(
-            f"this host goes on from step {step} and another one does not; "
+            f"this host goes on from step {step} and not all others do; "
             "--output_dir must be one folder that all hosts see"
         )
 

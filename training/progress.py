@@ -114,7 +114,7 @@ def forget_steps_after(path: str, step: int) -> None:
     end = len(text)
     while end:
         begin = text.rfind(b"\n", 0, end - 1) + 1
-        if text[end - 1 : end] == b"\n" and _step_of(text[begin:end]) <= step:
+        if text[end - 1 : end] == b"\n" and step_of(text[begin:end]) <= step:
             break
         end = begin
     if end < len(text):
@@ -123,10 +123,11 @@ def forget_steps_after(path: str, step: int) -> None:
         tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
 
 
-def _step_of(line: bytes) -> float:
+def step_of(line: bytes) -> float:
+    """Of a line of a log; infinity if it is none."""
     try:
         return float(json.loads(line)["step"])
-    except (ValueError, TypeError, KeyError):  # cut off, or not written here
+    except (ValueError, TypeError, KeyError):
         return float("inf")
 
 

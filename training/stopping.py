@@ -6,7 +6,8 @@ from types import FrameType, TracebackType
 
 
 class StopRequest:
-    """While it is entered, a first signal is noted for the run to see.
+    """While it is entered, a first signal is noted for the run to see. One that
+    it has not seen in the end takes effect then.
 
     A second one ends the process at once. The exit code is the shell's for
     that signal, 128 more than its number.
@@ -30,6 +31,8 @@ class StopRequest:
     ) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
+        if kind is None and self.number is not None:
+            signal.raise_signal(self.number)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None:
