@@ -172,14 +172,13 @@ class FineTuningCommand:
         """The trained or stored model and its step; None after --dry_run."""
         from jobs import fitting
         from jobs.fine_tuning import FineTuning
-        from training.checkpoints import saved_states
 
         tuning = FineTuning(job, setup)
         folder = self.run.output_dir
         if FLAGS.do_train:
             fitting.claim_folder(self.run, self.place.host)
             # One that goes on may be refused: then its flags do not count.
-            if self.writes and not saved_states(folder):
+            if self.writes and not tuning.has_begun():
                 command.save_flags(folder)
         job.prepare()
         if self.run.dry_run:

@@ -109,7 +109,8 @@ class SoundRecords:
             return found
         for fault in faults[:MAX_NAMED]:
             print(f"left out: {fault}", file=sys.stderr)
-        name = f"{zlib.crc32(path.encode()):08x}-{os.path.basename(path)}"
+        number = zlib.crc32(path.encode(), self.kind)
+        name = f"{number:08x}-{os.path.basename(path)}"
         copy = os.path.join(self.folder, name)
         with RecordWriter([copy], "--output_dir") as writer:
             for record in self._sound(path, []):

@@ -26,6 +26,7 @@ from modeling.folder_files import beside, write_whole
 from tasks.lessons import TaughtTask
 from tasks.metrics import summarize
 from tasks.task import TASK, TaskSettings
+from training.checkpoints import saved_states
 from training.distribution import check_batch_size
 from training.inference import Predictor
 from training.progress import LOG
@@ -184,6 +185,11 @@ class FineTuning:
         self.vocab_file = setup.vocab_file
         self.teacher = setup.teacher
 
+    def has_begun(self) -> bool:
+        """Whether a stopped run is gone on with, be it of the first seed."""
+        runs = self.run, self._seed_run(self.schedule.seed)
+        return any(saved_states(run.output_dir) for run in runs)
+
     def train(self) -> tuple[FineTuned, int]:
         """Trains with each seed; returns the best run, its model's step."""
         data = self._training_data()
@@ -260,6 +266,7 @@ class FineTuning:
         self, data: Data, seed: int, run: fitting.RunConfig
     ) -> tuple[FineTuned, int]:
         fitting.make_folder(run)
+        fitting.claim_folder(run, self.place.host)
         fitted, training = self._prepare(data, seed, run)
         return fitted, fitted.train(training)
 

@@ -322,8 +322,7 @@ class Run:
             check_hosts_agree(strategy, host, step)  # and wait for the chief
             step = self._load_best()
         if host.is_chief:
-            if keeper is None:
-                self.best.forget()
+            self.best.forget()
             self._save(self.folder)
             if keeper is not None:
                 self.best.finish()
@@ -347,6 +346,7 @@ class Run:
         check_hosts_agree(*self.place, step)  # and wait for the chief
         self._load(folder, quietly=True)
         if self.place.host.is_chief:
+            self.best.forget()
             self._save(self.folder)
             self.best.take_over(step, metrics)
 

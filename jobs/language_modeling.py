@@ -209,9 +209,8 @@ class LanguageModeling:
             {
                 "skip_corrupt_records": self.skips or None,
                 "input_file": [
-                    f"{path.removeprefix(self.fitted.folder)}, "
-                    f"{tf.io.gfile.stat(path).length} bytes"
-                    for path in self.inputs.train
+                    f"{path}, {tf.io.gfile.stat(path).length} bytes"
+                    for path in self.inputs.given
                 ],
                 "train_batch_size": self.batches.train_batch_size,
                 "seed": self.batches.seed,

@@ -50,6 +50,7 @@ class Inputs(NamedTuple):
     train: list[str]  # files
     held_out: list[str]
     features: tuple[Feature, ...]  # of the first record
+    given: list[str]  # to be trained on, with what is damaged
 
     @property
     def paths(self) -> list[str]:
@@ -62,7 +63,7 @@ def checked(records: Records, config: BertConfig, place: Place) -> Inputs:
     if records.eval_file:
         held_out = files.expand_patterns(records.eval_file, "--eval_file")
     may_skip = records.skip_corrupt_records
-    if sum_over_hosts(*place, may_skip) != may_skip * place.host.count:
+    if sum_over_hosts(*place, int(may_skip)) != may_skip * place.host.count:
         raise InputError(
             "--skip_corrupt_records was given to some hosts and not to others; "
             "give it to all of them"
@@ -74,10 +75,10 @@ def checked(records: Records, config: BertConfig, place: Place) -> Inputs:
         config.type_vocab_size or None,
     )
     features = _wanted(records.next_sentence_prediction, features, train[0])
-    inputs = Inputs(train, held_out, features)
+    inputs = Inputs(train, held_out, features, train)
     if may_skip:
         sound = _sound_files(records, inputs, config.vocab_size, place)
-        inputs = Inputs(sound(train), sound(held_out), features)
+        inputs = Inputs(sound(train), sound(held_out), features, train)
     record_checks.check_files(
         inputs.paths, features, vocab_size=config.vocab_size
     )

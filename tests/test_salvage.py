@@ -1,7 +1,6 @@
 """Tests of data/salvage.py."""
 
 import json
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -77,8 +76,8 @@ def test_damaged_records_are_left_out_once_for_all(
     assert known.files(paths) == sound
     report = json.loads((tmp_path / "out" / "left_out.json").read_text())
     assert [report[path]["count"] for path in paths] == [0, 1, 1, 2, 1, 1]
-    name = f"{zlib.crc32(paths[1].encode()):08x}-flipped"
-    assert report[paths[1]]["copy"] == name
+    name = report[paths[1]]["copy"]
+    assert name.endswith("-flipped")
     # nor is another vocabulary's, or a copy that is gone
     assert known.are_made(paths)
     assert not SoundRecords(FEATURES, 500, folder).are_made(paths)

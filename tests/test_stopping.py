@@ -27,5 +27,6 @@ def test_a_signal_is_obeyed_when_the_step_is_saved(
 
 
 def test_a_signal_that_nobody_saw_takes_effect_in_the_end() -> None:
-    with pytest.raises(KeyboardInterrupt), StopRequest():
+    with pytest.raises(SystemExit) as caught, StopRequest():
         os.kill(os.getpid(), signal.SIGINT)
+    assert caught.value.code == 130

@@ -119,6 +119,7 @@ def train(
     check_hosts_agree(strategy, host, step)
     # The others read what the chief has put in order.
     stopped = stopped or (not host.is_chief and _resume(watch, step))
+    stopped = _is_any(stopped, strategy, host)
     if stopped or step >= num_train_steps:
         print(f"{output_dir} has all of its {step} training steps already")
         return step

@@ -32,7 +32,8 @@ class StopRequest:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         if kind is None and self.number is not None:
-            signal.raise_signal(self.number)
+            name = signal.Signals(self.number).name
+            _end(self.number, f"stopped by {name} after the last step")
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None:
@@ -45,9 +46,12 @@ class StopRequest:
         number = self.number or signal.SIGTERM
         name = signal.Signals(number).name
         by = name if self.number else f"{name} to another host"
-        print(
-            f"stopped by {by} after step {step}, which is saved; the same "
-            "command goes on from there",
-            file=sys.stderr,
-        )
-        sys.exit(128 + number)
+        _end(number, f"stopped by {by} after step {step}")
+
+
+def _end(number: int, what: str) -> None:
+    print(
+        f"{what}, which is saved; the same command goes on from there",
+        file=sys.stderr,
+    )
+    sys.exit(128 + number)
