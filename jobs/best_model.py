@@ -79,8 +79,8 @@ def _read_step(path: str) -> int:
     ) as error:
         raise InputError(
             f"{path}, which says what the best model is, is missing or "
-            "damaged; give "
-            "another --output_dir, or the model's folder as --init_checkpoint"
+            "damaged; give another --output_dir, or the model's folder as "
+            "--init_checkpoint"
         ) from error
 
 

@@ -30,9 +30,7 @@ def claim(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
     with folder_lock.hold(folder, "--output_file"):
         path = os.path.join(folder, SETTINGS)
         if not os.path.exists(path):
-            _empty(
-                folder, folder_lock.NAME
-            )  # of the rest of one that was deleted
+            _empty(folder, folder_lock.NAME)  # left of one that was deleted
             write_json(path, settings)
         _check(folder, read_json(path), settings)
         yield not os.path.exists(os.path.join(folder, DONE))
