@@ -22,6 +22,8 @@ from keras import ops
 
 Tensor = Any  # keras has no common tensor type over its backends
 
+NOISE_LEVELS = 2**16  # a rate is rounded to one of them
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": lambda x: ops.gelu(x, approximate=True),
     "gelu_tanh": lambda x: ops.gelu(x, approximate=True),
@@ -56,23 +58,25 @@ def site_seed(seed: Tensor | None, site: int) -> Tensor | None:
 
 
 def uniform_noise(x: Tensor, rate: float, seed: Tensor | None) -> Tensor | None:
-    """float32 noise in [0, 1) of the shape of x, drawn when x is there; None
-    where nothing is to be dropped."""
+    """uint16 noise of the shape of x, drawn when x is there; None where nothing
+    is to be dropped. Of 16 bits, since it is kept for the backward pass."""
     if seed is None or rate == 0.0:
         return None
-    with _after(x):
-        return keras.random.uniform(
-            ops.shape(x), dtype="float32", seed=_Key(seed)
-        )
-
-
-def _after(x: Tensor) -> contextlib.AbstractContextManager[Any]:
-    """TensorFlow would draw the noise of all layers first, and keep it."""
     if keras.config.backend() != "tensorflow":
-        return contextlib.nullcontext()
+        noise = keras.random.uniform(
+            ops.shape(x), maxval=NOISE_LEVELS, dtype="float32", seed=_Key(seed)
+        )
+        return ops.cast(noise, "uint16")
     import tensorflow as tf
 
-    return tf.control_dependencies([x])
+    # Without the dependence all layers' noise would be drawn first, and kept.
+    with tf.control_dependencies([x]):
+        size = tf.size(x)
+        pairs = tf.random.stateless_uniform(
+            [(size + 1) // 2], seed, minval=None, maxval=None, dtype=tf.uint32
+        )
+        noise = tf.reshape(tf.bitcast(pairs, tf.uint16), [-1])[:size]
+        return tf.reshape(noise, tf.shape(x))
 
 
 def dropout(x: Tensor, rate: float, seed: Tensor | None) -> Tensor:
@@ -83,7 +87,10 @@ def dropout(x: Tensor, rate: float, seed: Tensor | None) -> Tensor:
 def _dropout(x: Tensor, noise: Tensor | None, rate: float) -> Tensor:
     if noise is None:
         return x
-    return ops.where(noise >= rate, x / (1.0 - rate), 0.0)
+    num_dropped = round(rate * NOISE_LEVELS)
+    kept_share = 1.0 - num_dropped / NOISE_LEVELS
+    is_kept = ops.cast(noise, "int32") >= num_dropped
+    return ops.where(is_kept, x / kept_share, 0.0)
 
 
 def _layer_norm(

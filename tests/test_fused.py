@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from modeling import fused
 
+NOISE_PAIR = tf.constant([2**14 - 1, 2**14], tf.uint16)  # around a quarter
+
 
 def test_gelu_means_tanh_and_the_exact_one_differs() -> None:
     # 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) and x Phi(x), at 2
@@ -42,14 +44,14 @@ def test_dropout_keeps_the_expectation_and_drops_by_the_noise() -> None:
         tf.constant([1.0, 1.0]),
         tf.constant([0.0, 0.0]),
         1e-12,
-        tf.constant([0.2, 0.3]),  # below the rate: dropped; above: kept
+        NOISE_PAIR,  # below the rate: dropped; at it: kept
         0.25,
     )
     # (0, 8 / 0.75) has mean m and deviations -m, m: normed to -1, 1
     np.testing.assert_allclose(dropped, [-1.0, 1.0], rtol=1e-6)
     probs = fused.attention_probs(
         tf.constant([[0.0, 0.0]]), 1.0, tf.zeros([1, 2]),
-        tf.constant([[0.2, 0.3]]), 0.25,
+        NOISE_PAIR[None], 0.25,
     )  # fmt: skip
     np.testing.assert_allclose(probs, [[0.0, 0.5 / 0.75]], rtol=1e-6)
 
@@ -65,8 +67,9 @@ def test_noise_depends_on_the_key_alone() -> None:
     large = np.asarray(
         fused.uniform_noise(tf.zeros((1000, 101)), 0.1, tf.constant([1, 2]))
     )
+    assert large.dtype == np.uint16
     # 101,000 draws: three standard errors of a share of 0.1 are 0.0028
-    assert (large < 0.1).mean() == pytest.approx(0.1, abs=0.0028)
+    assert (large < 0.1 * 2**16).mean() == pytest.approx(0.1, abs=0.0028)
 
 
 def test_no_noise_where_nothing_is_dropped() -> None:
@@ -89,7 +92,8 @@ def random(*shape: int) -> tf.Tensor:
     return tf.constant(numbers, tf.float32)
 
 
-X, VECTOR, NOISE = random(5, 7, 13), random(13), abs(random(5, 7, 13)) % 1.0
+X, VECTOR = random(5, 7, 13), random(13)
+NOISE = fused.uniform_noise(X, 0.1, tf.constant([3, 5]))
 LABELS = tf.constant(np.arange(35).reshape(5, 7) % 13)
 
 
