@@ -3,15 +3,17 @@
 import dataclasses
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import TINY, tiny_batch
 
+import training.loop
 from modeling import fused
 from tasks.pretraining import Pretraining
 from training.distribution import Host
-from training.loop import StepFunction, _fold, evaluate
+from training.loop import StepFunction, _as_computed, _fold, evaluate
 from training.optimization import AdamW
 from training.settings import LoopConfig, OptimizerConfig
 
@@ -70,6 +72,37 @@ def test_xla_and_accumulation_change_nothing(loop: dict[str, Any]) -> None:
         assert ours == pytest.approx(theirs, abs=1e-5)
     for variable, value in zip(model.trainable_variables, after, strict=True):
         np.testing.assert_allclose(variable.numpy(), value, atol=1e-6)
+
+
+@pytest.mark.parametrize("loop", [{}, {"num_accumulation_steps": 2}])
+def test_narrow_gradients_are_the_wide_ones(
+    loop: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In bfloat16 the weights' gradients stay as their products gave them."""
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = Pretraining(TWO_LAYERS)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    start = [v.numpy() for v in model.trainable_variables]
+    batches = [tiny_batch(4, seed) for seed in range(2)]
+    found: list[tf.DType] = []
+
+    def as_computed(gradient: tf.Tensor) -> tf.Tensor:
+        found.append(_as_computed(gradient).dtype)
+        return _as_computed(gradient)
+
+    monkeypatch.setattr(training.loop, "_as_computed", as_computed)
+    narrow = run_steps(model, batches, **loop)
+    after = [v.numpy() for v in model.trainable_variables]
+    kernels = [v for v in model.trainable_variables if "kernel" in v.path]
+    assert found.count(tf.bfloat16) >= len(kernels) == 2 * 4 + 2
+    monkeypatch.setattr(training.loop, "_as_computed", lambda x: x)
+    wide = run_steps(fresh(model, start), batches, **loop)
+    for ours, theirs in zip(narrow, wide, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-6)
+    for variable, value in zip(model.trainable_variables, after, strict=True):
+        np.testing.assert_allclose(variable.numpy(), value, atol=1e-7)
 
 
 @pytest.mark.parametrize(

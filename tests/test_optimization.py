@@ -15,6 +15,7 @@ from training.optimization import (
     OptimizerConfig,
     clip_scale,
     learning_rate,
+    sum_of_squares,
 )
 
 
@@ -36,6 +37,15 @@ def test_schedule_of_the_golden_run() -> None:
 def test_no_warmup() -> None:
     config = OptimizerConfig(6.0, num_train_steps=30, num_warmup_steps=0)
     assert float(learning_rate(config, tf.constant(0))) == 6.0
+
+
+@pytest.mark.parametrize("shape", [(), (13,), (24, 3)])
+def test_sum_of_squares_of_narrow_numbers(shape: tuple[int, ...]) -> None:
+    numbers = tf.random.stateless_normal(shape, [3, 5]) * 100.0
+    narrow = tf.cast(numbers, tf.bfloat16)
+    expected = float(np.square(np.asarray(narrow, np.float64)).sum())
+    assert float(sum_of_squares(narrow)) == pytest.approx(expected, rel=1e-6)
+    assert not np.isfinite(sum_of_squares(narrow / 0.0))
 
 
 def test_two_updates_by_hand() -> None:

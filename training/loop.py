@@ -266,9 +266,10 @@ class StepFunction:
         batch = {name: value[i] for name, value in batches.items()}
         key = _fold(_fold(tf.constant([self.config.seed, 0]), step), _id())
         totals = _sum_over_replicas(replica, self.objective.totals(batch))
-        gradients, loss, sums = _sum_over_replicas(
-            replica, self._accumulate(batch, totals, key)
-        )
+        parts = self._accumulate(batch, totals, key)
+        if replica.num_replicas_in_sync > 1:
+            parts = _widened(parts)
+        gradients, loss, sums = _sum_over_replicas(replica, parts)
         # Neither is NaN or infinite on one replica alone: both are sums.
         norm = self.optimizer.apply(gradients, step, loss)
         figures = {
@@ -298,14 +299,14 @@ class StepFunction:
             # In turn: pieces that wait for nothing would run at once, and hold
             # the activations of both.
             with tf.control_dependencies(tf.nest.flatten(so_far)):
-                sums = piece_sums(i)
+                sums = _widened(piece_sums(i))
             return i + 1, tf.nest.map_structure(tf.add, so_far, sums)
 
         first = piece_sums(tf.constant(0))
         if count == 1:
             return first
         return tf.while_loop(
-            lambda i, _: i < count, add_piece, (tf.constant(1), first)
+            lambda i, _: i < count, add_piece, (tf.constant(1), _widened(first))
         )[1]
 
     def _micro_step(
@@ -315,7 +316,8 @@ class StepFunction:
         with tf.GradientTape() as tape:
             loss, sums = self.objective.loss(batch, totals, key)
         gradients = tape.gradient(loss, variables)
-        return [tf.convert_to_tensor(g) for g in gradients], loss, sums
+        dense = [_as_computed(tf.convert_to_tensor(g)) for g in gradients]
+        return dense, loss, sums
 
 
 def evaluate(
@@ -363,6 +365,20 @@ def evaluate(
 
 def _sum_over_replicas(replica: Any, values: Any) -> Any:
     return replica.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+
+def _as_computed(gradient: tf.Tensor) -> tf.Tensor:
+    """The bfloat16 gradient of a weight that was cast for its product, before
+    it is cast back: the same numbers in half the memory."""
+    if gradient.op.type == "Cast":
+        (narrow,) = gradient.op.inputs
+        return narrow if narrow.dtype == tf.bfloat16 else gradient
+    return gradient
+
+
+def _widened(sums: Any) -> Any:
+    """To be added to others, which bfloat16 is too narrow for."""
+    return tf.nest.map_structure(lambda x: tf.cast(x, tf.float32), sums)
 
 
 def _mean(total: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
