@@ -87,9 +87,9 @@ def dropout(x: Tensor, rate: float, seed: Tensor | None) -> Tensor:
 def _dropout(x: Tensor, noise: Tensor | None, rate: float) -> Tensor:
     if noise is None:
         return x
-    num_dropped = round(rate * NOISE_LEVELS)
+    num_dropped = min(round(rate * NOISE_LEVELS), NOISE_LEVELS - 1)
     kept_share = 1.0 - num_dropped / NOISE_LEVELS
-    is_kept = ops.cast(noise, "int32") >= num_dropped
+    is_kept = _float32(noise) >= num_dropped
     return ops.where(is_kept, x / kept_share, 0.0)
 
 

@@ -67,12 +67,13 @@ for kept, recomputed in zip(gradients, run()[0]):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 with strategy.scope():
-    weight = keras.Variable([[3.0, 4.0]], name="kernel")
+    # of one shape: each has moments of its own on each replica
+    pair = [keras.Variable([[3.0, 4.0]], name="kernel") for _ in range(2)]
     config = OptimizerConfig(0.5, 10**9, 0, weight_decay_rate=0.0)
-    lamb = Lamb([weight], config)
-args = [tf.constant([[7.0, 7.0]])], tf.constant(0), tf.constant(1.0)
-strategy.run(lamb.apply, args)
-weights = [w.numpy().tolist() for w in weight.value.values]
+    lamb = Lamb(pair, config)
+gradients = [tf.constant([[7.0, 7.0]]), tf.constant([[7.0, -7.0]])]
+strategy.run(lamb.apply, (gradients, tf.constant(0), tf.constant(1.0)))
+weights = [[w.numpy()[0].tolist() for w in v.value.values] for v in pair]
 print(json.dumps([losses, weights]))
 """
 
@@ -89,10 +90,11 @@ def test_replicas_draw_their_masks_and_have_one_update() -> None:
     # the same row on both: the same loss, but for what dropout takes away
     assert losses["0.0"][0] == losses["0.0"][1]
     assert losses["0.1"][0] != losses["0.1"][1]
-    # LAMB's first update: 0.5 * 5 in the direction of (1, 1)
+    # LAMB's first update: 0.5 * 5 in the direction of (1, 1) or (1, -1)
     moved = 2.5 / math.sqrt(2)
-    for weight in weights:
-        assert weight[0] == pytest.approx([3 - moved, 4 - moved], rel=1e-5)
+    for first, second in zip(*weights, strict=True):
+        assert first == pytest.approx([3 - moved, 4 - moved], rel=1e-5)
+        assert second == pytest.approx([3 - moved, 4 + moved], rel=1e-5)
 
 
 def test_one_device_is_one_host() -> None:

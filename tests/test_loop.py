@@ -74,7 +74,9 @@ def test_xla_and_accumulation_change_nothing(loop: dict[str, Any]) -> None:
         np.testing.assert_allclose(variable.numpy(), value, atol=1e-6)
 
 
-@pytest.mark.parametrize("loop", [{}, {"num_accumulation_steps": 2}])
+@pytest.mark.parametrize(
+    "loop", [{}, {"num_accumulation_steps": 2}, {"use_xla": True}]
+)
 def test_narrow_gradients_are_the_wide_ones(
     loop: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,6 +142,7 @@ class Optimizer(abc.ABC):
         gradients: Sequence[tf.Tensor],
         scalars: Scalars,
     ) -> None:
+        update = functools.partial(self._update_one, strategy)
         for variable, m, v, gradient, traits, scale in zip(
             self.variables,
             self.first_moments,
@@ -153,13 +154,14 @@ class Optimizer(abc.ABC):
         ):
             strategy.extended.update(
                 variable,
-                self._assign,
+                update,
                 args=(m, v, gradient, scalars, traits, scale),
                 group=False,
             )
 
-    def _assign(
+    def _update_one(
         self,
+        strategy: tf.distribute.Strategy,
         variable: tf.Variable,
         m: tf.Variable,
         v: tf.Variable,
@@ -169,6 +171,14 @@ class Optimizer(abc.ABC):
         rate_scale: float,
     ) -> None:
         scalars = scalars._replace(rate=scalars.rate * rate_scale)
+        if isinstance(strategy, tf.distribute.TPUStrategy):
+            # The whole step is compiled there.
+            self._update_moments(m, v, gradient, scalars)
+            self._update(variable, m, v, scalars, traits)
+            return
+        # `variable` is a replica's own, moments are of all replicas: as such
+        # those of another variable of this shape would be taken for them.
+        m, v = (_part_beside(variable, x, strategy) for x in (m, v))
         self._compiled_moments(m, v, gradient, scalars)
         self._compiled_update(variable, m, v, scalars, traits)
 
@@ -207,6 +217,14 @@ class Optimizer(abc.ABC):
         update += traits.decay_rate * number
         change = scalars.rate * self._change(number, update, traits)
         _assign_if(scalars.is_finite, variable, number - change)
+
+
+def _part_beside(
+    variable: tf.Variable, slot: tf.Variable, strategy: tf.distribute.Strategy
+) -> tf.Variable:
+    """What a variable of all replicas is on the device of this one's."""
+    parts = strategy.experimental_local_results(slot)
+    return next(part for part in parts if part.device == variable.device)
 
 
 def _assign_if(
