@@ -15,6 +15,7 @@ output_dir already is not run again.
 import argparse
 import dataclasses
 import json
+import math
 import os
 import statistics
 import sys
@@ -54,14 +55,14 @@ STUDENTS = (
     Student("without soft targets", "no_soft", weights(0, 2, 1)),
     Student("without masked LM", "no_masked", weights(5, 0, 1)),
     Student("without cosine", "no_cosine", weights(5, 2, 0)),
-    Student("masked LM alone", "masked_alone", weights(0, 2, 0)),
+    UNTRAINED,
+    Student("triple loss, and taught MRPC", "triple", weights(5, 2, 1), True),
     Student(
         "triple loss, from random weights",
         "random",
         (*weights(5, 2, 1), "--random_student"),
     ),
-    UNTRAINED,
-    Student("triple loss, and taught MRPC", "triple", weights(5, 2, 1), True),
+    Student("masked LM alone", "masked_alone", weights(0, 2, 0)),
 )
 
 
@@ -219,7 +220,12 @@ def compare_speed(folders: list[Path]) -> None:
     for folder in folders:
         config = BertConfig.from_json_file(str(folder / "bert_config.json"))
         model = EncoderModel(config)
-        print(f"{folder.name}: {model.encoder.count_params():,} parameters")
+        count = sum(
+            math.prod(variable.shape)
+            for variable in model.encoder.variables
+            if config.has_pooler or "/pooler/" not in variable.path
+        )
+        print(f"{folder.name}: {count:,} parameters")
         predictors.append(
             Predictor(model.forward, tf.distribute.get_strategy())
         )
@@ -260,12 +266,11 @@ def main() -> None:
         parser.error("--num_seeds: expected 2 or more, for seeds.json")
     bench = Bench(flags)
     bench.make_data()
-    table = list(rows(bench))
     columns = ["model", "held-out loss", "accuracy", "MRPC accuracy", "F1"]
     print(f"\n| {' | '.join(columns)} |")
-    print("|---" * len(columns) + "|")
-    for row in table:
-        print(f"| {' | '.join(row)} |")
+    print("|---" * len(columns) + "|", flush=True)
+    for row in rows(bench):
+        print(f"| {' | '.join(row)} |", flush=True)
     compare_speed([bench.teacher, bench.folder / STUDENTS[0].folder])
 
 

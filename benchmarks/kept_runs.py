@@ -22,10 +22,18 @@ class KeptRuns:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def run(self, made: Path, script: str, *arguments: str) -> None:
-        """Runs a command, unless what it makes is there."""
-        if made.exists():
-            return
+        """Runs a command, unless what it makes is there, by the same one."""
+        command = shlex.join([script, *arguments])
         log = self.folder / f"{made.parent.name}-{made.stem}.log"
+        kept = log.with_suffix(".command")
+        if made.exists():
+            if kept.exists() and kept.read_text() != command:
+                sys.exit(
+                    f"{made} is of another command; expected\n{command}\n"
+                    f"found\n{kept.read_text()}\ngive another --output_dir"
+                )
+            return
+        kept.write_text(command)
         start = time.monotonic()
         with open(log, "w") as file:
             code = subprocess.run(
@@ -37,7 +45,7 @@ class KeptRuns:
         if code:
             sys.exit(f"exit code {code}, see {log}")
         took = time.monotonic() - start
-        print(f"{took:6.1f} s  {script} {shlex.join(arguments)}", flush=True)
+        print(f"{took:6.1f} s  {command}", file=sys.stderr)
 
     def split(self, text_file: str) -> tuple[Path, Path]:
         """Files of the documents to train on, and of those held out."""

@@ -383,8 +383,9 @@ class FineTuning:
 
 
 def train_losses(folder: str) -> list[float]:
-    """The losses of the steps of a run, from its log; not of those that were
-    skipped, or whose lines are damaged."""
+    """The losses of the steps of a run, from its log: of the labels, where a
+    teacher has a part in them. Not of steps that were skipped, or whose lines
+    are damaged."""
     path = os.path.join(folder, LOG)
     if not tf.io.gfile.exists(path):
         return []
@@ -392,5 +393,6 @@ def train_losses(folder: str) -> list[float]:
     with tf.io.gfile.GFile(path, "rb") as log:
         for line in log:
             with contextlib.suppress(ValueError, TypeError, KeyError):
-                losses.append(json.loads(line)["loss"])
+                figures = json.loads(line)
+                losses.append(figures.get("task_loss", figures["loss"]))
     return [loss for loss in losses if loss is not None]

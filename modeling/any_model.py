@@ -61,15 +61,19 @@ class AnyModel:
         return bindings
 
     def outputs(
-        self, input_ids: Tensor, input_mask: Tensor, segment_ids: Tensor
+        self,
+        input_ids: Tensor,
+        input_mask: Tensor,
+        segment_ids: Tensor,
+        pools: bool = True,
     ) -> dict[str, np.ndarray]:
         """Three [B, S] -> layers [L, B, S, H], pooled [B, H], and for each head
-        by Google's name [B, S, V], [B, C] or, of a span, [B, S, C]."""
+        by Google's name [B, S, V], [B, C] or, of a span, [B, S, C]. Unless it
+        `pools`, there is no pooled and every head reads all positions."""
         encoded = self.encoder(input_ids, input_mask, segment_ids)
-        outputs = {
-            "layers": ops.stack([encoded.embeddings, *encoded.layers]),
-            "pooled": encoded.pooled,
-        }
+        outputs = {"layers": ops.stack([encoded.embeddings, *encoded.layers])}
+        if pools:
+            outputs["pooled"] = encoded.pooled
         if self.masked_lm is not None:
             positions = np.broadcast_to(
                 np.arange(input_ids.shape[1], dtype=np.int32), input_ids.shape
@@ -80,8 +84,10 @@ class AnyModel:
                 self.encoder.embeddings.word_embeddings.value,
             )
         for root, head in self.heads.items():
-            x = encoded.sequence if root == SPAN else encoded.pooled
-            outputs[root] = head(x)
+            reads_all = root == SPAN or not pools
+            outputs[root] = head(
+                encoded.sequence if reads_all else encoded.pooled
+            )
         return {name: ops.convert_to_numpy(x) for name, x in outputs.items()}
 
 
@@ -99,11 +105,10 @@ def sample(config: BertConfig) -> dict[str, np.ndarray]:
 
 
 def largest_difference(model: AnyModel, other: AnyModel) -> float:
-    """Between two models' outputs on `sample`; they have the same heads. Of the
-    pooler's where both have weights for it."""
+    """Between two models' outputs on `sample`; they have the same heads. With
+    a pooler where both have weights for it."""
     batch = sample(model.config)
-    one, two = model.outputs(**batch), other.outputs(**batch)
+    pools = model.has_pooler and other.has_pooler
+    one, two = (m.outputs(**batch, pools=pools) for m in (model, other))
     assert one.keys() == two.keys()
-    if not (model.has_pooler and other.has_pooler):
-        del one["pooled"]
     return float(max(np.abs(one[name] - two[name]).max() for name in one))

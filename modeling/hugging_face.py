@@ -248,8 +248,8 @@ def save_hugging_face_folder(
         labels: of a classifier's outputs; () for none known.
         problem_type: of a classifier, by transformers' names:
             single_label_classification, multi_label_classification, regression.
-        classifier: CLASSIFIER or CHOICE of hugging_face_names.py: what a head
-            at the root is for.
+        classifier: CLASSIFIER, CHOICE or TAGGER of hugging_face_names.py: what
+            a head at the root is for.
     """
     import tensorflow as tf
 

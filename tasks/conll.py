@@ -54,8 +54,8 @@ class ColumnFile(NamedTuple):
         if self.sentences[0].document < 0:
             raise InputError(
                 f"{self.path} does not begin with a {DOCUMENT} line, so that "
-                "its documents are not known; drop --document_context or put "
-                "such a line before each document"
+                "its documents are not known; give --nodocument_context or "
+                "put such a line before each document"
             )
         count = self.sentences[-1].document + 1
         documents: list[list[Sentence]] = [[] for _ in range(count)]

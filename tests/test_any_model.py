@@ -8,6 +8,7 @@ from conftest import TINY
 from modeling.any_model import AnyModel, largest_difference
 
 ALL_HEADS = {
+    "bert/pooler/dense/kernel": (40, 40),
     "cls/predictions/output_bias": (101,),
     "cls/seq_relationship/output_weights": (2, 40),
     "output_weights": (3, 40),

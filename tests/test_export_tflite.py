@@ -5,13 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 from conftest import GOLDEN, TINY, fails_with, forked
 from exported_model import LABELS, SETTINGS, make_folder, probabilities, read
 
-from data.rows import pad
+from data.rows import Row, pad
 from jobs.serving import device_signatures, make_model
 from modeling import fused
+from modeling.config import BertConfig
 from tasks.classification import Classifier
 from tasks.task import TaskSettings
 from training.export import to_tflite
@@ -82,6 +84,44 @@ def test_several_labels() -> None:
     ]
     assert "" in chosen and any(chosen)
     assert [x.decode() for x in found["labels"][0]] == chosen
+
+
+@pytest.mark.parametrize(
+    ("family", "weights", "task"),
+    [
+        ("bert", "float16", {"target": "span"}),
+        ("bert", "float32", {"target": "tags", "labels": ("O", "B-A", "I-A")}),
+        ("bert", "float32", {"target": "choice"}),
+        ("bert", "float32", {"target": "regression", "bilstm": True}),
+        ("roberta", "float32", {"target": "regression"}),
+        ("distilbert", "float32", {"target": "regression"}),
+    ],
+)
+def test_other_models(family: str, weights: str, task: dict[str, Any]) -> None:
+    config, length = TINY, 11
+    if family != "bert":
+        folder = GOLDEN / "hugging_face" / f"{family}_bare"
+        config = BertConfig.from_json_file(str(folder / "config.json"))
+    settings = TaskSettings(max_seq_length=length, do_lower_case=True, **task)
+    model = make_model(config, settings)
+    rng = np.random.default_rng(3)
+    for binding in model.bindings():
+        binding.write(rng.normal(0, 0.3, binding.shape).astype(np.float32))
+    variables = [binding.variable.value for binding in model.bindings()]
+    with fused.uncompiled():
+        asked = device_signatures(model, settings, length)
+        content = to_tflite(asked, [variables], weights, False)
+        answer = asked["serving_default"].function
+        row = pad([Row([3, 5, 8, 13, 21, 34, 2], [0] * 7)], length, 1)
+        expected = answer({name: tf.constant(x) for name, x in row.items()})
+    file = Interpreter(model_content=content)
+    found = file.get_signature_runner("serving_default")(**row)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if value.dtype.is_floating:
+            np.testing.assert_allclose(
+                found[name], value, atol=1e-5 if weights == "float32" else 1e-2
+            )
 
 
 def test_texts_need_a_vocabulary(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from modeling.hugging_face import (
 from modeling.hugging_face_names import (
     CHOICE,
     CLASSIFIER,
+    TAGGER,
     architecture_of,
     google_name,
     hugging_face_name,
@@ -43,16 +44,23 @@ from modeling.hugging_face_names import (
 TINY_BERT = GOLDEN / "tiny_bert"
 THEIRS = GOLDEN / "hugging_face"
 ROBERTA = tuple(
-    f"roberta_{kind}" for kind in ("masked_lm", "classifier", "bare", "choice")
+    f"roberta_{kind}"
+    for kind in ("masked_lm", "classifier", "bare", "choice", "tagger")
 )
 DISTILBERT = tuple(
     f"distilbert_{kind}"
-    for kind in ("masked_lm", "classifier", "span", "bare", "choice")
+    for kind in ("masked_lm", "classifier", "span", "bare", "choice", "tagger")
 )
 NAMES = (
-    "pretraining", "classifier", "span", "choice", *ROBERTA, *DISTILBERT,
+    "pretraining", "classifier", "span", "choice", "tagger",
+    *ROBERTA, *DISTILBERT,
 )  # fmt: skip
 Tensors = dict[str, np.ndarray]
+
+
+def kind_of(name: str) -> str:
+    kinds = {"choice": CHOICE, "tagger": TAGGER}
+    return kinds.get(name.rpartition("_")[2], CLASSIFIER)
 
 
 def load(folder: Path) -> tuple[AnyModel, LoadReport]:
@@ -78,8 +86,11 @@ def changed(
 def test_outputs_are_those_of_transformers(name: str) -> None:
     model, report = load(THEIRS / name)
     pooler = ["bert/pooler/dense/kernel", "bert/pooler/dense/bias"]
-    has_none = name in ("span", "roberta_masked_lm") or (
-        name in DISTILBERT and not name.endswith(("classifier", "choice"))
+    is_tagger = name.endswith("tagger")
+    has_none = (
+        is_tagger
+        or name in ("span", "roberta_masked_lm")
+        or (name in DISTILBERT and not name.endswith(("classifier", "choice")))
     )
     assert list(report.missing) == (pooler if has_none else [])
     assert report.unused == ()
@@ -90,7 +101,8 @@ def test_outputs_are_those_of_transformers(name: str) -> None:
         *(
             theirs[f"in_{key}"].astype(np.int32)
             for key in ("input_ids", "attention_mask", "token_type_ids")
-        )
+        ),
+        pools=not is_tagger,
     )
     expected = {"layers": theirs["hidden_states"]}
     if name == "pretraining":
@@ -98,7 +110,7 @@ def test_outputs_are_those_of_transformers(name: str) -> None:
         expected["cls/seq_relationship/"] = theirs["seq_relationship_logits"]
     elif name.endswith("masked_lm"):
         expected["cls/predictions"] = theirs["logits"]
-    elif name.endswith("classifier"):
+    elif name.endswith(("classifier", "tagger")):
         expected[""] = theirs["logits"]
     elif name.endswith("choice"):  # of one question, whose rows they are
         expected[""] = theirs["logits"].T
@@ -110,7 +122,8 @@ def test_outputs_are_those_of_transformers(name: str) -> None:
     real = theirs["in_attention_mask"] == 1  # what else is there is undefined
     for key, value in expected.items():
         ours = outputs[key]
-        if name in ROBERTA and key in ("layers", "cls/predictions"):
+        by_piece = ("layers", "cls/predictions", *[""] * is_tagger)
+        if name in ROBERTA and key in by_piece:
             ours, value = ours[..., real, :], value[..., real, :]
         np.testing.assert_allclose(ours, value, atol=5e-6, err_msg=key)
 
@@ -129,7 +142,7 @@ def test_to_google_and_back_every_bit_is_the_same(
         model.config,
         bindings,
         None,
-        classifier=CHOICE if name.endswith("choice") else CLASSIFIER,
+        classifier=kind_of(name),
     )
     original = load_file(THEIRS / name / "model.safetensors")
     copy = load_file(tmp_path / "back" / "model.safetensors")
@@ -142,6 +155,22 @@ def test_to_google_and_back_every_bit_is_the_same(
     for key in written.keys() & config.keys() - {"id2label", "label2id"}:
         if key != "problem_type":  # what is given, see below
             assert written[key] == config[key], key
+
+
+@pytest.mark.parametrize("name", ["tagger", "distilbert_tagger"])
+def test_a_tagger_that_was_trained_here(tmp_path: Path, name: str) -> None:
+    """It has a pooler, for which DistilBERT's class has no place."""
+    model, _ = load(THEIRS / name)
+    here, there = str(tmp_path / "here"), str(tmp_path / "there")
+    save_model_folder(here, model.config, model.bindings(), None)
+    trained, _ = load(tmp_path / "here")
+    assert trained.has_pooler
+    save_hugging_face_folder(
+        there, model.config, trained.bindings(), None, classifier=TAGGER
+    )
+    back, _ = load(tmp_path / "there")
+    assert back.has_pooler == (name == "tagger")
+    assert largest_difference(trained, back) == 0.0
 
 
 def test_a_bare_encoder_has_no_prefix(tmp_path: Path) -> None:
@@ -292,7 +321,11 @@ def test_a_pooler_goes_only_where_there_is_a_place_for_it(
         model, _ = load(THEIRS / name)  # a pooler of chance, if there was none
         folder = tmp_path / name
         save_hugging_face_folder(
-            str(folder), model.config, model.bindings(), None
+            str(folder),
+            model.config,
+            model.bindings(),
+            None,
+            classifier=kind_of(name),
         )
         original = load_file(THEIRS / name / "model.safetensors")
         assert load_file(folder / "model.safetensors").keys() == original.keys()

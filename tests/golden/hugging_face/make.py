@@ -17,6 +17,7 @@ import transformers
 
 HERE = Path(__file__).parent
 ROWS, LENGTH = 3, 11
+TAGS = {"id2label": {0: "O", 1: "B-PER", 2: "I-PER"}}
 MODELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "pretraining": (transformers.BertForPreTraining, "gelu", {}),
     "classifier": (
@@ -54,6 +55,17 @@ MODELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         transformers.DistilBertForMultipleChoice,
         "gelu",
         {},
+    ),
+    "tagger": (transformers.BertForTokenClassification, "gelu", TAGS),
+    "roberta_tagger": (
+        transformers.RobertaForTokenClassification,
+        "gelu",
+        TAGS,
+    ),
+    "distilbert_tagger": (
+        transformers.DistilBertForTokenClassification,
+        "gelu",
+        TAGS,
     ),
 }
 ATTENTIONS = ("pretraining", "roberta_bare", "distilbert_bare")
