@@ -1,4 +1,4 @@
-"""The ablations of Devlin et al. 2018 in a small size: its tables 5 and 8.
+"""The ablations of Devlin et al. 2018 in a small size: its tables 5, 6 and 8.
 
     python benchmarks/ablations.py --text_file=$TEXT --data_dir=$GLUE \\
         --output_dir=/tmp/ablations
@@ -18,6 +18,7 @@ import os
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from kept_runs import KeptRuns, results
 
@@ -56,6 +57,11 @@ PRETRAINING = {  # by folder: flags
     "0-20-80": shares(0.0, 0.8),
     "0-0-100": shares(0.0, 1.0),
 }
+SIZES = {  # by folder: what differs in the config
+    "1-layer": {"num_hidden_layers": 1},
+    "1-head": {"num_attention_heads": 1},
+    "4-layers": {"num_hidden_layers": 4},
+}
 TABLES = {
     "5": (
         Row("BERT", "bert"),
@@ -63,6 +69,12 @@ TABLES = {
         Row("LTR & No NSP", "ltr"),
         Row("+ BiLSTM", "ltr", ("--bilstm",)),
         Row("LTR and RTL side by side", "ltr", (), "rtl"),
+    ),
+    "6": (
+        Row("half the layers", "1-layer"),
+        Row("half the heads", "1-head"),
+        Row("BERT", "bert"),
+        Row("twice the layers", "4-layers"),
     ),
     "8": (
         Row("80 / 10 / 10", "bert"),
@@ -73,7 +85,11 @@ TABLES = {
         Row("0 / 0 / 100", "0-0-100"),
     ),
 }
-HEADINGS = {"5": "table 5", "8": "table 8: [MASK] / same / random"}
+HEADINGS = {
+    "5": "table 5",
+    "6": "table 6",
+    "8": "table 8: [MASK] / same / random",
+}
 
 
 class Bench(KeptRuns):
@@ -94,7 +110,6 @@ class Bench(KeptRuns):
             f"--output_file={self.vocab_file}",
             f"--vocab_size={self.flags.vocab_size}",
         )
-        (self.folder / "bert_config.json").write_text(self._config())
         for path in texts:
             records = path.with_suffix(".tfrecord")
             self.run(
@@ -112,13 +127,16 @@ class Bench(KeptRuns):
     def pretrain(self, name: str) -> dict[str, float]:
         """What the model says of held-out text."""
         folder, flags = self.folder / name, self.flags
+        config_file = self.folder / f"{name}-bert_config.json"
+        config = self._config() | SIZES.get(name, {})
+        config_file.write_text(json.dumps(config, indent=2) + "\n")
         self.run(
             folder / "eval_results.txt",
             "run_pretraining.py",
             *("--do_train", "--do_eval"),
             f"--input_file={self.folder}/train.tfrecord",
             f"--eval_file={self.folder}/held_out.tfrecord",
-            f"--bert_config_file={self.folder}/bert_config.json",
+            f"--bert_config_file={config_file}",
             f"--vocab_file={self.vocab_file}",
             f"--output_dir={folder}",
             f"--max_seq_length={flags.max_seq_length}",
@@ -129,7 +147,7 @@ class Bench(KeptRuns):
             f"--learning_rate={flags.learning_rate}",
             f"--eval_batch_size={EVAL_BATCH_SIZE}",
             f"--max_eval_steps={MAX_EVAL_STEPS}",
-            *PRETRAINING[name],
+            *PRETRAINING.get(name, ()),
         )
         return results(folder)
 
@@ -164,10 +182,10 @@ class Bench(KeptRuns):
     def _num_predictions(self) -> int:
         return round(0.15 * self.flags.max_seq_length)
 
-    def _config(self) -> str:
+    def _config(self) -> dict[str, Any]:
         flags = self.flags
         lines = Path(self.vocab_file).read_text("utf-8").splitlines()
-        values = {
+        return {
             # It is trained too little to be in need of dropout.
             "attention_probs_dropout_prob": 0.0,
             "hidden_dropout_prob": 0.0,
@@ -181,7 +199,6 @@ class Bench(KeptRuns):
             "type_vocab_size": 2,
             "vocab_size": len(lines),
         }
-        return json.dumps(values, indent=2) + "\n"
 
 
 def cells(bench: Bench, row: Row) -> Iterator[str]:

@@ -6,7 +6,8 @@ the manner of Korthikanti et al. 2022, section 4, for chains that keep nothing
 but their arguments (modeling/fused.py, on a CPU). Both are for a look before
 the first step: passing tensors, an allocator and TensorFlow itself add to the
 memory, and shorter rows need less. A row of 128 of BERT-base took about 124
-MiB, where 116 are reckoned (docs/performance.md). On a GPU or TPU more is kept,
+MiB when dropout's noise was twice as wide and 116 were reckoned
+(docs/performance.md). On a GPU or TPU more is kept,
 perhaps half as much again.
 
 Shapes: B rows, S positions, H hidden size, F feed-forward size, N heads, L
@@ -92,8 +93,9 @@ def training_memory(
     """Memory of a step on one device.
 
     With e bytes a number (4, or 2 in bfloat16): 4 bytes a parameter, and 2 for
-    its copy in bfloat16; 4 bytes a gradient, twice where they accumulate; 8
-    bytes of Adam's moments; and the activations of the micro-batch `rows`.
+    its copy in bfloat16; 4 bytes a gradient (at most: in bfloat16 some have
+    2), twice where they accumulate; 8 bytes of Adam's moments; and the
+    activations of the micro-batch `rows`.
 
     Args:
         rows: of the micro-batch that one device holds at a time.

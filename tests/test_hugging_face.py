@@ -97,13 +97,11 @@ def test_outputs_are_those_of_transformers(name: str) -> None:
     theirs = dict(np.load(THEIRS / name / "outputs.npz"))
     if name in DISTILBERT:  # whose segments are nothing to look at
         theirs["in_token_type_ids"] = np.ones_like(theirs["in_input_ids"])
-    outputs = model.outputs(
-        *(
-            theirs[f"in_{key}"].astype(np.int32)
-            for key in ("input_ids", "attention_mask", "token_type_ids")
-        ),
-        pools=not is_tagger,
+    ids, mask, segments = (
+        theirs[f"in_{key}"].astype(np.int32)
+        for key in ("input_ids", "attention_mask", "token_type_ids")
     )
+    outputs = model.outputs(ids, mask, segments, pools=not is_tagger)
     expected = {"layers": theirs["hidden_states"]}
     if name == "pretraining":
         expected["cls/predictions"] = theirs["prediction_logits"]
