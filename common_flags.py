@@ -85,6 +85,15 @@ def _define_devices() -> None:
     flags.DEFINE_integer("num_tpu_cores", 8, "Unused: the TPU says it itself.")
 
 
+def define_precision() -> None:
+    flags.DEFINE_enum(
+        "precision",
+        "float32",
+        ["float32", "mixed_bfloat16"],
+        "Of the matrix products; weights are float32 either way.",
+    )
+
+
 def _define_training_beyond_google() -> None:
     flags.DEFINE_bool(
         "dry_run",
@@ -99,12 +108,7 @@ def _define_training_beyond_google() -> None:
         lower_bound=0,
         upper_bound=2**31 - 1,
     )
-    flags.DEFINE_enum(
-        "precision",
-        "float32",
-        ["float32", "mixed_bfloat16"],
-        "Of the matrix products; weights are float32 either way.",
-    )
+    define_precision()
     flags.DEFINE_bool(
         "use_xla", LoopConfig.use_xla, "Compile the forward and backward pass."
     )

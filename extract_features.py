@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING
 from absl import flags
 
 import command
+import common_flags
 from input_error import InputError
 from training.settings import DeviceConfig
 
@@ -78,6 +79,7 @@ flags.DEFINE_enum(
     "That of [CLS] (of the first window), or the mean or maximum of all.",
 )
 flags.DEFINE_integer("pooling_layer", -1, "The layer that is pooled.")
+common_flags.define_precision()
 flags.DEFINE_bool("use_xla", False, "Compile the model as a whole.")
 flags.mark_flags_as_required(["input_file", "init_checkpoint"])
 
@@ -186,11 +188,14 @@ def _run(
     layers: list[int],
 ) -> "Iterator[tuple[Document, np.ndarray]]":
     """Yields each line's document with its vectors [T, L, H]."""
+    import keras
+
     from data.rows import CHUNK_ROWS, length_batches, run_documents
     from tasks.features import FeatureExtractor, read_document
     from training.distribution import make_strategy
     from training.inference import Predictor, predict
 
+    keras.config.set_dtype_policy(FLAGS.precision)
     strategy = make_strategy(command.from_flags(DeviceConfig))
     with strategy.scope():
         extractor = FeatureExtractor(config, layers)

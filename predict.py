@@ -60,6 +60,7 @@ flags.DEFINE_bool(
 )
 flags.DEFINE_integer("top_k", 5, "Pieces for each [MASK].", lower_bound=1)
 common_flags.define_case_of_folder()
+common_flags.define_precision()
 flags.DEFINE_bool("use_xla", False, "Compile the model as a whole.")
 flags.mark_flag_as_required("model_dir")
 
@@ -88,11 +89,14 @@ def main(*texts: str) -> None:
 
 def _load() -> "Callable[[Iterable[str]], Iterator[Answer]]":
     """Reads the model; what was loaded is said on standard error."""
+    import keras
+
     from tasks import predictors
     from training.distribution import make_strategy
     from training.inference import Predictor, predict
     from training.settings import DeviceConfig
 
+    keras.config.set_dtype_policy(FLAGS.precision)
     strategy = make_strategy(DeviceConfig())
     with strategy.scope():
         model = predictors.load(

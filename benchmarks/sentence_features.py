@@ -8,7 +8,7 @@ $TEXT has one sentence a line; $MODEL is a Hugging Face folder of an uncased
 model, which both sides load; $PEER an environment with torch and transformers,
 which sorts by length and pads to the longest of a batch. A time is that of a
 process from its start to its end, with its files. Sides take turns at being
-first. float32, as extract_features.py has it; the peer also in bfloat16.
+first. float32, and both sides also with products in bfloat16.
 """
 
 import argparse
@@ -35,19 +35,21 @@ def write_sentences(path: Path, text_file: str, count: int) -> None:
 
 def commands(flags: argparse.Namespace, text: Path) -> dict[str, list[str]]:
     """By side, without the file of vectors, which is the last argument."""
-    shared = [f"--input_file={text}", f"--max_seq_length={LENGTH}"]
-    theirs = [
-        *(flags.peer_python, str(PEER), *shared),
-        f"--model={flags.init_checkpoint}",
+    shared = [
+        f"--input_file={text}",
+        f"--max_seq_length={LENGTH}",
         f"--batch_size={BATCH_SIZE}",
     ]
+    model = flags.init_checkpoint
+    ours = [
+        *(sys.executable, "extract_features.py", *shared),
+        f"--init_checkpoint={model}",
+    ]
+    theirs = [flags.peer_python, str(PEER), *shared, f"--model={model}"]
+    bf16 = "--precision=mixed_bfloat16"
     return {
-        "this project": [
-            *(sys.executable, "extract_features.py", *shared),
-            f"--init_checkpoint={flags.init_checkpoint}",
-            f"--batch_size={BATCH_SIZE}",
-            "--pooled_file=",
-        ],
+        "this project": [*ours, "--pooled_file="],
+        "this project, bf16": [*ours, bf16, "--pooled_file="],
         "transformers": [*theirs, "--output_file="],
         "transformers, bf16": [*theirs, "--bf16", "--output_file="],
     }

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from conftest import GOLDEN, fails_with, run
+from conftest import GOLDEN, fails_with, forked, run
 
 MODEL = (
     f"--vocab_file={GOLDEN}/tiny_vocab.txt",
@@ -38,6 +38,22 @@ def test_lines_are_the_originals(tmp_path: Path) -> None:
             np.testing.assert_allclose(
                 vector, golden_values[:, 0].mean(0), atol=1e-5
             )
+
+
+def test_precision(tmp_path: Path) -> None:
+    found = {}
+    for precision in ("float32", "mixed_bfloat16"):
+        path = tmp_path / f"{precision}.npy"
+        forked(
+            "extract_features.py",
+            *(*MODEL, TEXT, f"--pooled_file={path}"),
+            *("--max_seq_length=16", f"--precision={precision}"),
+        )
+        found[precision] = np.load(path)
+    wide, narrow = found.values()
+    assert narrow.dtype == np.float32
+    np.testing.assert_allclose(narrow, wide, atol=0.05)
+    assert np.abs(narrow - wide).max() > 1e-4
 
 
 def _apart(line: str) -> tuple[np.ndarray, object]:
