@@ -75,5 +75,5 @@ def test_bad_files(tmp_path: Path, text: str, sentence: str) -> None:
 
 def test_documents_that_are_not_told(tmp_path: Path) -> None:
     file = read_columns(write(tmp_path, "Rome B-LOC\n"))
-    with pytest.raises(InputError, match="drop --document_context"):
+    with pytest.raises(InputError, match="give --nodocument_context"):
         _ = file.documents
