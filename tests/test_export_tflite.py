@@ -61,21 +61,31 @@ def test_files_answer_as_the_model_does(
     assert sizes["int8"] < 0.6 * sizes["float32"]
 
 
+def random_model(config: BertConfig, task: TaskSettings, spread: float) -> Any:
+    model = make_model(config, task)
+    rng = np.random.default_rng(3)
+    for binding in model.bindings():
+        binding.write(rng.normal(0, spread, binding.shape).astype(np.float32))
+    return model
+
+
+def converted(model: Any, task: TaskSettings, weights: str) -> Any:
+    """What asks the .tflite file of the model."""
+    variables = [binding.variable.value for binding in model.bindings()]
+    with fused.uncompiled():
+        asked = device_signatures(model, task, task.max_seq_length)
+        content = to_tflite(asked, [variables], weights, False)
+    file = Interpreter(model_content=content)
+    return file.get_signature_runner("serving_default")
+
+
 def test_several_labels() -> None:
     """Of an untrained model, whose answers lie on both sides of a half."""
     labels = ("red", "green", "blue", "grey", "pink")
     task = TaskSettings("multi_label", 16, True, labels=labels)
-    model = make_model(TINY, task)
-    rng = np.random.default_rng(3)
-    for binding in model.bindings():
-        binding.write(rng.normal(0, 0.5, binding.shape).astype(np.float32))
-    variables = [binding.variable.value for binding in model.bindings()]
-    with fused.uncompiled():
-        asked = device_signatures(model, task, 16)
-        content = to_tflite(asked, [variables], "float32", False)
-    file = Interpreter(model_content=content)
+    model = random_model(TINY, task, 0.5)
     row = pad(read(TEXTS[:1], [None]), 16, 1)
-    found = file.get_signature_runner("serving_default")(**row)
+    found = converted(model, task, "float32")(**row)
     expected = 1 / (1 + np.exp(-np.array(model.forward(row)["logits"])))
     np.testing.assert_allclose(found["probabilities"], expected, atol=1e-5)
     chosen = [
@@ -103,19 +113,12 @@ def test_other_models(family: str, weights: str, task: dict[str, Any]) -> None:
         folder = GOLDEN / "hugging_face" / f"{family}_bare"
         config = BertConfig.from_json_file(str(folder / "config.json"))
     settings = TaskSettings(max_seq_length=length, do_lower_case=True, **task)
-    model = make_model(config, settings)
-    rng = np.random.default_rng(3)
-    for binding in model.bindings():
-        binding.write(rng.normal(0, 0.3, binding.shape).astype(np.float32))
-    variables = [binding.variable.value for binding in model.bindings()]
+    model = random_model(config, settings, 0.3)
+    row = pad([Row([3, 5, 8, 13, 21, 34, 2], [0] * 7)], length, 1)
     with fused.uncompiled():
-        asked = device_signatures(model, settings, length)
-        content = to_tflite(asked, [variables], weights, False)
-        answer = asked["serving_default"].function
-        row = pad([Row([3, 5, 8, 13, 21, 34, 2], [0] * 7)], length, 1)
-        expected = answer({name: tf.constant(x) for name, x in row.items()})
-    file = Interpreter(model_content=content)
-    found = file.get_signature_runner("serving_default")(**row)
+        asked = device_signatures(model, settings, length)["serving_default"]
+        expected = asked.function({k: tf.constant(x) for k, x in row.items()})
+    found = converted(model, settings, weights)(**row)
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         if value.dtype.is_floating:
