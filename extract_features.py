@@ -11,7 +11,6 @@ windows (--doc_stride). Upstream file: extract_features.py.
 """
 
 import contextlib
-import functools
 import sys
 from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from tasks.features import Document, FeatureExtractor
 
 FLAGS = flags.FLAGS
-HELD_BYTES = 1 << 28  # of vectors: lines sorted by length wait for each other
 
 flags.DEFINE_string("input_file", None, "Lines: comma-separated names, globs.")
 flags.DEFINE_string("output_file", None, "JSON lines, one for each line.")
@@ -96,6 +94,7 @@ def main() -> None:
     command.import_tensorflow()
 
     from data.files import expand_patterns
+    from jobs.vectors import npy_header
     from tasks.features import pool, to_json
     from training.inference import with_progress
 
@@ -108,7 +107,7 @@ def main() -> None:
         json_file = _open(files, "output_file")
         npy_file = _open(files, "pooled_file")
         if npy_file:
-            _write_header(npy_file, num_lines, config.hidden_size)
+            npy_file.write(npy_header((num_lines, config.hidden_size)))
         lines = with_progress(results, num_lines)
         for number, (document, vectors) in enumerate(lines):
             if json_file:
@@ -141,14 +140,6 @@ def _open(files: contextlib.ExitStack, flag: str) -> IO[bytes] | None:
     if not path:
         return None
     return files.enter_context(command.writing(path, f"--{flag}"))
-
-
-def _write_header(file: IO[bytes], num_rows: int, width: int) -> None:
-    from numpy.lib import format as npy
-
-    shape = (num_rows, width)
-    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-    npy.write_array_header_1_0(file, header)
 
 
 def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
@@ -190,10 +181,10 @@ def _run(
     """Yields each line's document with its vectors [T, L, H]."""
     import keras
 
-    from data.rows import CHUNK_ROWS, length_batches, run_documents
+    from jobs.vectors import encode
     from tasks.features import FeatureExtractor, read_document
     from training.distribution import make_strategy
-    from training.inference import Predictor, predict
+    from training.inference import Predictor
 
     keras.config.set_dtype_policy(FLAGS.precision)
     strategy = make_strategy(command.from_flags(DeviceConfig))
@@ -205,16 +196,12 @@ def _run(
         read_document(line, tokenizer, FLAGS.max_seq_length, FLAGS.doc_stride)
         for line in lines
     )
-    row_bytes = 4 * FLAGS.max_seq_length * len(layers) * config.hidden_size
-    batched = functools.partial(
-        length_batches,
-        batch_size=FLAGS.batch_size,
-        max_length=FLAGS.max_seq_length,
-        finely=predictor.shapes_are_cheap,
-        chunk_rows=min(CHUNK_ROWS, -(-HELD_BYTES // row_bytes)),
-    )
-    results = run_documents(
-        documents, lambda rows: predict(predictor, batched(rows))
+    results = encode(
+        predictor,
+        documents,
+        FLAGS.batch_size,
+        FLAGS.max_seq_length,
+        (len(layers), config.hidden_size),
     )
     return ((document, document.vectors(x)) for document, x in results)
 

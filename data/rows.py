@@ -10,7 +10,6 @@ Shapes: B rows of a batch, S positions, P of them asked for.
 """
 
 import collections
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -18,7 +17,8 @@ import numpy as np
 
 from data.marks import Marks
 
-CHUNK_ROWS = 2048  # read before they are sorted by length
+CHUNK_POSITIONS = 1 << 18  # read before they are sorted by length
+FINE_POSITIONS = 1 << 16  # from which on finer lengths are worth their shapes
 
 
 class Row(NamedTuple):
@@ -111,7 +111,7 @@ def length_batches(
     batch_size: int,
     max_length: int,
     finely: bool = False,
-    chunk_rows: int = CHUNK_ROWS,
+    chunk_positions: int = CHUNK_POSITIONS,
 ) -> Iterator[Batch]:
     """Batches of rows of like length, of few shapes; the longest rows first.
 
@@ -123,14 +123,13 @@ def length_batches(
       batch_size: rows of `max_length` that are not too much at once; of
         shorter ones there are more.
       max_length: positions that the model has; no row is longer.
-      finely: more lengths, and so less padding, for chunks that are full: in
+      finely: more lengths, and so less padding, for chunks that are large: in
         few rows another shape costs more than it saves.
-      chunk_rows: what may have to wait for a row before it.
+      chunk_positions: what may have to wait for a row before it.
     """
-    numbered = enumerate(rows)
-    while chunk := list(itertools.islice(numbered, chunk_rows)):
+    for chunk, num_positions in _chunks(rows, chunk_positions):
         chunk.sort(key=lambda item: -len(item[1].input_ids))
-        is_fine = finely and len(chunk) == chunk_rows
+        is_fine = finely and num_positions >= FINE_POSITIONS
         most_rows = 1 << (len(chunk) - 1).bit_length()
         begin = 0
         while begin < len(chunk):
@@ -142,6 +141,23 @@ def length_batches(
             indices, members = zip(*part, strict=True)
             yield Batch(list(indices), pad(members, length, num_rows))
             begin += num_rows
+
+
+def _chunks(
+    rows: Iterable[Row], num_positions: int
+) -> Iterator[tuple[list[tuple[int, Row]], int]]:
+    """Yields numbered rows that together have about so many positions, and how
+    many they have."""
+    chunk: list[tuple[int, Row]] = []
+    size = 0
+    for item in enumerate(rows):
+        chunk.append(item)
+        size += len(item[1].input_ids)
+        if size >= num_positions:
+            yield chunk, size
+            chunk, size = [], 0
+    if chunk:
+        yield chunk, size
 
 
 def windows(num_pieces: int, width: int, stride: int) -> list[range]:

@@ -16,19 +16,19 @@ import keras
 import numpy as np
 
 from data.batches import RowShare
-from data.rows import CHUNK_ROWS, length_batches, run_documents
 from data.vector_batches import VectorBatches
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, Setup
 from jobs.recognizing import WordFile
+from jobs.vectors import encode
 from jobs.word_vectors import cached, digest_of
 from modeling.config import BertConfig
 from modeling.conversion import load_checkpoint
 from tasks.feature_tagging import FeatureTagger, WordFeatures
 from tasks.task import TaskSettings
-from training.inference import Predictor, predict, with_progress
+from training.inference import Predictor, with_progress
 
-HELD_BYTES = 1 << 28  # of vectors: rows sorted by length wait for each other
+BATCH_SIZE = 32  # of the encoder
 
 
 class VectorData:
@@ -169,18 +169,13 @@ class FrozenEncoder:
     ) -> Iterator[np.ndarray]:
         """Yields the texts' [T, K, H], from the text of this number on."""
         texts = words.texts[first:]
-        length = self.settings.max_seq_length
         predictor = Predictor(features.forward, self.place.strategy)
-        row_bytes = 4 * length * int(np.prod(features.shape))
-        batched = functools.partial(
-            length_batches,
-            batch_size=32,
-            max_length=length,
-            finely=predictor.shapes_are_cheap,
-            chunk_rows=min(CHUNK_ROWS, -(-HELD_BYTES // row_bytes)),
-        )
-        results = run_documents(
-            texts, lambda rows: predict(predictor, batched(rows))
+        results = encode(
+            predictor,
+            texts,
+            BATCH_SIZE,
+            self.settings.max_seq_length,
+            features.shape,
         )
         for text, outputs in with_progress(results, len(texts)):
             yield text.join([output["vectors"] for output in outputs])

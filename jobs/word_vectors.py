@@ -9,16 +9,15 @@ Shapes: T words of a text, W of a file, K vectors of a word, H hidden size.
 """
 
 import hashlib
-import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO
 
 import numpy as np
-from numpy.lib import format as npy
 
 from data.rows import Row
+from jobs.vectors import npy_header
 from modeling.conversion import Binding
 from modeling.folder_files import write_whole
 
@@ -60,7 +59,7 @@ def cached(
         shape: K and H.
         compute: yields the [T, K, H] of the texts from this number on.
     """
-    header = _header((sum(lengths), *shape))
+    header = npy_header((sum(lengths), *shape))
     done = _texts_done(path, digest)
     size = len(header) + 4 * int(np.prod(shape)) * sum(lengths[:done])
     if done and os.path.getsize(path) < size:  # somebody has cut it off
@@ -117,10 +116,3 @@ def _texts_done(path: str, digest: str) -> int:
 
 def _index(path: str) -> str:
     return path.removesuffix(".npy") + ".json"
-
-
-def _header(shape: tuple[int, ...]) -> bytes:
-    header = io.BytesIO()
-    values = {"descr": "<f4", "fortran_order": False, "shape": shape}
-    npy.write_array_header_1_0(header, values)
-    return header.getvalue()

@@ -145,6 +145,30 @@ def _chain(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return call
 
 
+def _row_chain(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A chain of each row [H] of its first argument by itself.
+
+    What is compiled is given rows [N, H], not [B, S, H]: it is compiled for
+    each shape, and batches of other lengths have often as many rows.
+    """
+    chain = _chain(function)
+
+    @functools.wraps(function)
+    def call(x: Tensor, *args: Any) -> Tensor:
+        rank = len(x.shape)
+        if rank < 3 or _plain.get() or not _compiles_chains():
+            return chain(x, *args)
+        rows = [
+            ops.reshape(arg, (-1, arg.shape[-1]))
+            if len(getattr(arg, "shape", ())) == rank
+            else arg
+            for arg in (x, *args)
+        ]
+        return ops.reshape(chain(*rows), ops.shape(x))
+
+    return call
+
+
 def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """`function`, and its gradient, which computes again what it needs: what
     lies between the arguments and the result is never written to memory."""
@@ -196,7 +220,7 @@ def _float32(x: Tensor) -> Tensor:
     return ops.cast(x, "float32")
 
 
-@_chain
+@_row_chain
 def bias_activation(x: Tensor, bias: Tensor, activation: str) -> Tensor:
     """activation(x + bias)."""
     return ops.cast(ACTIVATIONS[activation](_float32(x) + bias), x.dtype)
@@ -217,7 +241,7 @@ def attention_probs(
     return ops.cast(_dropout(probs, noise, rate), scores.dtype)
 
 
-@_chain
+@_row_chain
 def bias_dropout_add_norm(
     x: Tensor,
     bias: Tensor,
@@ -234,7 +258,7 @@ def bias_dropout_add_norm(
     return ops.cast(_layer_norm(summed, gamma, beta, epsilon), x.dtype)
 
 
-@_chain
+@_row_chain
 def norm_dropout(
     x: Tensor,
     gamma: Tensor,
@@ -248,7 +272,7 @@ def norm_dropout(
     return ops.cast(_dropout(normed, noise, rate), x.dtype)
 
 
-@_chain
+@_row_chain
 def bias_activation_norm(
     x: Tensor,
     bias: Tensor,

@@ -27,9 +27,9 @@ ORDER = {
     " progress bad_steps stopping loop watching inference export",
     "jobs": "start_checks best_model fitting training_records distilling"
     " dry_run language_modeling training_data fine_tuning classifying answering"
-    " choosing recognizing word_vectors frozen_encoder serving inspecting"
-    " work_folder workers chunked_file making record_making beam_making"
-    " attention_views",
+    " choosing recognizing vectors word_vectors frozen_encoder serving"
+    " inspecting work_folder workers chunked_file making record_making"
+    " beam_making attention_views",
 }
 MAY_IMPORT = {
     "data": set(),
