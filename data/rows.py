@@ -125,11 +125,12 @@ def length_batches(
       max_length: positions that the model has; no row is longer.
       finely: more lengths, and so less padding, for chunks that are large: in
         few rows another shape costs more than it saves.
-      chunk_positions: what may have to wait for a row before it.
+      chunk_positions: what may have to wait for a row before it, padded.
     """
+    enough = min(FINE_POSITIONS, chunk_positions)
     for chunk, num_positions in _chunks(rows, chunk_positions):
         chunk.sort(key=lambda item: -len(item[1].input_ids))
-        is_fine = finely and num_positions >= FINE_POSITIONS
+        is_fine = finely and num_positions >= enough
         most_rows = 1 << (len(chunk) - 1).bit_length()
         begin = 0
         while begin < len(chunk):
@@ -146,13 +147,13 @@ def length_batches(
 def _chunks(
     rows: Iterable[Row], num_positions: int
 ) -> Iterator[tuple[list[tuple[int, Row]], int]]:
-    """Yields numbered rows that together have about so many positions, and how
-    many they have."""
+    """Yields numbered rows that together, padded, have about so many positions,
+    and how many they have."""
     chunk: list[tuple[int, Row]] = []
     size = 0
     for item in enumerate(rows):
         chunk.append(item)
-        size += len(item[1].input_ids)
+        size += padded_length(len(item[1].input_ids))
         if size >= num_positions:
             yield chunk, size
             chunk, size = [], 0

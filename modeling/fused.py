@@ -148,6 +148,7 @@ def _chain(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _row_chain(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A chain of each row [H] of its first argument by itself.
 
+    Other arguments of its rank have its shape; vectors [H] are of all rows.
     What is compiled is given rows [N, H], not [B, S, H]: it is compiled for
     each shape, and batches of other lengths have often as many rows.
     """

@@ -65,7 +65,7 @@ def test_batches_hold_every_row_once_at_a_length_that_fits() -> None:
     ]
     seen: list[int] = []
     # A chunk ends with row 63; the other has 19 rows.
-    chunk_positions = sum(len(row.input_ids) for row in rows[:64])
+    chunk_positions = sum(padded_length(len(x.input_ids)) for x in rows[:64])
     batches = length_batches(iter(rows), 2, 61, chunk_positions=chunk_positions)
     for indices, features in batches:
         # 122 positions, in rows of a power of two.
@@ -93,14 +93,11 @@ def test_a_small_chunk_makes_a_small_batch() -> None:
     assert features["input_ids"].shape == (8, 16)
 
 
-def test_large_chunks_have_finer_lengths(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("data.rows.FINE_POSITIONS", 195)
+def test_large_chunks_have_finer_lengths() -> None:
     rows = [Row([1] * n, [0] * n) for n in (70, 65, 60, 66, 67)]
     lengths = [
         features["input_ids"].shape
-        for _, features in length_batches(rows, 1, 128, True, 190)
+        for _, features in length_batches(rows, 1, 128, True, 96 + 96 + 1)
     ]
     assert lengths == [(1, 80), (1, 80), (2, 64), (1, 96), (1, 96)]
 

@@ -143,7 +143,7 @@ def test_logits_do_not_depend_on_how_rows_are_batched(
     model: SpanModel,
 ) -> None:
     rows = [ROWS[i % 14] for i in range(0, 47 * 5, 5)]
-    batches = length_batches(rows, 2, 61, chunk_positions=400)
+    batches = length_batches(rows, 2, 61, finely=True, chunk_positions=400)
     padded = model.forward(as_tensors(pad(rows, 61, 47)))
     found = predict(Predictor(model.forward), batches)
     for i, (row, outputs) in enumerate(zip(rows, found, strict=True)):

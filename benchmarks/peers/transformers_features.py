@@ -1,6 +1,6 @@
 """A vector a line with transformers: the mean of the last layer's pieces.
 
-For sentence_features.py, in an environment that has torch and transformers.
+For commands.py, in an environment that has torch and transformers.
 Lines are sorted by length, batches padded to their longest, attention does not
 see the padding, and vectors are written in the order of the lines.
 """

@@ -111,7 +111,7 @@ class Run:
 
 
 def make_optimizer(
-    model: torch.nn.Module, learning_rate: float, is_fused: bool | None = None
+    model: torch.nn.Module, learning_rate: float
 ) -> torch.optim.Optimizer:
     named = list(model.named_parameters())
     free = [p for n, p in named if "LayerNorm" in n or n.endswith("bias")]
@@ -124,7 +124,7 @@ def make_optimizer(
         ],
         lr=learning_rate,
         eps=1e-6,
-        fused=is_fused,
+        fused=True,
     )
 
 

@@ -71,9 +71,7 @@ class Work:
 
     def trainer(self) -> Callable[[], float]:
         self.model.train()
-        optimizer = make_optimizer(
-            self.model, worker.LEARNING_RATE, is_fused=True
-        )
+        optimizer = make_optimizer(self.model, worker.LEARNING_RATE)
         loss_of = self.compiled(self.loss)
 
         def step() -> float:

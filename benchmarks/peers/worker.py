@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-LEARNING_RATE = 1e-4
+LEARNING_RATE = 1e-5
 WEIGHT_DECAY = 0.01  # not for LayerNorm and biases
 EPSILON = 1e-6
 MAX_GRADIENT_NORM = 1.0

@@ -1,0 +1,114 @@
+"""Answers to SQuAD's questions with transformers: their texts.
+
+For commands.py, in an environment that has torch and transformers. A question
+with its paragraph is cut to windows; these are sorted by length, and batches
+padded to their longest. An answer is the best of the 20 best starts and ends in
+each of its windows, as in transformers' own examples, at most 30 pieces long.
+Two windows share --doc_stride pieces, where google-research/bert has them begin
+so far from each other: of a long paragraph there are fewer.
+"""
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import AutoTokenizer, BertForQuestionAnswering
+
+N_BEST, MAX_ANSWER_LENGTH, BATCH_SIZE = 20, 30, 32
+
+
+def read(path: str) -> list[tuple[str, str, str]]:
+    """Ids, questions and paragraphs."""
+    with open(path, encoding="utf-8") as file:
+        articles = json.load(file)["data"]
+    return [
+        (asked["id"], asked["question"].lstrip(), paragraph["context"])
+        for article in articles
+        for paragraph in article["paragraphs"]
+        for asked in paragraph["qas"]
+    ]
+
+
+def best_span(
+    start: np.ndarray, end: np.ndarray, allowed: np.ndarray
+) -> tuple[float, int, int]:
+    """Its score, its first piece and its last."""
+    start, end = (np.where(allowed, x, -np.inf) for x in (start, end))
+    starts = np.argsort(-start)[:N_BEST]
+    ends = np.argsort(-end)[:N_BEST]
+    scores = start[starts][:, None] + end[ends][None]
+    length = ends[None] - starts[:, None] + 1
+    fits = (length >= 1) & (length <= MAX_ANSWER_LENGTH)
+    scores = np.where(fits, scores, -np.inf)
+    i, j = np.unravel_index(scores.argmax(), scores.shape)
+    return float(scores[i, j]), int(starts[i]), int(ends[j])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--predict_file", required=True)
+    parser.add_argument("--output_dir", required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--max_seq_length", type=int, required=True)
+    parser.add_argument("--doc_stride", type=int, required=True)
+    parser.add_argument("--bf16", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    tokenizer = AutoTokenizer.from_pretrained(arguments.model)
+    model = BertForQuestionAnswering.from_pretrained(arguments.model).eval()
+    names, questions, paragraphs = zip(
+        *read(arguments.predict_file), strict=True
+    )
+    windows = tokenizer(
+        list(questions),
+        list(paragraphs),
+        truncation="only_second",
+        max_length=arguments.max_seq_length,
+        stride=arguments.doc_stride,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+    ids, segments = windows["input_ids"], windows["token_type_ids"]
+    owners = windows["overflow_to_sample_mapping"]
+    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+    best = dict.fromkeys(names, (-np.inf, ""))
+    with (
+        torch.inference_mode(),
+        torch.autocast("cpu", torch.bfloat16, enabled=arguments.bf16),
+    ):
+        for begin in range(0, len(order), BATCH_SIZE):
+            rows = order[begin : begin + BATCH_SIZE]
+            batch = tokenizer.pad(
+                {
+                    "input_ids": [ids[i] for i in rows],
+                    "token_type_ids": [segments[i] for i in rows],
+                },
+                return_tensors="pt",
+            )
+            output = model(**batch)
+            starts = output.start_logits.float().numpy()
+            ends = output.end_logits.float().numpy()
+            for row, start, end in zip(rows, starts, ends, strict=True):
+                # The second [SEP] has the paragraph's segment too.
+                length = len(ids[row])
+                allowed = np.array(segments[row], bool)
+                allowed[-1] = False
+                score, first, last = best_span(
+                    start[:length], end[:length], allowed
+                )
+                name, text = names[owners[row]], paragraphs[owners[row]]
+                offsets = windows["offset_mapping"][row]
+                if score > best[name][0]:
+                    answer = text[offsets[first][0] : offsets[last][1]]
+                    best[name] = score, answer
+    answers = {name: answer for name, (_, answer) in best.items()}
+    Path(arguments.output_dir, "predictions.json").write_text(
+        json.dumps(answers)
+    )
+
+
+if __name__ == "__main__":
+    main()
