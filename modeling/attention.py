@@ -159,6 +159,8 @@ class Attention(keras.layers.Layer):
     ) -> Tensor:
         """[B, S, N, D] and [B, T, N, D] -> [B, N, S, T]."""
         scores = ops.einsum("BSND,BTND->BNST", query, key)
+        if seed is None:
+            return fused.masked_softmax(scores, self.scale, adder)
         noise = fused.uniform_noise(scores, self.dropout_rate, seed)
         return fused.attention_probs(
             scores,

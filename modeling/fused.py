@@ -227,6 +227,21 @@ def bias_activation(x: Tensor, bias: Tensor, activation: str) -> Tensor:
     return ops.cast(ACTIVATIONS[activation](_float32(x) + bias), x.dtype)
 
 
+def masked_softmax(scores: Tensor, scale: float, mask_adder: Tensor) -> Tensor:
+    """softmax(scores * scale + mask_adder) over the last axis.
+
+    Not compiled: without dropout TensorFlow's own kernel is as fast, and it has
+    one for all shapes.
+    """
+    probs = _masked_softmax(scores, scale, mask_adder)
+    return ops.cast(probs, scores.dtype)
+
+
+def _masked_softmax(scores: Tensor, scale: float, mask_adder: Tensor) -> Tensor:
+    adder = ops.stop_gradient(_float32(mask_adder))
+    return ops.softmax(_float32(scores) * scale + adder, axis=-1)
+
+
 @_chain
 def attention_probs(
     scores: Tensor,
@@ -236,9 +251,7 @@ def attention_probs(
     rate: float,
 ) -> Tensor:
     """Dropout of softmax(scores * scale + mask_adder) over the last axis."""
-    adder = ops.stop_gradient(_float32(mask_adder))
-    logits = _float32(scores) * scale + adder
-    probs = ops.softmax(logits, axis=-1)
+    probs = _masked_softmax(scores, scale, mask_adder)
     return ops.cast(_dropout(probs, noise, rate), scores.dtype)
 
 
