@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,7 +22,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import numpy as np
 import tensorflow as tf
-from conftest import NUM_PREDICTIONS, ROOT, SEQ_LENGTH, TINY, tiny_record
+from conftest import (
+    NUM_PREDICTIONS,
+    ROOT,
+    SEQ_LENGTH,
+    TINY,
+    free_ports,
+    tiny_record,
+)
 
 from data.record_features import pretraining_features
 from data.records import RecordWriter, encode
@@ -75,14 +81,6 @@ def start(inputs: Path, output: Path, count: int) -> list[subprocess.Popen]:
                 )
             )
     return processes
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def finish(processes: list[subprocess.Popen]) -> None:

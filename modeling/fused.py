@@ -1,10 +1,10 @@
 """The element-wise chains between a BERT's matrix products, and dropout.
 
 Each function is plain keras.ops, computes in float32 whatever it is given and
-returns the type of its first argument. On a CPU under TensorFlow each is
-compiled by XLA into one pass over memory; matrix products stay outside, with
-oneDNN. On other devices and backends these functions are what they read as,
-and are compiled where the whole step is.
+returns the type of its first argument. On a CPU under TensorFlow each but
+`masked_softmax` is compiled by XLA, to few passes over memory; matrix products
+stay outside, with oneDNN. On other devices and backends these functions are
+what they read as, and are compiled where the whole step is.
 
 Dropout is stateless: `uniform_noise` draws from a key that is an argument, so
 that a step depends on its seed alone and nothing has to be saved to repeat it.

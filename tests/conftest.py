@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import functools
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -170,3 +171,13 @@ def _commands() -> Commands:
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(Commands())
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

@@ -84,6 +84,9 @@ def test_low_precision_goes_out_as_it_came_in() -> None:
     assert fused.bias_activation(x, bias, "relu").dtype == tf.bfloat16
     probs = fused.attention_probs(x, 1.0, bias, None, 0.0)
     assert probs.dtype == tf.bfloat16
+    plain = fused.masked_softmax(x, 1.0, bias)
+    assert plain.dtype == tf.bfloat16
+    assert plain.numpy().tolist() == probs.numpy().tolist()
 
 
 def random(*shape: int) -> tf.Tensor:

@@ -2,14 +2,16 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT
+from conftest import ROOT, free_ports
 
 from training import inference
 from training.inference import Predictor, predict
@@ -71,6 +73,49 @@ def test_a_cpu_is_given_few_rows_at_a_time(
     predictor(batch)
     ((shape,),) = predictor.runs
     assert shape == (4, 3)  # the power of two that 13 positions hold
+
+
+def test_parts_at_once_give_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inference, "CPU_POSITIONS", 4 * 61)
+    weights = tf.random.stateless_normal([61, 61], [1, 2])
+    x = np.random.default_rng(0).normal(size=(64, 61)).astype(np.float32)
+    found = []
+    for num_parts in (1, 2):
+        monkeypatch.setattr(inference, "CPU_PARTS_AT_ONCE", num_parts)
+        predictor = Predictor(
+            lambda batch: {"y": tf.matmul(batch["x"], weights)}
+        )
+        found.append(predictor({"x": x})["y"])
+    assert found[0].tobytes() == found[1].tobytes()
+
+
+def test_after_an_error_no_more_parts_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inference, "CPU_POSITIONS", 2)
+    begun = []
+
+    def slow(x: np.ndarray) -> np.ndarray:
+        begun.append(x[0, 0])
+        time.sleep(0.05)
+        return x
+
+    def forward(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        x = tf.ensure_shape(
+            tf.numpy_function(slow, [batch["x"]], tf.int32), [None, 2]
+        )
+        with tf.control_dependencies([tf.debugging.assert_positive(x)]):
+            return {"x": tf.identity(x)}
+
+    predictor = Predictor(forward)
+    x = np.repeat(np.arange(32, dtype=np.int32)[:, None], 2, axis=1)
+    rows = predict(predictor, [(list(range(32)), {"x": x})])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        next(rows)
+    predictor({"x": x[1:3]})  # waits for what was on its way
+    assert len(begun) < 16
 
 
 def test_rows_come_in_order_and_padding_does_not() -> None:
@@ -142,3 +187,40 @@ def test_replicas_share_the_rows() -> None:
     values, shapes = json.loads(output.splitlines()[-1])
     assert values == (3 * np.arange(10)).reshape(5, 2).tolist()
     assert shapes and all(shape == [3, 2] for shape in shapes)
+
+
+ONE_OF_HOSTS = """
+import json, sys
+sys.path[:0] = ["."]
+from training.distribution import make_strategy
+from training.settings import DeviceConfig
+strategy = make_strategy(DeviceConfig())
+import numpy as np
+import tensorflow as tf
+from training.inference import Predictor
+predictor = Predictor(lambda x: {"sum": tf.reduce_sum(x["x"], 1)}, strategy)
+num_rows = int(sys.argv[1])
+for width in (2, 3):
+    x = np.ones((num_rows, width), np.int32)
+    print(json.dumps(predictor({"x": x})["sum"].tolist()))
+"""
+
+
+def test_each_host_answers_its_own_rows() -> None:
+    hosts = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    processes = []
+    for index, num_rows in enumerate(("4", "1")):
+        task = {"type": "worker", "index": index}
+        config = {"cluster": {"worker": hosts}, "task": task}
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, "-c", ONE_OF_HOSTS, num_rows],
+                cwd=ROOT,
+                env={**os.environ, "TF_CONFIG": json.dumps(config)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        )
+    said = [process.communicate(timeout=120)[0] for process in processes]
+    assert said == ["[2, 2, 2, 2]\n[3, 3, 3, 3]\n", "[2]\n[3]\n"]

@@ -5,7 +5,6 @@ import json
 import math
 import re
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from conftest import (
     fails_with,
     files_in,
     forked,
+    free_ports,
     run,
     start,
     tiny_record,
@@ -381,16 +381,6 @@ def start_hosts(args: list[list[str]]) -> list[subprocess.Popen[str]]:
         )
         for index in range(len(args))
     ]
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def test_bad_input_is_a_sentence(

@@ -6,9 +6,10 @@ their rows to its own devices, so that hosts need not hold equally many.
 Shapes: B rows of a batch.
 """
 
-import concurrent.futures
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,18 +18,17 @@ from tqdm import tqdm
 
 from training.distribution import split_between_replicas, this_host
 
-# Positions that a CPU is given at once: what a layer makes of them stays in its
-# caches. (On two cores with 32 MB of them, 12,288 took up to 1.8 times as long
-# each.)
+# Positions of what a CPU runs as one part: what a layer makes of them stays in
+# its caches. (On two cores with 32 MB of them, 12,288 took up to 1.8 times as
+# long each.)
 CPU_POSITIONS = 2048
-# Each leaves a third of two cores idle: between operations, and in small ones.
-CPU_PARTS_AT_ONCE = 2
+# One leaves a third of two cores idle: between operations, and in small ones.
+CPU_PARTS_AT_ONCE = min(2, os.cpu_count() or 1)
 SECONDS_WITHOUT_PROGRESS = 5.0  # a shorter run shows none
 SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is no terminal
 
 Tensors = dict[str, tf.Tensor]
-# rows, and what waits for the outputs of their parts
-Started = tuple[int, list[Callable[[], Tensors]]]
+Started = tuple[int, list[Future[Tensors]]]  # rows, and parts of them
 Item = TypeVar("Item")
 
 
@@ -67,9 +67,11 @@ class Predictor:
         self.is_on_cpu = not any(
             tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU")
         )
+        # Elsewhere batches are values of a strategy, traced as they are.
+        self.is_one_device = self.num_replicas == 1 and self.host.count == 1
         self.pool = (
-            concurrent.futures.ThreadPoolExecutor(CPU_PARTS_AT_ONCE)
-            if self.is_on_cpu and self.num_replicas == 1
+            ThreadPoolExecutor(CPU_PARTS_AT_ONCE)
+            if self.is_on_cpu and self.is_one_device
             else None
         )
         # Whether another shape takes no longer than some dozen rows.
@@ -90,13 +92,17 @@ class Predictor:
         width = max(value.shape[1] for value in batch.values())
         size = 1 << max(1, CPU_POSITIONS // width).bit_length() - 1
         size = min(size * self.num_replicas, len(next(iter(batch.values()))))
-        begins = range(0, num_rows, size)
-        return num_rows, [
-            self._start({n: value[i : i + size] for n, value in batch.items()})
-            for i in begins
-        ]
+        parts: list[Future[Tensors]] = []
+        try:
+            for i in range(0, num_rows, size):
+                part = {n: value[i : i + size] for n, value in batch.items()}
+                parts.append(self._start(part))
+        except BaseException:
+            _cancel(parts)
+            raise
+        return num_rows, parts
 
-    def _start(self, batch: Mapping[str, np.ndarray]) -> Callable[[], Tensors]:
+    def _start(self, batch: Mapping[str, np.ndarray]) -> Future[Tensors]:
         missing = -len(next(iter(batch.values()))) % self.num_replicas
         stacked = {
             name: np.pad(value, [(0, missing)] + [(0, 0)] * (value.ndim - 1))
@@ -108,16 +114,18 @@ class Predictor:
             {name: tf.constant(value)[None] for name, value in stacked.items()},
         )
         run = self._traced(stacked, shares)
-        if self.pool is not None:
-            return self.pool.submit(run, shares).result
-        outputs = run(shares)
-        return lambda: outputs
+        if self.pool is None:
+            part: Future[Tensors] = Future()
+            part.set_result(run(shares))
+        else:
+            part = self.pool.submit(run, shares)
+        return part
 
     def _traced(self, batch: Mapping[str, np.ndarray], shares: Any) -> Any:
         """`run` for such a batch. Called by itself, it would warn that it sees
         many shapes."""
         shapes = tuple(x.shape for x in batch.values())
-        if self.shapes_are_cheap and self.num_replicas == 1:
+        if self.shapes_are_cheap and self.is_one_device:
             shapes = tuple((None,) * x.ndim for x in batch.values())
             shares = {
                 name: tf.TensorSpec([1, *shape], batch[name].dtype)
@@ -129,13 +137,17 @@ class Predictor:
 
     @staticmethod
     def fetch(started: Started) -> dict[str, Any]:
-        num_rows, waits = started
-        parts = [wait() for wait in waits]
+        """Raises what a part has raised."""
+        num_rows, parts = started
+        try:
+            outputs = [part.result() for part in parts]
+        finally:
+            _cancel(parts)
         return {
-            name: np.concatenate([part[name].numpy() for part in parts])[
+            name: np.concatenate([part[name].numpy() for part in outputs])[
                 :num_rows
             ]
-            for name in parts[0]
+            for name in outputs[0]
         }
 
     def _run(self, shares: Any) -> Tensors:
@@ -208,11 +220,22 @@ def _overlapped(
     batches: Iterable[tuple[list[int], Mapping[str, np.ndarray]]],
 ) -> Iterator[tuple[list[int], dict[str, Any]]]:
     """Results of batches, each waited for only when the next has begun."""
-    begun: tuple[list[int], Started] | None = None
-    for numbers, features in batches:
-        started = predictor.start(features, len(numbers))
-        previous, begun = begun, (numbers, started)
-        if previous is not None:
-            yield previous[0], predictor.fetch(previous[1])
-    if begun is not None:
-        yield begun[0], predictor.fetch(begun[1])
+    begun: list[tuple[list[int], Started]] = []
+    try:
+        for numbers, features in batches:
+            begun.append((numbers, predictor.start(features, len(numbers))))
+            if len(begun) == 2:
+                previous, started = begun.pop(0)
+                yield previous, predictor.fetch(started)
+        for last, started in begun:
+            yield last, predictor.fetch(started)
+    finally:
+        for _, (_, parts) in begun:
+            _cancel(parts)
+
+
+def _cancel(parts: Iterable[Future[Tensors]]) -> None:
+    """Those that have not begun never will: a process waits for the others
+    before it ends."""
+    for part in parts:
+        part.cancel()
