@@ -22,7 +22,7 @@ from training.distribution import split_between_replicas, this_host
 # its caches. (On two cores with 32 MB of them, 12,288 took up to 1.8 times as
 # long each.)
 CPU_POSITIONS = 2048
-# One leaves a third of two cores idle: between operations, and in small ones.
+# One leaves a quarter of two cores idle: between operations, and in small ones.
 CPU_PARTS_AT_ONCE = min(2, os.cpu_count() or 1)
 SECONDS_WITHOUT_PROGRESS = 5.0  # a shorter run shows none
 SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is no terminal
