@@ -305,7 +305,7 @@ def log_likelihood(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Of labels [...] under logits [..., C]: its negative, in nats, and whether
     the label is the first of the most likely classes; both float32 [...]."""
     logits = _float32(logits)
-    num_classes = logits.shape[-1]
+    num_classes = ops.shape(logits)[-1]
     place = ops.arange(num_classes, dtype="int32")
     is_label = ops.equal(place, ops.cast(labels, "int32")[..., None])
     peak = ops.stop_gradient(ops.max(logits, axis=-1, keepdims=True))

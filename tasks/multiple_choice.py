@@ -137,7 +137,7 @@ class MultipleChoice(Parts):
         """
         num_questions = ops.shape(batch[LABELS])[0]
         scores = ops.reshape(self._scores(batch, seed), (num_questions, -1))
-        place = ops.arange(scores.shape[1], dtype="int32")
+        place = ops.arange(ops.shape(scores)[1], dtype="int32")
         scores = ops.where(place < batch[NUM_CHOICES], scores, NO_CLASS)
         sums = cross_entropy(scores, batch[LABELS][:, 0], _weights(batch))
         return sums.loss / totals["questions"], {

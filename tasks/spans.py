@@ -122,7 +122,7 @@ class SpanModel(Parts):
             return _only(batch["input_mask"] > 0, logits)
         assert not self.padding_in_loss, "packed rows have none"
         numbers, first = batch["sequence_numbers"], batch["first_positions"]
-        row = ops.floor_divide(first, numbers.shape[1])
+        row = ops.floor_divide(first, ops.shape(numbers)[1])
         own = ops.take(ops.reshape(numbers, -1), first)  # [B]
         is_own = ops.equal(ops.take(numbers, row, axis=0), own[:, None])
         return _only(is_own, ops.take(logits, row, axis=0))
@@ -132,7 +132,7 @@ def _shift(batch: Batch) -> Tensor | int:
     """Where in its row each example begins."""
     if not is_packed(batch):
         return 0
-    length = batch["sequence_numbers"].shape[1]
+    length = ops.shape(batch["sequence_numbers"])[1]
     return ops.mod(batch["first_positions"], length)
 
 

@@ -91,7 +91,7 @@ class Tagger(Parts):
         sequence = encode(self.encoder, batch, seed).sequence
         site = fused.site_seed(seed, self.encoder.num_noise_sites)
         logits = self.head(sequence, site)  # [R, S, C]
-        num_rows, length, num_tags = logits.shape
+        num_rows, length, num_tags = ops.shape(logits)
         first = (
             batch["first_positions"]
             if is_packed(batch)

@@ -58,6 +58,20 @@ def test_many_steps_a_call_are_the_single_ones() -> None:
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
+def test_batches_of_other_shapes_share_one_graph() -> None:
+    model = Pretraining(DROPOUT)
+    start = [v.numpy() for v in model.trainable_variables]
+    small, large = tiny_batch(4, 0), tiny_batch(6, 1)
+    optimizer = AdamW(model.trainable_variables, OptimizerConfig(1e-3, 10, 2))
+    run = StepFunction(model, optimizer, ONE, LoopConfig())
+    figures = [
+        run({name: value[None] for name, value in batch.items()}, 0)
+        for batch in (small, large, small)
+    ]
+    assert run._steps.experimental_get_tracing_count() == 1
+    assert figures[0] == run_steps(fresh(model, start), [small])
+
+
 @pytest.mark.parametrize(
     "loop", [{"use_xla": True}, {"num_accumulation_steps": 4}]
 )

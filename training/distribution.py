@@ -126,6 +126,17 @@ def _task_fault(config: dict[str, Any]) -> str | None:
     return None
 
 
+def is_one_cpu(strategy: tf.distribute.Strategy) -> bool:
+    """Whether a CPU is all there is, so that values are plain tensors."""
+    return strategy.num_replicas_in_sync == 1 and is_on_cpu()
+
+
+def is_on_cpu() -> bool:
+    return not any(
+        tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU")
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Host:
     """Which of the hosts of a job this process is."""

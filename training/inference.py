@@ -16,7 +16,12 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from training.distribution import split_between_replicas, this_host
+from training.distribution import (
+    is_on_cpu,
+    is_one_cpu,
+    split_between_replicas,
+    this_host,
+)
 
 # Positions of what a CPU runs as one part: what a layer makes of them stays in
 # its caches. (On two cores with 32 MB of them, 12,288 took up to 1.8 times as
@@ -64,15 +69,10 @@ class Predictor:
         self.run = tf.function(self._run, autograph=False)
         # by shapes, of which None is any
         self.runs: dict[tuple[tuple[int | None, ...], ...], Any] = {}
-        self.is_on_cpu = not any(
-            tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU")
-        )
-        # Elsewhere batches are values of a strategy, traced as they are.
-        self.is_one_device = self.num_replicas == 1 and self.host.count == 1
+        self.is_on_cpu = is_on_cpu()
+        self.is_one_cpu = is_one_cpu(self.strategy)
         self.pool = (
-            ThreadPoolExecutor(CPU_PARTS_AT_ONCE)
-            if self.is_on_cpu and self.is_one_device
-            else None
+            ThreadPoolExecutor(CPU_PARTS_AT_ONCE) if self.is_one_cpu else None
         )
         # Whether another shape takes no longer than some dozen rows.
         self.shapes_are_cheap = self.is_on_cpu and not use_xla
@@ -125,7 +125,7 @@ class Predictor:
         """`run` for such a batch. Called by itself, it would warn that it sees
         many shapes."""
         shapes = tuple(x.shape for x in batch.values())
-        if self.shapes_are_cheap and self.is_one_device:
+        if self.shapes_are_cheap and self.is_one_cpu:
             shapes = tuple((None,) * x.ndim for x in batch.values())
             shares = {
                 name: tf.TensorSpec([1, *shape], batch[name].dtype)

@@ -18,6 +18,7 @@ from training.bad_steps import BadSteps
 from training.checkpoints import TrainingState
 from training.distribution import (
     Host,
+    is_one_cpu,
     split_between_replicas,
     sum_over_hosts,
 )
@@ -209,7 +210,8 @@ def _stack(batches: Sequence[Mapping[str, Any]]) -> Batch:
 
 
 class StepFunction:
-    """Runs training steps, compiled once for each number of them."""
+    """Runs training steps, traced once for each number of them; but for one
+    CPU, for each shape of their batches as well."""
 
     def __init__(
         self,
@@ -223,6 +225,8 @@ class StepFunction:
         self.strategy = strategy
         self.config = config
         self.names: tuple[str, ...] = ()  # of the figures, known once traced
+        self.graphs: dict[int, Any] = {}  # by number of steps, for any shapes
+        self.takes_any_shape = is_one_cpu(strategy) and not config.use_xla
         self.micro_step = tf.function(
             self._micro_step, jit_compile=config.use_xla, autograph=False
         )
@@ -234,11 +238,28 @@ class StepFunction:
             batches: by replica, each tensor [steps, rows, ...].
             first_step: number of updates before these.
         """
-        rows = self._steps(batches, tf.constant(first_step))
+        step = tf.constant(first_step)
+        rows = self._traced(batches, step)(batches, step)
         return [
             dict(zip(self.names, row, strict=True))
             for row in rows.numpy().tolist()
         ]
+
+    def _traced(self, batches: Any, first_step: tf.Tensor) -> Any:
+        if not self.takes_any_shape:
+            return self._steps
+        num_steps = next(iter(batches.values())).shape[0]
+        if num_steps not in self.graphs:
+            any_rows = {
+                name: tf.TensorSpec(
+                    [num_steps, *[None] * (len(x.shape) - 1)], x.dtype
+                )
+                for name, x in batches.items()
+            }
+            self.graphs[num_steps] = self._steps.get_concrete_function(
+                any_rows, first_step
+            )
+        return self.graphs[num_steps]
 
     @tf.function(autograph=False)
     def _steps(self, batches: Any, first_step: tf.Tensor) -> tf.Tensor:
@@ -287,7 +308,9 @@ class StepFunction:
         """Gradients, loss and metric sums over this replica's micro-batches."""
         count = self.config.num_accumulation_steps
         pieces = {
-            name: tf.reshape(value, [count, -1, *value.shape[1:]])
+            name: tf.reshape(
+                value, tf.concat([[count, -1], tf.shape(value)[1:]], axis=0)
+            )
             for name, value in batch.items()
         }
 
@@ -317,6 +340,8 @@ class StepFunction:
             loss, sums = self.objective.loss(batch, totals, key)
         gradients = tape.gradient(loss, variables)
         dense = [_as_computed(tf.convert_to_tensor(g)) for g in gradients]
+        for gradient, variable in zip(dense, variables, strict=True):
+            gradient.set_shape(variable.shape)
         return dense, loss, sums
 
 
