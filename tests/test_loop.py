@@ -62,14 +62,24 @@ def test_batches_of_other_shapes_share_one_graph() -> None:
     model = Pretraining(DROPOUT)
     start = [v.numpy() for v in model.trainable_variables]
     small, large = tiny_batch(4, 0), tiny_batch(6, 1)
-    optimizer = AdamW(model.trainable_variables, OptimizerConfig(1e-3, 10, 2))
-    run = StepFunction(model, optimizer, ONE, LoopConfig())
-    figures = [
-        run({name: value[None] for name, value in batch.items()}, 0)
-        for batch in (small, large, small)
-    ]
-    assert run._steps.experimental_get_tracing_count() == 1
-    assert figures[0] == run_steps(fresh(model, start), [small])
+    wide = ("input_ids", "input_mask", "segment_ids")
+    large = {k: v[:, :23] if k in wide else v for k, v in large.items()}
+    large["masked_lm_positions"] = large["masked_lm_positions"] % 23
+    seen: list[list[dict[str, float]]] = []
+    for takes_any_shape in (True, False):
+        fresh(model, start)
+        optimizer = AdamW(model.trainable_variables, OptimizerConfig(1e-3, 9, 0))
+        run = StepFunction(model, optimizer, ONE, LoopConfig())
+        assert run.takes_any_shape
+        run.takes_any_shape = takes_any_shape
+        seen.append([])
+        for step, batch in enumerate((small, large, small)):
+            stacked = {name: value[None] for name, value in batch.items()}
+            seen[-1] += run(stacked, step)
+        count = run._steps.experimental_get_tracing_count()
+        assert count == (1 if takes_any_shape else 2)
+    for figures, expected in zip(*seen, strict=True):
+        assert figures == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(

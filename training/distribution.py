@@ -127,7 +127,8 @@ def _task_fault(config: dict[str, Any]) -> str | None:
 
 
 def is_one_cpu(strategy: tf.distribute.Strategy) -> bool:
-    """Whether a CPU is all there is, so that values are plain tensors."""
+    """Whether a CPU is all there is, so that the values of a strategy which
+    `make_strategy` made are plain tensors."""
     return strategy.num_replicas_in_sync == 1 and is_on_cpu()
 
 

@@ -210,8 +210,8 @@ def _stack(batches: Sequence[Mapping[str, Any]]) -> Batch:
 
 
 class StepFunction:
-    """Runs training steps, traced once for each number of them; but for one
-    CPU, for each shape of their batches as well."""
+    """Runs training steps, traced once for each number of them; and for each
+    shape of their batches, unless on one CPU whatever XLA does not compile."""
 
     def __init__(
         self,
@@ -340,6 +340,7 @@ class StepFunction:
             loss, sums = self.objective.loss(batch, totals, key)
         gradients = tape.gradient(loss, variables)
         dense = [_as_computed(tf.convert_to_tensor(g)) for g in gradients]
+        # Products of unknown shapes forget the shapes of their weights.
         for gradient, variable in zip(dense, variables, strict=True):
             gradient.set_shape(variable.shape)
         return dense, loss, sums

@@ -1,11 +1,12 @@
 """Answers to SQuAD's questions with transformers: their texts.
 
 For commands.py, in an environment that has torch and transformers. A question
-with its paragraph is cut to windows; these are sorted by length, and batches
+with its paragraph is cut to windows that begin --doc_stride pieces after each
+other, as in google-research/bert; these are sorted by length, and batches
 padded to their longest. An answer is the best of the 20 best starts and ends in
-each of its windows, as in transformers' own examples, at most 30 pieces long.
-Two windows share --doc_stride pieces, where google-research/bert has them begin
-so far from each other: of a long paragraph there are fewer.
+each of its windows, as in transformers' own examples, at most 30 pieces long;
+that a piece counts only in the window where it sees the most around it is not
+looked at.
 """
 
 import argparse
@@ -62,17 +63,23 @@ def main() -> None:
     names, questions, paragraphs = zip(
         *read(arguments.predict_file), strict=True
     )
-    windows = tokenizer(
-        list(questions),
-        list(paragraphs),
-        truncation="only_second",
-        max_length=arguments.max_seq_length,
-        stride=arguments.doc_stride,
-        return_overflowing_tokens=True,
-        return_offsets_mapping=True,
-    )
-    ids, segments = windows["input_ids"], windows["token_type_ids"]
-    owners = windows["overflow_to_sample_mapping"]
+    ids, segments, all_offsets, owners = [], [], [], []
+    for number, question in enumerate(questions):
+        room = arguments.max_seq_length - 3
+        room -= len(tokenizer(question, add_special_tokens=False)["input_ids"])
+        windows = tokenizer(
+            [question],
+            [paragraphs[number]],
+            truncation="only_second",
+            max_length=arguments.max_seq_length,
+            stride=room - arguments.doc_stride,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+        )
+        ids += windows["input_ids"]
+        segments += windows["token_type_ids"]
+        all_offsets += windows["offset_mapping"]
+        owners += [number] * len(windows["input_ids"])
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
     best = dict.fromkeys(names, (-np.inf, ""))
     with (
@@ -100,7 +107,7 @@ def main() -> None:
                     start[:length], end[:length], allowed
                 )
                 name, text = names[owners[row]], paragraphs[owners[row]]
-                offsets = windows["offset_mapping"][row]
+                offsets = all_offsets[row]
                 if score > best[name][0]:
                     answer = text[offsets[first][0] : offsets[last][1]]
                     best[name] = score, answer
