@@ -10,7 +10,9 @@ $MODEL is a Hugging Face folder of an uncased model, which both sides load: for
 trained. $PEER is an environment with torch, transformers and scipy.
 
 - features: a vector a sentence (a line of $TEXT): the mean of its pieces.
-- mrpc: fine-tuning on MRPC and its dev scores, by Google's recipe.
+- mrpc: fine-tuning on MRPC and its dev scores, by Google's recipe; also by
+  google-research/bert itself, where --original_python is of an environment of
+  Python 3.7 with tensorflow 1.15 and bert-tensorflow 1.0.4.
 - squad: answers to questions; --num_items: the first of them.
 
 The peer pads batches of 32 to their longest row, and sorts by length for
@@ -97,21 +99,49 @@ def mrpc(flags: argparse.Namespace, folder: Path) -> Work:
         *("--task=MRPC", f"--model={flags.model}", "--batch_size=32"),
         f"--epochs={flags.num_epochs}",
     ]
-    return Work(
-        {
-            "this project, bf16": ours,
-            "transformers, bf16": [*theirs, "--precision=bf16"],
-            "transformers": [*theirs, "--precision=fp32"],
-        },
-        _compare_accuracy,
-    )
+    sides = {
+        "this project, bf16": ours,
+        "transformers, bf16": [*theirs, "--precision=bf16"],
+        "transformers": [*theirs, "--precision=fp32"],
+    }
+    if flags.original_python:
+        sides["original, padded"] = _original_mrpc(flags, folder)
+    return Work(sides, _compare_accuracy)
+
+
+def _original_mrpc(flags: argparse.Namespace, folder: Path) -> list[str]:
+    """The same with google-research/bert, from the same weights."""
+    google = folder / "google"
+    if not google.exists():
+        words = ["convert_checkpoint.py", f"--init_checkpoint={flags.model}"]
+        words += ["--to=google", "--hidden_act=gelu"]  # it has no other
+        words.append(f"--output_dir={google}")
+        subprocess.run([sys.executable, *words], cwd=ROOT, check=True)
+    return [
+        *(flags.original_python, "-m", "bert.run_classifier"),
+        *("--task_name=MRPC", "--do_train=true", "--do_eval=true"),
+        *(f"--data_dir={flags.data}", "--max_seq_length=128"),
+        *("--train_batch_size=32", "--learning_rate=5e-5"),
+        f"--num_train_epochs={flags.num_epochs}",
+        f"--init_checkpoint={google}/bert_model.ckpt",
+        f"--bert_config_file={google}/bert_config.json",
+        f"--vocab_file={google}/vocab.txt",
+        f"--output_dir={OUTPUT}",
+    ]
 
 
 def _compare_accuracy(ours: Path, theirs: Path) -> str:
-    texts = [(folder / "stdout.txt").read_text() for folder in (ours, theirs)]
-    found = [re.search(r'accuracy"?[ =:]+([0-9.]+)', text) for text in texts]
-    values = [100 * float(match.group(1)) for match in found if match]
-    return "accuracy " + " and ".join(f"{value:.1f} %" for value in values)
+    values = []
+    for folder in (ours, theirs):
+        text = "".join(
+            path.read_text()
+            for path in (folder / "stdout.txt", folder / "eval_results.txt")
+            if path.exists()
+        )
+        match = re.search(r'accuracy"?[ =:]+([0-9.]+)', text)
+        assert match, f"no accuracy in {folder}"
+        values.append(f"{100 * float(match.group(1)):.1f} %")
+    return "accuracy " + " and ".join(values)
 
 
 def squad(flags: argparse.Namespace, folder: Path) -> Work:
@@ -191,6 +221,7 @@ def main() -> None:
     )
     parser.add_argument("--model", type=path, required=True)
     parser.add_argument("--peer_python", type=path, required=True)
+    parser.add_argument("--original_python", type=path)
     parser.add_argument("--work_dir", required=True)
     parser.add_argument("--sides", nargs="+", help="Else all.")
     parser.add_argument("--num_items", type=int, default=10000)

@@ -23,7 +23,7 @@ from data.packing import best_fit
 from data.rows import Row, pad, padded_length
 
 # Different numbers of packed rows, at most: another one costs as much time to
-# compile as some ten steps.
+# compile as some three steps, and ten where it is traced as well.
 ROW_COUNTS = 16
 
 

@@ -68,7 +68,9 @@ def test_batches_of_other_shapes_share_one_graph() -> None:
     seen: list[list[dict[str, float]]] = []
     for takes_any_shape in (True, False):
         fresh(model, start)
-        optimizer = AdamW(model.trainable_variables, OptimizerConfig(1e-3, 9, 0))
+        optimizer = AdamW(
+            model.trainable_variables, OptimizerConfig(1e-3, 9, 0)
+        )
         run = StepFunction(model, optimizer, ONE, LoopConfig())
         assert run.takes_any_shape
         run.takes_any_shape = takes_any_shape
