@@ -18,7 +18,7 @@ import numpy as np
 from data.marks import Marks
 
 CHUNK_POSITIONS = 1 << 18  # read before they are sorted by length
-FINE_POSITIONS = 1 << 16  # from which on finer lengths are worth their shapes
+FINE_POSITIONS = 1 << 17  # from which on finer lengths are worth their shapes
 
 
 class Row(NamedTuple):
@@ -98,11 +98,11 @@ def pad(
 def padded_length(length: int, finely: bool = False) -> int:
     """The next of 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, ...
 
-    Two lengths to each doubling from 32 on; `finely` twice as many: 8, 16, 24,
-    ..., 64, 80, 96, 112, 128, 160, ...
+    Two lengths to each doubling from 32 on; `finely` eight: 4, 8, 12, ..., 64,
+    72, 80, ..., 128, 144, ...
     """
     doubled = 1 << (length - 1).bit_length()
-    step = max(64, doubled) // (8 if finely else 4)
+    step = max(64, doubled) // (16 if finely else 4)
     return -(-length // step) * step
 
 

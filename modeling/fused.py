@@ -13,7 +13,8 @@ that a step depends on its seed alone and nothing has to be saved to repeat it.
 import contextlib
 import contextvars
 import functools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -24,10 +25,51 @@ Tensor = Any  # keras has no common tensor type over its backends
 
 NOISE_LEVELS = 2**16  # a rate is rounded to one of them
 
+# erf(x) is x P(x^2) / Q(x^2) up to 4, from where on it is 1 in float32; the
+# coefficients, of the highest power first, are Eigen's.
+ERF_NUMERATOR = (
+    *(-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06),
+    *(-5.69250639462346e-05, -7.34990630326855e-04, -2.95459980854025e-03),
+    -1.60960333262415e-02,
+)
+ERF_DENOMINATOR = (
+    *(-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03),
+    *(-7.37332916720468e-03, -1.42647390514189e-02),
+)
+
+
+def _gelu_erf(x: Tensor) -> Tensor:
+    """x times the normal distribution function of x."""
+    if _plain.get() or not _compiles_chains():
+        return ops.gelu(x, approximate=False)
+    return _fast_gelu_erf(x)
+
+
+@ops.custom_gradient
+def _fast_gelu_erf(x: Tensor) -> Any:
+    """The same of float32, within 1e-6: XLA's own erf takes almost twice as
+    long on a CPU."""
+    z = ops.clip(x * math.sqrt(0.5), -4.0, 4.0)
+    square = z * z
+    erf = z * _polynomial(ERF_NUMERATOR, square)
+    erf /= _polynomial(ERF_DENOMINATOR, square)
+    probability = 0.5 * (1.0 + erf)
+
+    def gradient(upstream: Tensor) -> Tensor:
+        density = ops.exp(-square) / math.sqrt(2.0 * math.pi)
+        return upstream * (probability + x * density)
+
+    return x * probability, gradient
+
+
+def _polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
+    return functools.reduce(lambda sum_, c: sum_ * x + c, coefficients)
+
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": lambda x: ops.gelu(x, approximate=True),
     "gelu_tanh": lambda x: ops.gelu(x, approximate=True),
-    "gelu_erf": lambda x: ops.gelu(x, approximate=False),
+    "gelu_erf": _gelu_erf,
     "relu": ops.relu,
     "tanh": ops.tanh,
     "linear": lambda x: x,
