@@ -22,6 +22,14 @@ def test_gelu_means_tanh_and_the_exact_one_differs() -> None:
     assert erf == pytest.approx(1.954500, abs=1e-6)
 
 
+def test_exact_gelu_is_within_a_millionth() -> None:
+    x, zero = tf.linspace(-9.0, 9.0, 4001)[:, None], tf.constant([0.0])
+    found = fused.bias_activation(x, zero, "gelu_erf")
+    wide = tf.cast(x, tf.float64)
+    expected = wide * 0.5 * tf.math.erfc(-wide / np.sqrt(2.0))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 def test_layer_norm_of_three_numbers() -> None:
     # mean 2, variance 2 / 3: (-1, 0, 1) / sqrt(2 / 3), times 2, plus 1
     normed = fused.norm_dropout(
@@ -105,6 +113,7 @@ LABELS = tf.constant(np.arange(35).reshape(5, 7) % 13)
     ("chain", "args"),
     [
         (fused.bias_activation, (X, VECTOR, "gelu")),
+        (fused.bias_activation, (X, VECTOR, "gelu_erf")),
         (fused.attention_probs, (X, 0.5, random(5, 1, 13), NOISE, 0.1)),
         # the same tensor and the same vector in several places
         (
