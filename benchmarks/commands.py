@@ -12,7 +12,8 @@ trained. $PEER is an environment with torch, transformers and scipy.
 - features: a vector a sentence (a line of $TEXT): the mean of its pieces.
 - mrpc: fine-tuning on MRPC and its dev scores, by Google's recipe; also by
   google-research/bert itself, where --original_python is of an environment of
-  Python 3.7 with tensorflow 1.15 and bert-tensorflow 1.0.4.
+  Python 3.7 with tensorflow 1.15 and bert-tensorflow 1.0.4: padded, float32,
+  GELU by tanh.
 - squad: answers to questions; --num_items: the first of them.
 
 The peer pads batches of 32 to their longest row, and sorts by length for
@@ -112,11 +113,11 @@ def mrpc(flags: argparse.Namespace, folder: Path) -> Work:
 def _original_mrpc(flags: argparse.Namespace, folder: Path) -> list[str]:
     """The same with google-research/bert, from the same weights."""
     google = folder / "google"
-    if not google.exists():
-        words = ["convert_checkpoint.py", f"--init_checkpoint={flags.model}"]
-        words += ["--to=google", "--hidden_act=gelu"]  # it has no other
-        words.append(f"--output_dir={google}")
-        subprocess.run([sys.executable, *words], cwd=ROOT, check=True)
+    shutil.rmtree(google, ignore_errors=True)
+    words = ["convert_checkpoint.py", f"--init_checkpoint={flags.model}"]
+    words += ["--to=google", "--hidden_act=gelu"]  # it has no other
+    words.append(f"--output_dir={google}")
+    subprocess.run([sys.executable, *words], cwd=ROOT, check=True)
     return [
         *(flags.original_python, "-m", "bert.run_classifier"),
         *("--task_name=MRPC", "--do_train=true", "--do_eval=true"),

@@ -1,10 +1,11 @@
 """The element-wise chains between a BERT's matrix products, and dropout.
 
 Each function is plain keras.ops, computes in float32 whatever it is given and
-returns the type of its first argument. On a CPU under TensorFlow each but
-`masked_softmax` is compiled by XLA, to few passes over memory; matrix products
-stay outside, with oneDNN. On other devices and backends these functions are
-what they read as, and are compiled where the whole step is.
+returns the type of its first argument. On a CPU under TensorFlow each is
+compiled by XLA, to few passes over memory, but for `masked_softmax`, whose
+kernels are TensorFlow's; matrix products stay outside, with oneDNN. On other
+devices and backends these functions are what they read as, and are compiled
+where the whole step is.
 
 Dropout is stateless: `uniform_noise` draws from a key that is an argument, so
 that a step depends on its seed alone and nothing has to be saved to repeat it.
@@ -14,7 +15,7 @@ import contextlib
 import contextvars
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -25,45 +26,13 @@ Tensor = Any  # keras has no common tensor type over its backends
 
 NOISE_LEVELS = 2**16  # a rate is rounded to one of them
 
-# erf(x) is x P(x^2) / Q(x^2) up to 4, from where on it is 1 in float32; the
-# coefficients, of the highest power first, are Eigen's.
-ERF_NUMERATOR = (
-    *(-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06),
-    *(-5.69250639462346e-05, -7.34990630326855e-04, -2.95459980854025e-03),
-    -1.60960333262415e-02,
-)
-ERF_DENOMINATOR = (
-    *(-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03),
-    *(-7.37332916720468e-03, -1.42647390514189e-02),
-)
-
 
 def _gelu_erf(x: Tensor) -> Tensor:
-    """x times the normal distribution function of x."""
-    if _plain.get() or not _compiles_chains():
-        return ops.gelu(x, approximate=False)
-    return _fast_gelu_erf(x)
+    """x times the normal distribution function of x.
 
-
-@ops.custom_gradient
-def _fast_gelu_erf(x: Tensor) -> Any:
-    """The same of float32, within 1e-6: XLA's own erf takes almost twice as
-    long on a CPU."""
-    z = ops.clip(x * math.sqrt(0.5), -4.0, 4.0)
-    square = z * z
-    erf = z * _polynomial(ERF_NUMERATOR, square)
-    erf /= _polynomial(ERF_DENOMINATOR, square)
-    probability = 0.5 * (1.0 + erf)
-
-    def gradient(upstream: Tensor) -> Tensor:
-        density = ops.exp(-square) / math.sqrt(2.0 * math.pi)
-        return upstream * (probability + x * density)
-
-    return x * probability, gradient
-
-
-def _polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
-    return functools.reduce(lambda sum_, c: sum_ * x + c, coefficients)
+    XLA takes twice as long for the erfc that TensorFlow's gelu has on a CPU.
+    """
+    return 0.5 * x * (1.0 + ops.erf(x * math.sqrt(0.5)))
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -273,14 +242,15 @@ def masked_softmax(scores: Tensor, scale: float, mask_adder: Tensor) -> Tensor:
     """softmax(scores * scale + mask_adder) over the last axis.
 
     Not compiled: without dropout TensorFlow's own kernels are as fast, and they
-    have one for all shapes. In bfloat16 theirs read and write half as much and
-    still compute in float32, but for what lies between two of them.
+    have one for all shapes. In bfloat16 oneDNN's read and write half as much,
+    and compute in float32 what lies between.
     """
-    if _plain.get() or not _compiles_chains():
-        probs = _masked_softmax(scores, scale, mask_adder)
-        return ops.cast(probs, scores.dtype)
-    scores = scores * scale + ops.cast(mask_adder, scores.dtype)
-    return ops.softmax(scores, axis=-1)
+    is_narrow = keras.backend.standardize_dtype(scores.dtype) == "bfloat16"
+    if is_narrow and not _plain.get() and _compiles_chains():
+        scores = scores * scale + ops.cast(mask_adder, "bfloat16")
+        return ops.softmax(scores, axis=-1)
+    probs = _masked_softmax(scores, scale, mask_adder)
+    return ops.cast(probs, scores.dtype)
 
 
 def _masked_softmax(scores: Tensor, scale: float, mask_adder: Tensor) -> Tensor:

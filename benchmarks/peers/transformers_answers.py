@@ -10,6 +10,7 @@ looked at.
 """
 
 import argparse
+import collections
 import json
 import os
 from pathlib import Path
@@ -63,13 +64,16 @@ def main() -> None:
     names, questions, paragraphs = zip(
         *read(arguments.predict_file), strict=True
     )
+    cut = tokenizer(list(questions), add_special_tokens=False)["input_ids"]
+    of_length = collections.defaultdict(list)
+    for number, pieces in enumerate(cut):
+        of_length[len(pieces)].append(number)
     ids, segments, all_offsets, owners = [], [], [], []
-    for number, question in enumerate(questions):
-        room = arguments.max_seq_length - 3
-        room -= len(tokenizer(question, add_special_tokens=False)["input_ids"])
+    for length, members in of_length.items():
+        room = arguments.max_seq_length - 3 - length
         windows = tokenizer(
-            [question],
-            [paragraphs[number]],
+            [questions[number] for number in members],
+            [paragraphs[number] for number in members],
             truncation="only_second",
             max_length=arguments.max_seq_length,
             stride=room - arguments.doc_stride,
@@ -79,7 +83,7 @@ def main() -> None:
         ids += windows["input_ids"]
         segments += windows["token_type_ids"]
         all_offsets += windows["offset_mapping"]
-        owners += [number] * len(windows["input_ids"])
+        owners += [members[i] for i in windows["overflow_to_sample_mapping"]]
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
     best = dict.fromkeys(names, (-np.inf, ""))
     with (
