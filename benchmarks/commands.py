@@ -14,7 +14,9 @@ trained. $PEER is an environment with torch, transformers and scipy.
   google-research/bert itself, where --original_python is of an environment of
   Python 3.7 with tensorflow 1.15 and bert-tensorflow 1.0.4: padded, float32,
   GELU by tanh.
-- squad: answers to questions; --num_items: the first of them.
+- squad: answers to questions.
+
+Of sentences and questions --num_items takes the first.
 
 The peer pads batches of 32 to their longest row, and sorts by length for
 features and squad. A time is that of a process with all it reads and writes:
@@ -169,10 +171,10 @@ def squad(flags: argparse.Namespace, folder: Path) -> Work:
     )
 
 
-def _first_questions(path: str, count: int) -> str:
+def _first_questions(path: str, count: int | None) -> str:
     with open(path, encoding="utf-8") as file:
         articles = json.load(file)["data"]
-    left = count
+    left = sys.maxsize if count is None else count
     for article in articles:
         for paragraph in article["paragraphs"]:
             paragraph["qas"] = paragraph["qas"][:left]
@@ -225,7 +227,7 @@ def main() -> None:
     parser.add_argument("--original_python", type=path)
     parser.add_argument("--work_dir", required=True)
     parser.add_argument("--sides", nargs="+", help="Else all.")
-    parser.add_argument("--num_items", type=int, default=10000)
+    parser.add_argument("--num_items", type=int, help="Else all.")
     parser.add_argument("--num_epochs", type=float, default=3.0)
     parser.add_argument("--num_pairs", type=int, default=5)
     flags = parser.parse_args()

@@ -133,9 +133,19 @@ def is_one_cpu(strategy: tf.distribute.Strategy) -> bool:
 
 
 def is_on_cpu() -> bool:
+    """Whether TensorFlow sees neither a GPU nor a TPU."""
     return not any(
         tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU")
     )
+
+
+def of_any_shape(values: Mapping[str, Any]) -> dict[str, tf.TensorSpec]:
+    """What a function is traced with that takes values like these whatever
+    their axes are, but for the first."""
+    return {
+        name: tf.TensorSpec([x.shape[0], *[None] * (len(x.shape) - 1)], x.dtype)
+        for name, x in values.items()
+    }
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,6 +19,7 @@ from tqdm import tqdm
 from training.distribution import (
     is_on_cpu,
     is_one_cpu,
+    of_any_shape,
     split_between_replicas,
     this_host,
 )
@@ -127,10 +128,7 @@ class Predictor:
         shapes = tuple(x.shape for x in batch.values())
         if self.shapes_are_cheap and self.is_one_cpu:
             shapes = tuple((None,) * x.ndim for x in batch.values())
-            shares = {
-                name: tf.TensorSpec([1, *shape], batch[name].dtype)
-                for name, shape in zip(batch, shapes, strict=True)
-            }
+            shares = of_any_shape(shares)
         if shapes not in self.runs:
             self.runs[shapes] = self.run.get_concrete_function(shares)
         return self.runs[shapes]

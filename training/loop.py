@@ -19,6 +19,7 @@ from training.checkpoints import TrainingState
 from training.distribution import (
     Host,
     is_one_cpu,
+    of_any_shape,
     split_between_replicas,
     sum_over_hosts,
 )
@@ -250,14 +251,8 @@ class StepFunction:
             return self._steps
         num_steps = next(iter(batches.values())).shape[0]
         if num_steps not in self.graphs:
-            any_rows = {
-                name: tf.TensorSpec(
-                    [num_steps, *[None] * (len(x.shape) - 1)], x.dtype
-                )
-                for name, x in batches.items()
-            }
             self.graphs[num_steps] = self._steps.get_concrete_function(
-                any_rows, first_step
+                of_any_shape(batches), first_step
             )
         return self.graphs[num_steps]
 
