@@ -114,9 +114,7 @@ class Attention(keras.layers.Layer):
             shape=(hidden, 3 * hidden),
             initializer=initializer(self.config),
         )
-        self.qkv_bias = self.add_weight(
-            name="qkv_bias", shape=(3 * hidden,), initializer="zeros"
-        )
+        self.qkv_bias = _vector(self, "qkv_bias", 3 * hidden, "zeros")
 
     def call(
         self,
@@ -177,10 +175,10 @@ class Attention(keras.layers.Layer):
         kernel, bias = self.qkv_kernel, self.qkv_bias
         hidden = from_tensor.shape[-1]
         if to_tensor is None:
-            parts = ops.split(ops.matmul(from_tensor, kernel) + bias, 3, -1)
+            parts = ops.split(_linear(from_tensor, kernel, bias), 3, -1)
         else:
-            query = ops.matmul(from_tensor, kernel[:, :hidden]) + bias[:hidden]
-            pair = ops.matmul(to_tensor, kernel[:, hidden:]) + bias[hidden:]
+            query = _linear(from_tensor, kernel[:, :hidden], bias[:hidden])
+            pair = _linear(to_tensor, kernel[:, hidden:], bias[hidden:])
             parts = [query, *ops.split(pair, 2, -1)]
         return [
             ops.reshape(
@@ -189,6 +187,10 @@ class Attention(keras.layers.Layer):
             )
             for part in parts
         ]
+
+
+def _linear(x: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
+    return fused.bias_activation(ops.matmul(x, kernel), bias, "linear")
 
 
 class Residual(keras.layers.Layer):

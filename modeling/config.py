@@ -16,8 +16,8 @@ from input_error import InputError
 # is the exact one, here "gelu_erf".
 ACTIVATIONS = ("gelu", "gelu_tanh", "gelu_erf", "relu", "tanh", "linear")
 
-# By Hugging Face's names (gelu_new, gelu_pytorch_tanh and gelu_fast are one
-# function), and the other way by the names that its oldest versions know.
+# By Hugging Face's names. gelu_new, gelu_pytorch_tanh and gelu_fast are one
+# function, of which the second is one operation of torch's instead of seven.
 FROM_HUGGING_FACE = {
     "gelu": "gelu_erf",
     "gelu_python": "gelu_erf",
@@ -29,8 +29,8 @@ FROM_HUGGING_FACE = {
     "linear": "linear",
 }
 TO_HUGGING_FACE = {
-    "gelu": "gelu_new",
-    "gelu_tanh": "gelu_new",
+    "gelu": "gelu_pytorch_tanh",
+    "gelu_tanh": "gelu_pytorch_tanh",
     "gelu_erf": "gelu",
     "relu": "relu",
     "tanh": "tanh",

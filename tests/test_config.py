@@ -234,9 +234,9 @@ def test_any_of_its_keys_tells_a_hugging_face_file(
     ("theirs", "ours", "written"),
     [
         ("gelu", "gelu_erf", "gelu"),
-        ("gelu_new", "gelu", "gelu_new"),
-        ("gelu_pytorch_tanh", "gelu", "gelu_new"),
-        ("gelu_fast", "gelu", "gelu_new"),
+        ("gelu_new", "gelu", "gelu_pytorch_tanh"),
+        ("gelu_pytorch_tanh", "gelu", "gelu_pytorch_tanh"),
+        ("gelu_fast", "gelu", "gelu_pytorch_tanh"),
         ("relu", "relu", "relu"),
     ],
 )
@@ -254,7 +254,7 @@ def test_activations_there_and_back(
 def test_googles_two_names_for_one_activation_go_over_alike() -> None:
     for name in ("gelu", "gelu_tanh"):
         config = BertConfig(vocab_size=7, hidden_act=name)
-        assert config.to_hugging_face()["hidden_act"] == "gelu_new"
+        assert config.to_hugging_face()["hidden_act"] == "gelu_pytorch_tanh"
 
 
 @pytest.mark.parametrize(
