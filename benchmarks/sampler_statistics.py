@@ -102,6 +102,8 @@ def count_run(pattern: str, vocab: Mapping[str, int]) -> Counts:
     """The statistics of all records of a run."""
     paths = files.expand_patterns(pattern, "--records_a or --records_b")
     table = inspecting.find_table(paths)
+    if "masked_lm_positions" not in {feature.name for feature in table}:
+        sys.exit(f"{pattern} has records without masks: make them with masks")
     size = max(vocab.values()) + 1
     total: Counts = {}
     for batch in inspecting.read_batches(paths, table, size):

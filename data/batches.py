@@ -135,8 +135,10 @@ class RowBatches:
             self.share.index * self.num_pieces,
             (self.share.index + 1) * self.num_pieces,
         )
+        most = max(len(members) for plan in plans for members in plan)
+        num_slots = 1 << max(most - 1, 0).bit_length()  # few different shapes
         packed = [
-            pack(piece, plan, num_rows, width)
+            pack(piece, plan, num_rows, width, num_slots)
             for piece, plan in zip(pieces[own], plans[own], strict=True)
         ]
         return {
@@ -161,29 +163,41 @@ def _width(rows: Sequence[Row]) -> int:
 
 
 def _plan(rows: Sequence[Row], width: int) -> list[list[int]]:
+    """Which of them lie in each packed row, but for those without pieces."""
     lengths = np.array([[len(row.input_ids) for row in rows]])
-    return best_fit(lengths, (width,))
+    plan = best_fit(lengths, (width,))
+    return [[i for i in members if rows[i].input_ids] for members in plan]
 
 
 def pack(
-    rows: Sequence[Row], plan: list[list[int]], num_rows: int, width: int
+    rows: Sequence[Row],
+    plan: list[list[int]],
+    num_rows: int,
+    width: int,
+    num_slots: int,
 ) -> dict[str, np.ndarray]:
     """Rows side by side. 5 6, 7 8 9 and 4, the second of them by itself, in
-    three rows of four:
+    three rows of four, each with two slots:
 
         input_ids         5 6 4 0  7 8 9 0  0 0 0 0
         position_ids      0 1 0 0  0 1 2 0  0 0 0 0
         sequence_numbers  1 1 2 0  1 1 1 0  0 0 0 0
+        row_positions     0 2      0 0      0 0
         first_positions   0 4 2
+        slots             0 2 1
 
     Returns:
       input_ids, segment_ids, position_ids and sequence_numbers, int32
-      [num_rows, width]; and first_positions, int32 [len(rows)]: where each
-      begins, counted through all of these rows; 0 for one without pieces.
+      [num_rows, width]; row_positions, int32 [num_rows, num_slots]: where in
+      its row each begins; and first_positions and slots, int32 [len(rows)]:
+      the same of each of `rows`, counted through all of the packed ones, and
+      where in row_positions, so counted, it is; 0 for one without pieces.
     """
     names = ("input_ids", "segment_ids", "position_ids", "sequence_numbers")
     features = {n: np.zeros((num_rows, width), np.int32) for n in names}
+    features["row_positions"] = np.zeros((num_rows, num_slots), np.int32)
     first_positions = np.zeros(len(rows), np.int32)
+    slots = np.zeros(len(rows), np.int32)
     for i, members in enumerate(plan):
         begin = 0
         for number, member in enumerate(members, 1):
@@ -193,10 +207,11 @@ def pack(
             features["segment_ids"][here] = rows[member].segment_ids
             features["position_ids"][here] = np.arange(length)
             features["sequence_numbers"][here] = number
-            if length:
-                first_positions[member] = i * width + begin
+            features["row_positions"][i, number - 1] = begin
+            first_positions[member] = i * width + begin
+            slots[member] = i * num_slots + number - 1
             begin += length
-    return features | {"first_positions": first_positions}
+    return features | {"first_positions": first_positions, "slots": slots}
 
 
 @functools.lru_cache(maxsize=2)  # a batch may reach into the next epoch

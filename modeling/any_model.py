@@ -75,12 +75,8 @@ class AnyModel:
         if pools:
             outputs["pooled"] = encoded.pooled
         if self.masked_lm is not None:
-            positions = np.broadcast_to(
-                np.arange(input_ids.shape[1], dtype=np.int32), input_ids.shape
-            )
             outputs["cls/predictions"] = self.masked_lm(
                 encoded.sequence,
-                positions,
                 self.encoder.embeddings.word_embeddings.value,
             )
         for root, head in self.heads.items():

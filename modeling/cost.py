@@ -60,7 +60,8 @@ def step_flop(
     B K 2 H^2 of the pooler and B P (2 H^2 + 2 H V) of the masked language
     model. Backward is twice that, but for frozen layers; recomputed layers are
     done forward once more. Without heads of a few classes, embeddings, and what
-    is done element by element.
+    is done element by element; the last layer is counted whole, though
+    pre-training and classification compute most of it only where it is read.
 
     Args:
         num_frozen_layers: the lowest; 0 or -1: none.

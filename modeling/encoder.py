@@ -6,6 +6,8 @@ Shapes: B batch, S positions, H hidden size, V vocabulary, P chosen positions
 of a row, L layers, N heads.
 """
 
+import contextlib
+import functools
 from typing import Any, NamedTuple
 
 import keras
@@ -32,9 +34,9 @@ NOISE_SITES_PER_LAYER = 3  # attention probabilities and the two residuals
 
 class EncoderOutputs(NamedTuple):
     embeddings: Tensor  # [B, S, H], what the first layer reads
-    layers: tuple[Tensor, ...]  # each [B, S, H], first layer first
-    sequence: Tensor  # [B, S, H], the last layer's
-    pooled: Tensor  # [B, H], or [B, P, H] where P positions were asked for
+    layers: tuple[Tensor, ...]  # [B, S, H], first layer first; last: sequence
+    sequence: Tensor  # the last layer's, [B, S, H], or [B, P, H] at P positions
+    pooled: Tensor  # [B, H], or [B, K, H] where K positions were asked for
 
 
 class Encoder(keras.layers.Layer):
@@ -96,8 +98,9 @@ class Encoder(keras.layers.Layer):
         seed: Tensor | None = None,
         position_ids: Tensor | None = None,
         pooled_positions: Tensor | None = None,
+        sequence_positions: Tensor | None = None,
     ) -> EncoderOutputs:
-        """Encodes a batch; the last two arguments are for packed rows.
+        """Encodes a batch.
 
         Args:
             input_ids: int [B, S], each below vocab_size.
@@ -106,28 +109,52 @@ class Encoder(keras.layers.Layer):
             segment_ids: int [B, S], each below type_vocab_size; if that is 0,
                 nothing looks at them.
             seed: int32 [2], the key of this step's dropout; None for none.
-            position_ids: int [B, S], each below max_position_embeddings; None
-                for 0, 1, 2, ...
-            pooled_positions: int [B, P], of each [CLS]; None for the first, or
-                where a model reads from left to right the last, since it alone
-                has seen the row there. (The paper does not say.)
+            position_ids: int [B, S], each below max_position_embeddings, of
+                packed rows; None for 0, 1, 2, ...
+            pooled_positions: int [B, K], of each [CLS] of packed rows; None for
+                the first, or where a model reads from left to right the last,
+                since it alone has seen the row there. (The paper does not say.)
+            sequence_positions: int [B, P], where the sequence is wanted; None
+                for everywhere. The last layer is computed there and at what is
+                pooled alone.
         """
         adder = mask_adder(directed(input_mask, self.config.direction))
         embedded = self.embeddings(input_ids, segment_ids, seed, position_ids)
+        pooled_at = pooled_positions
+        if pooled_at is None:
+            pooled_at = self._reads_all(input_ids, input_mask)
+        run = recomputed if self.is_recomputed else TransformerLayer.__call__
+        keys = [  # site 0 is the embeddings'
+            fused.site_seed(seed, 1 + i * NOISE_SITES_PER_LAYER)
+            for i in range(len(self.layers))
+        ]
         x, outputs = embedded, []
-        for i, layer in enumerate(self.layers):
-            first_site = 1 + i * NOISE_SITES_PER_LAYER  # 0: the embeddings
-            run = (
-                recomputed if self.is_recomputed else TransformerLayer.__call__
-            )
-            x = run(layer, x, adder, fused.site_seed(seed, first_site))
+        for layer, key in zip(self.layers[:-1], keys, strict=False):
+            x = run(layer, x, adder, key)
             outputs.append(x)
-        if pooled_positions is None and self.config.direction == LAST_SEES_ALL:
-            last = last_positions(input_mask)[:, None]
-            pooled = self.pooler(x, last)[:, 0]
+        last = functools.partial(run, self.layers[-1], x, adder, keys[-1])
+        if sequence_positions is None:
+            x = last()
+            firsts = vectors_at(x, pooled_at)
         else:
-            pooled = self.pooler(x, pooled_positions)
+            read = ops.concatenate([pooled_at, sequence_positions], axis=1)
+            # What is pooled is done sooner than its chains are compiled.
+            is_little = sequence_positions.shape[1] == 0
+            with fused.uncompiled() if is_little else contextlib.nullcontext():
+                x = last(read)
+            num_pooled = ops.shape(pooled_at)[1]
+            firsts, x = x[:, :num_pooled], x[:, num_pooled:]
+        outputs.append(x)
+        pooled = self.pooler(firsts)  # [B, K, H]
+        if pooled_positions is None:
+            pooled = pooled[:, 0]
         return EncoderOutputs(embedded, tuple(outputs), x, pooled)
+
+    def _reads_all(self, input_ids: Tensor, input_mask: Tensor) -> Tensor:
+        """int [B, 1]: a position that sees the whole row."""
+        if self.config.direction == LAST_SEES_ALL:
+            return last_positions(input_mask)[:, None]
+        return ops.zeros_like(input_ids[:, :1], dtype="int32")
 
 
 def attention_maps(
@@ -247,9 +274,20 @@ class TransformerLayer(keras.layers.Layer):
         self.intermediate.build()
         self.feed_forward_output.build()
 
-    def call(self, x: Tensor, adder: Tensor, seed: Tensor | None) -> Tensor:
-        """[B, S, H] -> [B, S, H]."""
-        context = self.attention(x, adder, seed)
+    def call(
+        self,
+        x: Tensor,
+        adder: Tensor,
+        seed: Tensor | None,
+        positions: Tensor | None = None,
+    ) -> Tensor:
+        """[B, S, H] -> [B, S, H], or [B, P, H] at int [B, P]."""
+        every = None
+        if positions is not None:
+            every, x = x, vectors_at(x, positions)
+            if adder.shape[2] != 1:  # what is seen differs by position
+                adder = vectors_at(adder[:, 0], positions)[:, None]
+        context = self.attention(x, adder, seed, every)
         attended = self.attention_output(context, x, fused.site_seed(seed, 1))
         expanded = self.intermediate(attended)  # [B, S, F]
         return self.feed_forward_output(
@@ -258,7 +296,11 @@ class TransformerLayer(keras.layers.Layer):
 
 
 def recomputed(
-    layer: TransformerLayer, x: Tensor, adder: Tensor, seed: Tensor | None
+    layer: TransformerLayer,
+    x: Tensor,
+    adder: Tensor,
+    seed: Tensor | None,
+    positions: Tensor | None = None,
 ) -> Tensor:
     """What the layer gives; of its forward pass only x is kept."""
 
@@ -268,7 +310,7 @@ def recomputed(
             # Tied to x: noise drawn from what both passes share would be one
             # operation in the graph of both, and kept from one to the other.
             key = ops.where(ops.isnan(x[0, 0, 0]), 0, key)
-        return layer(x, adder, key)
+        return layer(x, adder, key, positions)
 
     return keras.remat(run)(x)
 
@@ -288,7 +330,7 @@ def vectors_at(sequence: Tensor, positions: Tensor) -> Tensor:
 
 
 class Pooler(keras.layers.Layer):
-    """tanh(x W + b) of [CLS]: of the first position, or of several.
+    """tanh(x W + b) of [CLS].
 
     In DistilBERT it is a part of the classifier, and a relu.
     """
@@ -306,8 +348,6 @@ class Pooler(keras.layers.Layer):
     def build(self, input_shape: Any = None) -> None:
         self.dense.build((None, self.config.hidden_size))
 
-    def call(self, sequence: Tensor, positions: Tensor | None = None) -> Tensor:
-        """[B, S, H] -> [B, H], or with int [B, P] -> [B, P, H]."""
-        if positions is None:
-            return self.dense(sequence[:, 0])
-        return self.dense(vectors_at(sequence, positions))
+    def call(self, vectors: Tensor) -> Tensor:
+        """[..., H] -> [..., H]."""
+        return self.dense(vectors)

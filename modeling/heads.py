@@ -16,7 +16,6 @@ from keras import ops
 from modeling import fused
 from modeling.attention import LayerNorm, initializer
 from modeling.config import BertConfig
-from modeling.encoder import vectors_at
 
 Tensor = Any
 
@@ -100,13 +99,10 @@ class MaskedLmHead(keras.layers.Layer):
             initializer="zeros",
         )
 
-    def call(
-        self, sequence: Tensor, positions: Tensor, word_embeddings: Tensor
-    ) -> Tensor:
-        """[B, S, H], int [B, P] and [V, H] -> logits [B, P, V]."""
-        masked = vectors_at(sequence, positions)  # [B, P, H]
+    def call(self, sequence: Tensor, word_embeddings: Tensor) -> Tensor:
+        """[B, P, H] and [V, H] -> logits [B, P, V]."""
         transformed = fused.bias_activation_norm(
-            ops.matmul(masked, self.kernel),
+            ops.matmul(sequence, self.kernel),
             self.bias,
             self.config.hidden_act,
             self.layer_norm.gamma,

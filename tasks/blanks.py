@@ -100,12 +100,13 @@ class BlankFiller:
             "ids", int [B, P, K], and their "probabilities", [B, P, K].
         """
         outputs = self.encoder(
-            batch["input_ids"], batch["input_mask"], batch["segment_ids"]
+            batch["input_ids"],
+            batch["input_mask"],
+            batch["segment_ids"],
+            sequence_positions=batch["positions"],
         )
         logits = self.masked_lm(
-            outputs.sequence,
-            batch["positions"],
-            self.encoder.embeddings.word_embeddings.value,
+            outputs.sequence, self.encoder.embeddings.word_embeddings.value
         )
         probabilities = ops.softmax(ops.cast(logits, "float32"))  # [B, P, V]
         shares, ids = ops.top_k(

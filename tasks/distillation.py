@@ -21,6 +21,7 @@ from keras import ops
 from modeling import fused
 from modeling.config import BertConfig
 from modeling.conversion import Binding
+from modeling.encoder import vectors_at
 from modeling.heads import cross_entropy
 from tasks.lessons import TripleLoss
 from tasks.packed import encode, is_packed
@@ -179,7 +180,7 @@ class Distillation:
 def _scores(model: MaskedLm, sequence: Tensor, positions: Tensor) -> Tensor:
     """Logits [B, Q, V] of the vocabulary at int [B, Q]."""
     table = model.encoder.embeddings.word_embeddings
-    return model.masked_lm(sequence, positions, table)
+    return model.masked_lm(vectors_at(sequence, positions), table)
 
 
 def _piece_weights(batch: Batch) -> Tensor:

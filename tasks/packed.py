@@ -4,9 +4,10 @@ in one row.
 A packed batch has sequence_numbers and position_ids; its examples see only
 themselves, so that what is computed of each is what it would be alone
 (data/packing.py). In fine-tuning's (data/batches.py), first_positions say where
-in all rows each example begins, in the order of the labels.
+in all rows each example begins, in the order of the labels; row_positions where
+in each row some begins, and slots which of those is each example's.
 
-Shapes: R rows, S positions, H hidden size, B examples.
+Shapes: R rows, S positions, H hidden size, B examples, K at most in a row.
 """
 
 from typing import Any
@@ -42,40 +43,45 @@ def encode(
     batch: Batch,
     seed: Tensor | None,
     pooled_positions: Tensor | None = None,
+    sequence_positions: Tensor | None = None,
 ) -> EncoderOutputs:
     """What the encoder makes of the rows; the last two as it takes them."""
     ids, segments = batch["input_ids"], batch["segment_ids"]
-    if not is_packed(batch):
+    if not isinstance(encoder, Encoder):  # the others read padded rows, and all
         return encoder(ids, batch["input_mask"], segments, seed)
-    assert isinstance(encoder, Encoder), "the others read padded rows"
-    mask = same_sequence(batch["sequence_numbers"])
-    positions = batch["position_ids"]
-    return encoder(ids, mask, segments, seed, positions, pooled_positions)
+    if is_packed(batch):
+        mask = same_sequence(batch["sequence_numbers"])
+        position_ids = batch["position_ids"]
+    else:
+        mask, position_ids = batch["input_mask"], None
+    return encoder(
+        *(ids, mask, segments, seed, position_ids),
+        pooled_positions,
+        sequence_positions,
+    )
 
 
 def pooled_examples(
     encoder: AnyEncoder, batch: Batch, seed: Tensor | None
 ) -> Tensor:
     """[B, H], the pooler's outputs."""
-    outputs = encode(encoder, batch, seed)
+    nowhere = ops.zeros((ops.shape(batch["input_ids"])[0], 0), "int32")
     if not is_packed(batch):
-        return outputs.pooled
-    assert isinstance(encoder, Encoder)
-    as_one_row = ops.reshape(
-        outputs.sequence, (1, -1, ops.shape(outputs.sequence)[-1])
-    )
-    positions = batch["first_positions"]
+        return encode(encoder, batch, seed, None, nowhere).pooled
+    positions = batch["row_positions"]
     if encoder.config.direction == LAST_SEES_ALL:
         positions = _last_positions(batch["sequence_numbers"], positions)
-    return encoder.pooler(as_one_row, positions[None])[0]
+    pooled = encode(encoder, batch, seed, positions, nowhere).pooled
+    slots = ops.reshape(pooled, (-1, encoder.config.hidden_size))  # [R K, H]
+    return ops.take(slots, batch["slots"], axis=0)
 
 
 def _last_positions(sequence_numbers: Tensor, first: Tensor) -> Tensor:
-    """int [B]: where in all rows [R, S] the examples end that begin there."""
-    number = ops.take(ops.reshape(sequence_numbers, -1), first)
-    row = ops.floor_divide(first, ops.shape(sequence_numbers)[1])
-    is_own = ops.equal(ops.take(sequence_numbers, row, axis=0), number[:, None])
-    return first + ops.sum(ops.cast(is_own, "int32"), axis=-1) - 1
+    """int [R, K]: where those end that begin there."""
+    number = 1 + ops.arange(ops.shape(first)[1], dtype="int32")
+    is_own = ops.equal(sequence_numbers[:, None], number[None, :, None])
+    length = ops.sum(ops.cast(is_own, "int32"), axis=-1)
+    return first + ops.maximum(length - 1, 0)
 
 
 def example_weights(batch: Batch) -> Tensor:

@@ -69,8 +69,9 @@ class MaskedLm(Parts):
     ) -> tuple[Tensor, Sums]:
         """As `Pretraining.loss`, of predictions alone; labels of next sentences
         need not be there."""
-        sequence = encode(self.encoder, batch, seed).sequence
-        masked = _masked_lm(self.encoder, self.masked_lm, sequence, batch)
+        places = batch["masked_lm_positions"]
+        outputs = encode(self.encoder, batch, seed, None, places)
+        masked = _masked_lm(self.encoder, self.masked_lm, outputs, batch)
         loss = masked.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
         return loss, _figures("masked_lm", masked)
 
@@ -116,9 +117,7 @@ class Pretraining(Parts):
             The loss in nats, and for each metric a sum and its weight.
         """
         outputs = self._encode(batch, seed)
-        masked = _masked_lm(
-            self.encoder, self.masked_lm, outputs.sequence, batch
-        )
+        masked = _masked_lm(self.encoder, self.masked_lm, outputs, batch)
         pair = cross_entropy(
             self.next_sentence(outputs.pooled),
             _sequence_labels(batch),
@@ -132,22 +131,18 @@ class Pretraining(Parts):
         }
 
     def _encode(self, batch: Batch, seed: Tensor | None) -> EncoderOutputs:
-        """Pooled outputs are [B, H], of packed rows [B, K, H]."""
-        if not is_packed(batch):
-            return encode(self.encoder, batch, seed)
-        positions = batch["next_sentence_positions"]
-        return encode(self.encoder, batch, seed, positions)
+        """The sequence at masks; pooled outputs are [B, H], of packed rows
+        [B, K, H]."""
+        pooled = batch["next_sentence_positions"] if is_packed(batch) else None
+        places = batch["masked_lm_positions"]
+        return encode(self.encoder, batch, seed, pooled, places)
 
 
 def _masked_lm(
-    encoder: Encoder, head: MaskedLmHead, sequence: Tensor, batch: Batch
+    encoder: Encoder, head: MaskedLmHead, outputs: EncoderOutputs, batch: Batch
 ) -> WeightedSums:
-    """Of the predictions; sequence is [B, S, H]."""
-    logits = head(
-        sequence,
-        batch["masked_lm_positions"],
-        encoder.embeddings.word_embeddings,
-    )
+    """Of the predictions, where the sequence is."""
+    logits = head(outputs.sequence, encoder.embeddings.word_embeddings)
     return cross_entropy(
         logits, batch["masked_lm_ids"], batch["masked_lm_weights"]
     )

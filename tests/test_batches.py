@@ -54,20 +54,23 @@ def test_hosts_share_one_batch() -> None:
 
 def test_pack_is_the_worked_example() -> None:
     rows = [Row([5, 6], [0, 1]), Row([7, 8, 9], [0, 0, 1]), Row([4], [1])]
-    features = pack(rows, [[0, 2], [1]], 3, 4)
+    features = pack(rows, [[0, 2], [1]], 3, 4, 2)
     assert {name: value.tolist() for name, value in features.items()} == {
         "input_ids": [[5, 6, 4, 0], [7, 8, 9, 0], [0] * 4],
         "segment_ids": [[0, 1, 1, 0], [0, 0, 1, 0], [0] * 4],
         "position_ids": [[0, 1, 0, 0], [0, 1, 2, 0], [0] * 4],
         "sequence_numbers": [[1, 1, 2, 0], [1, 1, 1, 0], [0] * 4],
+        "row_positions": [[0, 2], [0, 0], [0, 0]],
         "first_positions": [0, 4, 2],
+        "slots": [0, 2, 1],
     }
 
 
 def test_a_row_without_pieces_lies_nowhere() -> None:
     rows = [Row([5, 6], [0, 1]), Row([], []), Row([7, 8], [0, 0])]
-    features = pack(rows, [[0, 1], [2, 1]], 2, 2)
+    features = pack(rows, [[0], [2]], 2, 2, 1)
     assert features["first_positions"].tolist() == [0, 0, 2]
+    assert features["slots"].tolist() == [0, 0, 1]
 
 
 def unpacked(features: dict[str, np.ndarray]) -> list[list[int]]:
@@ -109,6 +112,14 @@ def test_packed_batches_have_the_rows_of_padded_ones(
                     padded["input_ids"], padded["input_mask"], strict=True
                 )
             ]
+            for part in (
+                {k: x[i] for k, x in parts.items()} for i in range(num_pieces)
+            ):
+                width = part["input_ids"].shape[1]
+                slots = part["row_positions"].reshape(-1)[part["slots"]]
+                rows = part["slots"] // part["row_positions"].shape[1]
+                first = rows * width + slots
+                assert first.tolist() == part["first_positions"].tolist()
             shapes.add((step, packed["input_ids"].shape))
     assert len(shapes) == 2, "the same for all hosts"
 

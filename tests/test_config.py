@@ -151,7 +151,7 @@ def test_another_roberta_is_refused(
 
 def test_a_roberta_that_has_no_form_there() -> None:
     tanh = BertConfig(vocab_size=7, hidden_act="gelu", family="roberta")
-    with pytest.raises(InputError, match="hidden_act = 'gelu_new'"):
+    with pytest.raises(InputError, match="hidden_act = 'gelu_pytorch_tanh'"):
         tanh.to_hugging_face()
     with pytest.raises(InputError, match="family = 'albert'; .* bert, roberta"):
         BertConfig(vocab_size=7, family="albert")

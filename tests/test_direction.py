@@ -16,7 +16,7 @@ from input_error import InputError
 from modeling import fused
 from modeling.attention import directed
 from modeling.config import BertConfig
-from modeling.encoder import Encoder, last_positions
+from modeling.encoder import Encoder, last_positions, vectors_at
 from tasks.blanks import BlankFiller
 from tasks.classification import Classifier
 from tasks.packed import encode
@@ -86,7 +86,7 @@ def test_no_position_sees_what_it_must_not() -> None:
 
 def test_nor_in_a_packed_row() -> None:
     rows = [Row([20, 21, 22, 23], [0] * 4), Row([30, 31, 32], [0] * 3)]
-    batch = tensors(pack(rows, [[0, 1]], 1, 7))
+    batch = tensors(pack(rows, [[0, 1]], 1, 7, 2))
     own = np.zeros((7, 7), bool)
     own[:4, :4] = own[4:, 4:] = True
     for direction, sees in zip(
@@ -104,7 +104,7 @@ def test_pooled_where_all_is_seen(direction: str) -> None:
     model = Classifier(config_of(direction), Regression())
     rows = [Row([2, 5, 6, 7, 3], [0] * 5), Row([2, 8, 3], [0] * 3)]
     padded = model.forward(tensors(pad(rows, 11, 2)))["logits"]
-    for batch in (pad(rows, 5, 2), pack(rows, [[1, 0]], 2, 8)):
+    for batch in (pad(rows, 5, 2), pack(rows, [[1, 0]], 2, 8, 4)):
         logits = model.forward(tensors(batch))["logits"]
         np.testing.assert_allclose(logits, padded, atol=1e-6)
     for place in range(5):
@@ -112,6 +112,43 @@ def test_pooled_where_all_is_seen(direction: str) -> None:
         ids[place] = 50
         changed = model.forward(tensors(pad([Row(ids, [0] * 5)], 11, 1)))
         assert np.abs(changed["logits"] - padded[:1]).max() > 1e-5
+
+
+@pytest.mark.parametrize("direction", ["bidirectional", *ONE_WAY])
+@pytest.mark.parametrize("is_recomputed", [False, True])
+def test_the_last_layer_where_it_is_read_is_the_same_there(
+    direction: str, is_recomputed: bool
+) -> None:
+    """Vectors and gradients, of rows padded and packed."""
+    keras.utils.set_random_seed(7)
+    encoder = Encoder(config_of(direction))
+    encoder.build()
+    encoder.is_recomputed = is_recomputed
+    rows = [Row([2, 5, 6, 7, 3], [0] * 5), Row([2, 8, 3], [0] * 3)]
+    padded = tensors(pad(rows, 7, 2))
+    packed = tensors(pack(rows, [[1, 0]], 2, 8, 4))
+    first = packed["row_positions"]
+    places = tf.constant([[4, 1, 1], [2, 0, 3]])
+    variables = [v.value for v in encoder.trainable_variables]
+    for batch, pooled_positions in ((padded, None), (packed, first)):
+        found = []
+        for positions in (None, places):
+            with tf.GradientTape() as tape:
+                outputs = encode(
+                    encoder, batch, None, pooled_positions, positions
+                )
+                sequence = outputs.sequence
+                if positions is None:
+                    sequence = vectors_at(sequence, places)
+                loss = tf.reduce_sum(tf.sin(sequence))
+                loss += tf.reduce_sum(tf.cos(outputs.pooled))
+            gradients = tape.gradient(loss, variables)
+            found.append(
+                [sequence, outputs.pooled]
+                + [tf.convert_to_tensor(x) for x in gradients]
+            )
+        for every, read in zip(*found, strict=True):
+            np.testing.assert_allclose(every, read, atol=1e-5, rtol=1e-5)
 
 
 def test_a_config_says_it_where_it_is_not_both(tmp_path: Path) -> None:

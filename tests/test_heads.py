@@ -13,6 +13,7 @@ from modeling.conversion import (
     load_checkpoint,
     masked_lm_bindings,
 )
+from modeling.encoder import vectors_at
 from modeling.heads import (
     LinearHead,
     MaskedLmHead,
@@ -83,8 +84,7 @@ def test_log_probabilities_are_googles() -> None:
     batch = {k.removeprefix("in_"): v for k, v in golden.items()}
     outputs = encode(encoder, batch)
     logits = masked_lm(
-        outputs.sequence,
-        tf.constant(batch["masked_lm_positions"]),
+        vectors_at(outputs.sequence, tf.constant(batch["masked_lm_positions"])),
         encoder.embeddings.word_embeddings,
     )
     log_probs = tf.reshape(tf.nn.log_softmax(logits), [35, 101])
