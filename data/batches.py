@@ -136,7 +136,7 @@ class RowBatches:
             (self.share.index + 1) * self.num_pieces,
         )
         most = max(len(members) for plan in plans for members in plan)
-        num_slots = 1 << max(most - 1, 0).bit_length()  # few different shapes
+        num_slots = max(4, 1 << (most - 1).bit_length())  # few shapes
         packed = [
             pack(piece, plan, num_rows, width, num_slots)
             for piece, plan in zip(pieces[own], plans[own], strict=True)

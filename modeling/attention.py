@@ -129,7 +129,7 @@ class Attention(keras.layers.Layer):
             from_tensor: [B, S, H].
             adder: from `mask_adder`.
             seed: int32 [2], the key of its dropout; None for none.
-            to_tensor: [B, T, H]; None for self-attention, where T is S.
+            to_tensor: [B, T, H]; None for `from_tensor` itself.
 
         Returns:
             The context [B, S, H].
@@ -172,13 +172,17 @@ class Attention(keras.layers.Layer):
         self, from_tensor: Tensor, to_tensor: Tensor | None
     ) -> list[Tensor]:
         """Query [B, S, N, D], key and value [B, T, N, D]."""
-        kernel, bias = self.qkv_kernel, self.qkv_bias
+        kernel = ops.convert_to_tensor(self.qkv_kernel)
+        bias = ops.convert_to_tensor(self.qkv_bias)
         hidden = from_tensor.shape[-1]
         if to_tensor is None:
             parts = ops.split(_linear(from_tensor, kernel, bias), 3, -1)
         else:
-            query = _linear(from_tensor, kernel[:, :hidden], bias[:hidden])
-            pair = _linear(to_tensor, kernel[:, hidden:], bias[hidden:])
+            kernels = ops.split(kernel, [hidden], -1)
+            biases = ops.split(bias, [hidden], -1)
+            query, pair = map(
+                _linear, (from_tensor, to_tensor), kernels, biases
+            )
             parts = [query, *ops.split(pair, 2, -1)]
         return [
             ops.reshape(
@@ -190,7 +194,7 @@ class Attention(keras.layers.Layer):
 
 
 def _linear(x: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
-    return fused.bias_activation(ops.matmul(x, kernel), bias, "linear")
+    return fused.add_bias(ops.matmul(x, kernel), bias)
 
 
 class Residual(keras.layers.Layer):

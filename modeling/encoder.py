@@ -115,8 +115,8 @@ class Encoder(keras.layers.Layer):
                 the first, or where a model reads from left to right the last,
                 since it alone has seen the row there. (The paper does not say.)
             sequence_positions: int [B, P], where the sequence is wanted; None
-                for everywhere. The last layer is computed there and at what is
-                pooled alone.
+                for everywhere. Under TensorFlow the last layer is computed
+                there and at what is pooled alone.
         """
         adder = mask_adder(directed(input_mask, self.config.direction))
         embedded = self.embeddings(input_ids, segment_ids, seed, position_ids)
@@ -136,6 +136,11 @@ class Encoder(keras.layers.Layer):
         if sequence_positions is None:
             x = last()
             firsts = vectors_at(x, pooled_at)
+        elif keras.config.backend() == "jax":
+            # cuDNN's attention takes no odd number of queries.
+            every = last()
+            firsts = vectors_at(every, pooled_at)
+            x = vectors_at(every, sequence_positions)
         else:
             read = ops.concatenate([pooled_at, sequence_positions], axis=1)
             # What is pooled is done sooner than its chains are compiled.

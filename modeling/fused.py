@@ -142,12 +142,17 @@ def uncompiled() -> Iterator[None]:
         _plain.reset(token)
 
 
-def _chain(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Compiles `function` on its first call, where that pays."""
+def _chain(
+    function: Callable[..., Tensor], is_sum: bool = False
+) -> Callable[..., Tensor]:
+    """Compiles `function` on its first call, where that pays; `is_sum` as in
+    `_compiled`."""
 
     @functools.cache
     def chosen() -> Callable[..., Tensor]:
-        return _compiled(function) if _compiles_chains() else function
+        if _compiles_chains():
+            return _compiled(function, is_sum)
+        return function
 
     @functools.wraps(function)
     def call(*args: Any) -> Tensor:
@@ -156,14 +161,16 @@ def _chain(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return call
 
 
-def _row_chain(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _row_chain(
+    function: Callable[..., Tensor], is_sum: bool = False
+) -> Callable[..., Tensor]:
     """A chain of each row [H] of its first argument by itself.
 
     Other arguments of its rank have its shape; vectors [H] are of all rows.
     What is compiled is given rows [N, H], not [B, S, H]: it is compiled for
     each shape, and batches of other lengths have often as many rows.
     """
-    chain = _chain(function)
+    chain = _chain(function, is_sum)
 
     @functools.wraps(function)
     def call(x: Tensor, *args: Any) -> Tensor:
@@ -181,9 +188,16 @@ def _row_chain(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return call
 
 
-def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _compiled(
+    function: Callable[..., Tensor], is_sum: bool
+) -> Callable[..., Tensor]:
     """`function`, and its gradient, which computes again what it needs: what
-    lies between the arguments and the result is never written to memory."""
+    lies between the arguments and the result is never written to memory.
+
+    Args:
+        is_sum: of its first argument, whose gradient therefore is the result's,
+            and others: it is not kept.
+    """
     import tensorflow as tf
 
     compile_ = functools.partial(tf.function, jit_compile=True, autograph=False)
@@ -209,7 +223,10 @@ def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
         @tf.custom_gradient
         def with_gradient(*_: Tensor) -> Any:
-            return forward(*values), lambda *dy: backward(values, dy)
+            def gradients(*dy: Tensor) -> list[Tensor | None]:
+                return backward([*dy, *values[1:]] if is_sum else values, dy)
+
+            return forward(*values), gradients
 
         return with_gradient(*filter(tf.is_tensor, values))
 
@@ -236,6 +253,14 @@ def _float32(x: Tensor) -> Tensor:
 def bias_activation(x: Tensor, bias: Tensor, activation: str) -> Tensor:
     """activation(x + bias)."""
     return ops.cast(ACTIVATIONS[activation](_float32(x) + bias), x.dtype)
+
+
+def _add_bias(x: Tensor, bias: Tensor) -> Tensor:
+    """x + bias."""
+    return ops.cast(_float32(x) + bias, x.dtype)
+
+
+add_bias = _row_chain(_add_bias, is_sum=True)
 
 
 def masked_softmax(scores: Tensor, scale: float, mask_adder: Tensor) -> Tensor:

@@ -66,11 +66,14 @@ def test_pack_is_the_worked_example() -> None:
     }
 
 
-def test_a_row_without_pieces_lies_nowhere() -> None:
-    rows = [Row([5, 6], [0, 1]), Row([], []), Row([7, 8], [0, 0])]
-    features = pack(rows, [[0], [2]], 2, 2, 1)
-    assert features["first_positions"].tolist() == [0, 0, 2]
-    assert features["slots"].tolist() == [0, 0, 1]
+def test_rows_without_pieces_lie_nowhere() -> None:
+    rows = [Row([5, 6], [0, 1]), *6 * [Row([], [])], Row([7, 8], [0, 0])]
+    labels = {"label_ids": np.zeros((1, 1), np.int32)}
+    source = RowBatches(rows, labels, 1, 2, 3, num_pieces=1, group_size=8)
+    features = source.batch(0)
+    assert features["first_positions"].tolist() == [0, *6 * [0], 2]
+    assert features["slots"].tolist() == [0, *6 * [0], 4]
+    assert features["row_positions"].tolist() == [[0] * 4] * 2
 
 
 def unpacked(features: dict[str, np.ndarray]) -> list[list[int]]:
@@ -120,7 +123,12 @@ def test_packed_batches_have_the_rows_of_padded_ones(
                 rows = part["slots"] // part["row_positions"].shape[1]
                 first = rows * width + slots
                 assert first.tolist() == part["first_positions"].tolist()
-            shapes.add((step, packed["input_ids"].shape))
+            shapes.add(
+                (
+                    step,
+                    *(packed[n].shape for n in ("input_ids", "row_positions")),
+                )
+            )
     assert len(shapes) == 2, "the same for all hosts"
 
 

@@ -112,6 +112,7 @@ LABELS = tf.constant(np.arange(35).reshape(5, 7) % 13)
 @pytest.mark.parametrize(
     ("chain", "args"),
     [
+        (fused.add_bias, (X, VECTOR)),
         (fused.bias_activation, (X, VECTOR, "gelu")),
         (fused.bias_activation, (X, VECTOR, "gelu_erf")),
         (fused.attention_probs, (X, 0.5, random(5, 1, 13), NOISE, 0.1)),

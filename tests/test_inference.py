@@ -75,20 +75,6 @@ def test_a_cpu_is_given_few_rows_at_a_time(
     assert shape == (4, 3)  # the power of two that 13 positions hold
 
 
-def test_a_batch_by_itself_occupies_two_threads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(inference, "CPU_POSITIONS", 50)
-    monkeypatch.setattr(inference, "CPU_PARTS_AT_ONCE", 2)
-    x = np.arange(3 * 15, dtype=np.int32).reshape(15, 3)
-    predictor = Predictor(Doubler(), use_xla=True)
-    assert predictor({"x": x})["sum"].tolist() == x.sum(1).tolist()
-    predictor({"x": x[:5]})  # too little to be worth it
-    assert list(predictor.runs) == [((8, 3),), ((7, 3),), ((5, 3),)]
-    predictor.fetch(predictor.start({"x": x}, 15))
-    assert list(predictor.runs)[3:] == [((15, 3),)]
-
-
 def test_parts_at_once_give_the_same_bits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -6,7 +6,6 @@ their rows to its own devices, so that hosts need not hold equally many.
 Shapes: B rows of a batch.
 """
 
-import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -81,29 +80,19 @@ class Predictor:
 
     def __call__(self, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Arrays [B, ...] by name -> arrays [B, ...]; fractions in float32."""
-        num_rows = len(next(iter(batch.values())))
-        return self.fetch(self.start(batch, num_rows, CPU_PARTS_AT_ONCE))
+        return self.fetch(self.start(batch, len(next(iter(batch.values())))))
 
-    def start(
-        self,
-        batch: Mapping[str, np.ndarray],
-        num_rows: int,
-        num_parts: int = 1,
-    ) -> Started:
+    def start(self, batch: Mapping[str, np.ndarray], num_rows: int) -> Started:
         """Begins a batch; `fetch` waits for it. Other work fits in between.
 
         Args:
             num_rows: how many of the batch are to be answered, the first.
-            num_parts: at least so many on a CPU, if there is work for them: of
-                a batch beside which no other runs.
         """
         if not self.is_on_cpu:
             return num_rows, [self._start(batch)]
         width = max(value.shape[1] for value in batch.values())
         size = 1 << max(1, CPU_POSITIONS // width).bit_length() - 1
         size = min(size * self.num_replicas, len(next(iter(batch.values()))))
-        if self.pool and num_rows * width >= CPU_POSITIONS // 2:
-            size = min(size, math.ceil(num_rows / num_parts))
         parts: list[Future[Tensors]] = []
         try:
             for i in range(0, num_rows, size):
