@@ -9,11 +9,12 @@ These steps are of models with few layers and of few rows. What they took beyond
 is taken to be, with T positions in rows of S, L layers, and M parameters where
 micro-batches are accumulated and else 0,
 
-    a + b T + c T L + d T S + e M       with d T L S for d T S where all is kept
+    a + b T + c T L + d T S + e M
 
-by least squares, and the largest batch is extrapolated from there. A longer
-step of more layers that was left out says how far this is off. Of S positions
-0.15 S are predicted.
+with d T (L - 0.85) S for d T S where all is kept, by least squares, and the
+largest batch is extrapolated from there. A longer step of more layers that was
+left out says how far this is off. Of S positions 0.15 S are predicted, where
+alone the last layer has queries.
 """
 
 import argparse
@@ -103,7 +104,8 @@ class Case:
     def terms(self) -> np.ndarray:
         """What is multiplied by what is found out."""
         positions, layers = self.num_positions, self.num_layers
-        seen = positions * self.length * (1 if self.recompute else layers)
+        kept = 1 if self.recompute else layers - 1 + MASKED_LM_PROB
+        seen = positions * self.length * kept
         accumulated = self.num_parameters * (self.num_micro_batches > 1)
         return np.array(
             [1, positions, positions * layers, seen, accumulated], float
