@@ -17,7 +17,7 @@ from input_error import InputError
 ACTIVATIONS = ("gelu", "gelu_tanh", "gelu_erf", "relu", "tanh", "linear")
 
 # By Hugging Face's names. gelu_new, gelu_pytorch_tanh and gelu_fast are one
-# function, of which the second is one operation of torch's instead of seven.
+# function, of which the second is one operation of torch's instead of eight.
 FROM_HUGGING_FACE = {
     "gelu": "gelu_erf",
     "gelu_python": "gelu_erf",

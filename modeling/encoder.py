@@ -133,14 +133,12 @@ class Encoder(keras.layers.Layer):
             x = run(layer, x, adder, key)
             outputs.append(x)
         last = functools.partial(run, self.layers[-1], x, adder, keys[-1])
-        if sequence_positions is None:
+        # On JAX it is whole: cuDNN's attention takes no odd number of queries.
+        if sequence_positions is None or keras.config.backend() == "jax":
             x = last()
             firsts = vectors_at(x, pooled_at)
-        elif keras.config.backend() == "jax":
-            # cuDNN's attention takes no odd number of queries.
-            every = last()
-            firsts = vectors_at(every, pooled_at)
-            x = vectors_at(every, sequence_positions)
+            if sequence_positions is not None:
+                x = vectors_at(x, sequence_positions)
         else:
             read = ops.concatenate([pooled_at, sequence_positions], axis=1)
             # What is pooled is done sooner than its chains are compiled.

@@ -255,12 +255,10 @@ def bias_activation(x: Tensor, bias: Tensor, activation: str) -> Tensor:
     return ops.cast(ACTIVATIONS[activation](_float32(x) + bias), x.dtype)
 
 
-def _add_bias(x: Tensor, bias: Tensor) -> Tensor:
+@functools.partial(_row_chain, is_sum=True)
+def add_bias(x: Tensor, bias: Tensor) -> Tensor:
     """x + bias."""
     return ops.cast(_float32(x) + bias, x.dtype)
-
-
-add_bias = _row_chain(_add_bias, is_sum=True)
 
 
 def masked_softmax(scores: Tensor, scale: float, mask_adder: Tensor) -> Tensor:
