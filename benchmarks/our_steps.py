@@ -82,7 +82,9 @@ def encoder(run: Any, batch: dict[str, Any]) -> Callable[[], dict[str, Any]]:
 
     predictor = Predictor(forward, run.place.strategy)
     inputs = {k: batch[k] for k in ("input_ids", "input_mask", "segment_ids")}
-    return lambda: predictor(inputs)
+    rows = len(inputs["input_ids"])
+    # One of a file's many batches: the weights were read when it began.
+    return lambda: predictor.fetch(predictor.start(inputs, rows))
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -55,6 +56,34 @@ def test_traces_once_or_once_a_shape_and_reads_the_weights_each_time(
             assert outputs["sum"].tolist() == x.sum(1).tolist()
     assert double.num_traces == num_traces
     assert "retracing" not in caplog.text
+
+
+def test_weights_are_cast_once_and_again_when_they_have_changed() -> None:
+    keras.utils.set_random_seed(1)
+    rough = keras.layers.Dense(7, use_bias=False, dtype="mixed_bfloat16")
+    exact = keras.layers.Dense(5, use_bias=False, dtype="float32")
+
+    def forward(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return {"y": exact(rough(batch["x"]))}
+
+    x = np.random.default_rng(0).normal(size=(3, 11)).astype(np.float32)
+    forward({"x": x})  # makes the weights
+    predictor = Predictor(forward)
+
+    def by_file(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        rows = list(predict(predictor, [([0, 1, 2], batch)]))
+        return {"y": np.stack([row["y"] for row in rows])}
+
+    for call in (predictor, by_file, predictor):
+        for weight in [*rough.weights, *exact.weights]:
+            weight.assign(weight * 1.5 + 0.1)
+        expected = forward({"x": x})["y"]
+        np.testing.assert_allclose(call({"x": x})["y"], expected, rtol=1e-6)
+    (run,) = predictor.runs.values()
+    assert {(tuple(x.shape), x.dtype) for x in run.variables} == {
+        ((11, 7), tf.bfloat16),
+        ((7, 5), tf.float32),
+    }
 
 
 def test_a_cpu_is_given_few_rows_at_a_time(

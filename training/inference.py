@@ -10,8 +10,10 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
+import keras
 import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
@@ -43,6 +45,8 @@ class Predictor:
 
     A batch is run at once. On a CPU a few rows are at a time, in two threads,
     and but for what XLA compiles there is one graph for all shapes.
+
+    Weights are those of the call, or of when `predict` began.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Predictor:
         self.runs: dict[tuple[tuple[int | None, ...], ...], Any] = {}
         self.is_on_cpu = is_on_cpu()
         self.is_one_cpu = is_one_cpu(self.strategy)
+        self.cast_weights = _CastWeights()
         self.pool = (
             ThreadPoolExecutor(CPU_PARTS_AT_ONCE) if self.is_one_cpu else None
         )
@@ -80,10 +85,13 @@ class Predictor:
 
     def __call__(self, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Arrays [B, ...] by name -> arrays [B, ...]; fractions in float32."""
+        self.cast_weights.refresh()
         return self.fetch(self.start(batch, len(next(iter(batch.values())))))
 
     def start(self, batch: Mapping[str, np.ndarray], num_rows: int) -> Started:
         """Begins a batch; `fetch` waits for it. Other work fits in between.
+
+        With weights as they were when `cast_weights` was last refreshed.
 
         Args:
             num_rows: how many of the batch are to be answered, the first.
@@ -130,7 +138,9 @@ class Predictor:
             shapes = tuple((None,) * x.ndim for x in batch.values())
             shares = of_any_shape(shares)
         if shapes not in self.runs:
-            self.runs[shapes] = self.run.get_concrete_function(shares)
+            with self.cast_weights if self.is_one_cpu else nullcontext():
+                self.runs[shapes] = self.run.get_concrete_function(shares)
+            self.cast_weights.refresh()
         return self.runs[shapes]
 
     @staticmethod
@@ -163,6 +173,33 @@ class Predictor:
             name: tf.cast(x, tf.float32) if x.dtype.is_floating else x
             for name, x in outputs.items()
         }
+
+
+class _CastWeights(keras.StatelessScope):
+    """What is traced within reads weights that its layers use in bfloat16 from
+    copies, rather than cast them in each pass.
+
+    (The casts took 8 % of a pass of BERT-base over 1,024 positions on a CPU.)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copies: dict[int, tuple[keras.Variable, tf.Variable]] = {}
+
+    def get_current_value(self, variable: keras.Variable) -> tf.Tensor | None:
+        """Keras asks it for each weight read; None is the weight itself."""
+        if variable.dtype != "bfloat16":  # in the layer that reads it
+            return None
+        if id(variable) not in self.copies:
+            with tf.init_scope():
+                start = tf.zeros(variable.shape, tf.bfloat16)
+                copy = tf.Variable(start, trainable=False)
+            self.copies[id(variable)] = variable, copy
+        return tf.convert_to_tensor(self.copies[id(variable)][1])
+
+    def refresh(self) -> None:
+        for variable, copy in self.copies.values():
+            copy.assign(tf.cast(variable.value, tf.bfloat16))
 
 
 def predict(
@@ -202,6 +239,7 @@ def _in_order(
     predictor: Predictor,
     batches: Iterable[tuple[list[int], Mapping[str, np.ndarray]]],
 ) -> Iterator[dict[str, Any]]:
+    predictor.cast_weights.refresh()
     waiting: dict[int, dict[str, Any]] = {}
     next_number = 0
     for numbers, outputs in _overlapped(predictor, batches):
