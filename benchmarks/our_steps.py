@@ -12,6 +12,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
 
+import numpy as np
 import worker
 
 import command
@@ -71,20 +72,37 @@ def trainer(run: Any, batch: dict[str, Any]) -> Callable[[], float]:
     return step
 
 
-def encoder(run: Any, batch: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-    from training.inference import Predictor
+class Encoder:
+    """Forward passes over one batch."""
 
-    def forward(inputs: dict[str, Any]) -> dict[str, Any]:
-        outputs = run.model.encoder(
-            inputs["input_ids"], inputs["input_mask"], inputs["segment_ids"]
-        )
-        return {"sequence": outputs.sequence, "pooled": outputs.pooled}
+    def __init__(self, run: Any, batch: dict[str, Any]):
+        from training.inference import Predictor
 
-    predictor = Predictor(forward, run.place.strategy)
-    inputs = {k: batch[k] for k in ("input_ids", "input_mask", "segment_ids")}
-    rows = len(inputs["input_ids"])
-    # One of a file's many batches: the weights were read when it began.
-    return lambda: predictor.fetch(predictor.start(inputs, rows))
+        def forward(inputs: dict[str, Any]) -> dict[str, Any]:
+            outputs = run.model.encoder(
+                inputs["input_ids"], inputs["input_mask"], inputs["segment_ids"]
+            )
+            return {"sequence": outputs.sequence, "pooled": outputs.pooled}
+
+        self.predictor = Predictor(forward, run.place.strategy)
+        self.batch = {
+            name: batch[name]
+            for name in ("input_ids", "input_mask", "segment_ids")
+        }
+        self.num_rows = len(self.batch["input_ids"])
+
+    def __call__(self) -> dict[str, Any]:
+        """As amid a file's batches: weights are read when it begins."""
+        started = self.predictor.start(self.batch, self.num_rows)
+        return self.predictor.fetch(started)
+
+    def predict(self, num_batches: int) -> None:
+        from training.inference import predict
+
+        rows = np.arange(num_batches * self.num_rows).reshape(num_batches, -1)
+        batches = ((numbers.tolist(), self.batch) for numbers in rows)
+        for _ in predict(self.predictor, batches):
+            pass
 
 
 def main() -> None:
@@ -93,11 +111,13 @@ def main() -> None:
     from training.loop import evaluate
 
     run = make_run(job)
+    encoder = Encoder(run, job.batch)
     worker.work(
         job,
         lambda: evaluate(run.model, [job.batch], *run.place)["loss"],
         lambda: trainer(run, job.batch),
-        lambda: encoder(run, job.batch),
+        lambda: encoder,
+        encoder.predict,
     )
 
 

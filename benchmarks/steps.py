@@ -18,6 +18,9 @@ outputs, must agree with those here; in the end its loss must have fallen.
 A training step is masked language model (20 predictions a row, which alone are
 scored) and next sentence, dropout, AdamW, gradients clipped. Every way of
 running a peer is tried, such as eager and compiled, and the fastest has a *.
+A forward pass is of one batch, whose outputs are waited for; prediction is of a
+file of eight, one after another, as the commands run them: here a batch is
+waited for when the next has begun. Its time is that of one.
 With --device=cuda the layers of modeling/ run on Keras's JAX backend
 (jax_steps.py) beside transformers alone, without dropout in attention, and
 matrices are 8192-square.
@@ -60,6 +63,7 @@ VARIANTS = {
     "original": ("graph",),
 }
 CAN_BE_BF16 = ("transformers", "keras_hub")  # their weights, in forward passes
+MODES = ("training", "forward", "prediction")
 OURS, MATMUL = "ours", "matmul"
 
 
@@ -102,13 +106,16 @@ HEADER = "| work | by | ms | faster | GFLOP/s | share | outputs differ |"
 @dataclasses.dataclass(frozen=True)
 class Work:
     size: str
-    trains: bool
+    mode: str  # one of MODES
     shape: str
     precision: str
 
     def __str__(self) -> str:
-        kind = "training" if self.trains else "forward"
-        return f"{self.size} {kind} {self.shape} {self.precision}"
+        return f"{self.size} {self.mode} {self.shape} {self.precision}"
+
+    @property
+    def trains(self) -> bool:
+        return self.mode == "training"
 
     @property
     def rows(self) -> Rows:
@@ -189,7 +196,7 @@ class Bench:
                 "model": str(model[0]),
                 "hugging_face": str(model[1]),
                 "batch": str(batch),
-                "trains": work.trains,
+                "mode": work.mode,
                 "precision": work.precision,
                 "variant": variant,
                 "device": self.flags.device,
@@ -334,8 +341,7 @@ def read_flags() -> argparse.Namespace:
         "--sizes", nargs="+", choices=sizes, help="Else the device's."
     )
     parser.add_argument("--shapes", nargs="+", help="Else each size's own.")
-    modes = ["training", "forward"]
-    parser.add_argument("--modes", nargs="+", choices=modes, default=modes)
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     precisions = ["bf16", "fp32"]
     parser.add_argument(
         "--precisions", nargs="+", choices=precisions, default=precisions
@@ -357,7 +363,7 @@ def main() -> None:
         for shape in flags.shapes or bench.device.shapes.get(size, ["8x128"]):
             for mode in flags.modes:
                 for precision in flags.precisions:
-                    bench.run(Work(size, mode == "training", shape, precision))
+                    bench.run(Work(size, mode, shape, precision))
     bench.close()
     sys.exit(bench.has_failed)
 

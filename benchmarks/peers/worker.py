@@ -9,6 +9,7 @@ Shapes: B rows, S positions, H hidden size, P masked predictions.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -25,6 +26,7 @@ MAX_GRADIENT_NORM = 1.0
 NUM_TRAIN_STEPS = 1000000  # so many that the rate stays what it is
 NUM_WARM_STEPS = 2  # the first compiles, the second may
 UNIT_S = 1.0  # a unit is as many steps as take this long, and at least one
+NUM_BATCHES = 8  # of a file, whose prediction is one unit
 
 NUM_CORES = len(os.sched_getaffinity(0))
 
@@ -37,7 +39,8 @@ class Job:
             values = json.load(file)
         self.model: str = values["model"]  # Google's folder
         self.hugging_face: str = values["hugging_face"]  # the same weights
-        self.trains: bool = values["trains"]
+        self.trains: bool = values["mode"] == "training"
+        self.is_file: bool = values["mode"] == "prediction"
         self.is_bfloat16: bool = values["precision"] == "bf16"
         self.variant: str = values["variant"]
         self.device: str = values["device"]  # cpu or cuda
@@ -82,6 +85,7 @@ def work(
     loss: Callable[[], Any],
     trainer: Callable[[], Callable[[], float]],
     encoder: Callable[[], Callable[[], dict[str, Any]]],
+    predict: Callable[[int], None] | None = None,
 ) -> None:
     """Writes what must agree, then serves the job's kind of work.
 
@@ -91,22 +95,30 @@ def work(
         trainer: makes a training step, which gives its loss.
         encoder: makes a forward pass, which gives `sequence` [B, S, H] and
             `pooled` [B, H].
+        predict: predicts a file of so many such batches, where that is not
+            a forward pass of one after another.
     """
     if job.trains:
         write_outputs(job, loss=loss())
         serve(trainer())
-    else:
-        forward = encoder()
-        write_outputs(job, **forward())
+        return
+    forward = encoder()
+    write_outputs(job, **forward())
+    if not job.is_file:
         serve(forward)
+    elif predict:
+        serve(functools.partial(predict, NUM_BATCHES), NUM_BATCHES)
+    else:
+        serve(lambda: [forward() for _ in range(NUM_BATCHES)], NUM_BATCHES)
 
 
-def serve(step: Callable[[], Any]) -> None:
+def serve(step: Callable[[], Any], num_batches: int = 1) -> None:
     """Warms up, then times units of work until standard input ends.
 
     Args:
         step: does the work once and returns what it gives to Python: a number
             when it trains (its loss), which is told with the time.
+        num_batches: that are one step's work; the time told is of one.
     """
     for _ in range(NUM_WARM_STEPS):
         step()
@@ -118,7 +130,8 @@ def serve(step: Callable[[], Any]) -> None:
         start = time.perf_counter()
         for _ in range(num_steps):
             result = step()
-        milliseconds = 1000 * (time.perf_counter() - start) / num_steps
+        seconds = time.perf_counter() - start
+        milliseconds = 1000 * seconds / (num_steps * num_batches)
         loss = result if isinstance(result, float) else None
         answers.say(milliseconds=milliseconds, loss=loss)
 
