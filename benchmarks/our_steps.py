@@ -4,6 +4,7 @@ run, in the same way.
 Shapes: B rows, S positions, H hidden size.
 """
 
+import collections
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -73,7 +74,7 @@ def trainer(run: Any, batch: dict[str, Any]) -> Callable[[], float]:
 
 
 class Encoder:
-    """Forward passes over one batch."""
+    """Forward passes over one batch, and over a file of such."""
 
     def __init__(self, run: Any, batch: dict[str, Any]):
         from training.inference import Predictor
@@ -89,20 +90,19 @@ class Encoder:
             name: batch[name]
             for name in ("input_ids", "input_mask", "segment_ids")
         }
-        self.num_rows = len(self.batch["input_ids"])
 
     def __call__(self) -> dict[str, Any]:
-        """As amid a file's batches: weights are read when it begins."""
-        started = self.predictor.start(self.batch, self.num_rows)
-        return self.predictor.fetch(started)
+        return self.predictor(self.batch)
 
-    def predict(self, num_batches: int) -> None:
+    def predict(self, num_batches: int) -> dict[str, Any]:
+        """The last batch's outputs."""
         from training.inference import predict
 
-        rows = np.arange(num_batches * self.num_rows).reshape(num_batches, -1)
-        batches = ((numbers.tolist(), self.batch) for numbers in rows)
-        for _ in predict(self.predictor, batches):
-            pass
+        num_rows = len(self.batch["input_ids"])
+        numbers = np.arange(num_batches * num_rows).reshape(num_batches, -1)
+        batches = ((rows.tolist(), self.batch) for rows in numbers)
+        rows = collections.deque(predict(self.predictor, batches), num_rows)
+        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 def main() -> None:
@@ -111,13 +111,12 @@ def main() -> None:
     from training.loop import evaluate
 
     run = make_run(job)
-    encoder = Encoder(run, job.batch)
     worker.work(
         job,
         lambda: evaluate(run.model, [job.batch], *run.place)["loss"],
         lambda: trainer(run, job.batch),
-        lambda: encoder,
-        encoder.predict,
+        lambda: Encoder(run, job.batch),
+        lambda: Encoder(run, job.batch).predict,
     )
 
 

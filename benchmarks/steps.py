@@ -18,9 +18,10 @@ outputs, must agree with those here; in the end its loss must have fallen.
 A training step is masked language model (20 predictions a row, which alone are
 scored) and next sentence, dropout, AdamW, gradients clipped. Every way of
 running a peer is tried, such as eager and compiled, and the fastest has a *.
-A forward pass is of one batch, whose outputs are waited for; prediction is of a
-file of eight, one after another, as the commands run them: here a batch is
-waited for when the next has begun. Its time is that of one.
+A forward pass is of one batch. Prediction (--modes prediction; on a CPU) is of
+a file of eight, of which a batch's time is an eighth: here as the commands do
+it, which wait for a batch when they have begun the next and cast weights once,
+there one after another, under torch within one autocast.
 With --device=cuda the layers of modeling/ run on Keras's JAX backend
 (jax_steps.py) beside transformers alone, without dropout in attention, and
 matrices are 8192-square.
@@ -341,7 +342,7 @@ def read_flags() -> argparse.Namespace:
         "--sizes", nargs="+", choices=sizes, help="Else the device's."
     )
     parser.add_argument("--shapes", nargs="+", help="Else each size's own.")
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES[:2])
     precisions = ["bf16", "fp32"]
     parser.add_argument(
         "--precisions", nargs="+", choices=precisions, default=precisions

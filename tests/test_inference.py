@@ -58,32 +58,42 @@ def test_traces_once_or_once_a_shape_and_reads_the_weights_each_time(
     assert "retracing" not in caplog.text
 
 
-def test_weights_are_cast_once_and_again_when_they_have_changed() -> None:
+@pytest.mark.parametrize("use_xla", [False, True])
+def test_weights_are_cast_once_and_again_when_they_have_changed(
+    use_xla: bool,
+) -> None:
     keras.utils.set_random_seed(1)
     rough = keras.layers.Dense(7, use_bias=False, dtype="mixed_bfloat16")
     exact = keras.layers.Dense(5, use_bias=False, dtype="float32")
 
+    num_traces = 0
+
     def forward(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        nonlocal num_traces
+        num_traces += 1
         return {"y": exact(rough(batch["x"]))}
 
     x = np.random.default_rng(0).normal(size=(3, 11)).astype(np.float32)
     forward({"x": x})  # makes the weights
-    predictor = Predictor(forward)
+    predictor = Predictor(forward, use_xla=use_xla)
 
     def by_file(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        rows = list(predict(predictor, [([0, 1, 2], batch)]))
+        rows = predict(predictor, [([0, 1, 2], batch)])
         return {"y": np.stack([row["y"] for row in rows])}
 
-    for call in (predictor, by_file, predictor):
+    for num_rows, call in ((3, predictor), (3, by_file), (2, predictor)):
         for weight in [*rough.weights, *exact.weights]:
             weight.assign(weight * 1.5 + 0.1)
-        expected = forward({"x": x})["y"]
-        np.testing.assert_allclose(call({"x": x})["y"], expected, rtol=1e-6)
-    (run,) = predictor.runs.values()
-    assert {(tuple(x.shape), x.dtype) for x in run.variables} == {
-        ((11, 7), tf.bfloat16),
-        ((7, 5), tf.float32),
-    }
+        found = call({"x": x[:num_rows]})["y"]
+        num_traces -= 1  # of the next line
+        expected = forward({"x": x})["y"][:num_rows]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert num_traces == 1 + len(predictor.runs) == 2 + use_xla
+    for run in predictor.runs.values():
+        assert {(tuple(x.shape), x.dtype) for x in run.variables} == {
+            ((11, 7), tf.bfloat16),
+            ((7, 5), tf.float32),
+        }
 
 
 def test_a_cpu_is_given_few_rows_at_a_time(

@@ -46,7 +46,8 @@ class Predictor:
     A batch is run at once. On a CPU a few rows are at a time, in two threads,
     and but for what XLA compiles there is one graph for all shapes.
 
-    Weights are those of the call, or of when `predict` began.
+    In bfloat16 and on one CPU weights are cast when a call begins or `predict`
+    does, not in each pass: they must not change until it ends.
     """
 
     def __init__(
@@ -59,7 +60,8 @@ class Predictor:
 
         Args:
             forward: tensors by name, each [B, ...], to tensors by name whose
-                first axis is B as well; made in the strategy's scope.
+                first axis is B as well; made in the strategy's scope, of
+                layers that are built.
             strategy: where it runs; None: on one device.
             use_xla: compile the pass as a whole.
         """
@@ -85,13 +87,17 @@ class Predictor:
 
     def __call__(self, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Arrays [B, ...] by name -> arrays [B, ...]; fractions in float32."""
-        self.cast_weights.refresh()
+        self.read_weights()
         return self.fetch(self.start(batch, len(next(iter(batch.values())))))
+
+    def read_weights(self) -> None:
+        """For what is started from here on."""
+        self.cast_weights.refresh()
 
     def start(self, batch: Mapping[str, np.ndarray], num_rows: int) -> Started:
         """Begins a batch; `fetch` waits for it. Other work fits in between.
 
-        With weights as they were when `cast_weights` was last refreshed.
+        The weights are those that `read_weights` found.
 
         Args:
             num_rows: how many of the batch are to be answered, the first.
@@ -138,9 +144,11 @@ class Predictor:
             shapes = tuple((None,) * x.ndim for x in batch.values())
             shares = of_any_shape(shares)
         if shapes not in self.runs:
+            # The threads of several replicas would not see the scope.
             with self.cast_weights if self.is_one_cpu else nullcontext():
-                self.runs[shapes] = self.run.get_concrete_function(shares)
-            self.cast_weights.refresh()
+                run = self.run.get_concrete_function(shares)
+            self.read_weights()
+            self.runs[shapes] = run
         return self.runs[shapes]
 
     @staticmethod
@@ -176,10 +184,10 @@ class Predictor:
 
 
 class _CastWeights(keras.StatelessScope):
-    """What is traced within reads weights that its layers use in bfloat16 from
-    copies, rather than cast them in each pass.
+    """While it is entered, layers are traced to read copies of the weights that
+    Keras would cast to bfloat16 in each pass.
 
-    (The casts took 8 % of a pass of BERT-base over 1,024 positions on a CPU.)
+    `refresh` fills the copies.
     """
 
     def __init__(self) -> None:
@@ -192,8 +200,12 @@ class _CastWeights(keras.StatelessScope):
             return None
         if id(variable) not in self.copies:
             with tf.init_scope():
-                start = tf.zeros(variable.shape, tf.bfloat16)
-                copy = tf.Variable(start, trainable=False)
+                copy = tf.Variable(
+                    tf.zeros(variable.shape, tf.bfloat16),
+                    trainable=False,
+                    # Else tf.function traces once more, having made variables.
+                    experimental_enable_variable_lifting=False,
+                )
             self.copies[id(variable)] = variable, copy
         return tf.convert_to_tensor(self.copies[id(variable)][1])
 
@@ -239,7 +251,7 @@ def _in_order(
     predictor: Predictor,
     batches: Iterable[tuple[list[int], Mapping[str, np.ndarray]]],
 ) -> Iterator[dict[str, Any]]:
-    predictor.cast_weights.refresh()
+    predictor.read_weights()
     waiting: dict[int, dict[str, Any]] = {}
     next_number = 0
     for numbers, outputs in _overlapped(predictor, batches):

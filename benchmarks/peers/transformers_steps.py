@@ -101,6 +101,16 @@ class Work:
 
         return step
 
+    def predictor(self) -> Callable[[int], dict[str, np.ndarray]]:
+        """Within one autocast, which casts weights once while it lasts."""
+        forward = self.encoder()
+
+        def predict(num_batches: int) -> dict[str, np.ndarray]:
+            with torch.inference_mode(), self.autocast():
+                return worker.repeat(forward, num_batches)
+
+        return predict
+
 
 def main() -> None:
     job = worker.read_job()
@@ -113,7 +123,7 @@ def main() -> None:
         with torch.inference_mode(), work.autocast():
             return work.loss().cpu()
 
-    worker.work(job, loss, work.trainer, work.encoder)
+    worker.work(job, loss, work.trainer, work.encoder, work.predictor)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ MAX_GRADIENT_NORM = 1.0
 NUM_TRAIN_STEPS = 1000000  # so many that the rate stays what it is
 NUM_WARM_STEPS = 2  # the first compiles, the second may
 UNIT_S = 1.0  # a unit is as many steps as take this long, and at least one
-NUM_BATCHES = 8  # of a file, whose prediction is one unit
+NUM_BATCHES = 8  # of a file, whose prediction is one step
 
 NUM_CORES = len(os.sched_getaffinity(0))
 
@@ -40,7 +40,7 @@ class Job:
         self.model: str = values["model"]  # Google's folder
         self.hugging_face: str = values["hugging_face"]  # the same weights
         self.trains: bool = values["mode"] == "training"
-        self.is_file: bool = values["mode"] == "prediction"
+        self.predicts_file: bool = values["mode"] == "prediction"
         self.is_bfloat16: bool = values["precision"] == "bf16"
         self.variant: str = values["variant"]
         self.device: str = values["device"]  # cpu or cuda
@@ -85,7 +85,7 @@ def work(
     loss: Callable[[], Any],
     trainer: Callable[[], Callable[[], float]],
     encoder: Callable[[], Callable[[], dict[str, Any]]],
-    predict: Callable[[int], None] | None = None,
+    predictor: Callable[[], Callable[[int], dict[str, Any]]] | None = None,
 ) -> None:
     """Writes what must agree, then serves the job's kind of work.
 
@@ -95,21 +95,31 @@ def work(
         trainer: makes a training step, which gives its loss.
         encoder: makes a forward pass, which gives `sequence` [B, S, H] and
             `pooled` [B, H].
-        predict: predicts a file of so many such batches, where that is not
-            a forward pass of one after another.
+        predictor: makes what predicts a file of so many such batches and
+            gives the last one's outputs; None: it is one forward pass after
+            another.
     """
     if job.trains:
         write_outputs(job, loss=loss())
         serve(trainer())
-        return
-    forward = encoder()
-    write_outputs(job, **forward())
-    if not job.is_file:
-        serve(forward)
-    elif predict:
-        serve(functools.partial(predict, NUM_BATCHES), NUM_BATCHES)
+    elif job.predicts_file:
+        predict = (
+            predictor() if predictor else functools.partial(repeat, encoder())
+        )
+        write_outputs(job, **predict(1))
+        serve(lambda: predict(NUM_BATCHES), NUM_BATCHES)
     else:
-        serve(lambda: [forward() for _ in range(NUM_BATCHES)], NUM_BATCHES)
+        forward = encoder()
+        write_outputs(job, **forward())
+        serve(forward)
+
+
+def repeat(
+    forward: Callable[[], dict[str, Any]], num_batches: int
+) -> dict[str, Any]:
+    for _ in range(num_batches - 1):
+        forward()
+    return forward()
 
 
 def serve(step: Callable[[], Any], num_batches: int = 1) -> None:
