@@ -1,5 +1,5 @@
-"""This project's training step or forward pass, for steps.py: what its commands
-run, in the same way.
+"""This project's training step, forward pass or prediction, for steps.py: what
+its commands run, in the same way.
 
 Shapes: B rows, S positions, H hidden size.
 """

@@ -1,4 +1,4 @@
-"""A training step and a forward pass here and in four other projects.
+"""Training steps, forward passes, prediction: here and in four other projects.
 
     python benchmarks/steps.py --work_dir=/tmp/steps --sizes mini 6x384
 
@@ -21,7 +21,8 @@ running a peer is tried, such as eager and compiled, and the fastest has a *.
 A forward pass is of one batch. Prediction (--modes prediction; on a CPU) is of
 a file of eight, of which a batch's time is an eighth: here as the commands do
 it, which wait for a batch when they have begun the next and cast weights once,
-there one after another, under torch within one autocast.
+there one after another, under torch within one autocast, by which eager casts
+them once, too.
 With --device=cuda the layers of modeling/ run on Keras's JAX backend
 (jax_steps.py) beside transformers alone, without dropout in attention, and
 matrices are 8192-square.
@@ -348,7 +349,10 @@ def read_flags() -> argparse.Namespace:
         "--precisions", nargs="+", choices=precisions, default=precisions
     )
     parser.add_argument("--num_pairs", type=int, default=5)
-    return parser.parse_args()
+    flags = parser.parse_args()
+    if flags.device != "cpu" and "prediction" in flags.modes:
+        parser.error("--modes prediction is measured on a CPU alone")
+    return flags
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""transformers under torch, for steps.py: a training step or a forward pass.
+"""transformers under torch, for steps.py: a step, a forward pass, prediction.
 
 Variants: eager or compiled; with "bf16 weights" the weights themselves are in
 bfloat16, else they are float32 and cast under autocast. Only masked positions
@@ -102,7 +102,7 @@ class Work:
         return step
 
     def predictor(self) -> Callable[[int], dict[str, np.ndarray]]:
-        """Within one autocast, which casts weights once while it lasts."""
+        """Within one autocast, by which eager casts weights once."""
         forward = self.encoder()
 
         def predict(num_batches: int) -> dict[str, np.ndarray]:
