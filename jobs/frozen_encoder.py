@@ -151,6 +151,7 @@ class FrozenEncoder:
             digest = digest_of(
                 features.bindings(),
                 words.rows,
+                self.config.to_json(),
                 self.layers,
                 self.run.precision,
             )

@@ -113,6 +113,8 @@ def _swag(place: str, entry: Entry) -> Question:
         _text(place, entry, name)
         for name in itertools.takewhile(entry.__contains__, names)
     ]
+    while endings and not endings[-1]:  # of rows with fewer than others have
+        del endings[-1]
     context = _text(place, entry, "sent1")
     choices = [f"{begin} {ending}" for ending in endings]
     return _question(place, context, choices, entry.get("label"))

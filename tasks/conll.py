@@ -105,7 +105,7 @@ def _columns(line: str) -> list[str]:
     if not line.strip():
         return []
     if "\t" not in line:
-        return line.split()
+        return [column for column in line.split(" ") if column]
     return [column.strip() for column in line.split("\t")]
 
 
@@ -145,4 +145,4 @@ def with_column(file: ColumnFile, predicted: Sequence[Sequence[str]]) -> str:
 def _with(line: str, tag: str) -> str:
     if not line.strip():
         return line
-    return f"{line}\t{tag}" if "\t" in line else f"{line} {tag}"
+    return f"{line}\t{tag}" if "\t" in line else f"{line.rstrip(' ')} {tag}"

@@ -61,14 +61,14 @@ def to_tags(
 
 
 def scheme_of(taggings: Iterable[Sequence[str]]) -> str:
-    """Which of SCHEMES these are in; IOB2 where nothing tells."""
-    scheme = IOB2
+    """Which of SCHEMES these are in, by how most of their entities begin; IOB2
+    where nothing tells."""
+    begins = collections.Counter[str]()
     for tags in taggings:
         if any(tag[0] in "ES" for tag in tags):
             return IOBES
-        if to_tags(entities(tags), len(tags)) != list(tags):
-            scheme = IOB1
-    return scheme
+        begins.update(tags[entity.begin][0] for entity in entities(tags))
+    return IOB1 if begins["I"] > begins["B"] else IOB2
 
 
 def tags_of(kinds: Iterable[str]) -> tuple[str, ...]:

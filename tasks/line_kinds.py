@@ -4,6 +4,7 @@ Shapes: W windows of a line, C outputs, T words of a line.
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -205,7 +206,7 @@ class TagKind:
         self.settings = settings
 
     def read(self, number: int, line: str) -> Question:
-        spans = [match.span() for match in WORD.finditer(line)]
+        spans = word_spans(line)
         length = self.settings.max_seq_length
         text = read_words(
             [line[begin:end] for begin, end in spans],
@@ -291,3 +292,12 @@ class BlankKind:
             text += filled + part
         columns = [text.replace("\t", " "), *columns]
         return {"text": text, "blanks": blanks}, columns
+
+
+def word_spans(line: str) -> list[tuple[int, int]]:
+    """Begins and ends of its words, for a tagger. What combines with letters,
+    as vowels of Hindi do, is of their words, though not of \\w."""
+    letters = "".join(
+        "a" if unicodedata.category(char)[0] == "M" else char for char in line
+    )
+    return [match.span() for match in WORD.finditer(letters)]

@@ -54,6 +54,17 @@ def test_swag_as_csv_and_as_json_lines_is_the_same(tmp_path: Path) -> None:
     assert from_csv.label == 3
 
 
+def test_questions_of_a_table_have_as_many_choices_as_endings(
+    tmp_path: Path,
+) -> None:
+    text = "sent1,sent2,ending0,ending1,ending2,label\na,b,x,y,,1\na,b,x,y,z,2"
+    path = write(tmp_path, "train.csv", text)
+    questions = read_questions(path, "--train_file", True)
+    assert [q.choices for q in questions] == [
+        ("b x", "b y"), ("b x", "b y", "b z"),
+    ]  # fmt: skip
+
+
 def test_csv_without_labels_is_for_prediction(tmp_path: Path) -> None:
     columns = SWAG_COLUMNS.replace(",label", "")
     path = write(tmp_path, "test.csv", columns + "0,a,1,s,t,u,gold,1,2,3,4\n")

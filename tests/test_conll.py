@@ -59,6 +59,15 @@ def test_tabs_and_words_alone(tmp_path: Path) -> None:
     assert with_column(alone, [["B-LOC"], ["O"]]) == "\nRome B-LOC\n\n\nnow O\n"
 
 
+def test_what_separates_columns(tmp_path: Path) -> None:
+    """Spaces, but not those that keep the parts of a number together."""
+    file = read_columns(write(tmp_path, "10\u00a0000  CD O \nis VBZ O\n"))
+    assert file.sentences[0].words == ["10\u00a0000", "is"]
+    assert with_column(file, [["B-X", "O"]]) == (
+        "10\u00a0000  CD O B-X\nis VBZ O O\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -37,6 +37,10 @@ def test_a_scheme_that_nothing_tells() -> None:
     assert scheme_of([["O", "O"], []]) == "IOB2"
 
 
+def test_one_wrong_tag_does_not_make_another_scheme() -> None:
+    assert scheme_of([["B-LOC"], ["O", "I-PER"], ["B-PER"]]) == "IOB2"
+
+
 def test_what_is_against_all_rules_is_read_as_conlleval_reads_it() -> None:
     found = entities("I-A E-A I-A I-B O E-B".split())
     assert found == [

@@ -17,6 +17,7 @@ from modeling.conversion import save_model_folder
 from tasks.blanks import BlankFiller
 from tasks.classification import Classifier
 from tasks.feature_tagging import FeatureTagger
+from tasks.line_kinds import word_spans
 from tasks.line_predictor import Answer, LinePredictor
 from tasks.predictors import load
 from tasks.spans import SpanModel
@@ -227,6 +228,12 @@ def test_tags(tmp_path: Path) -> None:
     found = list(other.answer_all([line, " "], runner(other)))
     assert len(found[0].fields["tags"]) == 9
     assert found[1].fields == {"error": "the line is empty"}
+
+
+def test_words_of_scripts_whose_vowels_combine() -> None:
+    line = "भारत की (नदी)।"
+    words = [line[begin:end] for begin, end in word_spans(line)]
+    assert words == ["भारत", "की", "(", "नदी", ")", "।"]
 
 
 def test_blanks(tmp_path: Path) -> None:
