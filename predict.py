@@ -1,6 +1,6 @@
 """Answers lines of text with a model that was fine-tuned or pre-trained.
 
-    python predict.py --model_dir=/tmp/mrpc "One sentence.<TAB>Another one."
+    python predict.py --model_dir=/tmp/mrpc $'One sentence.\\tAnother one.'
     python predict.py --model_dir=/tmp/bert "The sky is [MASK]."
     python predict.py --model_dir=/tmp/squad --input_file=questions.tsv \\
         --output_file=answers.jsonl --output_format=jsonl
@@ -18,7 +18,6 @@ import functools
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -121,7 +120,9 @@ def _local_folder(folder: str) -> str:
         return folder
     import tensorflow as tf
 
-    copy = tempfile.mkdtemp()
+    from modeling.folder_files import temporary_folder
+
+    copy = temporary_folder()
     try:
         for name in tf.io.gfile.listdir(folder):
             if not tf.io.gfile.isdir(f"{folder}/{name}"):

@@ -11,14 +11,11 @@ records, many times the size of the text, between the machines once more, and
 in an order that is the runner's.
 """
 
-import atexit
 import collections
 import dataclasses
 import functools
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -37,6 +34,7 @@ from input_error import InputError
 from jobs import record_making
 from jobs.making import Making, read_vocabulary
 from jobs.record_making import Made
+from modeling.folder_files import temporary_folder
 
 COUNTERS = "create_pretraining_data"
 Place = tuple[int, int, Block]  # span, its documents before these, these
@@ -62,8 +60,7 @@ class Shipped:
 @functools.lru_cache(maxsize=1)
 def _unpack_vocabulary(files: tuple[tuple[str, bytes], ...]) -> str:
     """A process does so once, and so makes one tokenizer; see Making."""
-    folder = tempfile.mkdtemp()
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = temporary_folder()
     for name, content in files:
         with open(os.path.join(folder, name), "wb") as file:
             file.write(content)

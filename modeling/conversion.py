@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import keras
 import numpy as np
 
-from input_error import InputError
+from input_error import InputError, first_line
 from modeling.config import BertConfig
 from modeling.encoder import Encoder, TransformerLayer
 from modeling.folder_files import copy_vocabulary, write_whole
@@ -231,7 +231,7 @@ def _as_input_error(prefix: str) -> Iterator[None]:
         tf.errors.OpError, RuntimeError, IndexError, UnicodeDecodeError,
     ) as error:  # fmt: skip
         raise InputError(
-            f"{prefix} cannot be read ({_first_line(error)}); "
+            f"{prefix} cannot be read ({first_line(error)}); "
             "expected a whole checkpoint"
         ) from error
 
@@ -257,7 +257,7 @@ def load_checkpoint(bindings: Sequence[Binding], path: str) -> LoadReport:
         raise InputError(
             f"{source} holds no variable of a BERT encoder (its first is "
             f"{min(shapes, default='none')!r}, expected names such as "
-            "'bert/embeddings/word_embeddings'); check --init_checkpoint"
+            "'bert/embeddings/word_embeddings'); give the weights of a BERT"
         )
     names = {binding.name for binding in bindings}
     return LoadReport(
@@ -284,12 +284,8 @@ def _check_shapes(
             f"{prefix} does not fit the config: {len(wrong)} variables are "
             f"mis-shaped, the first being {first.name} with shape "
             f"{list(shapes[first.name])} where {list(first.shape)} was "
-            "expected; check --bert_config_file and --init_checkpoint"
+            "expected; check --bert_config_file, or the config beside them"
         )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
 
 
 def save_checkpoint(bindings: Sequence[Binding], prefix: str) -> None:

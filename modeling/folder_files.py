@@ -4,8 +4,10 @@ A vocabulary is a vocab.txt, or a vocab.json with a merges.txt beside it; of the
 latter the path of vocab.json stands for both.
 """
 
+import atexit
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable
 from typing import Any
@@ -24,6 +26,31 @@ def beside(path: str, names: Iterable[str]) -> str | None:
     folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
     candidates = (os.path.join(folder, name) for name in names)
     return next((c for c in candidates if tf.io.gfile.exists(c)), None)
+
+
+def content(path: str) -> bytes | None:
+    """A file's, which may lie on gs:// and the like; None where there is none.
+
+    Raises:
+        InputError: it is there and cannot be read.
+    """
+    import tensorflow as tf
+
+    try:
+        if not tf.io.gfile.exists(path):
+            return None
+        with tf.io.gfile.GFile(path, "rb") as file:
+            found: bytes = file.read()
+            return found
+    except tf.errors.OpError as error:
+        raise InputError(f"cannot read {path}: {error.message}") from error
+
+
+def temporary_folder() -> str:
+    """A new one, which is gone when the process has ended."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def vocabulary_file(path: str) -> str | None:
@@ -53,7 +80,7 @@ def _unpack(tokenizer: str) -> str:
             f"({error}); put a {VOCABULARY}, or a {BYTE_LEVEL} and a {MERGES}, "
             "beside it"
         ) from error
-    folder = tempfile.mkdtemp()
+    folder = temporary_folder()
     for name, content in contents.items():
         with open(os.path.join(folder, name), "wb") as copy:
             copy.write(content)
@@ -109,7 +136,7 @@ def local_vocabulary(vocab_file: str) -> str:
     if "://" not in vocab_file:
         return vocab_file
     try:
-        return copy_vocabulary(vocab_file, tempfile.mkdtemp())
+        return copy_vocabulary(vocab_file, temporary_folder())
     except tf.errors.OpError as error:
         raise InputError(
             f"cannot read {vocab_file}: {error.message}"

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from input_error import InputError
+from modeling.folder_files import content
 
 TASK = "task.json"
 TARGETS = (
@@ -130,17 +131,15 @@ class TaskSettings:
             InputError: it is there and not what `to_json` writes.
         """
         path = os.path.join(folder, TASK)
+        text = content(path)
+        if text is None:
+            return None
         try:
-            with open(path, encoding="utf-8") as file:
-                values: dict[str, Any] = json.load(file)
+            values: dict[str, Any] = json.loads(text.decode())
             if isinstance(values["labels"], list):  # as JSON has a tuple
                 values["labels"] = tuple(values["labels"])
             return cls(**values)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (
-            OSError, ValueError, TypeError, KeyError, RecursionError,
-        ) as error:  # fmt: skip
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise InputError(
                 f"{path} cannot be used ({error}); it should be as a training "
                 "command wrote it"

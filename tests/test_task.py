@@ -40,6 +40,7 @@ def test_what_is_not_named_has_its_default(tmp_path: Path) -> None:
 
 def test_there_may_be_none(tmp_path: Path) -> None:
     assert TaskSettings.from_folder(str(tmp_path)) is None
+    assert TaskSettings.from_folder("ram://absent") is None
     assert TaskSettings.from_folder(str(tmp_path / "bert_model.ckpt")) is None
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(b"")

@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from input_error import InputError
+from input_error import InputError, first_line
 
 FOLDER = "training_state"  # under output_dir
 SETTINGS = "settings.json"  # what a run that goes on has to have
@@ -191,12 +191,8 @@ def _damage(state: str) -> str | None:
     except NO_DAMAGE:
         raise
     except (tf.errors.OpError, RuntimeError, IndexError) as error:
-        return _first_line(error)
+        return first_line(error)
     return None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
 
 
 def _remove(state: str) -> None:

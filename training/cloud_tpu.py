@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
-from input_error import InputError
+from input_error import InputError, first_line
 from training.settings import DeviceConfig
 
 LOCAL = "local"  # the name of the TPU that is part of this machine, a TPU VM
@@ -53,7 +53,7 @@ def connect(config: DeviceConfig) -> tf.distribute.Strategy:
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         raise InputError(
             f"no Cloud TPU answers as --tpu_name={name} "
-            f"({_first_line(error)}); check the name, and that "
+            f"({first_line(error)}); check the name, and that "
             "tensorflow-tpu is installed in place of tensorflow"
         ) from error
     return tf.distribute.TPUStrategy(resolver)
@@ -88,14 +88,14 @@ def _resolve(
     except OSError as error:
         raise InputError(
             f"cannot ask Google Cloud for --tpu_name={name} "
-            f"({_first_line(error)}): no metadata server tells this machine's "
+            f"({first_line(error)}): no metadata server tells this machine's "
             "zone and project; run on a machine of Google Cloud, or give "
             "--tpu_zone and --gcp_project"
         ) from error
     except Exception as error:  # Google's client has those of four libraries
         raise InputError(
             f"the Cloud TPU --tpu_name={name} is not to be had "
-            f"({_first_line(error)}); check --tpu_name, --tpu_zone and "
+            f"({first_line(error)}); check --tpu_name, --tpu_zone and "
             "--gcp_project"
         ) from error
     for addresses in hosts.values():
@@ -110,7 +110,7 @@ def _knock(name: str, address: str) -> None:
         socket.create_connection((host, int(port)), TIMEOUT_S).close()
     except (OSError, ValueError, OverflowError) as error:
         raise InputError(
-            f"nothing answers at {address} ({_first_line(error)}), the "
+            f"nothing answers at {address} ({first_line(error)}), the "
             f"address of --tpu_name={name}; check that the TPU is READY and "
             "that this machine is in its network"
         ) from error
@@ -125,7 +125,3 @@ def _impatient() -> Iterator[None]:
         yield
     finally:
         socket.setdefaulttimeout(before)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -133,7 +133,8 @@ def _beside(folder: str) -> Iterator[str]:
     except (OSError, tf.errors.OpError) as error:
         raise InputError(
             f"cannot write {folder}: "
-            f"{getattr(error, 'message', '') or error}; check --export_dir"
+            f"{getattr(error, 'message', '') or error}; check --export_dir, or "
+            "TMPDIR if that is where it is"
         ) from error
     finally:
         with contextlib.suppress(tf.errors.OpError):
