@@ -8,9 +8,9 @@ import contextlib
 import dataclasses
 import math
 import os
+import re
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, TypeVar
 
@@ -58,12 +58,10 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
         except InputError as error:
             _fail(str(error))
         except MemoryError as error:
-            _fail(
-                f"the memory is full ({error}); make the batch, the model or "
-                "the input smaller"
-            )
+            _fail(f"the memory is full ({error}); {_less_memory()}")
         except Exception as error:
             _fail_on_disk(error)
+            _fail_on_memory(error)
             _fail_on_lost_host(error)
             raise
         except KeyboardInterrupt:  # where nothing is there to be saved
@@ -111,7 +109,9 @@ def local(path: str) -> str:
         return path
     import tensorflow as tf
 
-    copy = os.path.join(tempfile.mkdtemp(), os.path.basename(path))
+    from modeling.folder_files import temporary_folder
+
+    copy = os.path.join(temporary_folder(), os.path.basename(path))
     try:
         tf.io.gfile.copy(path, copy)
     except tf.errors.OpError as error:
@@ -212,6 +212,23 @@ def _fail_on_disk(error: Exception) -> None:
             "to; what was whole before is as it was, and the same command goes "
             "on from there"
         )
+
+
+def _fail_on_memory(error: Exception) -> None:
+    """Exits with a sentence where a device has no room for a tensor."""
+    found = re.search("OOM when [^\n]*|[Oo]ut of memory[^\n]*", str(error))
+    if type(error).__name__ == "ResourceExhaustedError" and found:
+        _fail(f"the memory is full ({found[0]}); {_less_memory()}")
+
+
+def _less_memory() -> str:
+    if "num_accumulation_steps" not in flags.FLAGS:
+        return "make the batch, the model or the input smaller"
+    return (
+        "split each batch by --num_accumulation_steps, give --recompute, or "
+        "lower --train_batch_size or --max_seq_length (--dry_run reckons what "
+        "a run takes)"
+    )
 
 
 def _fail_on_lost_host(error: Exception) -> None:

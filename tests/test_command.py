@@ -89,6 +89,22 @@ def test_a_disk_that_takes_nothing_is_a_sentence(
     command._fail_on_disk(ValueError("of another kind"))
 
 
+def test_a_memory_that_is_full_is_a_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(tf.errors.ResourceExhaustedError) as full:
+        tf.zeros([1 << 22, 1 << 22])  # 64 TiB
+    with pytest.raises(SystemExit) as caught:
+        command._fail_on_memory(full.value)
+    assert caught.value.code == 1
+    said = capsys.readouterr().err
+    assert "the memory is full (OOM when allocating tensor with shape" in said
+    open_files = "Too many open files"
+    command._fail_on_memory(
+        tf.errors.ResourceExhaustedError(None, None, open_files)
+    )
+
+
 def test_a_lost_host_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
