@@ -14,6 +14,7 @@ from training.settings import (
     DeviceConfig,
     LoopConfig,
     OptimizerConfig,
+    Selection,
 )
 
 # A TPU holds the batches of a whole call, and the host sees nothing before its
@@ -74,6 +75,7 @@ def define_training() -> None:
     )
     _define_devices()
     _define_training_beyond_google()
+    _define_selection()
 
 
 def _define_devices() -> None:
@@ -159,6 +161,28 @@ def _define_training_beyond_google() -> None:
         LoopConfig.skip_nonfinite_steps,
         "Go on after a step whose loss or gradient is no finite number, without"
         " its update; else it stops the run.",
+    )
+
+
+def _define_selection() -> None:
+    flags.DEFINE_integer(
+        "eval_steps",
+        Selection.eval_steps,
+        "Steps between two evaluations while training; 0: none. The best model"
+        " seen is the one that stays.",
+        lower_bound=0,
+    )
+    flags.DEFINE_string(
+        "best_metric",
+        Selection.best_metric,
+        "By which the best is chosen, as eval_results.txt names it; unset: the "
+        "task's, in pre-training the loss.",
+    )
+    flags.DEFINE_integer(
+        "patience",
+        Selection.patience,
+        "Evaluations without a better one after which training stops; 0: never",
+        lower_bound=0,
     )
 
 

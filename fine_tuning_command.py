@@ -9,7 +9,7 @@ import command
 import common_flags
 from input_error import InputError
 from tasks.lessons import TaughtTask
-from training.settings import DeviceConfig, OptimizerConfig
+from training.settings import DeviceConfig, OptimizerConfig, Selection
 
 if TYPE_CHECKING:
     from jobs.fine_tuning import FineTuned, Job, Setup
@@ -44,24 +44,8 @@ def define() -> None:
         "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
     )
     flags.DEFINE_integer(
-        "eval_steps",
-        0,
-        "Steps between two evaluations while training; 0: none. The best model"
-        " seen is the one that stays.",
-        lower_bound=0,
-    )
-    flags.DEFINE_string(
-        "best_metric", None, "By which the best is chosen; unset: the task's."
-    )
-    flags.DEFINE_integer(
-        "patience",
-        0,
-        "Evaluations without a better one after which training stops; 0: never",
-        lower_bound=0,
-    )
-    flags.DEFINE_integer(
         "num_seeds",
-        1,
+        Selection.num_seeds,
         "Runs with --seed, --seed + 1, ...; the best model is kept.",
         lower_bound=1,
     )
@@ -152,6 +136,15 @@ class FineTuningCommand:
 
         return fine_tuning.second_direction(self.run, self.stored)
 
+    def check_target(self, target: str) -> None:
+        """Refuses to use a model that was trained for another."""
+        if self.used and self.used.target != target:
+            raise InputError(
+                f"the model was trained for {self.used.target}, not for "
+                f"{target}; check --output_dir and --init_checkpoint, and what "
+                "names the task"
+            )
+
     def set_up(self, settings: "TaskSettings") -> "Setup":
         """Raises InputError if config, vocabulary and flags do not fit."""
         from jobs import fine_tuning
@@ -160,6 +153,7 @@ class FineTuningCommand:
             self.place,
             self.run,
             command.from_flags(fine_tuning.Schedule),
+            command.from_flags(Selection),
             command.from_flags(OptimizerConfig),
             common_flags.loop_config(),
             settings,

@@ -88,11 +88,7 @@ def main() -> None:
 
     used, stored = fine_tuning.used, fine_tuning.stored
     problem = _read_problem(used, stored.labels if stored else ())
-    if used and used.target != problem.target.kind:
-        raise InputError(
-            f"the model was trained for {used.target} but is to be used for "
-            f"{problem.target.kind}; check --target and --task_name"
-        )
+    fine_tuning.check_target(problem.target.kind)
     settings = command.from_flags(
         TaskSettings,
         used,

@@ -46,16 +46,13 @@ def main() -> None:
     from jobs import choosing
     from tasks.task import TaskSettings
 
-    used = fine_tuning.used
-    if used and used.target != "choice":
-        raise InputError(
-            f"the model was trained for {used.target}, not for multiple "
-            "choice; check --output_dir and --init_checkpoint"
-        )
+    fine_tuning.check_target("choice")
     problem = choosing.read_problem(
         *(FLAGS[name].value if uses else None for name, uses in _files())
     )
-    settings = command.from_flags(TaskSettings, used, target="choice")
+    settings = command.from_flags(
+        TaskSettings, fine_tuning.used, target="choice"
+    )
     setup = fine_tuning.set_up(settings)
     job = choosing.Choosing(
         problem,

@@ -17,7 +17,7 @@ import command
 import common_flags
 from input_error import InputError
 from tasks.lessons import Student, TripleLoss
-from training.settings import DeviceConfig, OptimizerConfig
+from training.settings import DeviceConfig, OptimizerConfig, Selection
 
 common_flags.define_training()
 flags.DEFINE_string(
@@ -49,7 +49,9 @@ flags.DEFINE_integer(
     "max_eval_steps", 100, "Batches to evaluate at most.", lower_bound=1
 )
 # The flags above are google-research/bert's; those below are not.
-flags.DEFINE_string("eval_file", None, "Records of --do_eval; else input_file.")
+flags.DEFINE_string(
+    "eval_file", None, "Records of evaluation; else input_file."
+)
 flags.DEFINE_float(
     "masked_lm_prob",
     0.15,
@@ -171,6 +173,7 @@ def main() -> None:
         [name for name in MASK_FLAGS if FLAGS[name].present],
         command.from_flags(OptimizerConfig),
         common_flags.loop_config(),
+        command.from_flags(Selection),
         lesson,
     )
     with job.naming_damage():

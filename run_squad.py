@@ -12,11 +12,16 @@ predict_file has answers, exact match and F1 are in eval_results.txt. output_dir
 ends as a model folder that predict.py takes.
 """
 
+from typing import TYPE_CHECKING
+
 from absl import flags
 
 import command
 import fine_tuning_command
 from input_error import InputError
+
+if TYPE_CHECKING:
+    from tasks.task import TaskSettings
 
 fine_tuning_command.define()
 fine_tuning_command.define_combinations()
@@ -83,6 +88,7 @@ flags.mark_flag_as_required("output_dir")
 def main() -> None:
     _check_flags()
     fine_tuning = fine_tuning_command.FineTuningCommand()
+    fine_tuning.check_target("span")
 
     from jobs import answering
     from tasks.task import TaskSettings
@@ -93,6 +99,7 @@ def main() -> None:
         target="span",
         second_direction=fine_tuning.second_direction,
     )
+    _check_settings(settings)
     setup = fine_tuning.set_up(settings)
     job = answering.QuestionAnswering(
         command.from_flags(
@@ -122,13 +129,18 @@ def _check_flags() -> None:
     for flag, is_needed in needed.items():
         if is_needed and not FLAGS[flag].value:
             raise InputError(f"--{flag} is missing: it names SQuAD's JSON")
-    if FLAGS.max_seq_length <= FLAGS.max_query_length + 3:
+
+
+def _check_settings(settings: "TaskSettings") -> None:
+    if settings.max_seq_length <= settings.max_query_length + 3:
         raise InputError(
-            f"--max_seq_length is {FLAGS.max_seq_length}, which leaves no room "
-            f"beside a question of --max_query_length={FLAGS.max_query_length} "
-            "and 3 separators; raise the one or lower the other"
+            f"--max_seq_length is {settings.max_seq_length}, which leaves no "
+            "room beside a question of "
+            f"--max_query_length={settings.max_query_length} and 3 separators; "
+            "raise the one or lower the other"
         )
-    if FLAGS.apply_best_null_threshold and not FLAGS.version_2_with_negative:
+    has_negative = settings.version_2_with_negative
+    if FLAGS.apply_best_null_threshold and not has_negative:
         raise InputError(
             "--apply_best_null_threshold is for --version_2_with_negative"
         )

@@ -108,12 +108,12 @@ class Encoder:
 def main() -> None:
     job = worker.read_job()
     command.import_tensorflow()
-    from training.loop import evaluate
+    from training.loop import Evaluation
 
     run = make_run(job)
     worker.work(
         job,
-        lambda: evaluate(run.model, [job.batch], *run.place)["loss"],
+        lambda: Evaluation(run.model, *run.place)([job.batch])["loss"],
         lambda: trainer(run, job.batch),
         lambda: Encoder(run, job.batch),
         lambda: Encoder(run, job.batch).predict,

@@ -21,7 +21,6 @@ import command
 from data.any_tokenizer import Tokenizer
 from data.record_features import span_features
 from data.records import RecordWriter, encode
-from data.rows import length_batches
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
@@ -36,7 +35,6 @@ from tasks.squad import Example, progress, read_examples
 from tasks.squad_evaluation import best_thresholds, evaluate_v1, evaluate_v2
 from tasks.task import TASK, TaskSettings
 from tasks.windows import Window, make_windows, record_values
-from training.inference import predict
 
 SHUFFLE_SEED = 12345  # upstream's, of the questions in train.tf_record
 
@@ -248,13 +246,9 @@ class QuestionAnswering:
         compete with others for the n best. Ours: of the row's positions alone,
         so that answers do not depend on how rows are batched."""
         rows = [window.row for window in self.asked.flat]
-        batches = length_batches(
-            rows,
-            self.predict_batch_size,
-            self.settings.max_seq_length,
-            fitted.predictor.shapes_are_cheap,
+        outputs = fitted.outputs(
+            rows, self.predict_batch_size, self.settings.max_seq_length
         )
-        outputs = predict(fitted.predictor, batches, len(rows))
         for row, output in zip(rows, outputs, strict=True):
             length = len(row.input_ids)
             yield Logits(

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from data.any_tokenizer import Tokenizer
-from data.rows import Row, length_batches
+from data.rows import Row
 from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
 from jobs.training_data import TrainingData
@@ -33,7 +33,6 @@ from tasks.multiple_choice import (
 )
 from tasks.targets import LABELS
 from tasks.task import TaskSettings
-from training.inference import predict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,10 +163,8 @@ class Choosing:
         """Log-probabilities [C] of each question; rows are batched by their
         lengths."""
         rows = [row for own in encoded for row in own]
-        predictor, length = fitted.predictor, self.settings.max_seq_length
-        finely = predictor.shapes_are_cheap
-        batches = length_batches(rows, batch_size, length, finely)
-        scores = iter(predict(predictor, batches, len(rows)))
+        length = self.settings.max_seq_length
+        scores = fitted.outputs(rows, batch_size, length)
         return [
             log_shares([next(scores)["logits"] for _ in own]) for own in encoded
         ]

@@ -17,7 +17,7 @@ import numpy as np
 from data.any_tokenizer import Tokenizer
 from data.record_features import classifier_features
 from data.records import RecordWriter, encode
-from data.rows import Row, length_batches, pad
+from data.rows import Row, pad
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
@@ -38,7 +38,6 @@ from tasks.targets import (
     Target,
 )
 from tasks.task import TaskSettings
-from training.inference import predict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,10 +219,8 @@ class Classification:
     ) -> np.ndarray:
         """[N, C]; the windows of a document joined."""
         rows = [row for rows in encoded for row in rows]
-        length, predictor = self.settings.max_seq_length, fitted.predictor
-        finely = predictor.shapes_are_cheap
-        batches = length_batches(rows, batch_size, length, finely)
-        outputs = predict(predictor, batches, len(rows))
+        length = self.settings.max_seq_length
+        outputs = fitted.outputs(rows, batch_size, length)
         logits = (output["logits"] for output in outputs)
         pooling = self.settings.window_pooling
         return np.array(list(pool_windows(logits, encoded, pooling)))
@@ -250,7 +247,8 @@ class Wanted:
 
     @property
     def evaluates(self) -> bool:
-        return self.do_eval or self.eval_steps > 0 or self.num_seeds > 1
+        compares = self.eval_steps > 0 or self.num_seeds > 1
+        return self.do_eval or (self.do_train and compares)
 
 
 def glue_problem(name: str, data_dir: str, wanted: Wanted) -> Problem:

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import json
 import os
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import keras
@@ -17,6 +18,7 @@ import tensorflow as tf
 
 from data.any_tokenizer import Tokenizer, load_tokenizer
 from data.batches import RowShare
+from data.rows import Row, length_batches
 from data.tokenization import validate_case_matches_checkpoint
 from input_error import InputError
 from jobs import distilling, dry_run, fitting, start_checks
@@ -28,35 +30,22 @@ from tasks.metrics import summarize
 from tasks.task import TASK, TaskSettings
 from training.checkpoints import saved_states
 from training.distribution import check_batch_size
-from training.inference import Predictor
+from training.inference import Predictor, predict
 from training.progress import LOG
-from training.settings import LoopConfig, OptimizerConfig
-from training.watching import BestKeeper, is_lower_better
+from training.settings import LoopConfig, OptimizerConfig, Selection
+from training.watching import goodness
 
 SEEDS = "seeds.json"  # what each of several seeds reached
 
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """How long, how often, how many."""
+    """How long, and how many at once."""
 
     train_batch_size: int
     num_train_epochs: float
     warmup_proportion: float  # of the steps
     seed: int
-    num_seeds: int
-    eval_steps: int  # 0: not while training
-    best_metric: str | None  # None: the job's
-    patience: int  # evaluations; 0: without end
-
-    def __post_init__(self) -> None:
-        if self.patience and not self.eval_steps:
-            raise InputError("--patience counts evaluations: give --eval_steps")
-        if self.best_metric and not self.eval_steps and self.num_seeds == 1:
-            raise InputError(
-                "--best_metric chooses among evaluations or seeds: give "
-                "--eval_steps or --num_seeds"
-            )
 
 
 class Model(fitting.Model, Protocol):
@@ -93,6 +82,18 @@ class FineTuned(fitting.Run):
     def predictor(self) -> Predictor:
         return Predictor(self.model.forward, self.place.strategy)
 
+    def outputs(
+        self, rows: Sequence[Row], batch_size: int, max_length: int
+    ) -> Iterator[dict[str, Any]]:
+        """Each row's, in order; rows of like length are batched together.
+
+        Args:
+            batch_size: rows of `max_length` that are not too much at once.
+        """
+        finely = self.predictor.shapes_are_cheap
+        batches = length_batches(rows, batch_size, max_length, finely)
+        return predict(self.predictor, batches, len(rows))
+
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
@@ -101,6 +102,7 @@ class Setup:
     place: fitting.Place
     run: fitting.RunConfig
     schedule: Schedule
+    selection: Selection
     optimizer: OptimizerConfig  # its numbers of steps follow from the data
     loop: LoopConfig
     config: BertConfig
@@ -113,6 +115,7 @@ def set_up(
     place: fitting.Place,
     run: fitting.RunConfig,
     schedule: Schedule,
+    selection: Selection,
     optimizer: OptimizerConfig,
     loop: LoopConfig,
     settings: TaskSettings,
@@ -142,6 +145,7 @@ def set_up(
         place,
         run,
         schedule,
+        selection,
         optimizer,
         loop,
         config,
@@ -179,6 +183,7 @@ class FineTuning:
         self.place = setup.place
         self.run = setup.run
         self.schedule = setup.schedule
+        self.selection = setup.selection
         self.optimizer = setup.optimizer
         self.loop = setup.loop
         self.config = setup.config
@@ -193,7 +198,7 @@ class FineTuning:
     def train(self) -> tuple[FineTuned, int]:
         """Trains with each seed; returns the best run, its model's step."""
         data = self._training_data()
-        if self.schedule.num_seeds == 1:
+        if self.selection.num_seeds == 1:
             fitted, step = self._train_one(data, self.schedule.seed, self.run)
         else:
             fitted, step = self._train_seeds(data)
@@ -212,7 +217,9 @@ class FineTuning:
             return
         data = self._training_data()
         seed = self.schedule.seed
-        run = self.run if self.schedule.num_seeds == 1 else self._seed_run(seed)
+        run = (
+            self.run if self.selection.num_seeds == 1 else self._seed_run(seed)
+        )
         fitted, training = self._prepare(data, seed, run)
         rows = data.num_rows
         text = (
@@ -274,6 +281,7 @@ class FineTuning:
         self, data: Data, seed: int, run: fitting.RunConfig
     ) -> tuple[FineTuned, fitting.Training]:
         schedule, host = self.schedule, self.place.host
+        metric, eval_steps = self._metric, self.selection.eval_steps
         fitted = self._make(seed, run)
         num_replicas = self.place.strategy.num_replicas_in_sync // host.count
         num_pieces = num_replicas * self.loop.num_accumulation_steps
@@ -296,12 +304,14 @@ class FineTuning:
                 "train_batch_size": schedule.train_batch_size,
                 "seed": seed,
                 "padding_in_loss": not data.packs,
-                "eval_steps": schedule.eval_steps,
-                "best_metric": self._metric if schedule.eval_steps else None,
+                "eval_steps": eval_steps,
+                "best_metric": metric if eval_steps else None,
                 "training data": data.digest,
                 **distilling.lesson(self.teacher),
             },
-            self._keeper(fitted),
+            fitted.keeper(
+                self.selection, metric, lambda: self.job.evaluate(fitted)
+            ),
         )
 
     def _optimizer_config(self, data: Data) -> OptimizerConfig:
@@ -323,31 +333,19 @@ class FineTuning:
             num_warmup_steps=int(steps * self.schedule.warmup_proportion),
         )
 
-    def _keeper(self, fitted: FineTuned) -> BestKeeper | None:
-        if not self.schedule.eval_steps:
-            return None
-        return BestKeeper(
-            self.schedule.eval_steps,
-            self._metric,
-            self.schedule.patience,
-            lambda: self.job.evaluate(fitted),
-            fitted.keep_best,
-            fitted.folder,
-            self.place.host.is_chief,
-        )
-
     @property
     def _metric(self) -> str:
-        return self.schedule.best_metric or self.job.metric_names[0]
+        return self.selection.best_metric or self.job.metric_names[0]
 
     def _train_seeds(self, data: Data) -> tuple[FineTuned, int]:
         first = self.schedule.seed
         outcomes: dict[int, tuple[int, dict[str, float]]] = {}
-        for seed in range(first, first + self.schedule.num_seeds):
+        for seed in range(first, first + self.selection.num_seeds):
             print(f"seed {seed}", flush=True)
             fitted, step = self._train_one(data, seed, self._seed_run(seed))
             outcomes[seed] = step, self.job.evaluate(fitted)
             self.job.check(fitted)
+            del fitted  # two models at once could be too many
             keras.backend.clear_session()
         best = self._summarize({s: m for s, (_, m) in outcomes.items()})
         fitted = self._make(best, self.run)
@@ -363,8 +361,7 @@ class FineTuning:
         """Writes and prints what the seeds reached; returns the best seed."""
         metric = self._metric
         values = {seed: metrics[metric] for seed, metrics in outcomes.items()}
-        sign = -1 if is_lower_better(metric) else 1
-        best = max(values, key=lambda seed: sign * values[seed])
+        best = max(values, key=lambda seed: goodness(metric, values[seed]))
         summary = {
             "metric": metric,
             "best_seed": best,

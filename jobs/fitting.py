@@ -51,7 +51,12 @@ from training.distribution import (
 )
 from training.loop import Objective, Source, check_hosts_agree, train
 from training.optimization import AdamW, Lamb, Optimizer
-from training.settings import DeviceConfig, LoopConfig, OptimizerConfig
+from training.settings import (
+    DeviceConfig,
+    LoopConfig,
+    OptimizerConfig,
+    Selection,
+)
 from training.watching import BestKeeper
 
 PATTERN = frozenset("*?[")
@@ -329,7 +334,26 @@ class Run:
             print(f"the model is in {self.folder}")
         return step
 
-    def keep_best(self, step: int, metrics: dict[str, float]) -> None:
+    def keeper(
+        self,
+        selection: Selection,
+        metric: str,
+        evaluate: Callable[[], dict[str, float]],
+    ) -> BestKeeper | None:
+        """What evaluates the model while it is trained, if it is to be."""
+        if not selection.eval_steps:
+            return None
+        return BestKeeper(
+            selection.eval_steps,
+            metric,
+            selection.patience,
+            evaluate,
+            self._keep_best,
+            self.folder,
+            self.place.host.is_chief,
+        )
+
+    def _keep_best(self, step: int, metrics: dict[str, float]) -> None:
         """Stores the model; the one before goes when this one is whole."""
         if self.place.host.is_chief:
             self.best.keep(step, metrics, self._save)

@@ -29,8 +29,8 @@ from modeling.config import BertConfig
 from tasks.lessons import Student, TripleLoss
 from tasks.pretraining import MaskedLm, Pretraining
 from training.distribution import check_batch_size
-from training.loop import evaluate
-from training.settings import LoopConfig, OptimizerConfig
+from training.loop import Evaluation
+from training.settings import LoopConfig, OptimizerConfig, Selection
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +70,7 @@ class LanguageModeling:
         mask_flags: Sequence[str],
         optimizer: OptimizerConfig,
         loop: LoopConfig,
+        selection: Selection,
         lesson: Lesson | None,
     ):
         self.batches = batches
@@ -77,7 +78,13 @@ class LanguageModeling:
         self.mask_flags = mask_flags
         self.optimizer = optimizer
         self.loop = loop
+        self.selection = selection
         self.lesson = lesson
+        if selection.eval_steps and not records.eval_file:
+            raise InputError(
+                "--eval_steps compares models on records that they are not "
+                "trained on: give --eval_file"
+            )
         source = run  # of config and vocabulary: with a teacher, the teacher
         if lesson is not None:
             (student, _) = lesson
@@ -101,6 +108,8 @@ class LanguageModeling:
         self.fitted = fitting.Run(
             model, model.encoder.config, place, run, vocab_file
         )
+        self.metric = self._metric(model)
+        self.evaluation = Evaluation(model, *place)
 
     def _check_batch_sizes(self, place: fitting.Place) -> None:
         batches = self.batches
@@ -111,7 +120,7 @@ class LanguageModeling:
                 batches.train_batch_size,
                 batches.num_accumulation_steps,
             )
-        if batches.do_eval:
+        if batches.do_eval or self.selection.eval_steps:
             check("eval_batch_size", batches.eval_batch_size, 1)
 
     def _make_model(
@@ -126,6 +135,16 @@ class LanguageModeling:
         has_pairs = has_next_sentence(self.inputs.features)
         kind = Pretraining if has_pairs else MaskedLm
         return fitting.make_model(lambda: kind(config), place, run, seed)
+
+    def _metric(self, model: Any) -> str:
+        names = "loss", *model.metric_names
+        metric = self.selection.best_metric or names[0]
+        if metric not in names:
+            raise InputError(
+                f"--best_metric={metric} is not among the metrics of this "
+                f"model: {', '.join(names)}"
+            )
+        return metric
 
     def rehearse(self) -> None:
         """--dry_run."""
@@ -153,7 +172,12 @@ class LanguageModeling:
 
     def evaluate(self, step: int) -> None:
         """Writes eval_results.txt in google-research/bert's format."""
-        strategy, host = self.fitted.place
+        results = {"global_step": step, **self._figures()}
+        self.fitted.write_results(results)
+
+    def _figures(self) -> dict[str, float]:
+        """Of the model as it is now, on the held-out records."""
+        host = self.fitted.place.host
         masks = self.masks
         if (share := self.batches.eval_masked_lm_prob) is not None:
             masks = dataclasses.replace(masks, masked_lm_prob=share)
@@ -167,8 +191,7 @@ class LanguageModeling:
             # always by the same seed, so that evaluations can be compared
             self._masker(masks, 0, RowShare()),
         )
-        results = evaluate(self.fitted.model, batches, strategy, host)
-        self.fitted.write_results({"global_step": step, **results})
+        return self.evaluation(batches)
 
     @contextlib.contextmanager
     def naming_damage(self) -> Iterator[None]:
@@ -202,6 +225,7 @@ class LanguageModeling:
         )
         has_pairs = has_next_sentence(self.inputs.features)
         direction = self.fitted.config.direction
+        eval_steps = self.selection.eval_steps
         return fitting.Training(
             source,
             self.optimizer,
@@ -220,9 +244,12 @@ class LanguageModeling:
                 else direction,
                 # ... and where it is trained
                 "next_sentence_prediction": None if has_pairs else False,
+                "eval_steps": eval_steps or None,
+                "best_metric": self.metric if eval_steps else None,
                 **self._taught_settings(),
                 **(dataclasses.asdict(masker.config) if masker else {}),
             },
+            self.fitted.keeper(self.selection, self.metric, self._figures),
         )
 
     def _taught_settings(self) -> dict[str, Any]:
@@ -244,6 +271,12 @@ class LanguageModeling:
         direction = self.fitted.config.direction
         if direction != "bidirectional":
             self._check_one_way(direction)
+        if self.mask_flags and training_records.has_masks(features):
+            raise InputError(
+                f"the records have masks, of which --{self.mask_flags[0]} "
+                "changes nothing; leave it out, or make records with "
+                "create_pretraining_data.py --dynamic_masking"
+            )
         return training_records.make_masker(
             self.fitted, features, masks, seed, share
         )

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 import command
 from data.any_tokenizer import Tokenizer
-from data.rows import Row, length_batches
+from data.rows import Row
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, Model
 from jobs.start_checks import warn
@@ -35,7 +35,6 @@ from tasks.entities import (
 from tasks.tagging import Tagger
 from tasks.task import TaskSettings
 from tasks.word_rows import WordText, label_arrays, read_words
-from training.inference import predict
 
 # By flag, the names that --data_dir's files have.
 NAMES = {
@@ -230,14 +229,8 @@ class WholeEncoder:
     def logits(
         self, fitted: FineTuned, words: WordFile, batch_size: int
     ) -> list[np.ndarray]:
-        rows, predictor = words.rows, fitted.predictor
-        batches = length_batches(
-            rows,
-            batch_size,
-            self.settings.max_seq_length,
-            predictor.shapes_are_cheap,
-        )
-        outputs = predict(predictor, batches, len(rows))
+        length = self.settings.max_seq_length
+        outputs = fitted.outputs(words.rows, batch_size, length)
         logits = (output["logits"] for output in outputs)
         joined = (
             text.join(list(itertools.islice(logits, len(text.rows))))

@@ -2,11 +2,8 @@
 ones of damaged files, and what is hidden in those without masks.
 """
 
-import atexit
 import dataclasses
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,7 +11,6 @@ from data import files, record_checks
 from data.any_tokenizer import load_tokenizer
 from data.batches import RowShare
 from data.dynamic_masking import BatchMasker, MaskConfig
-from data.masking import Shares
 from data.next_pieces import NextPieceConfig, NextPieces
 from data.pieces import find_pieces
 from data.pipeline import Masker
@@ -27,6 +23,7 @@ from data.salvage import SoundRecords, first_known
 from input_error import InputError
 from jobs.fitting import Place, Run
 from modeling.config import BertConfig
+from modeling.folder_files import temporary_folder
 from training.distribution import sum_over_hosts
 
 SOUND = "sound_records"  # folder under output_dir: copies of damaged files
@@ -110,8 +107,7 @@ def _sound_files(
     folder = os.path.join(records.output_dir, SOUND)
     sound = SoundRecords(inputs.features, vocab_size, folder)
     if records.dry_run and not sound.are_made(inputs.paths):
-        folder = tempfile.mkdtemp()
-        atexit.register(shutil.rmtree, folder)
+        folder = temporary_folder()
         sound = SoundRecords(inputs.features, vocab_size, folder)
         sound.make(inputs.paths)
     elif place.host.is_chief:
@@ -134,13 +130,6 @@ def make_masker(
     """What hides pieces, or in one direction says which come next; None for
     records that have their masks."""
     if has_masks(features):
-        if config.shares != Shares():
-            raise InputError(
-                "the records have masks, of which --mask_share and "
-                "--random_share change nothing; give these to "
-                "create_pretraining_data.py, or have it leave the masks out by "
-                "--dynamic_masking"
-            )
         return None
     if fitted.vocab_file is None:
         raise InputError(

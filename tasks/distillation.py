@@ -48,6 +48,8 @@ class Distillation:
     Only the student is trained and kept; the teacher has no dropout.
     """
 
+    metric_names = (*MaskedLm.metric_names, "soft_target_loss", "cosine_loss")
+
     def __init__(
         self,
         config: BertConfig,

@@ -47,6 +47,8 @@ class MaskedLm(Parts):
     model, so that fine-tuning finds one.
     """
 
+    metric_names = ("masked_lm_loss", "masked_lm_accuracy")
+
     def __init__(self, config: BertConfig):
         self.encoder = Encoder(config)
         self.masked_lm = MaskedLmHead(config)
@@ -78,6 +80,12 @@ class MaskedLm(Parts):
 
 class Pretraining(Parts):
     """An encoder with both heads, their losses and their accuracies."""
+
+    metric_names = (
+        *MaskedLm.metric_names,
+        "next_sentence_loss",
+        "next_sentence_accuracy",
+    )
 
     def __init__(self, config: BertConfig):
         self.encoder = Encoder(config)

@@ -154,6 +154,12 @@ def well_ended(script: str, *args: str) -> Ended:
     return ended
 
 
+def results(folder: Path, suffix: str = "") -> dict[str, float]:
+    """What eval_results.txt says."""
+    lines = (folder / f"eval_results{suffix}.txt").read_text().splitlines()
+    return {key: float(x) for key, x in (line.split(" = ") for line in lines)}
+
+
 def files_in(folder: Path) -> dict[str, tuple[int, int]]:
     """Each file and folder under `folder`, with its time and size."""
     return {

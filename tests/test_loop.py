@@ -13,7 +13,7 @@ import training.loop
 from modeling import fused
 from tasks.pretraining import Pretraining
 from training.distribution import Host
-from training.loop import StepFunction, _as_computed, _fold, evaluate
+from training.loop import Evaluation, StepFunction, _as_computed, _fold
 from training.optimization import AdamW
 from training.settings import LoopConfig, OptimizerConfig
 
@@ -208,7 +208,8 @@ def test_evaluation_divides_once() -> None:
         }
         for seed in range(3)
     ]
-    results = evaluate(model, batches, ONE, Host(0, 1))
+    results = Evaluation(model, ONE, Host(0, 1))(batches)
+    assert set(results) == {"loss", *model.metric_names}
     together = {
         name: tf.concat([batch[name] for batch in batches], 0)
         for name in batches[0]

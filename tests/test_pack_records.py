@@ -11,6 +11,7 @@ from conftest import (
     SEQ_LENGTH,
     fails_with,
     forked,
+    results,
     run,
     tiny_record,
 )
@@ -101,7 +102,7 @@ def train_args(config_file: str, records: str, output_dir: Path) -> list[str]:
 def test_packed_records_are_evaluated_like_their_sequences(
     packed: str, tiny_records: str, config_file: str, tmp_path: Path
 ) -> None:
-    results = []
+    found = []
     for records in (tiny_records, packed):
         forked(
             "run_pretraining.py",
@@ -110,11 +111,8 @@ def test_packed_records_are_evaluated_like_their_sequences(
             f"--init_checkpoint={GOLDEN}/tiny_bert",
             "--eval_batch_size=142",  # all of them, and rows of padding
         )
-        lines = (tmp_path / "eval_results.txt").read_text().splitlines()
-        results.append(
-            {k: float(v) for k, v in (x.split(" = ") for x in lines)}
-        )
-    assert results[0] == pytest.approx(results[1], abs=1e-5)
+        found.append(results(tmp_path))
+    assert found[0] == pytest.approx(found[1], abs=1e-5)
 
 
 def test_packed_records_are_trained_on(

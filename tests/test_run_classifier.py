@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import TINY, fails_with, forked, start
+from conftest import TINY, fails_with, forked, results, start
 
 from input_error import InputError
 from jobs.classifying import OwnFiles, _target
@@ -68,11 +68,6 @@ def files(tables: Path) -> tuple[str, ...]:
         "--text_column=review",
         "--label_column=kind",
     )
-
-
-def results(folder: Path) -> dict[str, float]:
-    lines = (folder / "eval_results.txt").read_text().splitlines()
-    return {key: float(x) for key, x in (line.split(" = ") for line in lines)}
 
 
 @pytest.fixture(scope="module")

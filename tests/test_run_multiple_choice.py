@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TINY, fails_with, forked
+from conftest import TINY, fails_with, forked, results
 
 from modeling import fused
 from tasks import predictors
@@ -65,8 +65,7 @@ def test_it_learns_evaluates_and_predicts(world: Path) -> None:
         f"--output_dir={out}",
     )
     assert f"predict.py --model_dir={out}" in output
-    lines = (out / "eval_results.txt").read_text().splitlines()
-    found = {key: float(x) for key, x in (line.split(" = ") for line in lines)}
+    found = results(out)
     assert set(found) == {"eval_accuracy", "eval_loss", "global_step"}
     assert found["eval_accuracy"] > 0.9
     asked = [
@@ -118,6 +117,6 @@ def test_what_is_asked_must_be_there(tmp_path: Path) -> None:
     task = {"target": "span", "max_seq_length": 16, "do_lower_case": True}
     (tmp_path / "task.json").write_text(json.dumps({**task, "labels": []}))
     flags = [folder, "--do_eval", "--eval_file=a.json"]
-    assert "was trained for span" in fails_with(
+    assert "was trained for span, not for choice" in fails_with(
         "run_multiple_choice.py", *flags
     )

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from conftest import TINY, fails_with, forked
+from conftest import TINY, fails_with, forked, results
 
+from data.tokenization import FullTokenizer
+from jobs.recognizing import read_texts
 from tasks.conll import read_columns
 from tasks.entities import entity_scores, scheme_of
+from tasks.task import TaskSettings
 
 WORDS = [f"w{i}" for i in range(30)]
 NAMES = {"PER": ["ann", "bob lee", "eve fox"], "LOC": ["rome", "new york"]}
@@ -76,17 +79,41 @@ def flags(data: Path, output_dir: Path) -> tuple[str, ...]:
     )
 
 
-def results(path: Path) -> dict[str, float]:
-    lines = path.read_text().splitlines()
-    return {key: float(x) for key, x in (line.split(" = ") for line in lines)}
+@pytest.mark.parametrize(
+    ("document_context", "texts"),
+    [(False, ["Ann reads", "it", "Bob"]), (True, ["Ann reads it", "Bob"])],
+)
+def test_what_is_one_text(
+    document_context: bool, texts: list[str], tmp_path: Path
+) -> None:
+    vocabulary = "[PAD] [UNK] [CLS] [SEP] [MASK] Ann reads it Bob".split()
+    (tmp_path / "vocab.txt").write_text("\n".join(vocabulary))
+    (tmp_path / "words.txt").write_text(
+        "-DOCSTART- O\n\nAnn B-PER\nreads O\n\nit O\n\n"
+        "-DOCSTART- O\n\nBob B-PER\n"
+    )
+    settings = TaskSettings(
+        target="tags",
+        do_lower_case=False,
+        max_seq_length=9,
+        doc_stride=4,
+        document_context=document_context,
+    )
+    tokenizer = FullTokenizer(str(tmp_path / "vocab.txt"), do_lower_case=False)
+    file = read_columns(str(tmp_path / "words.txt"))
+    rows = read_texts(file, tokenizer, settings).rows
+    assert [
+        " ".join(tokenizer.convert_ids_to_tokens(row.input_ids[1:-1]))
+        for row in rows
+    ] == texts
 
 
 def test_a_tagger_with_document_context(data: Path, trained: Path) -> None:
     task = json.loads((trained / "task.json").read_text())
     assert task["labels"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
     assert task["document_context"] and task["doc_stride"] == 15
-    assert results(trained / "eval_results.txt")["eval_f1"] > 0.8
-    found = results(trained / "eval_results_test.txt")
+    assert results(trained)["eval_f1"] > 0.8
+    found = results(trained, "_test")
     assert {"eval_f1_PER", "eval_recall_LOC", "eval_accuracy"} <= set(found)
     # The file as it was, with a column; which scores what it is said to.
     lines = (trained / "test_predictions.txt").read_text().splitlines()
@@ -118,7 +145,7 @@ def test_a_tagger_on_vectors_that_are_kept(
     )
     names = ("eval_results.txt", "test_predictions.txt")
     texts = [(tmp_path / name).read_text() for name in names]
-    assert results(tmp_path / names[0])["eval_f1"] > 0.8
+    assert results(tmp_path)["eval_f1"] > 0.8
     # The encoder is as it was, and the folder says what stands on it.
     ours, theirs = (
         tf.train.load_checkpoint(str(folder / "bert_model.ckpt"))

@@ -21,6 +21,7 @@ from conftest import (
     files_in,
     forked,
     free_ports,
+    results,
     run,
     start,
     tiny_record,
@@ -147,11 +148,10 @@ def test_evaluation_alone_reads_the_checkpoint(
     sentence = fails_with("run_pretraining.py", *args)
     assert "no checkpoint at" in sentence
     forked("run_pretraining.py", *args, f"--init_checkpoint={REPEAT}")
-    results = (tmp_path / "eval_results.txt").read_text()
-    loss = float(results.split("loss = ")[1].split()[0])
+    found = results(tmp_path)
     golden = np.load(REPEAT / "training.npz")["losses"][0]
-    assert loss == pytest.approx(float(golden[2]), abs=1e-4)
-    assert "global_step = 0" in results
+    assert found["loss"] == pytest.approx(float(golden[2]), abs=1e-4)
+    assert found["global_step"] == 0
     ended = well_ended(
         "run_pretraining.py", *args, f"--output_dir={golden_run[0]}"
     )
@@ -183,6 +183,10 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         "--num_train_steps=30",
         "--save_checkpoints_steps=5",
         "--num_accumulation_steps=2",
+        f"--eval_file={tiny_records}",
+        "--eval_steps=10",
+        "--best_metric=next_sentence_accuracy",
+        "--do_eval",
     )
     straight, cut = tmp_path / "straight", tmp_path / "cut"
     forked(
@@ -213,6 +217,12 @@ def test_a_killed_run_goes_on_to_the_same_bits(
     assert [line["step"] for line in log(cut)] == list(range(1, 31))
     losses = [[line["loss"] for line in log(f)] for f in (straight, cut)]
     assert losses[0] == losses[1]
+    logs = [(f / "eval_log.jsonl").read_text() for f in (straight, cut)]
+    assert logs[0] == logs[1]
+    seen = [json.loads(line) for line in logs[0].splitlines()]
+    assert [line["step"] for line in seen] == [10, 20, 30]
+    best = max(seen, key=lambda line: line["next_sentence_accuracy"])
+    assert results(cut) == {"global_step": best.pop("step"), **best}
 
 
 @pytest.fixture(scope="module")
@@ -407,6 +417,16 @@ def test_bad_input_is_a_sentence(
         (["--num_accumulation_steps=3"], "--train_batch_size"),
         ([f"--output_dir={tmp_path}/file/x"], "--output_dir"),
         (["--nodo_train"], "--do_train"),
+        (["--eval_steps=2"], "give --eval_file"),
+        (["--patience=2"], "give --eval_steps"),
+        (
+            [
+                "--eval_steps=2",
+                f"--eval_file={tiny_records}",
+                "--best_metric=f1",
+            ],
+            "loss, masked_lm_loss, masked_lm_accuracy, next_sentence_loss",
+        ),
         (["surplus"], "surplus"),
     ]
     for extra, named in cases:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import GOLDEN, TINY, fails_with, forked, run
+from conftest import GOLDEN, TINY, fails_with, forked, results, run
 
 from data.record_features import span_features
 from data.records import parse_batch
@@ -63,11 +63,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def read_json(path: Path) -> dict:
     return json.loads(path.read_text())
-
-
-def results(folder: Path) -> dict[str, float]:
-    lines = (folder / "eval_results.txt").read_text().splitlines()
-    return {key: float(x) for key, x in (line.split(" = ") for line in lines)}
 
 
 def test_training_is_googles(trained: tuple[Path, str]) -> None:

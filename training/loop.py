@@ -6,6 +6,7 @@ are summed over micro-batches and replicas, then clipped once, then applied,
 so that any number of either gives the same weights.
 """
 
+import contextlib
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -133,7 +134,7 @@ def train(
     progress = Progress(told, step, num_train_steps)
     bad_steps = BadSteps(output_dir, host, step, config.skip_nonfinite_steps)
     run_steps = StepFunction(objective, optimizer, strategy, config)
-    with StopRequest() as request:
+    with StopRequest() as request, contextlib.closing(progress):
         while step < num_train_steps and not stopped:
             stop = _next_stop(step, num_train_steps, config, watch)
             batches = [source.batch(i) for i in range(step, stop)]
@@ -157,7 +158,6 @@ def train(
                 state.save(step)
             if is_asked:
                 request.obey(step)
-    progress.close()
     return step
 
 
@@ -341,47 +341,58 @@ class StepFunction:
         return dense, loss, sums
 
 
-def evaluate(
-    objective: Objective,
-    dataset: Iterable[Batch],
-    strategy: tf.distribute.Strategy,
-    host: Host,
-) -> dict[str, float]:
-    """Means of the metrics over a dataset of this host's rows.
+class Evaluation:
+    """Means of the metrics over data, traced once for a shape of batches."""
 
-    Returns:
-        Each metric's sum divided by its weight over all batches, and "loss",
-        the mean over batches of each batch's loss (as upstream has it).
-    """
+    def __init__(
+        self,
+        objective: Objective,
+        strategy: tf.distribute.Strategy,
+        host: Host,
+    ):
+        self.objective = objective
+        self.strategy = strategy
+        self.host = host
 
-    def replica_sums(batches: Batch) -> tuple[tf.Tensor, Sums]:
-        replica = tf.distribute.get_replica_context()
-        batch = {name: value[0] for name, value in batches.items()}
-        totals = _sum_over_replicas(replica, objective.totals(batch))
-        return _sum_over_replicas(replica, objective.loss(batch, totals, None))
+    def __call__(self, dataset: Iterable[Batch]) -> dict[str, float]:
+        """Evaluates the model as it is now, on this host's rows.
+
+        Returns:
+            Each metric's sum divided by its weight over all batches, and
+            "loss", the mean over batches of each batch's loss (as upstream has
+            it).
+        """
+        results: list[Any] = []
+        for batch in dataset:
+            shares = split_between_replicas(
+                self.strategy, self.host, _stack([batch])
+            )
+            results.append(
+                tf.nest.map_structure(
+                    lambda x: float(x.numpy()), self._batch_sums(shares)
+                )
+            )
+        loss, sums = tf.nest.map_structure(lambda *x: sum(x), *results)
+        means = {
+            name: total / weight if weight else 0.0
+            for name, (total, weight) in sums.items()
+        }
+        return {"loss": loss / len(results), **means}
 
     @tf.function(autograph=False)
-    def batch_sums(batches: Any) -> tuple[tf.Tensor, Sums]:
-        per_replica = strategy.run(replica_sums, args=(batches,))
+    def _batch_sums(self, batches: Any) -> tuple[tf.Tensor, Sums]:
+        per_replica = self.strategy.run(self._replica_sums, args=(batches,))
         return tf.nest.map_structure(
-            lambda x: strategy.experimental_local_results(x)[0], per_replica
+            lambda x: self.strategy.experimental_local_results(x)[0],
+            per_replica,
         )
 
-    results: list[Any] = []
-    for batch in dataset:
-        shares = split_between_replicas(strategy, host, _stack([batch]))
-        results.append(
-            tf.nest.map_structure(
-                lambda x: float(x.numpy()), batch_sums(shares)
-            )
-        )
-    summed = tf.nest.map_structure(lambda *x: sum(x), *results)
-    loss, sums = summed
-    means = {
-        name: total / weight if weight else 0.0
-        for name, (total, weight) in sums.items()
-    }
-    return {"loss": loss / len(results), **means}
+    def _replica_sums(self, batches: Batch) -> tuple[tf.Tensor, Sums]:
+        replica = tf.distribute.get_replica_context()
+        batch = {name: value[0] for name, value in batches.items()}
+        totals = _sum_over_replicas(replica, self.objective.totals(batch))
+        sums = self.objective.loss(batch, totals, None)
+        return _sum_over_replicas(replica, sums)
 
 
 def _sum_over_replicas(replica: Any, values: Any) -> Any:

@@ -3,6 +3,8 @@ flags needs no TensorFlow."""
 
 import dataclasses
 
+from input_error import InputError
+
 OPTIMIZERS = ("adamw", "lamb")
 
 
@@ -29,6 +31,27 @@ class LoopConfig:
     use_xla: bool = False  # compile the forward and backward pass
     seed: int = 12345  # of the dropout
     skip_nonfinite_steps: bool = False  # count them and go on
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """Which of the models that a command sees on its way is the one to keep."""
+
+    eval_steps: int = 0  # between two evaluations; 0: not while training
+    best_metric: str | None = (
+        None  # by which they are compared; None: the job's
+    )
+    patience: int = 0  # evaluations without a better one; 0: without end
+    num_seeds: int = 1  # runs
+
+    def __post_init__(self) -> None:
+        if self.patience and not self.eval_steps:
+            raise InputError("--patience counts evaluations: give --eval_steps")
+        if self.best_metric and not self.eval_steps and self.num_seeds == 1:
+            raise InputError(
+                "--best_metric chooses among evaluations: give --eval_steps "
+                "(or, in fine-tuning, --num_seeds)"
+            )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ that a run that goes on decides as if it had never stopped.
 """
 
 import json
+import math
 import os
 from collections.abc import Callable
 
@@ -17,8 +18,11 @@ LOG = "eval_log.jsonl"
 LOWER_IS_BETTER = ("loss", "error")  # what such metrics' names end in
 
 
-def is_lower_better(metric: str) -> bool:
-    return metric.endswith(LOWER_IS_BETTER)
+def goodness(metric: str, value: float) -> float:
+    """More is better, and nothing worse than no number."""
+    if math.isnan(value):
+        return -math.inf
+    return -value if metric.endswith(LOWER_IS_BETTER) else value
 
 
 class BestKeeper:
@@ -91,8 +95,8 @@ class BestKeeper:
 
     def _best_step(self) -> int:
         """The first step of the best value."""
-        sign = 1 if is_lower_better(self.metric) else -1
-        return min(self.seen, key=lambda seen: (sign * seen[1], seen[0]))[0]
+        best = max(self.seen, key=lambda seen: goodness(self.metric, seen[1]))
+        return best[0]
 
     def _is_exhausted(self) -> bool:
         if not self.patience or not self.seen:
