@@ -5,10 +5,9 @@ weight or score and row: Kaplan et al. 2020, section 2.1. Memory is counted in
 the manner of Korthikanti et al. 2022, section 4, for chains that keep nothing
 but their arguments (modeling/fused.py, on a CPU). Both are for a look before
 the first step: passing tensors, an allocator and TensorFlow itself add to the
-memory, and shorter rows need less. A row of 128 of BERT-base took about 124
-MiB when dropout's noise was twice as wide and 116 were reckoned
-(docs/performance.md). On a GPU or TPU more is kept,
-perhaps half as much again.
+memory, and shorter rows need less. A row of 128 of BERT-base took 111 MiB where
+107 are reckoned (docs/performance.md). On a GPU or TPU more is kept, perhaps
+half as much again.
 
 Shapes: B rows, S positions, H hidden size, F feed-forward size, N heads, L
 layers, V vocabulary, P masked predictions and K pooled positions of a row.
