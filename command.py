@@ -216,7 +216,9 @@ def _fail_on_disk(error: Exception) -> None:
 
 def _fail_on_memory(error: Exception) -> None:
     """Exits with a sentence where a device has no room for a tensor."""
-    found = re.search("OOM when [^\n]*|[Oo]ut of memory[^\n]*", str(error))
+    found = re.search(
+        "(OOM when|[Oo]ut of memory|[Ff]ailed to allocate)[^\n]*", str(error)
+    )
     if type(error).__name__ == "ResourceExhaustedError" and found:
         _fail(f"the memory is full ({found[0]}); {_less_memory()}")
 
@@ -224,10 +226,15 @@ def _fail_on_memory(error: Exception) -> None:
 def _less_memory() -> str:
     if "num_accumulation_steps" not in flags.FLAGS:
         return "make the batch, the model or the input smaller"
+    sizes = [
+        f"--{name}"
+        for name in ("eval_batch_size", "predict_batch_size")
+        if name in flags.FLAGS
+    ]
     return (
-        "split each batch by --num_accumulation_steps, give --recompute, or "
-        "lower --train_batch_size or --max_seq_length (--dry_run reckons what "
-        "a run takes)"
+        "in training split each batch by --num_accumulation_steps, give "
+        "--recompute or lower --train_batch_size (--dry_run reckons what a run "
+        f"takes); after it lower {' or '.join(sizes)}"
     )
 
 

@@ -80,7 +80,7 @@ class LanguageModeling:
         self.loop = loop
         self.selection = selection
         self.lesson = lesson
-        if selection.eval_steps and not records.eval_file:
+        if self._watches and not records.eval_file:
             raise InputError(
                 "--eval_steps compares models on records that they are not "
                 "trained on: give --eval_file"
@@ -101,6 +101,7 @@ class LanguageModeling:
         self.inputs = training_records.checked(records, config, place)
         self.max_seq_length = records.max_seq_length
         self.skips = records.skip_corrupt_records
+        self._check_masks(config.direction)
         if vocab_file is not None:
             firsts = sorted({self.inputs.train[0], self.inputs.held_out[0]})
             check_pieces(firsts, load_tokenizer(vocab_file))
@@ -120,7 +121,7 @@ class LanguageModeling:
                 batches.train_batch_size,
                 batches.num_accumulation_steps,
             )
-        if batches.do_eval or self.selection.eval_steps:
+        if batches.do_eval or self._watches:
             check("eval_batch_size", batches.eval_batch_size, 1)
 
     def _make_model(
@@ -225,17 +226,13 @@ class LanguageModeling:
         )
         has_pairs = has_next_sentence(self.inputs.features)
         direction = self.fitted.config.direction
-        eval_steps = self.selection.eval_steps
         return fitting.Training(
             source,
             self.optimizer,
             self.loop,
             {
                 "skip_corrupt_records": self.skips or None,
-                "input_file": [
-                    f"{path}, {tf.io.gfile.stat(path).length} bytes"
-                    for path in self.inputs.given
-                ],
+                "input_file": _with_sizes(self.inputs.given),
                 "train_batch_size": self.batches.train_batch_size,
                 "seed": self.batches.seed,
                 # None, which runs of old have of both, where all is seen, ...
@@ -244,13 +241,30 @@ class LanguageModeling:
                 else direction,
                 # ... and where it is trained
                 "next_sentence_prediction": None if has_pairs else False,
-                "eval_steps": eval_steps or None,
-                "best_metric": self.metric if eval_steps else None,
+                **self._watched_settings(),
                 **self._taught_settings(),
                 **(dataclasses.asdict(masker.config) if masker else {}),
             },
             self.fitted.keeper(self.selection, self.metric, self._figures),
         )
+
+    @property
+    def _watches(self) -> bool:
+        """Whether the model is evaluated while it is trained."""
+        return self.batches.do_train and self.selection.eval_steps > 0
+
+    def _watched_settings(self) -> dict[str, Any]:
+        """What evaluations on the way follow from, by flag; None where there
+        are none, as runs of old have none."""
+        settings = {
+            "eval_steps": self.selection.eval_steps,
+            "best_metric": self.metric,
+            "eval_file": _with_sizes(self.inputs.held_out),
+            "eval_batch_size": self.batches.eval_batch_size,
+            "max_eval_steps": self.batches.max_eval_steps,
+            "eval_masked_lm_prob": self.batches.eval_masked_lm_prob,
+        }
+        return settings if self._watches else dict.fromkeys(settings)
 
     def _taught_settings(self) -> dict[str, Any]:
         """By flag; None where there is no teacher, as runs of old have none."""
@@ -268,22 +282,23 @@ class LanguageModeling:
     ) -> Masker | None:
         """None for records that have their masks."""
         features = self.inputs.features
-        direction = self.fitted.config.direction
-        if direction != "bidirectional":
-            self._check_one_way(direction)
-        if self.mask_flags and training_records.has_masks(features):
-            raise InputError(
-                f"the records have masks, of which --{self.mask_flags[0]} "
-                "changes nothing; leave it out, or make records with "
-                "create_pretraining_data.py --dynamic_masking"
-            )
         return training_records.make_masker(
             self.fitted, features, masks, seed, share
         )
 
-    def _check_one_way(self, direction: str) -> None:
-        """Refuses what has no meaning where each next piece is predicted."""
-        if training_records.has_masks(self.inputs.features):
+    def _check_masks(self, direction: str) -> None:
+        """Refuses flags of masks where the records have theirs, and both where
+        each next piece is predicted."""
+        has_masks = training_records.has_masks(self.inputs.features)
+        if direction == "bidirectional":
+            if self.mask_flags and has_masks:
+                raise InputError(
+                    f"the records have masks, of which --{self.mask_flags[0]} "
+                    "changes nothing; leave it out, or make records with "
+                    "create_pretraining_data.py --dynamic_masking"
+                )
+            return
+        if has_masks:
             raise InputError(
                 "the records have masks, and a model of one direction "
                 f"({direction}) predicts each next piece of whole text; make "
@@ -295,3 +310,7 @@ class LanguageModeling:
                 f"where a model reads in one direction ({direction}); leave it "
                 "out"
             )
+
+
+def _with_sizes(paths: Sequence[str]) -> list[str]:
+    return [f"{path}, {tf.io.gfile.stat(path).length} bytes" for path in paths]

@@ -47,7 +47,7 @@ def content(path: str) -> bytes | None:
 
 
 def temporary_folder() -> str:
-    """A new one, which is gone when the process has ended."""
+    """A new one, which goes when the process ends, unless it is killed."""
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

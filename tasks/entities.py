@@ -61,13 +61,15 @@ def to_tags(
 
 
 def scheme_of(taggings: Iterable[Sequence[str]]) -> str:
-    """Which of SCHEMES these are in, by how most of their entities begin; IOB2
-    where nothing tells."""
-    begins = collections.Counter[str]()
+    """Which of SCHEMES these are in, by how most of their entities begin and
+    end; IOB2 where nothing tells."""
+    begins, ends = collections.Counter[str](), collections.Counter[str]()
     for tags in taggings:
-        if any(tag[0] in "ES" for tag in tags):
-            return IOBES
-        begins.update(tags[entity.begin][0] for entity in entities(tags))
+        for entity in entities(tags):
+            begins[tags[entity.begin][0]] += 1
+            ends[tags[entity.end - 1][0]] += 1
+    if ends["E"] + ends["S"] > ends["I"] + ends["B"]:
+        return IOBES
     return IOB1 if begins["I"] > begins["B"] else IOB2
 
 

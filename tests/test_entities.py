@@ -39,6 +39,7 @@ def test_a_scheme_that_nothing_tells() -> None:
 
 def test_one_wrong_tag_does_not_make_another_scheme() -> None:
     assert scheme_of([["B-LOC"], ["O", "I-PER"], ["B-PER"]]) == "IOB2"
+    assert scheme_of([["B-LOC"], ["O", "S-PER"], ["B-PER"]]) == "IOB2"
 
 
 def test_what_is_against_all_rules_is_read_as_conlleval_reads_it() -> None:
