@@ -28,7 +28,7 @@ from jobs.training_data import TrainingData
 from modeling.config import BertConfig
 from modeling.folder_files import write_whole
 from tasks.answers import Answerer, Logits, Prediction, to_files
-from tasks.metrics import PRIOR_SHARE
+from tasks.metrics import unlearnt
 from tasks.packed import make_encoder
 from tasks.spans import SpanModel
 from tasks.squad import Example, progress, read_examples
@@ -130,8 +130,6 @@ class QuestionAnswering:
 
         It is about the evaluation that has just been made.
         """
-        losses = train_losses(fitted.folder)
-        last = losses[-max(1, len(losses) // 10) :]
         if self.num_answered == 0 and any(e.golds for e in self.asked.examples):
             warn(
                 f"degenerate run: not one of {len(self.asked.examples)} "
@@ -139,15 +137,10 @@ class QuestionAnswering:
                 "--learning_rate or a higher --null_score_diff_threshold may "
                 "help"
             )
-        elif last and self.prior is not None:
-            loss = statistics.mean(last)
-            if loss >= PRIOR_SHARE * self.prior:
-                warn(
-                    f"degenerate run: the training loss ended at {loss:.3f}, "
-                    f"where guessing a piece costs {self.prior:.3f}; more "
-                    "--num_train_epochs, another --seed or --learning_rate may "
-                    "help"
-                )
+        elif self.prior is not None:
+            losses = train_losses(fitted.folder)
+            if warning := unlearnt(losses, self.prior, "guessing a piece"):
+                warn(warning)
 
     def prepare(self) -> None:
         """Reads predict_file: its faults are to show before the training."""

@@ -22,7 +22,7 @@ from jobs.training_data import TrainingData
 from modeling.config import BertConfig
 from modeling.folder_files import write_whole
 from tasks.choice_files import read_questions
-from tasks.metrics import PRIOR_SHARE
+from tasks.metrics import unlearnt
 from tasks.multiple_choice import (
     NUM_CHOICES,
     MultipleChoice,
@@ -117,20 +117,13 @@ class Choosing:
 
     def check(self, fitted: FineTuned) -> None:
         """Warns of a training loss that never fell below guessing's."""
-        losses = train_losses(fitted.folder)
-        last = losses[-max(1, len(losses) // 10) :]
-        if not last or not self.problem.train:
+        if not self.problem.train:
             return
         numbers = (len(question.choices) for question in self.problem.train)
         guess = statistics.fmean(map(math.log, numbers))
-        loss = statistics.fmean(last)
-        if loss >= PRIOR_SHARE * guess:
-            warn(
-                f"degenerate run: the training loss ended at {loss:.3f}, where "
-                f"guessing a choice costs {guess:.3f}; more "
-                "--num_train_epochs, another --seed or --learning_rate may "
-                "help"
-            )
+        losses = train_losses(fitted.folder)
+        if warning := unlearnt(losses, guess, "guessing a choice"):
+            warn(warning)
 
     def report(self, fitted: FineTuned, step: int) -> None:
         """Writes eval_results.txt."""

@@ -124,15 +124,26 @@ def degenerate(
             f"{len(labels)} examples, of which {share:.1%} are; another "
             "--seed, a lower --learning_rate or --bias_correction may help"
         )
-    last = train_losses[-max(1, len(train_losses) // 10) :]
     if class_weights:
         counts = counts * np.take(class_weights, classes)
     entropy = float(stats.entropy(counts))  # of their shares
-    if last and statistics.mean(last) >= PRIOR_SHARE * entropy:
-        return (
-            "degenerate run: the training loss ended at "
-            f"{statistics.mean(last):.3f}, where always giving the classes' "
-            f"shares would cost {entropy:.3f}; more --num_train_epochs, "
-            "another --seed or --learning_rate may help"
-        )
-    return None
+    return unlearnt(train_losses, entropy, "always giving the classes' shares")
+
+
+def unlearnt(
+    train_losses: Sequence[float], guess: float, guessing: str
+) -> str | None:
+    """A sentence when the losses never fell below a guess's.
+
+    Args:
+        train_losses: of each step, of which the last tenth counts.
+        guess: what `guessing` costs, in the same unit.
+    """
+    last = train_losses[-max(1, len(train_losses) // 10) :]
+    if not last or (loss := statistics.fmean(last)) < PRIOR_SHARE * guess:
+        return None
+    return (
+        f"degenerate run: the training loss ended at {loss:.3f}, where "
+        f"{guessing} costs {guess:.3f}; more --num_train_epochs, another "
+        "--seed or --learning_rate may help"
+    )
