@@ -58,6 +58,9 @@ def distilling(world: Path, output_dir: Path) -> list[str]:
         "--num_warmup_steps=1",
         "--save_checkpoints_steps=2",
         "--learning_rate=1e-3",
+        f"--eval_file={world / 'some.tfrecord'}",
+        "--eval_steps=3",
+        "--best_metric=cosine_loss",
     ]
 
 
@@ -71,6 +74,8 @@ def test_a_student_from_start_to_a_task(world: Path) -> None:
     lines = (student / "train_log.jsonl").read_text().splitlines()
     parts = {"soft_target_loss", "masked_lm_loss", "cosine_loss"}
     assert len(lines) == 4 and parts <= json.loads(lines[3]).keys()
+    seen = (student / "eval_log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in seen] == [3, 4]
     assert (student / "vocab.txt").is_file()
     expected = bits(student)
     assert not any("layer_2" in n or "token_type" in n for n in expected)

@@ -338,13 +338,21 @@ def test_two_hosts_give_the_weights_of_one_device(
     one_device: dict[str, np.ndarray],
     tmp_path: Path,
 ) -> None:
-    args = train_args(config_file, tiny_records, tmp_path)
-    processes = start_hosts([[*args, "--num_train_steps=10"]] * 2)
+    args = [
+        *train_args(config_file, tiny_records, tmp_path),
+        "--num_train_steps=10",
+        f"--eval_file={tiny_records}",
+        "--eval_steps=7",
+    ]
+    processes = start_hosts([args] * 2)
     for process in processes:
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
     assert_close(tmp_path, one_device)
     assert [line["step"] for line in log(tmp_path)] == list(range(1, 11))
+    seen = (tmp_path / "eval_log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in seen] == [7, 10]
+    assert json.loads(seen[1])["loss"] < json.loads(seen[0])["loss"]  # the best
 
 
 def test_hosts_stop_after_the_same_step_and_go_on_from_it(
