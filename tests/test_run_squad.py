@@ -229,3 +229,14 @@ def test_questions_to_answer_are_read_before_training(tmp_path: Path) -> None:
         "qas), as a SQuAD file has"
     )
     assert not (tmp_path / "out" / "train.tf_record").exists()
+
+
+def test_a_model_of_another_task_is_refused(tmp_path: Path) -> None:
+    task = {"target": "choice", "max_seq_length": 16, "do_lower_case": True}
+    (tmp_path / "task.json").write_text(json.dumps({**task, "labels": []}))
+    sentence = fails_with(
+        "run_squad.py",
+        f"--output_dir={tmp_path}",
+        *("--do_predict", "--predict_file=x"),
+    )
+    assert "was trained for choice, not for span" in sentence

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from input_error import InputError
 from tasks.task import TASK, TaskSettings
@@ -29,6 +30,13 @@ def test_settings_come_back_as_they_were(tmp_path: Path) -> None:
     assert TaskSettings.from_folder(str(tmp_path)) == SETTINGS
 
 
+def test_settings_on_a_remote_file_system() -> None:
+    assert TaskSettings.from_folder("ram://absent") is None
+    with tf.io.gfile.GFile(f"ram://there/{TASK}", "w") as file:
+        file.write(SETTINGS.to_json())
+    assert TaskSettings.from_folder("ram://there") == SETTINGS
+
+
 def test_what_is_not_named_has_its_default(tmp_path: Path) -> None:
     (tmp_path / TASK).write_text(
         '{"target": "regression", "max_seq_length": 29, "do_lower_case": true,'
@@ -40,7 +48,6 @@ def test_what_is_not_named_has_its_default(tmp_path: Path) -> None:
 
 def test_there_may_be_none(tmp_path: Path) -> None:
     assert TaskSettings.from_folder(str(tmp_path)) is None
-    assert TaskSettings.from_folder("ram://absent") is None
     assert TaskSettings.from_folder(str(tmp_path / "bert_model.ckpt")) is None
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(b"")

@@ -82,3 +82,10 @@ def test_a_loss_is_better_when_lower(tmp_path: Path) -> None:
     run.keeper.look(10)
     run.keeper.look(20)
     assert run.steps == [10, 20]
+
+
+def test_no_number_is_worse_than_any(tmp_path: Path) -> None:
+    run = Kept(tmp_path, [float("nan"), 0.1, float("nan")])
+    for step in (10, 20, 30):
+        run.keeper.look(step)
+    assert run.steps == [10, 20]
