@@ -7,12 +7,11 @@ the labels. What was written is loaded again and must give the same outputs
 before --output_dir appears. Ours; google-research/bert has no such command.
 """
 
-import contextlib
 import dataclasses
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -73,10 +72,11 @@ def main() -> None:
     command.import_tensorflow()
     from modeling.any_model import AnyModel
     from modeling.conversion import load_checkpoint
+    from modeling.folder_files import new_folder
     from modeling.hugging_face import is_hugging_face
 
     to = FLAGS.to or FORMATS[not is_hugging_face(FLAGS.init_checkpoint)]
-    with _appearing(FLAGS.output_dir) as folder:
+    with new_folder(FLAGS.output_dir) as folder:
         shapes = _shapes()
         around = _surroundings(shapes)
         model = AnyModel(around.config, shapes)
@@ -142,15 +142,12 @@ def _surroundings(shapes: Shapes) -> Surroundings:
 
 def _casing(pieces: Mapping[str, int]) -> tuple[bool, bool | None]:
     """do_lower_case and strip_accents: the flag's, the folder's or a guess."""
+    from data.vocabulary import is_uncased
     from modeling.hugging_face import TOKENIZER_CONFIG
     from tasks.task import TASK
 
     said = {
-        "do_lower_case": not any(
-            piece != piece.lower()
-            for piece in pieces
-            if not piece.startswith(("[", "<"))  # [CLS], <S>
-        ),
+        "do_lower_case": is_uncased(pieces),
         "strip_accents": None,
         **_read_json(TOKENIZER_CONFIG),
         **_read_json(TASK),
@@ -293,32 +290,6 @@ def _difference(folder: str, model: "AnyModel") -> float:
             f"expected at most {MAX_DIFFERENCE}, so it was removed"
         )
     return difference
-
-
-@contextlib.contextmanager
-def _appearing(output_dir: str) -> Iterator[str]:
-    """A folder that becomes `output_dir` at the end, if nothing fails."""
-    import tensorflow as tf
-
-    output_dir = output_dir.rstrip("/")
-    if tf.io.gfile.exists(output_dir):
-        raise InputError(
-            f"--output_dir={output_dir} is there already; name a new folder"
-        )
-    folder = f"{output_dir}.incomplete"
-    if tf.io.gfile.exists(folder):  # a killed run's
-        tf.io.gfile.rmtree(folder)
-    try:
-        tf.io.gfile.makedirs(folder)
-        yield folder
-        tf.io.gfile.rename(folder, output_dir)
-    except tf.errors.OpError as error:
-        raise InputError(
-            f"cannot write --output_dir={output_dir} ({error.message})"
-        ) from error
-    finally:
-        if tf.io.gfile.exists(folder):
-            tf.io.gfile.rmtree(folder)
 
 
 def cli() -> None:

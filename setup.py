@@ -8,6 +8,7 @@ COMMANDS = (
     "create_pretraining_data",
     "export_model",
     "export_tflite",
+    "extend_vocab",
     "extract_features",
     "inspect_records",
     "pack_records",

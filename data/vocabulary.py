@@ -10,6 +10,7 @@ special tokens, then pieces. With 99 slots [UNK], [CLS], [SEP] and [MASK] are
 import collections
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
@@ -89,6 +90,15 @@ def _number(vocab_file: str, pieces: list[str]) -> dict[str, int]:
             )
         vocab[piece] = number
     return vocab
+
+
+def is_uncased(pieces: Iterable[str]) -> bool:
+    """A guess: whether no piece but a mark, as [CLS] or <S>, has capitals."""
+    return not any(
+        piece != piece.lower()
+        for piece in pieces
+        if not piece.startswith(("[", "<"))
+    )
 
 
 def count_words(
@@ -220,6 +230,27 @@ def unknown_share(
         if tokenizer.split(word)[0].piece == UNKNOWN
     )
     return unknown / sum(word_counts.values())
+
+
+def new_words(
+    word_counts: Mapping[str, int], vocab: Mapping[str, int]
+) -> list[str]:
+    """The words that are not a piece yet, the most frequent first."""
+    words = [
+        word
+        for word in sorted(word_counts)
+        if word not in vocab and len(word) <= tokenization.MAX_CHARS_PER_WORD
+    ]
+    return sorted(words, key=word_counts.__getitem__, reverse=True)
+
+
+def unused_places(vocab: Mapping[str, int]) -> list[int]:
+    """The ids of [unused0], [unused1], ..., in their order."""
+    return sorted(
+        number
+        for piece, number in vocab.items()
+        if re.fullmatch(r"\[unused\d+\]", piece)
+    )
 
 
 @contextlib.contextmanager

@@ -5,11 +5,12 @@ latter the path of vocab.json stands for both.
 """
 
 import atexit
+import contextlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from input_error import InputError
@@ -51,6 +52,32 @@ def temporary_folder() -> str:
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+@contextlib.contextmanager
+def new_folder(output_dir: str) -> Iterator[str]:
+    """A folder that becomes `output_dir` at the end, if nothing fails."""
+    import tensorflow as tf
+
+    output_dir = output_dir.rstrip("/")
+    if tf.io.gfile.exists(output_dir):
+        raise InputError(
+            f"--output_dir={output_dir} is there already; name a new folder"
+        )
+    folder = f"{output_dir}.incomplete"
+    if tf.io.gfile.exists(folder):  # a killed run's
+        tf.io.gfile.rmtree(folder)
+    try:
+        tf.io.gfile.makedirs(folder)
+        yield folder
+        tf.io.gfile.rename(folder, output_dir)
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"cannot write --output_dir={output_dir} ({error.message})"
+        ) from error
+    finally:
+        if tf.io.gfile.exists(folder):
+            tf.io.gfile.rmtree(folder)
 
 
 def vocabulary_file(path: str) -> str | None:

@@ -36,6 +36,8 @@ GOOD = {
     " --max_seq_length=16",
     "export_tflite": "--model_dir=model --output_file=out/model.tflite"
     " --max_seq_length=16",
+    "extend_vocab": "--init_checkpoint=model --input_file=corpus.txt"
+    " --output_dir=out/extended",
     "extract_features": "--input_file=corpus.txt --output_file=out/f.jsonl"
     f" --max_seq_length=16 --layers=-1 {MODEL_FLAGS}",
     "inspect_records": "--input_file=some.tfrecord"
@@ -74,6 +76,7 @@ FILES = {
     },
     "export_model": {"model_dir": "model"},
     "export_tflite": {"model_dir": "model"},
+    "extend_vocab": {"init_checkpoint": "model", "input_file": "text"},
     "extract_features": {
         "input_file": "text",
         "bert_config_file": "config",
