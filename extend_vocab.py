@@ -13,7 +13,7 @@ goes on from there. Ours; google-research/bert's README only says that the
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 from tqdm import tqdm
@@ -26,11 +26,11 @@ from input_error import InputError
 if TYPE_CHECKING:
     import numpy as np
 
-    from modeling.config import BertConfig
+    from modeling.any_model import AnyModel
     from tasks.task import TaskSettings
 
 FLAGS = flags.FLAGS
-GROWING = "embeddings/word_embeddings", "cls/predictions/output_bias"
+GROWING = "bert/embeddings/word_embeddings", "cls/predictions/output_bias"
 
 flags.DEFINE_string(
     "init_checkpoint", None, "A model folder in Google's form, with vocab.txt."
@@ -38,7 +38,8 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "input_file",
     None,
-    "Text files: comma-separated names and globs. A list of words is a text.",
+    "Text files: comma-separated names and globs. A list of words is a text, of"
+    " which --num_words should say how many it has.",
 )
 flags.DEFINE_string("output_dir", None, "A folder that is not there yet.")
 flags.DEFINE_integer(
@@ -55,40 +56,54 @@ flags.DEFINE_bool(
     " vocabulary is.",
 )
 flags.DEFINE_alias("do_lower", "do_lower_case")
+flags.DEFINE_bool(
+    "strip_accents",
+    None,
+    "Whether accents go; unset: as its folder says, else as --do_lower_case.",
+)
 flags.mark_flags_as_required(["init_checkpoint", "input_file", "output_dir"])
 
 
 def main() -> None:
     command.import_tensorflow()
+    from modeling.any_model import AnyModel
     from modeling.config import BertConfig
+    from modeling.conversion import load_checkpoint, open_weights
     from modeling.folder_files import local_vocabulary, new_folder
-    from tasks.task import TaskSettings
 
     config_file, vocab_file = _files()
-    source = os.path.dirname(config_file)
     config = BertConfig.from_json_file(command.local(config_file))
-    vocab_file = local_vocabulary(vocab_file)
-    vocab = vocabulary.check_vocabulary(vocab_file, config.vocab_size)
+    pieces = vocabulary.check_vocabulary(
+        local_vocabulary(vocab_file), config.vocab_size
+    )
+    num_words = _num_words(vocab_file, pieces)
+    task = _task(os.path.dirname(config_file))
     with new_folder(FLAGS.output_dir) as folder:
-        counts = _count_words(vocab, TaskSettings.from_folder(source))
-        places = _choose_places(counts, vocab, vocab_file)
-        lines = _extended(vocab_file, places)
-        size = max(config.vocab_size, len(lines))
-        _write_weights(folder, size, vocab, places)
-        _write_others(
-            folder, source, dataclasses.replace(config, vocab_size=size), lines
+        shapes = open_weights(FLAGS.init_checkpoint).shapes
+        model = AnyModel(config, shapes)
+        report = load_checkpoint(model.bindings(), FLAGS.init_checkpoint)
+        print(report, flush=True)
+        counts = _count_words(pieces, task)
+        words = vocabulary.new_words(counts, pieces)
+        places = _places(words[:num_words], pieces)
+        size = max(config.vocab_size, 1 + max(places.values()))
+        extended = AnyModel(
+            dataclasses.replace(config, vocab_size=size), shapes
         )
+        _take_weights(extended, model, _sources(places, pieces))
+        _write(folder, extended, report.loaded, vocab_file, places, task)
     print(
-        f"{FLAGS.output_dir} is written: {len(places):,} words more, vocab_size"
-        f" {size:,} instead of {config.vocab_size:,}\n"
-        + format_summary(counts, vocab, {**vocab, **places})
+        f"{FLAGS.output_dir} is written: {len(places):,} words more, and "
+        f"{len(words[num_words:]):,} that are not a piece yet; vocab_size is "
+        f"{size:,} instead of {config.vocab_size:,}\n"
+        + format_summary(counts, pieces, {**pieces, **places})
     )
 
 
 def _files() -> tuple[str, str]:
-    """bert_config.json and vocab.txt of the folder."""
+    """The config and vocab.txt of the folder."""
     from modeling.folder_files import VOCABULARY, beside
-    from modeling.hugging_face import CONFIG, is_hugging_face
+    from modeling.hugging_face import is_hugging_face, model_config_file
 
     path = FLAGS.init_checkpoint
     if is_hugging_face(path):
@@ -96,25 +111,64 @@ def _files() -> tuple[str, str]:
             f"{path} has Hugging Face's form; expected Google's, which "
             f"convert_checkpoint.py --init_checkpoint={path} makes of it"
         )
-    config_file, vocab_file = (beside(path, [n]) for n in (CONFIG, VOCABULARY))
-    if config_file is None or vocab_file is None:
+    vocab_file = beside(path, [VOCABULARY])
+    if vocab_file is None:
         raise InputError(
-            f"there is no {VOCABULARY if config_file else CONFIG} beside "
-            f"--init_checkpoint={path}; expected a model folder in Google's "
-            "form, of word pieces (pieces of bytes spell every word)"
+            f"there is no {VOCABULARY} beside --init_checkpoint={path}; "
+            "expected a model of word pieces (those of bytes spell every word)"
+        )
+    config_file = model_config_file(path)
+    if config_file is None:
+        raise InputError(
+            f"there is no bert_config.json beside --init_checkpoint={path}; "
+            "expected a model folder"
         )
     return config_file, vocab_file
 
 
+def _num_words(vocab_file: str, pieces: Mapping[str, int]) -> int:
+    """How many words may be added."""
+    count: int = FLAGS.num_words or len(vocabulary.unused_places(pieces))
+    if not count:
+        raise InputError(
+            f"{vocab_file} has no [unused] place; say with --num_words how "
+            "many words to add at its end"
+        )
+    return count
+
+
+def _task(folder: str) -> "TaskSettings | None":
+    """The folder's task.json, changed as the flags say."""
+    from tasks.task import TaskSettings
+
+    task = TaskSettings.from_folder(folder)
+    if task is None:
+        return None
+    if not task.has_one_encoder:
+        raise InputError(
+            f"{FLAGS.init_checkpoint} has a second encoder, or a BiLSTM on its "
+            "encoder; expected a model fine-tuned without "
+            "--second_init_checkpoint, --bilstm and --feature_layers"
+        )
+    said: dict[str, Any] = {
+        name: FLAGS[name].value
+        for name in ("do_lower_case", "strip_accents")
+        if FLAGS[name].value is not None
+    }
+    return dataclasses.replace(task, **said)
+
+
 def _count_words(
-    vocab: Mapping[str, int], task: "TaskSettings | None"
+    pieces: Mapping[str, int], task: "TaskSettings | None"
 ) -> dict[str, int]:
-    """The text's, by the model's own tokenizer."""
+    """The text's, as the model's own tokenizer reads them."""
     from data import files
 
-    uncased = FLAGS.do_lower_case
-    if uncased is None:
-        uncased = task.do_lower_case if task else vocabulary.is_uncased(vocab)
+    do_lower_case, strip_accents = FLAGS.do_lower_case, FLAGS.strip_accents
+    if task is not None:
+        do_lower_case, strip_accents = task.do_lower_case, task.strip_accents
+    elif do_lower_case is None:
+        do_lower_case = vocabulary.is_uncased(pieces)
     paths = files.expand_patterns(FLAGS.input_file)
     with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
         lines = (
@@ -122,70 +176,43 @@ def _count_words(
             for path in paths
             for line in files.read_lines(path, bar.update)
         )
-        strip_accents = task.strip_accents if task else None
-        return vocabulary.count_words(lines, uncased, strip_accents)
+        return vocabulary.count_words(lines, do_lower_case, strip_accents)
 
 
-def _choose_places(
-    counts: Mapping[str, int], vocab: Mapping[str, int], vocab_file: str
-) -> dict[str, int]:
-    """The words to add, the most frequent first, and their ids."""
-    unused = vocabulary.unused_places(vocab)
-    limit = len(unused) if FLAGS.num_words is None else FLAGS.num_words
-    if not limit:
-        raise InputError(
-            f"{vocab_file} has no [unused] place; say with --num_words how "
-            "many words to add at its end"
-        )
-    words = vocabulary.new_words(counts, vocab)[:limit]
+def _places(words: Sequence[str], pieces: Mapping[str, int]) -> dict[str, int]:
+    """The words and their ids: unused ones, then those past the last."""
     if not words:
         raise InputError(
-            f"all {len(counts):,} words of --input_file={FLAGS.input_file} are "
-            "one piece already; expected some that are several"
+            f"--input_file={FLAGS.input_file} has no word that is several "
+            "pieces, so that there is nothing to add"
         )
-    end = max(vocab.values()) + 1
+    end = max(pieces.values()) + 1
+    unused = vocabulary.unused_places(pieces)
     places = [*unused, *range(end, end + len(words))]
     return dict(zip(words, places, strict=False))
 
 
-def _extended(vocab_file: str, places: Mapping[str, int]) -> list[str]:
-    """The lines of the new vocab.txt; other pieces' are as they were."""
-    with open(vocab_file, encoding="utf-8", newline="\n") as file:
-        lines = file.read().removesuffix("\n").split("\n")
-    lines += [""] * (max(places.values()) + 1 - len(lines))
-    for word, place in places.items():
-        lines[place] = word
-    return lines
-
-
-def _write_weights(
-    folder: str,
-    size: int,
-    vocab: Mapping[str, int],
-    places: Mapping[str, int],
-) -> None:
-    from modeling.conversion import (
-        CHECKPOINT,
-        TRAINING_STATE,
-        Checkpoint,
-        write_checkpoint,
-    )
-
-    tokenizer = WordpieceTokenizer(vocab)
-    sources = {
-        place: [vocab[span.piece] for span in tokenizer.split(word)]
+def _sources(
+    places: Mapping[str, int], pieces: Mapping[str, int]
+) -> dict[int, list[int]]:
+    """By a new piece's id, the ids of what the word was."""
+    tokenizer = WordpieceTokenizer(pieces)
+    return {
+        place: [pieces[span.piece] for span in tokenizer.split(word)]
         for word, place in places.items()
     }
-    weights = Checkpoint(FLAGS.init_checkpoint)
-    values = {
-        name: weights.read(name)
-        for name in sorted(weights.shapes)
-        if not name.endswith(TRAINING_STATE)
-    }
-    for name in values:
-        if name.endswith(GROWING):
-            values[name] = grown(values[name], size, sources)
-    write_checkpoint(values, os.path.join(folder, CHECKPOINT))
+
+
+def _take_weights(
+    extended: "AnyModel",
+    model: "AnyModel",
+    sources: Mapping[int, Sequence[int]],
+) -> None:
+    for new, old in zip(extended.bindings(), model.bindings(), strict=True):
+        value = old.read()
+        if old.name in GROWING:
+            value = grown(value, new.shape[0], sources)
+        new.write(value)
 
 
 def grown(
@@ -206,24 +233,38 @@ def grown(
     return result
 
 
-def _write_others(
-    folder: str, source: str, config: "BertConfig", lines: Sequence[str]
+def _write(
+    folder: str,
+    model: "AnyModel",
+    names: Sequence[str],
+    vocab_file: str,
+    places: Mapping[str, int],
+    task: "TaskSettings | None",
 ) -> None:
-    from modeling.folder_files import (
-        VOCABULARY,
-        beside,
-        copy_whole,
-        write_whole,
-    )
-    from modeling.hugging_face import CONFIG
+    from modeling.conversion import save_model_folder
+    from modeling.folder_files import VOCABULARY, write_whole
     from tasks.task import TASK
 
-    vocabulary_text = "".join(f"{line}\n" for line in lines)
-    write_whole(os.path.join(folder, CONFIG), config.to_json().encode())
-    write_whole(os.path.join(folder, VOCABULARY), vocabulary_text.encode())
-    task = beside(source, [TASK])
+    bindings = [b for b in model.bindings() if b.name in names]
+    save_model_folder(folder, model.config, bindings, None)
+    lines = _extended_lines(vocab_file, places)
+    text = "".join(f"{line}\n" for line in lines)
+    write_whole(os.path.join(folder, VOCABULARY), text.encode())
     if task is not None:
-        copy_whole(task, os.path.join(folder, TASK))
+        write_whole(os.path.join(folder, TASK), task.to_json().encode())
+
+
+def _extended_lines(vocab_file: str, places: Mapping[str, int]) -> list[str]:
+    """Of the new vocab.txt; those of other pieces are as they were."""
+    from modeling.folder_files import local_vocabulary
+
+    path = local_vocabulary(vocab_file)
+    with open(path, encoding="utf-8", newline="\n") as file:
+        lines = file.read().removesuffix("\n").split("\n")
+    lines += [""] * (1 + max(places.values()) - len(lines))
+    for word, place in places.items():
+        lines[place] = word
+    return lines
 
 
 def format_summary(
@@ -231,20 +272,22 @@ def format_summary(
 ) -> str:
     """A little table: what both vocabularies make of the text's words."""
     total = sum(counts.values())
-    rows = [f"{'':<20}{'before':>12}{'after':>12}"]
-    columns = []
+    pieces_a_word, unknown = [], []
     for vocab in (old, new):
         tokenizer = WordpieceTokenizer(vocab)
-        pieces = sum(
-            count * len(tokenizer.split(word)) for word, count in counts.items()
-        )
-        unknown = vocabulary.unknown_share(counts, vocab)
-        columns.append((f"{pieces / total:.3f}", f"{unknown:.2%}"))
-    for name, *values in zip(
-        ("pieces a word", "  [UNK]"), *columns, strict=True
-    ):
-        rows.append(f"{name:<20}" + "".join(f"{value:>12}" for value in values))
-    return "\n".join(rows)
+        num_pieces = num_unknown = 0
+        for word, count in counts.items():
+            spans = tokenizer.split(word)
+            num_pieces += count * len(spans)
+            num_unknown += count * (spans[0].piece == vocabulary.UNKNOWN)
+        pieces_a_word.append(f"{num_pieces / total:.3f}")
+        unknown.append(f"{num_unknown / total:.2%}")
+    rows = [
+        ("", "before", "after"),
+        ("pieces a word", *pieces_a_word),
+        ("  [UNK]", *unknown),
+    ]
+    return "\n".join(f"{name:<20}{a:>12}{b:>12}" for name, a, b in rows)
 
 
 def cli() -> None:

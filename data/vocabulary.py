@@ -238,10 +238,10 @@ def new_words(
     """The words that are not a piece yet, the most frequent first."""
     words = [
         word
-        for word in sorted(word_counts)
+        for word in word_counts
         if word not in vocab and len(word) <= tokenization.MAX_CHARS_PER_WORD
     ]
-    return sorted(words, key=word_counts.__getitem__, reverse=True)
+    return sorted(words, key=lambda word: (-word_counts[word], word))
 
 
 def unused_places(vocab: Mapping[str, int]) -> list[int]:

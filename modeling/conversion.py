@@ -289,11 +289,6 @@ def _check_shapes(
 
 
 def save_checkpoint(bindings: Sequence[Binding], prefix: str) -> None:
-    """Writes the bound variables, as `write_checkpoint`."""
-    write_checkpoint({b.name: b.read() for b in bindings}, prefix)
-
-
-def write_checkpoint(values: Mapping[str, np.ndarray], prefix: str) -> None:
     """Writes a checkpoint that google-research/bert reads.
 
     The files appear under their names only when they are whole.
@@ -303,9 +298,9 @@ def write_checkpoint(values: Mapping[str, np.ndarray], prefix: str) -> None:
     with _beside(prefix) as temporary:
         tf.raw_ops.SaveV2(
             prefix=temporary,
-            tensor_names=list(values),
-            shape_and_slices=[""] * len(values),
-            tensors=[tf.constant(value) for value in values.values()],
+            tensor_names=[b.name for b in bindings],
+            shape_and_slices=[""] * len(bindings),
+            tensors=[tf.constant(b.read()) for b in bindings],
         )
         # Without an index a checkpoint does not exist: the old one goes first
         # and the new one comes last.

@@ -60,24 +60,30 @@ def new_folder(output_dir: str) -> Iterator[str]:
     import tensorflow as tf
 
     output_dir = output_dir.rstrip("/")
-    if tf.io.gfile.exists(output_dir):
-        raise InputError(
-            f"--output_dir={output_dir} is there already; name a new folder"
-        )
     folder = f"{output_dir}.incomplete"
-    if tf.io.gfile.exists(folder):  # a killed run's
-        tf.io.gfile.rmtree(folder)
     try:
+        if tf.io.gfile.exists(output_dir):
+            raise InputError(
+                f"--output_dir={output_dir} is there already; name a new folder"
+            )
+        _remove(folder)  # a killed run's
         tf.io.gfile.makedirs(folder)
-        yield folder
-        tf.io.gfile.rename(folder, output_dir)
+        try:
+            yield folder
+            tf.io.gfile.rename(folder, output_dir)
+        finally:
+            _remove(folder)
     except tf.errors.OpError as error:
         raise InputError(
             f"cannot write --output_dir={output_dir} ({error.message})"
         ) from error
-    finally:
-        if tf.io.gfile.exists(folder):
-            tf.io.gfile.rmtree(folder)
+
+
+def _remove(folder: str) -> None:
+    import tensorflow as tf
+
+    if tf.io.gfile.exists(folder):
+        tf.io.gfile.rmtree(folder)
 
 
 def vocabulary_file(path: str) -> str | None:

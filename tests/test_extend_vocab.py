@@ -18,6 +18,12 @@ TEXT = """Sailships sailships sailships, the sea.
 windy[unused0] islandsails windsail windsail seaships qqq qqq qqq qqq
 unaffables oldship sailing captaining
 """
+# 23 words; 42 pieces before, 24 after; 5 and 1 of them unknown.
+SUMMARY = [
+    "                          before       after",
+    "pieces a word              1.826       1.043",
+    "  [UNK]                   21.74%       4.35%",
+]
 
 
 @pytest.fixture
@@ -53,7 +59,9 @@ def variables(folder: Path) -> dict[str, np.ndarray]:
 
 def test_words_begin_as_the_mean_of_their_pieces(model: Path) -> None:
     output = run(COMMAND, *flags(model, num_words=9))
-    assert "9 words more, vocab_size 103 instead of 101" in output
+    assert "9 words more, and 2 that are not a piece yet" in output
+    assert "vocab_size is 103 instead of 101" in output
+    assert output.splitlines()[-3:] == SUMMARY
     extended = model.parent / "extended"
     old = (model / "vocab.txt").read_text().splitlines()
     new = (extended / "vocab.txt").read_text().splitlines()
@@ -67,7 +75,7 @@ def test_words_begin_as_the_mean_of_their_pieces(model: Path) -> None:
 
     forked("predict.py", f"--model_dir={extended}", "the sailships saw [MASK]")
 
-    before, after = variables(model), variables(extended)
+    before, after = variables(GOLDEN / "tiny_bert"), variables(extended)
     assert before.keys() == after.keys()
     for name, table in before.items():
         if name not in TABLES:
@@ -103,17 +111,63 @@ def test_without_a_number_the_model_stays_as_large_as_it_is(
     assert TaskSettings.from_folder(str(extended)) == task
 
 
+def test_a_checkpoint_of_a_run_of_googles_and_an_odd_vocabulary(
+    model: Path,
+) -> None:
+    """It has slots and a counter, and is named by its prefix; the vocabulary
+    has an empty line and no newline at its end. Case is told by its pieces."""
+    values = variables(model)
+    table = values[TABLES[0]]
+    saved = {
+        **values,
+        f"{TABLES[0]}/adam_m": table,
+        "global_step": np.int64(7),
+        "steps_since": np.int64(7),
+    }
+    prefix = model.parent / "run" / "model.ckpt-7"
+    prefix.parent.mkdir()
+    tf.raw_ops.SaveV2(
+        prefix=str(prefix),
+        tensor_names=list(saved),
+        shape_and_slices=[""] * len(saved),
+        tensors=[tf.constant(value) for value in saved.values()],
+    )
+    shutil.copy(model / "bert_config.json", prefix.parent)
+    lines = (model / "vocab.txt").read_text().splitlines()
+    lines[90] = "\u2028"
+    (prefix.parent / "vocab.txt").write_text("\n".join(lines))
+    text = model.parent / "text.txt"
+    text.write_text("Captaining Captaining captaining Schön Schön")
+
+    changes = {"init_checkpoint": prefix, "do_lower_case": None, "num_words": 9}
+    output = forked(COMMAND, *flags(model, **changes))
+    assert "unused: steps_since" in output
+    extended = model.parent / "extended"
+    assert variables(extended).keys() == values.keys()
+    new = (extended / "vocab.txt").read_text().split("\n")
+    words = "Captaining Schön captaining".split()
+    assert new == [*lines[:5], words[0], *lines[6:], *words[1:], ""]
+
+
 def test_what_cannot_be_extended(model: Path, tmp_path: Path) -> None:
     (tmp_path / "known.txt").write_text("the sea, the sea")
-    changes = flags(model, input_file=tmp_path / "known.txt")
-    assert "one piece already" in fails_with(COMMAND, *changes)
+    known = flags(model, input_file=tmp_path / "known.txt")
+    assert "no word that is several pieces" in fails_with(COMMAND, *known)
+    theirs = GOLDEN / "hugging_face" / "pretraining"
+    assert "convert_checkpoint.py" in fails_with(
+        COMMAND, *flags(model, init_checkpoint=theirs)
+    )
+    config = (model / "bert_config.json").read_text()
+    for size in ("98", "200"):
+        changed = config.replace('"vocab_size": 101', f'"vocab_size": {size}')
+        assert changed != config
+        (model / "bert_config.json").write_text(changed)
+        assert "mis-shaped" in fails_with(COMMAND, *flags(model))
     vocab = (model / "vocab.txt").read_text()
     (model / "vocab.txt").write_text(vocab.replace("[unused0]", "tern"))
     assert "no [unused] place; say with --num_words" in fails_with(
         COMMAND, *flags(model)
     )
-    theirs = GOLDEN / "hugging_face" / "pretraining"
-    assert "convert_checkpoint.py" in fails_with(COMMAND, *flags(theirs))
     (model / "vocab.txt").unlink()
     assert "there is no vocab.txt beside" in fails_with(COMMAND, *flags(model))
-    assert not (tmp_path / "extended").exists()
+    assert not [*tmp_path.glob("extended*")]
