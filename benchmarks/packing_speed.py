@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("--vocab_file", type=path, required=True)
     parser.add_argument("--bert_config_file", type=path, required=True)
     parser.add_argument("--work_dir", required=True)
+    parser.add_argument("--input_format", default="sentences")
     parser.add_argument("--precision", default="mixed_bfloat16")
     parser.add_argument("--num_pairs", type=int, default=5)
     flags = parser.parse_args()
@@ -67,6 +68,7 @@ def main() -> None:
     run(
         *("create_pretraining_data.py", *SIZES, "--dupe_factor=1"),
         f"--input_file={flags.text_file}",
+        f"--input_format={flags.input_format}",
         f"--vocab_file={flags.vocab_file}",
         f"--output_file={padded}",
     )

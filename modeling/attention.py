@@ -142,31 +142,18 @@ class Attention(keras.layers.Layer):
                 query, key, value, mask=ops.equal(adder, 0.0), scale=self.scale
             )
         else:
-            probs = self._probs(query, key, adder, seed)
-            context = ops.einsum("BNST,BTND->BSND", probs, value)
+            context = fused.attention(
+                *(query, key, value, self.scale, adder),
+                *(self.dropout_rate, seed),
+            )
         return ops.reshape(context, ops.shape(from_tensor))  # [B, S, H]
 
     def probabilities(self, x: Tensor, adder: Tensor) -> Tensor:
         """How much each position looks at each other: [B, S, H] ->
         [B, N, S, S], of self-attention without dropout."""
         query, key, _ = self._project(x, None)
-        return self._probs(query, key, adder, None)
-
-    def _probs(
-        self, query: Tensor, key: Tensor, adder: Tensor, seed: Tensor | None
-    ) -> Tensor:
-        """[B, S, N, D] and [B, T, N, D] -> [B, N, S, T]."""
         scores = ops.einsum("BSND,BTND->BNST", query, key)
-        if seed is None:
-            return fused.masked_softmax(scores, self.scale, adder)
-        noise = fused.uniform_noise(scores, self.dropout_rate, seed)
-        return fused.attention_probs(
-            scores,
-            self.scale,
-            adder,
-            noise,
-            self.dropout_rate,
-        )
+        return fused.masked_softmax(scores, self.scale, adder)
 
     def _project(
         self, from_tensor: Tensor, to_tensor: Tensor | None
@@ -221,7 +208,6 @@ class Residual(keras.layers.Layer):
         """x [B, S, input_size] and residual [B, S, H] -> [B, S, H]."""
         rate = self.config.hidden_dropout_prob
         product = ops.matmul(x, self.kernel)
-        noise = fused.uniform_noise(product, rate, seed)
         return fused.bias_dropout_add_norm(
             product,
             self.bias,
@@ -229,8 +215,8 @@ class Residual(keras.layers.Layer):
             self.layer_norm.gamma,
             self.layer_norm.beta,
             self.layer_norm.epsilon,
-            noise,
             rate,
+            seed,
         )
 
 

@@ -18,7 +18,6 @@ import dataclasses
 from modeling.config import BertConfig
 
 FLOAT32_BYTES = 4
-NOISE_BYTES = 2  # of a number that dropout may drop
 BACKWARD_FORWARDS = 2  # gradients of both factors of each product
 
 
@@ -120,30 +119,28 @@ def _activations(
 ) -> int:
     """Bytes that the forward pass keeps for the backward pass.
 
-    With e bytes a number, and 2 for the noise of a dropout, a position of a
-    layer keeps:
+    With e bytes a number, a position of a layer keeps:
 
-    - H (8 e + 4): query, key, value, context; and of both residuals what comes
-      out of the product, the noise, and what is normalised;
-    - F 2 e: the feed-forward before and after its activation;
-    - N S (2 e + 2): scores, noise and probabilities.
+    - 8 H e: query, key, value, context; and of both residuals what comes out of
+      the product, and what is normalised;
+    - 2 F e: the feed-forward before and after its activation;
+    - 2 N S e: probabilities, before and after dropout.
 
-    A position of the embeddings: H (e + 6), their float32 sum and noise, and
-    what is normalised. A masked prediction: 12 V, which are logits, their
+    A position of the embeddings: H (e + 4), their float32 sum, and what is
+    normalised. A masked prediction: 12 V, which are logits, their
     softmax and their gradient. Frozen layers: nothing. Where layers are
     recomputed, each keeps H e, its input, and one all of it.
     """
     hidden, length = config.hidden_size, rows.length
-    per_position = hidden * (8 * number_bytes + 2 * NOISE_BYTES)
-    per_position += config.intermediate_size * 2 * number_bytes
     scores = config.num_attention_heads * length
-    per_position += scores * (2 * number_bytes + NOISE_BYTES)
+    numbers = 8 * hidden + 2 * config.intermediate_size + 2 * scores
+    per_position = numbers * number_bytes
     num_layers = config.num_hidden_layers - max(num_frozen_layers, 0)
     total = num_layers * length * per_position
     if recompute:
         kept = num_layers * hidden * number_bytes
         total = length * (kept + per_position)
     if num_frozen_layers < 0:
-        total += length * hidden * (number_bytes + FLOAT32_BYTES + NOISE_BYTES)
+        total += length * hidden * (number_bytes + FLOAT32_BYTES)
     logits = rows.num_predictions * config.vocab_size
     return rows.number * (total + 12 * logits)

@@ -251,8 +251,8 @@ class Embeddings(keras.layers.Layer):
             self.layer_norm.gamma,
             self.layer_norm.beta,
             self.layer_norm.epsilon,
-            fused.uniform_noise(x, rate, seed),
             rate,
+            seed,
         )
         return ops.cast(normed, self.compute_dtype)
 

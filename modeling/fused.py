@@ -7,7 +7,7 @@ kernels are TensorFlow's; matrix products stay outside, with oneDNN. On other
 devices and backends these functions are what they read as, and are compiled
 where the whole step is.
 
-Dropout is stateless: `uniform_noise` draws from a key that is an argument, so
+Dropout is stateless: what is dropped depends on a key that is an argument, so
 that a step depends on its seed alone and nothing has to be saved to repeat it.
 """
 
@@ -23,8 +23,6 @@ import numpy as np
 from keras import ops
 
 Tensor = Any  # keras has no common tensor type over its backends
-
-NOISE_LEVELS = 2**16  # a rate is rounded to one of them
 
 
 def _gelu_erf(x: Tensor) -> Tensor:
@@ -68,40 +66,59 @@ def site_seed(seed: Tensor | None, site: int) -> Tensor | None:
     return seed + ops.convert_to_tensor([0, site], dtype="int32")
 
 
-def uniform_noise(x: Tensor, rate: float, seed: Tensor | None) -> Tensor | None:
-    """uint16 noise of the shape of x, drawn when x is there; None where nothing
-    is to be dropped. Of 16 bits, since it is kept for the backward pass."""
+def dropout(x: Tensor, rate: float, seed: Tensor | None) -> Tensor:
+    """Each number of x with probability `rate` 0, else scaled to the mean.
+
+    Args:
+        seed: int32 [2], the key; None where nothing is to be dropped.
+    """
     if seed is None or rate == 0.0:
-        return None
-    if keras.config.backend() != "tensorflow":
-        noise = keras.random.uniform(
-            ops.shape(x), maxval=NOISE_LEVELS, dtype="float32", seed=_Key(seed)
-        )
-        return ops.cast(noise, "uint16")
+        return x
+    return ops.where(_is_kept(x, rate, seed), x / (1.0 - rate), 0.0)
+
+
+def _is_kept(x: Tensor, rate: float, seed: Tensor) -> Tensor:
+    """bool of the shape of x, False with probability `rate`."""
+    if _compiles_chains():
+        return _hashed_places(x, seed) >= round(rate * 2**32)
+    is_first = contextlib.nullcontext()
+    if keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        # Else the noise of all layers would be drawn first, and kept.
+        is_first = tf.control_dependencies([x])
+    with is_first:
+        return keras.random.uniform(ops.shape(x), seed=_Key(seed)) >= rate
+
+
+def _hashed_places(x: Tensor, seed: Tensor) -> Tensor:
+    """uint32 of the shape of x: a hash of each number's place and the key.
+
+    Inside a chain it is computed where it is needed, in the backward pass
+    again, and never written, as a generator's numbers would be. The hash is
+    `lowbias32` of C. Wellons' hash-prospector, with half of the key before it
+    and half within. Of places as they are it would show that they lie powers
+    of two apart: they are multiplied by an odd number first.
+    """
     import tensorflow as tf
 
-    # Without the dependence all layers' noise would be drawn first, and kept.
-    with tf.control_dependencies([x]):
-        size = tf.size(x)
-        pairs = tf.random.stateless_uniform(
-            [(size + 1) // 2], seed, minval=None, maxval=None, dtype=tf.uint32
-        )
-        noise = tf.reshape(tf.bitcast(pairs, tf.uint16), [-1])[:size]
-        return tf.reshape(noise, tf.shape(x))
+    def shifted(x: Tensor, by: int) -> Tensor:
+        return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _uint32(by)))
+
+    def hashed(x: Tensor, within: Tensor) -> Tensor:
+        x = shifted(x * _uint32(0x9E3779B9), 16)
+        x = shifted(x * _uint32(0x21F0AAAD), 15) + within
+        return shifted(x * _uint32(0x735A2D97), 15)
+
+    halves = tf.bitcast(seed, tf.uint32)
+    within = hashed(halves[1], _uint32(0))
+    before = hashed(halves[0] + within, _uint32(0))
+    places = tf.cast(tf.range(tf.size(x)), tf.uint32)
+    return tf.reshape(hashed(places + before, within), tf.shape(x))
 
 
-def dropout(x: Tensor, rate: float, seed: Tensor | None) -> Tensor:
-    """Each number of x with probability `rate` 0, else scaled to the mean."""
-    return _dropout(x, uniform_noise(x, rate, seed), rate)
-
-
-def _dropout(x: Tensor, noise: Tensor | None, rate: float) -> Tensor:
-    if noise is None:
-        return x
-    num_dropped = min(round(rate * NOISE_LEVELS), NOISE_LEVELS - 1)
-    kept_share = 1.0 - num_dropped / NOISE_LEVELS
-    is_kept = _float32(noise) >= num_dropped
-    return ops.where(is_kept, x / kept_share, 0.0)
+def _uint32(number: int) -> Tensor:
+    return ops.convert_to_tensor(number, dtype="uint32")
 
 
 def _layer_norm(
@@ -281,17 +298,101 @@ def _masked_softmax(scores: Tensor, scale: float, mask_adder: Tensor) -> Tensor:
     return ops.softmax(_float32(scores) * scale + adder, axis=-1)
 
 
-@_chain
-def attention_probs(
-    scores: Tensor,
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     scale: float,
     mask_adder: Tensor,
-    noise: Tensor | None,
     rate: float,
+    seed: Tensor | None,
 ) -> Tensor:
-    """Dropout of softmax(scores * scale + mask_adder) over the last axis."""
-    probs = _masked_softmax(scores, scale, mask_adder)
-    return ops.cast(_dropout(probs, noise, rate), scores.dtype)
+    """What each of S positions gathers from T of them, over N heads.
+
+    Args:
+        query: [B, S, N, D].
+        key: and value, [B, T, N, D].
+        mask_adder: [B, 1, 1, T] or [B, 1, S, T].
+        rate: of the dropout of the softmax.
+        seed: int32 [2], its key; None outside training.
+
+    Returns:
+        dropout(softmax(query key * scale + mask_adder)) value, [B, S, N, D].
+    """
+    if seed is not None and not _plain.get() and _compiles_chains():
+        return _attention(query, key, value, scale, mask_adder, rate, seed)
+    scores = ops.einsum("BSND,BTND->BNST", query, key)
+    probs = masked_softmax(scores, scale, mask_adder)
+    return ops.einsum("BNST,BTND->BSND", dropout(probs, rate, seed), value)
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: float,
+    mask_adder: Tensor,
+    rate: float,
+    seed: Tensor,
+) -> Tensor:
+    """`attention` with a gradient that has no sum over T in it: what softmax's
+    gradient takes off each row of it, the sum of probabilities times their
+    gradients, is that of D numbers of the context times theirs (Dao et al.
+    2022, FlashAttention, appendix B.2)."""
+    import tensorflow as tf
+
+    def turned(x: Tensor) -> Tensor:
+        return tf.transpose(x, [0, 2, 1, 3])  # [B, S, N, D] to [B, N, S, D]
+
+    @tf.custom_gradient
+    def attend(*args: Tensor) -> Any:
+        query, key, value = map(turned, args)
+        scores = tf.matmul(query, key, transpose_b=True)
+        probs = masked_softmax(scores, scale, mask_adder)
+        dropped = _dropped(probs, rate, seed)
+        context = turned(tf.matmul(dropped, value))
+
+        def gradients(upstream: Tensor) -> list[Tensor]:
+            dy = turned(upstream)
+            of_scores = _gradient_of_scores(
+                tf.matmul(dy, value, transpose_b=True),
+                *(probs, context, upstream, scale, rate, seed),
+            )
+            of_key = tf.matmul(of_scores, query, transpose_a=True)
+            of_value = tf.matmul(dropped, dy, transpose_a=True)
+            return [
+                turned(tf.matmul(of_scores, key)),
+                turned(of_key),
+                turned(of_value),
+            ]
+
+        return context, gradients
+
+    return attend(query, key, value)
+
+
+@_chain
+def _dropped(x: Tensor, rate: float, seed: Tensor) -> Tensor:
+    return ops.cast(dropout(_float32(x), rate, seed), x.dtype)
+
+
+@_chain
+def _gradient_of_scores(
+    upstream: Tensor,
+    probs: Tensor,
+    context: Tensor,
+    of_context: Tensor,
+    scale: float,
+    rate: float,
+    seed: Tensor,
+) -> Tensor:
+    """Of query key, [B, N, S, T], from the gradients of the dropped
+    probabilities, [B, N, S, T], and of the context, [B, S, N, D]."""
+    sums = ops.sum(_float32(context) * _float32(of_context), axis=-1)
+    sums = ops.transpose(sums, (0, 2, 1))[..., None]  # [B, N, S, 1]
+    of_probs = dropout(_float32(upstream), rate, seed)
+    gradient = _float32(probs) * (of_probs - sums) * scale
+    return ops.cast(gradient, upstream.dtype)
 
 
 @_row_chain
@@ -302,11 +403,11 @@ def bias_dropout_add_norm(
     gamma: Tensor,
     beta: Tensor,
     epsilon: float,
-    noise: Tensor | None,
     rate: float,
+    seed: Tensor | None,
 ) -> Tensor:
     """LayerNorm(dropout(x + bias) + residual)."""
-    dropped = _dropout(_float32(x) + bias, noise, rate)
+    dropped = dropout(_float32(x) + bias, rate, seed)
     summed = dropped + _float32(residual)
     return ops.cast(_layer_norm(summed, gamma, beta, epsilon), x.dtype)
 
@@ -317,12 +418,12 @@ def norm_dropout(
     gamma: Tensor,
     beta: Tensor,
     epsilon: float,
-    noise: Tensor | None,
     rate: float,
+    seed: Tensor | None,
 ) -> Tensor:
     """dropout(LayerNorm(x))."""
     normed = _layer_norm(_float32(x), gamma, beta, epsilon)
-    return ops.cast(_dropout(normed, noise, rate), x.dtype)
+    return ops.cast(dropout(normed, rate, seed), x.dtype)
 
 
 @_row_chain

@@ -44,9 +44,9 @@ def test_operations_of_a_published_size() -> None:
 
 
 def test_memory_of_a_small_step() -> None:
-    # a position of a layer: 6 * 36 + 7 * 8 + 3 * 5 * 10 = 422 bytes;
-    # of the embeddings 6 * 10 = 60; logits of two predictions 12 * 2 * 11
-    activations = 13 * (2 * 5 * 422 + 5 * 60 + 264)
+    # a position of a layer: 6 * 32 + 7 * 8 + 3 * 5 * 8 = 368 bytes;
+    # of the embeddings 6 * 8 = 48; logits of two predictions 12 * 2 * 11
+    activations = 13 * (2 * 5 * 368 + 5 * 48 + 264)
     rows = Rows(13, 5, num_predictions=2)
     memory = training_memory(SMALL, rows, 1000, 900)
     assert memory == Memory(4000, 3600, 7200, activations)
@@ -56,14 +56,14 @@ def test_memory_of_a_small_step() -> None:
 def test_memory_of_bfloat16_accumulation_and_frozen_layers() -> None:
     rows = Rows(13, 5)
     memory = training_memory(SMALL, rows, 1000, 100, 1, True, True)
-    # a position of a layer: 6 * 20 + 7 * 4 + 15 * 6 = 238 bytes; one layer
-    assert memory == Memory(6000, 800, 800, 13 * 5 * 238)
+    # a position of a layer: 6 * 16 + 7 * 4 + 15 * 4 = 184 bytes; one layer
+    assert memory == Memory(6000, 800, 800, 13 * 5 * 184)
 
 
 def test_recomputed_layers_keep_their_input_and_one_is_whole() -> None:
-    # of a position: two inputs of 6 * 4 bytes and one layer, 422; the rest as
+    # of a position: two inputs of 6 * 4 bytes and one layer, 368; the rest as
     # in test_memory_of_a_small_step
-    activations = 13 * (5 * (2 * 24 + 422) + 5 * 60 + 264)
+    activations = 13 * (5 * (2 * 24 + 368) + 5 * 48 + 264)
     rows = Rows(13, 5, num_predictions=2)
     memory = training_memory(SMALL, rows, 1000, 900, recompute=True)
     assert memory == Memory(4000, 3600, 7200, activations)
@@ -81,4 +81,4 @@ def test_memory_of_a_published_size_grows_as_was_reckoned() -> None:
     few, many = (
         training_memory(base, Rows(n, 128, 20), 1, 1).total for n in (7, 8)
     )
-    assert round((many - few) / 2**20) == 107
+    assert round((many - few) / 2**20) == 98

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from modeling import fused
 
-NOISE_PAIR = tf.constant([2**14 - 1, 2**14], tf.uint16)  # around a quarter
+KEY = tf.constant([3, 5])
 
 
 def test_gelu_means_tanh_and_the_exact_one_differs() -> None:
@@ -37,64 +37,64 @@ def test_layer_norm_of_three_numbers() -> None:
         tf.fill([3], 2.0),
         tf.fill([3], 1.0),
         1e-12,
-        None,
         0.0,
+        None,
     )
     expected = 2 * np.array([-1, 0, 1]) / np.sqrt(2 / 3) + 1
     np.testing.assert_allclose(normed, expected, rtol=1e-6)
 
 
-def test_dropout_keeps_the_expectation_and_drops_by_the_noise() -> None:
-    dropped = fused.bias_dropout_add_norm(
-        tf.constant([3.0, 6.0]),
-        tf.constant([1.0, 2.0]),
-        tf.constant([0.0, 0.0]),
-        tf.constant([1.0, 1.0]),
-        tf.constant([0.0, 0.0]),
-        1e-12,
-        NOISE_PAIR,  # below the rate: dropped; at it: kept
-        0.25,
-    )
-    # (0, 8 / 0.75) has mean m and deviations -m, m: normed to -1, 1
-    np.testing.assert_allclose(dropped, [-1.0, 1.0], rtol=1e-6)
-    probs = fused.attention_probs(
-        tf.constant([[0.0, 0.0]]), 1.0, tf.zeros([1, 2]),
-        NOISE_PAIR[None], 0.25,
-    )  # fmt: skip
-    np.testing.assert_allclose(probs, [[0.0, 0.5 / 0.75]], rtol=1e-6)
+def kept(key: tuple[int, int], size: int, rate: float = 0.1) -> np.ndarray:
+    """Which of `size` ones a dropout with this key keeps."""
+    dropped = fused.dropout(tf.ones(size), rate, tf.constant(key)).numpy()
+    np.testing.assert_allclose(dropped[dropped > 0], 1 / (1 - rate), rtol=1e-6)
+    return dropped > 0
 
 
-def test_noise_depends_on_the_key_alone() -> None:
-    def noise(key: list[int], site: int) -> np.ndarray:
-        seed = fused.site_seed(tf.constant(key), site)
-        return np.asarray(fused.uniform_noise(tf.zeros((11, 13)), 0.1, seed))
-
-    np.testing.assert_array_equal(noise([3, 5], 1), noise([3, 5], 1))
-    assert not np.array_equal(noise([3, 5], 1), noise([3, 5], 2))
-    assert not np.array_equal(noise([3, 5], 1), noise([4, 5], 1))
-    large = np.asarray(
-        fused.uniform_noise(tf.zeros((1000, 101)), 0.1, tf.constant([1, 2]))
-    )
-    assert large.dtype == np.uint16
-    # 101,000 draws: three standard errors of a share of 0.1 are 0.0028
-    assert (large < 0.1 * 2**16).mean() == pytest.approx(0.1, abs=0.0028)
+def test_dropout_depends_on_key_and_place_alone() -> None:
+    once = kept((3, 5), 1001)
+    np.testing.assert_array_equal(once, kept((3, 5), 1001))
+    np.testing.assert_array_equal(once[:143], kept((3, 5), 143))
+    table = fused.dropout(tf.ones((7, 11, 13)), 0.1, KEY).numpy()
+    np.testing.assert_array_equal(once, table.ravel() > 0)
+    np.testing.assert_array_equal(fused.site_seed(KEY, 2), [3, 7])
+    assert fused.site_seed(None, 2) is None
+    assert not np.array_equal(once, kept((3, 7), 1001))
+    assert not np.array_equal(once, kept((4, 5), 1001))
 
 
-def test_no_noise_where_nothing_is_dropped() -> None:
-    assert fused.site_seed(None, 3) is None
-    assert fused.uniform_noise(tf.zeros(2), 0.1, None) is None
-    assert fused.uniform_noise(tf.zeros(2), 0.0, tf.constant([1, 2])) is None
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_dropout_looks_independent_of_place_and_key(rate: float) -> None:
+    """Correlations within five standard errors, of neighbours in a row, of
+    rows below each other, and of keys next to each other."""
+    size = 2**17
+    keys = [(step, site) for step in (0, 1, 2**30) for site in (0, 1, 2, 38)]
+    drawn = np.stack([kept(key, size, rate) for key in keys]) - (1 - rate)
+    drawn /= np.sqrt(rate * (1 - rate))
+    error = 1 / np.sqrt(size)
+    assert np.abs(drawn.mean(axis=1)).max() < 5 * error
+    between = drawn @ drawn.T / size - np.diag((drawn**2).mean(axis=1))
+    assert np.abs(between).max() < 5 * error
+    for lag in (1, 2, 64, 128, 384, 768, 3 * 2**12, 2**14, 2**16):
+        own = (drawn[:, lag:] * drawn[:, :-lag]).mean(axis=1)
+        assert np.abs(own).max() < 5 / np.sqrt(size - lag), lag
+
+
+def test_nothing_is_dropped_without_key_or_rate() -> None:
+    x = tf.constant([1.0, 2.0])
+    assert fused.dropout(x, 0.1, None) is x
+    assert fused.dropout(x, 0.0, KEY) is x
 
 
 def test_low_precision_goes_out_as_it_came_in() -> None:
-    x = tf.cast([[1.0, 2.0]], tf.bfloat16)
-    bias = tf.zeros([2])
+    x, bias = tf.cast([[1.0, 2.0]], tf.bfloat16), tf.zeros([2])
     assert fused.bias_activation(x, bias, "relu").dtype == tf.bfloat16
-    probs = fused.attention_probs(x, 1.0, bias, None, 0.0)
-    assert probs.dtype == tf.bfloat16
-    plain = fused.masked_softmax(x, 1.0, bias)
-    assert plain.dtype == tf.bfloat16
-    assert plain.numpy().tolist() == probs.numpy().tolist()
+    assert fused.masked_softmax(x, 1.0, bias).dtype == tf.bfloat16
+    heads = tf.cast(random(2, 3, 4, 5), tf.bfloat16)
+    adder = tf.zeros([2, 1, 3, 3])
+    for seed in (None, KEY):
+        context = fused.attention(heads, heads, heads, 1.0, adder, 0.1, seed)
+        assert context.dtype == tf.bfloat16
 
 
 def random(*shape: int) -> tf.Tensor:
@@ -104,7 +104,6 @@ def random(*shape: int) -> tf.Tensor:
 
 
 X, VECTOR = random(5, 7, 13), random(13)
-NOISE = fused.uniform_noise(X, 0.1, tf.constant([3, 5]))
 LABELS = tf.constant(np.arange(35).reshape(5, 7) % 13)
 
 
@@ -115,13 +114,12 @@ LABELS = tf.constant(np.arange(35).reshape(5, 7) % 13)
         (fused.add_bias, (X, VECTOR)),
         (fused.bias_activation, (X, VECTOR, "gelu")),
         (fused.bias_activation, (X, VECTOR, "gelu_erf")),
-        (fused.attention_probs, (X, 0.5, random(5, 1, 13), NOISE, 0.1)),
         # the same tensor and the same vector in several places
         (
             fused.bias_dropout_add_norm,
-            (X, VECTOR, X, VECTOR, VECTOR, 1e-12, NOISE, 0.1),
+            (X, VECTOR, X, VECTOR, VECTOR, 1e-12, 0.1, KEY),
         ),
-        (fused.norm_dropout, (X, VECTOR, VECTOR, 1e-5, NOISE, 0.1)),
+        (fused.norm_dropout, (X, VECTOR, VECTOR, 1e-5, 0.1, KEY)),
         (
             fused.bias_activation_norm,
             (X, VECTOR, "relu", VECTOR, VECTOR, 1e-12),
@@ -148,3 +146,32 @@ def test_compiled_gradients_are_the_plain_ones(
     tolerance = 1e-5 if dtype == "float32" else 0.05
     for one, other in zip(compiled, plain, strict=True):
         np.testing.assert_allclose(one, other, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gradient_of_attention_is_the_plain_one(
+    dtype: str, rate: float
+) -> None:
+    """Of 7 queries and 11 keys, of which each query sees others."""
+    args = [random(5, 7, 2, 13), random(5, 11, 2, 13), random(5, 11, 2, 13) + 1]
+    adder = tf.where(random(5, 1, 7, 11) < 1.0, 0.0, -10000.0)
+
+    def found() -> list[np.ndarray]:
+        with tf.GradientTape() as tape:
+            tape.watch(args)
+            narrow = [tf.cast(x, dtype) for x in args]
+            context = fused.attention(
+                *(narrow[0], narrow[1], narrow[2], 0.5, adder, rate, KEY)
+            )
+            total = tf.reduce_sum(tf.sin(tf.cast(context, tf.float32)))
+        return [context, *tape.gradient(total, args)]
+
+    own = found()
+    with fused.uncompiled():
+        plain = found()
+    tolerance = 1e-5 if dtype == "float32" else 0.06
+    for one, other in zip(own, plain, strict=True):
+        one, other = (tf.cast(x, tf.float32).numpy() for x in (one, other))
+        np.testing.assert_allclose(one, other, atol=tolerance, rtol=tolerance)
+    assert own[0].shape == (5, 7, 2, 13)
