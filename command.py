@@ -74,7 +74,8 @@ def import_tensorflow() -> None:
     """Imports TensorFlow without the page of greetings that it writes.
 
     They come from below Python and no setting silences them (2.21). An import
-    that fails still raises.
+    that fails still raises. `--num_threads`, of commands that have it, holds
+    from then on.
     """
     stderr = os.dup(sys.stderr.fileno())
     with open(os.devnull, "w") as nowhere:
@@ -84,6 +85,10 @@ def import_tensorflow() -> None:
             import tensorflow as tf
 
         tf.config.list_physical_devices()
+        if "num_threads" in flags.FLAGS:
+            count = flags.FLAGS["num_threads"].value
+            tf.config.threading.set_intra_op_parallelism_threads(count)
+            tf.config.threading.set_inter_op_parallelism_threads(count)
     finally:
         os.dup2(stderr, sys.stderr.fileno())
         os.close(stderr)

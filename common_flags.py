@@ -87,12 +87,20 @@ def _define_devices() -> None:
     flags.DEFINE_integer("num_tpu_cores", 8, "Unused: the TPU says it itself.")
 
 
-def define_precision() -> None:
+def define_precision_and_threads() -> None:
     flags.DEFINE_enum(
         "precision",
         "float32",
         ["float32", "mixed_bfloat16"],
         "Of the matrix products; weights are float32 either way.",
+    )
+    flags.DEFINE_integer(
+        "num_threads",
+        0,
+        "Of an operation, and operations at once, on a CPU; 0: as many as it "
+        "has cores.",
+        lower_bound=0,
+        upper_bound=4096,
     )
 
 
@@ -110,7 +118,7 @@ def _define_training_beyond_google() -> None:
         lower_bound=0,
         upper_bound=2**31 - 1,
     )
-    define_precision()
+    define_precision_and_threads()
     flags.DEFINE_bool(
         "use_xla", LoopConfig.use_xla, "Compile the forward and backward pass."
     )

@@ -77,7 +77,7 @@ flags.DEFINE_enum(
     "That of [CLS] (of the first window), or the mean or maximum of all.",
 )
 flags.DEFINE_integer("pooling_layer", -1, "The layer that is pooled.")
-common_flags.define_precision()
+common_flags.define_precision_and_threads()
 flags.DEFINE_bool("use_xla", False, "Compile the model as a whole.")
 flags.mark_flags_as_required(["input_file", "init_checkpoint"])
 

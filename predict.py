@@ -59,7 +59,7 @@ flags.DEFINE_bool(
 )
 flags.DEFINE_integer("top_k", 5, "Pieces for each [MASK].", lower_bound=1)
 common_flags.define_case_of_folder()
-common_flags.define_precision()
+common_flags.define_precision_and_threads()
 flags.DEFINE_bool("use_xla", False, "Compile the model as a whole.")
 flags.mark_flag_as_required("model_dir")
 

@@ -371,7 +371,7 @@ NUMBERS = {
     "export_model": "version max_seq_length",
     "export_tflite": "max_seq_length",
     "extend_vocab": "num_words",
-    "extract_features": "batch_size max_seq_length",
+    "extract_features": "batch_size max_seq_length num_threads",
     "inspect_records": "num_records max_seq_length",
     "pack_records": "max_seq_length max_sequences_per_pack window_records",
     "predict": "batch_size top_k",

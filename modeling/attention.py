@@ -142,9 +142,9 @@ class Attention(keras.layers.Layer):
                 query, key, value, mask=ops.equal(adder, 0.0), scale=self.scale
             )
         else:
+            rate = self.dropout_rate
             context = fused.attention(
-                *(query, key, value, self.scale, adder),
-                *(self.dropout_rate, seed),
+                query, key, value, self.scale, adder, rate, seed
             )
         return ops.reshape(context, ops.shape(from_tensor))  # [B, S, H]
 

@@ -3,7 +3,8 @@
 Operations are those of the matrix products, two (a product, a sum) for each
 weight or score and row: Kaplan et al. 2020, section 2.1. Memory is counted in
 the manner of Korthikanti et al. 2022, section 4, for chains that keep nothing
-but their arguments (modeling/fused.py, on a CPU). Both are for a look before
+but their arguments, and attention that keeps its probabilities
+(modeling/fused.py, on a CPU). Both are for a look before
 the first step: passing tensors, an allocator and TensorFlow itself add to the
 memory, and shorter rows need less. A row of 128 of BERT-base took 111 MiB where
 107 are reckoned (docs/performance.md). On a GPU or TPU more is kept, perhaps

@@ -310,8 +310,8 @@ def recomputed(
     def run(x: Tensor) -> Tensor:
         key = seed
         if key is not None:
-            # Tied to x: noise drawn from what both passes share would be one
-            # operation in the graph of both, and kept from one to the other.
+            # Tied to x: noise, where it is drawn, would else be one operation
+            # in the graph of both passes, and kept from one to the other.
             key = ops.where(ops.isnan(x[0, 0, 0]), 0, key)
         return layer(x, adder, key, positions)
 

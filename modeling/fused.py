@@ -1,6 +1,7 @@
-"""The element-wise chains between a BERT's matrix products, and dropout.
+"""The element-wise chains between a BERT's matrix products, dropout, and
+attention, which is both.
 
-Each function is plain keras.ops, computes in float32 whatever it is given and
+Each chain is plain keras.ops, computes in float32 whatever it is given and
 returns the type of its first argument. On a CPU under TensorFlow each is
 compiled by XLA, to few passes over memory, but for `masked_softmax`, whose
 kernels are TensorFlow's; matrix products stay outside, with oneDNN. On other
@@ -74,50 +75,61 @@ def dropout(x: Tensor, rate: float, seed: Tensor | None) -> Tensor:
     """
     if seed is None or rate == 0.0:
         return x
-    return ops.where(_is_kept(x, rate, seed), x / (1.0 - rate), 0.0)
-
-
-def _is_kept(x: Tensor, rate: float, seed: Tensor) -> Tensor:
-    """bool of the shape of x, False with probability `rate`."""
     if _compiles_chains():
-        return _hashed_places(x, seed) >= round(rate * 2**32)
-    is_first = contextlib.nullcontext()
+        # A threshold of 2**32 would wrap to 0.
+        threshold = min(round(rate * 2**32), 2**32 - 1)
+        is_kept = _hashed_places(x, seed) >= threshold
+    else:
+        is_kept = _uniform(x, seed) >= rate
+    scaled = _float32(x) / (1.0 - rate)
+    return ops.cast(ops.where(is_kept, scaled, 0.0), x.dtype)
+
+
+def _uniform(x: Tensor, seed: Tensor) -> Tensor:
+    """float32 between 0 and 1, of the shape of x, drawn when x is there."""
+    after_x: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
     if keras.config.backend() == "tensorflow":
         import tensorflow as tf
 
-        # Else the noise of all layers would be drawn first, and kept.
-        is_first = tf.control_dependencies([x])
-    with is_first:
-        return keras.random.uniform(ops.shape(x), seed=_Key(seed)) >= rate
+        # Else the numbers of all layers would be drawn first, and kept.
+        after_x = tf.control_dependencies([x])
+    with after_x:
+        return keras.random.uniform(ops.shape(x), seed=_Key(seed))
 
 
 def _hashed_places(x: Tensor, seed: Tensor) -> Tensor:
     """uint32 of the shape of x: a hash of each number's place and the key.
 
     Inside a chain it is computed where it is needed, in the backward pass
-    again, and never written, as a generator's numbers would be. The hash is
-    `lowbias32` of C. Wellons' hash-prospector, with half of the key before it
-    and half within. Of places as they are it would show that they lie powers
-    of two apart: they are multiplied by an odd number first.
+    again, and never written, as drawn numbers would be.
     """
     import tensorflow as tf
 
-    def shifted(x: Tensor, by: int) -> Tensor:
-        return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _uint32(by)))
-
-    def hashed(x: Tensor, within: Tensor) -> Tensor:
-        x = shifted(x * _uint32(0x9E3779B9), 16)
-        x = shifted(x * _uint32(0x21F0AAAD), 15) + within
-        return shifted(x * _uint32(0x735A2D97), 15)
-
     halves = tf.bitcast(seed, tf.uint32)
-    within = hashed(halves[1], _uint32(0))
-    before = hashed(halves[0] + within, _uint32(0))
+    within = _hashed(halves[1])
+    before = _hashed(halves[0] + within)
     places = tf.cast(tf.range(tf.size(x)), tf.uint32)
-    return tf.reshape(hashed(places + before, within), tf.shape(x))
+    return tf.reshape(_hashed(places + before, within), tf.shape(x))
 
 
-def _uint32(number: int) -> Tensor:
+def _hashed(x: Tensor, within: int | Tensor = 0) -> Tensor:
+    """Of uint32 numbers, with half of a key `within`.
+
+    The constants are those of splitmix32, after the golden ratio's: without
+    this product, places that lie powers of two apart would be dropped together.
+    The key comes two products before the end: with one behind it, keys would
+    drop the same numbers some places apart.
+    """
+    x = _shifted(x * _uint32(0x9E3779B9), 16) + _uint32(within)
+    x = _shifted(x * _uint32(0x21F0AAAD), 15)
+    return _shifted(x * _uint32(0x735A2D97), 15)
+
+
+def _shifted(x: Tensor, by: int) -> Tensor:
+    return ops.bitwise_xor(x, ops.right_shift(x, _uint32(by)))
+
+
+def _uint32(number: int | Tensor) -> Tensor:
     return ops.convert_to_tensor(number, dtype="uint32")
 
 
@@ -349,14 +361,14 @@ def _attention(
         query, key, value = map(turned, args)
         scores = tf.matmul(query, key, transpose_b=True)
         probs = masked_softmax(scores, scale, mask_adder)
-        dropped = _dropped(probs, rate, seed)
+        dropped = _dropped(probs, rate, seed) if rate else probs
         context = turned(tf.matmul(dropped, value))
 
         def gradients(upstream: Tensor) -> list[Tensor]:
             dy = turned(upstream)
+            of_dropped = tf.matmul(dy, value, transpose_b=True)
             of_scores = _gradient_of_scores(
-                tf.matmul(dy, value, transpose_b=True),
-                *(probs, context, upstream, scale, rate, seed),
+                of_dropped, probs, context, upstream, scale, rate, seed
             )
             of_key = tf.matmul(of_scores, query, transpose_a=True)
             of_value = tf.matmul(dropped, dy, transpose_a=True)
@@ -371,14 +383,12 @@ def _attention(
     return attend(query, key, value)
 
 
-@_chain
-def _dropped(x: Tensor, rate: float, seed: Tensor) -> Tensor:
-    return ops.cast(dropout(_float32(x), rate, seed), x.dtype)
+_dropped = _chain(dropout)
 
 
 @_chain
 def _gradient_of_scores(
-    upstream: Tensor,
+    of_dropped: Tensor,
     probs: Tensor,
     context: Tensor,
     of_context: Tensor,
@@ -390,9 +400,9 @@ def _gradient_of_scores(
     probabilities, [B, N, S, T], and of the context, [B, S, N, D]."""
     sums = ops.sum(_float32(context) * _float32(of_context), axis=-1)
     sums = ops.transpose(sums, (0, 2, 1))[..., None]  # [B, N, S, 1]
-    of_probs = dropout(_float32(upstream), rate, seed)
+    of_probs = dropout(_float32(of_dropped), rate, seed)
     gradient = _float32(probs) * (of_probs - sums) * scale
-    return ops.cast(gradient, upstream.dtype)
+    return ops.cast(gradient, of_dropped.dtype)
 
 
 @_row_chain

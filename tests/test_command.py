@@ -4,6 +4,7 @@ import errno
 import importlib
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -134,3 +135,33 @@ def test_a_flag_that_is_no_finite_number() -> None:
     assert sentence == (
         "run_pretraining.py: --learning_rate=inf is no finite number"
     )
+
+
+THREADS = """
+import sys
+from absl import flags
+import command, common_flags
+common_flags.define_precision_and_threads()
+flags.FLAGS(sys.argv)
+command.import_tensorflow()
+import tensorflow as tf
+tf.constant(0)
+print(tf.config.threading.get_intra_op_parallelism_threads())
+print(tf.config.threading.get_inter_op_parallelism_threads())
+"""
+
+
+@pytest.mark.parametrize(
+    ("args", "count"), [([], "0"), (["--num_threads=3"], "3")]
+)
+def test_threads_are_as_many_as_the_flag_says(
+    args: list[str], count: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS, *args],
+        check=True,
+        cwd=Path(command.__file__).parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == [count, count]

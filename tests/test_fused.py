@@ -80,6 +80,46 @@ def test_dropout_looks_independent_of_place_and_key(rate: float) -> None:
         assert np.abs(own).max() < 5 / np.sqrt(size - lag), lag
 
 
+def test_keys_drop_other_numbers_at_the_same_sum_of_key_and_place() -> None:
+    """Of two halves of keys within the hash, all else being equal."""
+    size, rate = 2**17, 0.1
+    numbers = tf.cast(tf.range(size), tf.uint32)
+    halves = [fused._hashed(tf.constant(i, tf.uint32)) for i in range(12)]
+    hashes = [fused._hashed(numbers, half).numpy() for half in halves]
+    drawn = np.stack([h >= rate * 2**32 for h in hashes]) - (1 - rate)
+    drawn /= np.sqrt(rate * (1 - rate))
+    between = drawn @ drawn.T / size - np.diag((drawn**2).mean(axis=1))
+    assert np.abs(between).max() < 5 / np.sqrt(size)
+
+
+@pytest.mark.parametrize("hashes", [True, False])
+def test_what_is_kept_is_scaled_to_the_mean_in_either_way(
+    hashes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a hash as on a CPU and by drawn numbers as elsewhere, in bfloat16 too:
+    1 / 0.9 rounds to 1.109, 0.18 % less."""
+    monkeypatch.setattr(fused, "_compiles_chains", lambda: hashes)
+    ones = tf.ones((331, 307))
+    for x in (ones, tf.cast(ones, tf.bfloat16)):
+        dropped = fused.dropout(x, 0.1, KEY)
+        assert dropped.dtype == x.dtype
+        again = fused.dropout(x, 0.1, KEY)
+        np.testing.assert_array_equal(dropped, again)
+        dropped = tf.cast(dropped, tf.float32).numpy()
+        # 101,617 draws: five standard errors of a share of 0.1 are 0.0047
+        assert (dropped == 0).mean() == pytest.approx(0.1, abs=0.0047)
+        (scale,) = set(dropped[dropped > 0].tolist())
+        assert scale == pytest.approx(1 / 0.9, rel=0.002)
+    # 3 / 0.9 in float32, then rounded: by 0.9 in bfloat16 it would be 3.34375
+    scaled = fused.dropout(tf.cast(3.0 * ones, tf.bfloat16), 0.1, KEY)
+    assert np.max(tf.cast(scaled, tf.float32)) == 3.328125
+
+
+def test_a_rate_next_to_one_drops_everything() -> None:
+    dropped = fused.dropout(tf.ones(1001), 1 - 1e-11, KEY).numpy()
+    assert not dropped.any()
+
+
 def test_nothing_is_dropped_without_key_or_rate() -> None:
     x = tf.constant([1.0, 2.0])
     assert fused.dropout(x, 0.1, None) is x

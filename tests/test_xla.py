@@ -3,7 +3,7 @@
 No TPU is there to try; what XLA refuses on a CPU, or leaves with a shape that
 is known only later, it would refuse there. Forward pass, loss, gradients,
 their sum, clipping and update are one compiled function, over several steps.
-There is no dropout: from one key XLA draws other numbers than TensorFlow's ops.
+There is no dropout: a TPU decides by other numbers than a CPU.
 """
 
 import dataclasses
