@@ -6,8 +6,8 @@ the manner of Korthikanti et al. 2022, section 4, for chains that keep nothing
 but their arguments, and attention that keeps its probabilities
 (modeling/fused.py, on a CPU). Both are for a look before
 the first step: passing tensors, an allocator and TensorFlow itself add to the
-memory, and shorter rows need less. A row of 128 of BERT-base took 111 MiB where
-107 are reckoned (docs/performance.md). On a GPU or TPU more is kept, perhaps
+memory, and shorter rows need less. A row of 128 of BERT-base took 92 MiB where
+98 are reckoned (docs/performance.md). On a GPU or TPU more is kept, perhaps
 half as much again.
 
 Shapes: B rows, S positions, H hidden size, F feed-forward size, N heads, L
