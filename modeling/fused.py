@@ -1,5 +1,5 @@
-"""The element-wise chains between a BERT's matrix products, dropout, and
-attention, which is both.
+"""The element-wise chains between a BERT's matrix products, with dropout, and
+attention, which has both.
 
 Each chain is plain keras.ops, computes in float32 whatever it is given and
 returns the type of its first argument. On a CPU under TensorFlow each is
@@ -301,13 +301,9 @@ def masked_softmax(scores: Tensor, scale: float, mask_adder: Tensor) -> Tensor:
     if is_narrow and not _plain.get() and _compiles_chains():
         scores = scores * scale + ops.cast(mask_adder, "bfloat16")
         return ops.softmax(scores, axis=-1)
-    probs = _masked_softmax(scores, scale, mask_adder)
-    return ops.cast(probs, scores.dtype)
-
-
-def _masked_softmax(scores: Tensor, scale: float, mask_adder: Tensor) -> Tensor:
     adder = ops.stop_gradient(_float32(mask_adder))
-    return ops.softmax(_float32(scores) * scale + adder, axis=-1)
+    probs = ops.softmax(_float32(scores) * scale + adder, axis=-1)
+    return ops.cast(probs, scores.dtype)
 
 
 def attention(
@@ -332,25 +328,20 @@ def attention(
         dropout(softmax(query key * scale + mask_adder)) value, [B, S, N, D].
     """
     if seed is not None and not _plain.get() and _compiles_chains():
-        return _attention(query, key, value, scale, mask_adder, rate, seed)
+        attend = _attention(scale, mask_adder, rate, seed)
+        return attend(query, key, value)
     scores = ops.einsum("BSND,BTND->BNST", query, key)
     probs = masked_softmax(scores, scale, mask_adder)
     return ops.einsum("BNST,BTND->BSND", dropout(probs, rate, seed), value)
 
 
 def _attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    scale: float,
-    mask_adder: Tensor,
-    rate: float,
-    seed: Tensor,
-) -> Tensor:
-    """`attention` with a gradient that has no sum over T in it: what softmax's
-    gradient takes off each row of it, the sum of probabilities times their
-    gradients, is that of D numbers of the context times theirs (Dao et al.
-    2022, FlashAttention, appendix B.2)."""
+    scale: float, mask_adder: Tensor, rate: float, seed: Tensor
+) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """`attention` of query, key and value, with a gradient that has no sum over
+    T in it: what softmax's gradient takes off each row, the sum of
+    probabilities times their gradients, is that of D numbers of the context
+    times theirs (Dao et al. 2022, FlashAttention, appendix B.2)."""
     import tensorflow as tf
 
     def turned(x: Tensor) -> Tensor:
@@ -380,7 +371,7 @@ def _attention(
 
         return context, gradients
 
-    return attend(query, key, value)
+    return attend
 
 
 _dropped = _chain(dropout)
