@@ -164,8 +164,12 @@ def squad(flags: argparse.Namespace, folder: Path) -> Work:
     return Work(
         {
             "this project, bf16": ours,
-            "transformers, bf16": [*theirs, "--bf16"],
-            "transformers": theirs,
+            "transformers, bf16": [*theirs, "--precision=bf16"],
+            "transformers, bf16 weights": [
+                *theirs,
+                "--precision=bf16_weights",
+            ],
+            "transformers": [*theirs, "--precision=fp32"],
         },
         _compare_texts,
     )

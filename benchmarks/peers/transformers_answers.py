@@ -6,7 +6,7 @@ other, as in google-research/bert; these are sorted by length, and batches
 padded to their longest. An answer is the best of the 20 best starts and ends in
 each of its windows, as in transformers' own examples, at most 30 pieces long;
 that a piece counts only in the window where it sees the most around it is not
-looked at.
+looked at. Precision bf16 is autocast, with weights in float32.
 """
 
 import argparse
@@ -56,11 +56,15 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--max_seq_length", type=int, required=True)
     parser.add_argument("--doc_stride", type=int, required=True)
-    parser.add_argument("--bf16", action="store_true")
+    parser.add_argument(
+        "--precision", choices=("fp32", "bf16", "bf16_weights"), required=True
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
     model = BertForQuestionAnswering.from_pretrained(arguments.model).eval()
+    if arguments.precision == "bf16_weights":
+        model = model.to(torch.bfloat16)
     names, questions, paragraphs = zip(
         *read(arguments.predict_file), strict=True
     )
@@ -88,7 +92,9 @@ def main() -> None:
     best = dict.fromkeys(names, (-np.inf, ""))
     with (
         torch.inference_mode(),
-        torch.autocast("cpu", torch.bfloat16, enabled=arguments.bf16),
+        torch.autocast(
+            "cpu", torch.bfloat16, enabled=arguments.precision == "bf16"
+        ),
     ):
         for begin in range(0, len(order), BATCH_SIZE):
             rows = order[begin : begin + BATCH_SIZE]
