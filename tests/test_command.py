@@ -137,8 +137,8 @@ def test_a_flag_that_is_no_finite_number() -> None:
     )
 
 
-THREADS = """
-import sys
+IMPORT = """
+import gc, sys
 from absl import flags
 import command, common_flags
 common_flags.define_precision_and_threads()
@@ -148,20 +148,21 @@ import tensorflow as tf
 tf.constant(0)
 print(tf.config.threading.get_intra_op_parallelism_threads())
 print(tf.config.threading.get_inter_op_parallelism_threads())
+print(gc.isenabled(), gc.get_freeze_count() > 100_000)
 """
 
 
 @pytest.mark.parametrize(
     ("args", "count"), [([], "0"), (["--num_threads=3"], "3")]
 )
-def test_threads_are_as_many_as_the_flag_says(
+def test_import_heeds_the_threads_and_keeps_what_it_made_out_of_collections(
     args: list[str], count: str
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", THREADS, *args],
+        [sys.executable, "-c", IMPORT, *args],
         check=True,
         cwd=Path(command.__file__).parent,
         capture_output=True,
         text=True,
     )
-    assert done.stdout.split() == [count, count]
+    assert done.stdout.split() == [count, count, "True", "True"]
