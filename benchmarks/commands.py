@@ -153,7 +153,7 @@ def squad(flags: argparse.Namespace, folder: Path) -> Work:
     shared = [f"--predict_file={asked}", "--max_seq_length=384"]
     shared += ["--doc_stride=128"]
     ours = [
-        *(sys.executable, "run_squad.py", *shared, "--do_predict", BF16),
+        *(sys.executable, "run_squad.py", *shared, "--do_predict"),
         f"--init_checkpoint={flags.model}",
         f"--output_dir={OUTPUT}",
     ]
@@ -163,12 +163,13 @@ def squad(flags: argparse.Namespace, folder: Path) -> Work:
     ]
     return Work(
         {
-            "this project, bf16": ours,
+            "this project, bf16": [*ours, BF16],
             "transformers, bf16": [*theirs, "--precision=bf16"],
             "transformers, bf16 weights": [
                 *theirs,
                 "--precision=bf16_weights",
             ],
+            "this project": ours,
             "transformers": [*theirs, "--precision=fp32"],
         },
         _compare_texts,

@@ -1,13 +1,15 @@
-"""Time to answer --help, and of a run of one step, before and after a change.
+"""Time to import TensorFlow, to the first step, to the end of a run of one step
+and to answer --help, before and after a change.
 
     git worktree add --detach /tmp/before COMMIT
     python benchmarks/start_up.py --before=/tmp/before --num_pairs=5
 
 Runs alternate between the two trees. A run of one step is that of a tiny model
 from command to end: imports, data, tracing, compiling, a step, two states and a
-model. Medians of seconds passed, and of seconds of a processor, which say more
-where others use the machine. What is measured is not the training: that of a
-larger model adds to it.
+model; its first step is over when it stands in train_log.jsonl. Medians of
+seconds passed, and of seconds of a processor, which say more where others use
+the machine; "-" for a command that the older tree has not. What is measured is
+not the training: that of a larger model adds to it.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,15 +32,20 @@ MODEL = [
     "--train_batch_size=8",
     "--do_train",
 ]
+IMPORT = ["-c", "import command; command.import_tensorflow()"]
 
 
 class Seconds(NamedTuple):
     passed: float
     processor: float
+    to_step: float | None  # of a run that trains
 
 
-def run(tree: Path, words: list[str]) -> Seconds:
-    start = time.monotonic()
+def run(tree: Path, words: list[str], output: str = "") -> Seconds:
+    """`output`: in the place of OUTPUT among `words`."""
+    words = [word.replace("OUTPUT", output) for word in words]
+    log = Path(output, "train_log.jsonl")
+    start, started_at = time.monotonic(), time.time()
     process = subprocess.Popen(
         [sys.executable, *words],
         cwd=tree,
@@ -49,7 +57,8 @@ def run(tree: Path, words: list[str]) -> Seconds:
     if status and words[-1] != "--help":  # with which absl ends with 1
         sys.exit(f"failed: {' '.join(words)}")
     passed = time.monotonic() - start
-    return Seconds(passed, usage.ru_utime + usage.ru_stime)
+    to_step = log.stat().st_mtime - started_at if log.exists() else None
+    return Seconds(passed, usage.ru_utime + usage.ru_stime, to_step)
 
 
 def one_step_commands(folder: Path) -> dict[str, list[str]]:
@@ -88,18 +97,28 @@ def one_step_commands(folder: Path) -> dict[str, list[str]]:
 def compare(
     name: str, words: list[str], trees: list[Path], num_pairs: int
 ) -> None:
-    """Prints a row of the table."""
+    """Prints the table's row of a command, and of its first step if any."""
     found: list[list[Seconds]] = [[] for _ in trees]
     for _ in range(num_pairs):
         for tree, runs in zip(trees, found, strict=True):
-            with tempfile.TemporaryDirectory() as output:
-                filled = [word.replace("OUTPUT", output) for word in words]
-                runs.append(run(tree, filled))
-    cells = [
-        f"{statistics.median(runs[i] for runs in side):.2f}"
-        for i in (0, 1)
-        for side in found
-    ]
+            if words[0] == "-c" or (tree / words[0]).exists():
+                with tempfile.TemporaryDirectory() as output:
+                    runs.append(run(tree, words, output))
+    if found[-1][0].to_step is not None:
+        passed = [median(x.to_step for x in runs) for runs in found]
+        print_row(f"{name}, to its first step", [*passed, "", ""])
+        name += ", to its end"
+    passed = [median(x.passed for x in runs) for runs in found]
+    processor = [median(x.processor for x in runs) for runs in found]
+    print_row(name, passed + processor)
+
+
+def median(seconds: Iterable[float | None]) -> str:
+    found = [x for x in seconds if x is not None]
+    return f"{statistics.median(found):.2f}" if found else "-"
+
+
+def print_row(name: str, cells: list[str]) -> None:
     print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
@@ -111,10 +130,11 @@ def main() -> None:
     trees = [flags.before.absolute(), ROOT]
     print("| | before, s | after, s | before, processor | after, processor |")
     print("|---|---|---|---|---|")
+    compare("import of TensorFlow", IMPORT, trees, flags.num_pairs)
     with tempfile.TemporaryDirectory() as folder:
         for name, words in one_step_commands(Path(folder)).items():
             words = [name, *words, "--output_dir=OUTPUT"]
-            compare(f"{name}, one step", words, trees, flags.num_pairs)
+            compare(name, words, trees, flags.num_pairs)
     for path in sorted(ROOT.glob("*.py")):
         if "def cli()" in path.read_text(encoding="utf-8"):
             words = [path.name, "--help"]

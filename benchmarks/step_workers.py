@@ -76,14 +76,16 @@ class Worker:
                 for name in mine.files
             ]
             difference = float(max(differences))
-            loss = float(theirs["loss"]) if "loss" in theirs.files else None
-        limits = MAX_OUTPUT_DIFFERENCE if loss is None else MAX_LOSS_DIFFERENCE
+            trains = "loss" in mine.files
+            loss = float(mine["loss"]) if trains else 0.0
+        limits = MAX_LOSS_DIFFERENCE if trains else MAX_OUTPUT_DIFFERENCE
         if not difference <= limits[precision]:
             raise WorkerError(f"its outputs differ by {difference:.1e}")
-        if loss is not None and not (other.last_loss or loss) < loss:
-            raise WorkerError(
-                f"its loss was {loss} and is {other.last_loss} in the end"
-            )
+        for side, name in (self, "this project's"), (other, "its"):
+            if trains and not (side.last_loss or loss) < loss:
+                raise WorkerError(
+                    f"{name} loss was {loss} and is {side.last_loss} in the end"
+                )
         return difference
 
     def close(self) -> None:
