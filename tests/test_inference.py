@@ -112,6 +112,41 @@ def test_a_cpu_is_given_few_rows_at_a_time(
     assert shape == (4, 3)  # the power of two that 13 positions hold
 
 
+@pytest.mark.parametrize(
+    ("num_parts", "num_rows", "shapes"),
+    [
+        (1, 10, {(10, 61)}),
+        (2, 10, {(5, 61)}),
+        (2, 11, {(6, 61), (5, 61)}),
+        (2, 1, {(1, 61)}),
+    ],
+)
+def test_the_batch_of_a_call_is_divided_between_parts(
+    monkeypatch: pytest.MonkeyPatch,
+    num_parts: int,
+    num_rows: int,
+    shapes: set[tuple[int, int]],
+) -> None:
+    monkeypatch.setattr(inference, "CPU_PARTS_AT_ONCE", num_parts)
+    x = np.arange(num_rows * 61, dtype=np.int32).reshape(num_rows, 61)
+    predictor = Predictor(Doubler(), use_xla=True)  # which keeps shapes apart
+    assert predictor({"x": x})["sum"].tolist() == x.sum(1).tolist()
+    assert {shape for (shape,) in predictor.runs} == shapes
+    predictor.fetch(predictor.start({"x": x}, num_rows))
+    assert {shape for (shape,) in predictor.runs} == shapes | {(num_rows, 61)}
+
+
+def test_short_rows_are_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "CPU_PARTS_AT_ONCE", 2)
+    x = np.arange(10 * 11, dtype=np.int32).reshape(10, 11)
+    predictor = Predictor(Doubler(), use_xla=True)
+    predictor({"x": x})
+    assert {shape for (shape,) in predictor.runs} == {(5, 11)}
+    predictor = Predictor(Doubler(), use_xla=True)
+    predictor({"x": x[:4]})
+    assert {shape for (shape,) in predictor.runs} == {(4, 11)}
+
+
 def test_parts_at_once_give_the_same_bits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
