@@ -4,9 +4,9 @@ For commands.py, in an environment that has torch and transformers. A question
 with its paragraph is cut to windows that begin --doc_stride pieces after each
 other, as in google-research/bert; these are sorted by length, and batches
 padded to their longest. An answer is the best of the 20 best starts and ends in
-each of its windows, as in transformers' own examples, at most 30 pieces long;
-that a piece counts only in the window where it sees the most around it is not
-looked at. Precision bf16 is autocast, with weights in float32.
+each of its windows, at most 30 pieces long, and begins in the window where its
+first piece sees the most around it, as in google-research/bert and unlike in
+transformers' own examples. Precision bf16 is autocast, with weights in float32.
 """
 
 import argparse
@@ -34,11 +34,31 @@ def read(path: str) -> list[tuple[str, str, str]]:
     ]
 
 
+def sees_most(lengths: list[int], doc_stride: int) -> list[np.ndarray]:
+    """Of a paragraph's windows of so many pieces: which of their pieces have a
+    wider context there than in the others."""
+    begins = [doc_stride * i for i in range(len(lengths))]
+    context = np.full((len(lengths), begins[-1] + lengths[-1]), -np.inf)
+    for row, begin, length in zip(context, begins, lengths, strict=True):
+        piece = np.arange(length)
+        narrower = np.minimum(piece, piece[::-1])
+        row[begin : begin + length] = narrower + 0.01 * length
+    widest = context.argmax(0)
+    return [
+        widest[begin : begin + length] == i
+        for i, (begin, length) in enumerate(zip(begins, lengths, strict=True))
+    ]
+
+
 def best_span(
-    start: np.ndarray, end: np.ndarray, allowed: np.ndarray
+    start: np.ndarray,
+    end: np.ndarray,
+    may_start: np.ndarray,
+    may_end: np.ndarray,
 ) -> tuple[float, int, int]:
     """Its score, its first piece and its last."""
-    start, end = (np.where(allowed, x, -np.inf) for x in (start, end))
+    start = np.where(may_start, start, -np.inf)
+    end = np.where(may_end, end, -np.inf)
     starts = np.argsort(-start)[:N_BEST]
     ends = np.argsort(-end)[:N_BEST]
     scores = start[starts][:, None] + end[ends][None]
@@ -88,6 +108,18 @@ def main() -> None:
         segments += windows["token_type_ids"]
         all_offsets += windows["offset_mapping"]
         owners += [members[i] for i in windows["overflow_to_sample_mapping"]]
+    # [row][position]: where an answer may end, and where it may start.
+    may_end = [np.array(segment, bool) for segment in segments]
+    windows_of = collections.defaultdict(list)
+    for row, owner in enumerate(owners):
+        may_end[row][-1] = False  # the second [SEP]
+        windows_of[owner].append(row)
+    may_start = [allowed.copy() for allowed in may_end]
+    for rows in windows_of.values():
+        lengths = [int(may_end[row].sum()) for row in rows]
+        found = sees_most(lengths, arguments.doc_stride)
+        for row, pieces in zip(rows, found, strict=True):
+            may_start[row][may_end[row]] = pieces
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
     best = dict.fromkeys(names, (-np.inf, ""))
     with (
@@ -109,12 +141,9 @@ def main() -> None:
             starts = output.start_logits.float().numpy()
             ends = output.end_logits.float().numpy()
             for row, start, end in zip(rows, starts, ends, strict=True):
-                # The second [SEP] has the paragraph's segment too.
                 length = len(ids[row])
-                allowed = np.array(segments[row], bool)
-                allowed[-1] = False
                 score, first, last = best_span(
-                    start[:length], end[:length], allowed
+                    start[:length], end[:length], may_start[row], may_end[row]
                 )
                 name, text = names[owners[row]], paragraphs[owners[row]]
                 offsets = all_offsets[row]
