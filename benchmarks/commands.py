@@ -194,7 +194,8 @@ def _compare_texts(ours: Path, theirs: Path) -> str:
         for folder in (ours, theirs)
     )
     equal = sum(text == b[name] for name, text in a.items())
-    return f"{equal} of {len(b)} texts are equal"
+    words = sum(text.split() == b[name].split() for name, text in a.items())
+    return f"{equal} of {len(b)} texts are equal, {words} but for white space"
 
 
 def measure(command: list[str], output: Path) -> float:
@@ -239,6 +240,8 @@ def main() -> None:
     folder = Path(flags.work_dir, flags.work).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     all_sides, compare = WORKS[flags.work](flags, folder)
+    if unknown := set(flags.sides or ()) - set(all_sides):
+        parser.error(f"--sides {unknown} are none of {list(all_sides)}")
     sides = {side: all_sides[side] for side in flags.sides or all_sides}
     outputs = {side: folder / re.sub(r"\W+", "-", side) for side in sides}
     times: dict[str, list[float]] = {side: [] for side in sides}

@@ -30,6 +30,7 @@ from modeling.conversion import load_checkpoint
 from tasks.pretraining import Pretraining
 
 MATMUL_SIZE = 8192
+NUM_PRODUCTS = 8  # before their result is waited for
 Values = list[Any]
 
 
@@ -115,7 +116,13 @@ def product(job: worker.Job) -> Callable[[], float]:
         for seed in (1, 2)
     ]
     multiply = jax.jit(jnp.matmul)
-    return lambda: float(multiply(*factors)[0, 0])
+
+    def step() -> float:
+        for _ in range(NUM_PRODUCTS):
+            result = multiply(*factors)
+        return float(result[0, 0])
+
+    return step
 
 
 def main() -> None:
@@ -123,7 +130,7 @@ def main() -> None:
     if job.device == "cuda":
         assert jax.default_backend() == "gpu", "JAX sees no GPU"
     if job.variant == "matmul":
-        worker.serve(product(job))
+        worker.serve(product(job), NUM_PRODUCTS)
         return
     work = Work(job)
 

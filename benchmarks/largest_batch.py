@@ -1,6 +1,6 @@
 """The largest batch that fits into a given memory, by peaks of real steps.
 
-    python benchmarks/largest_batch.py --memory_gib=24 --child_gib=6
+    python benchmarks/largest_batch.py --memory_gib=24
 
 A step of pre-training runs in a process of its own, whose peak of resident
 memory is read at its end and which is stopped where it passes `--child_gib`.
@@ -241,7 +241,7 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--lengths", default="128,256,384,512")
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--memory_gib", type=float, default=24)
-    parser.add_argument("--child_gib", type=float, default=6)
+    parser.add_argument("--child_gib", type=float, default=10)
     parser.add_argument("--child", type=json.loads, help=argparse.SUPPRESS)
     return parser.parse_args()
 

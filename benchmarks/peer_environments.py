@@ -57,10 +57,10 @@ def python_of(peer: str, env_dir: Path, python37: str | None) -> str:
     """
     wanted, folder = ENVIRONMENTS[peer], env_dir / peer
     python = folder / "bin" / "python"
-    if _has(python, wanted.modules):
+    if _has(python, wanted):
         return str(python)
     if folder.is_symlink():  # somebody else's
-        sys.exit(f"{folder} lacks one of {', '.join(wanted.modules)}")
+        sys.exit(_missing(folder, wanted))
     base = sys.executable
     if wanted.needs_python37:
         base = python37 or _find_python37()
@@ -70,20 +70,30 @@ def python_of(peer: str, env_dir: Path, python37: str | None) -> str:
     _run(*pip, *wanted.packages)
     if wanted.alone:
         _run(*pip, "--no-deps", *wanted.alone)
-    if not _has(python, wanted.modules):
-        sys.exit(f"{folder} lacks one of {', '.join(wanted.modules)}")
+    if not _has(python, wanted):
+        sys.exit(_missing(folder, wanted))
     return str(python)
 
 
-def _has(python: Path, modules: tuple[str, ...]) -> bool:
-    """Whether it finds them all; none is imported."""
+def _missing(folder: Path, wanted: Environment) -> str:
+    packages = ", ".join(wanted.packages + wanted.alone)
+    return f"{folder} lacks one of {packages}"
+
+
+def _has(python: Path, wanted: Environment) -> bool:
+    """Whether all modules and versions are there; none is imported."""
+    for package in wanted.packages + wanted.alone:
+        name, _, version = package.replace("-", "_").partition("==")
+        installed = f"lib/python3*/site-packages/{name}-{version}*.dist-info"
+        if version and not glob.glob(str(python.parent.parent / installed)):
+            return False
     code = (
         "import sys; from importlib.util import find_spec; "
         "sys.exit(not all(map(find_spec, sys.argv[1:])))"
     )
     return (
         python.exists()
-        and not subprocess.run([python, "-c", code, *modules]).returncode
+        and not subprocess.run([python, "-c", code, *wanted.modules]).returncode
     )
 
 

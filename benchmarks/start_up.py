@@ -4,7 +4,8 @@ and to answer --help, before and after a change.
     git worktree add --detach /tmp/before COMMIT
     python benchmarks/start_up.py --before=/tmp/before --num_pairs=5
 
-Runs alternate between the two trees. A run of one step is that of a tiny model
+Runs alternate between the two trees, which take turns at being first. The older
+must have command.import_tensorflow, as since 364d302. A run of one step is that of a tiny model
 from command to end: imports, data, tracing, compiling, a step, two states and a
 model; its first step is over when it stands in train_log.jsonl. Medians of
 seconds passed, and of seconds of a processor, which say more where others use
@@ -103,8 +104,9 @@ def compare(
 ) -> None:
     """Prints the table's row of a command, and of its first step if any."""
     found: list[list[Seconds]] = [[] for _ in trees]
-    for _ in range(num_pairs):
-        for tree, runs in zip(trees, found, strict=True):
+    for i in range(num_pairs):
+        for k in (1, 0) if i % 2 else (0, 1):
+            tree, runs = trees[k], found[k]
             if words[0] == "-c" or (tree / words[0]).exists():
                 with tempfile.TemporaryDirectory() as output:
                     runs.append(run(tree, words, output))

@@ -75,7 +75,7 @@ class Worker:
                 / np.linalg.norm(mine[name])
                 for name in mine.files
             ]
-            difference = float(max(differences))
+            difference = float(np.max(differences))
             trains = "loss" in mine.files
             loss = float(mine["loss"]) if trains else 0.0
         limits = MAX_LOSS_DIFFERENCE if trains else MAX_OUTPUT_DIFFERENCE

@@ -352,6 +352,10 @@ def read_flags() -> argparse.Namespace:
     flags = parser.parse_args()
     if flags.device != "cpu" and "prediction" in flags.modes:
         parser.error("--modes prediction is measured on a CPU alone")
+    wanted = set(flags.variants or kinds)
+    for peer in flags.peers or ():
+        if wanted.isdisjoint(VARIANTS[peer]):
+            parser.error(f"--variants of {peer} are {VARIANTS[peer]}")
     return flags
 
 

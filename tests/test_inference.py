@@ -138,13 +138,13 @@ def test_the_batch_of_a_call_is_divided_between_parts(
 
 def test_short_rows_are_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inference, "CPU_PARTS_AT_ONCE", 2)
-    x = np.arange(10 * 11, dtype=np.int32).reshape(10, 11)
+    x = np.arange(12 * 11, dtype=np.int32).reshape(12, 11)
     predictor = Predictor(Doubler(), use_xla=True)
     predictor({"x": x})
-    assert {shape for (shape,) in predictor.runs} == {(5, 11)}
+    assert {shape for (shape,) in predictor.runs} == {(6, 11)}
     predictor = Predictor(Doubler(), use_xla=True)
-    predictor({"x": x[:4]})
-    assert {shape for (shape,) in predictor.runs} == {(4, 11)}
+    predictor({"x": x[:11]})
+    assert {shape for (shape,) in predictor.runs} == {(11, 11)}
 
 
 def test_parts_at_once_give_the_same_bits(

@@ -119,9 +119,9 @@ class Predictor:
         width = max(value.shape[1] for value in batch.values())
         size = 1 << max(1, CPU_POSITIONS // width).bit_length() - 1
         size = min(size * self.num_replicas, len(next(iter(batch.values()))))
-        if is_alone and self.pool is not None:
-            share = math.ceil(num_rows / CPU_PARTS_AT_ONCE)
-            size = min(size, max(share, MIN_CPU_POSITIONS // width, 1))
+        fewest = num_rows // CPU_PARTS_AT_ONCE  # rows of a part
+        if is_alone and self.pool and fewest * width >= MIN_CPU_POSITIONS:
+            size = min(size, math.ceil(num_rows / CPU_PARTS_AT_ONCE))
         parts: list[Future[Tensors]] = []
         try:
             for i in range(0, num_rows, size):

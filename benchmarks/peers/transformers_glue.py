@@ -96,6 +96,7 @@ class Run:
 
     def evaluate(self, examples: list[Example]) -> dict[str, float]:
         self.model.eval()
+        examples = sorted(examples, key=lambda x: len(x[1]) + len(x[2] or ""))
         parts = []
         with torch.inference_mode():
             for i in range(0, len(examples), 64):
