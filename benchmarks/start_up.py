@@ -5,12 +5,12 @@ and to answer --help, before and after a change.
     python benchmarks/start_up.py --before=/tmp/before --num_pairs=5
 
 Runs alternate between the two trees, which take turns at being first. The older
-must have command.import_tensorflow, as since 364d302. A run of one step is that of a tiny model
-from command to end: imports, data, tracing, compiling, a step, two states and a
-model; its first step is over when it stands in train_log.jsonl. Medians of
-seconds passed, and of seconds of a processor, which say more where others use
-the machine; "-" for a command that the older tree has not. What is measured is
-not the training: that of a larger model adds to it.
+must have command.import_tensorflow, as since 364d302. A run of one step is that
+of a tiny model from command to end: imports, data, tracing, compiling, a step,
+two states and a model; its first step is over when it stands in
+train_log.jsonl. Medians of seconds passed, and of seconds of a processor, which
+say more where others use the machine; "-" for a command that the older tree has
+not. What is measured is not the training: that of a larger model adds to it.
 """
 
 import argparse
