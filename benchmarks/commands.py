@@ -18,8 +18,8 @@ trained. $PEER is an environment with torch, transformers and scipy.
 
 Of sentences and questions --num_items takes the first.
 
-The peer pads batches of 32 to their longest row, and sorts by length for
-features and squad. A time is that of a process with all it reads and writes:
+The peer pads batches of 32 to their longest row, and sorts by length but for
+training. A time is that of a process with all it reads and writes:
 here states, a model folder and records too. Every other round is in the other
 order. "Faster" is how many times as fast as a side the first one is: the median
 over rounds of its time by the first's.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclasses.dataclass(frozen=True)
 class Environment:
-    modules: tuple[str, ...]  # the first missing one has it made anew
+    modules: tuple[str, ...]  # that must be found in it
     packages: tuple[str, ...]  # for pip
     alone: tuple[str, ...] = ()  # for pip as well, without what they require
     needs_python37: bool = False
