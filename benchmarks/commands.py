@@ -19,10 +19,10 @@ trained. $PEER is an environment with torch, transformers and scipy.
 Of sentences and questions --num_items takes the first.
 
 The peer pads batches of 32 to their longest row, and sorts by length but for
-training. A time is that of a process with all it reads and writes:
-here states, a model folder and records too. Every other round is in the other
-order. "Faster" is how many times as fast as a side the first one is: the median
-over rounds of its time by the first's.
+training; "grouped" are batches of similar length there, too. A time is that of
+a process with all it reads and writes: here states, a model folder and records
+too. Every other round is in the other order. "Faster" is how many times as fast
+as a side the first one is: the median over rounds of its time by the first's.
 """
 
 import argparse
@@ -105,6 +105,9 @@ def mrpc(flags: argparse.Namespace, folder: Path) -> Work:
     sides = {
         "this project, bf16": ours,
         "transformers, bf16": [*theirs, "--precision=bf16"],
+        "transformers, bf16, grouped": [
+            *(*theirs, "--precision=bf16", "--group_by_length"),
+        ],
         "transformers": [*theirs, "--precision=fp32"],
     }
     if flags.original_python:

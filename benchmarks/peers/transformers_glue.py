@@ -4,7 +4,8 @@ For glue_scores.py, in an environment that has torch, transformers and scipy.
 The recipe is the paper's (appendix A.3), as in google-research/bert: AdamW with
 weight decay 0.01 but for biases and LayerNorm, gradients clipped at norm 1, a
 linear warm-up over a tenth of the steps, then linear decay. Batches are padded
-to their longest row; attention does not see the padding.
+to their longest row; attention does not see the padding. --group_by_length puts
+rows of similar length together, as transformers' Trainer does by that name.
 """
 
 import argparse
@@ -27,6 +28,7 @@ COLUMNS = {
     "RTE": (3, 1, 2, True),
     "STS-B": (9, 7, 8, True),
 }
+SIMILAR_BATCHES = 50  # from so many batches' rows similar ones are put together
 Example = tuple[float, str, str | None]
 
 
@@ -43,6 +45,12 @@ def read(path: str, task: str) -> list[Example]:
         text_b = None if second is None else row[second]
         examples.append((number, row[first], text_b))
     return examples
+
+
+def length(example: Example) -> int:
+    """In characters."""
+    _, first, second = example
+    return len(first) + len(second or "")
 
 
 class Run:
@@ -75,11 +83,10 @@ class Run:
         optimizer = make_optimizer(self.model, self.arguments.learning_rate)
         schedule = make_schedule(optimizer, steps)
         self.model.train()
-        order: list[Example] = []
+        batches: list[list[Example]] = []
         for _ in range(steps):
-            if len(order) < size:
-                order = random.sample(examples, len(examples))
-            batch, order = order[:size], order[size:]
+            batches = batches or self.draw_batches(examples)
+            batch = batches.pop()
             labels = torch.tensor([label for label, _, _ in batch])
             logits = self.logits(batch)
             loss = (
@@ -94,9 +101,25 @@ class Run:
             schedule.step()
         return steps
 
+    def draw_batches(self, examples: list[Example]) -> list[list[Example]]:
+        """An epoch's, without the few rows that are left over."""
+        size = self.arguments.batch_size
+        order = random.sample(examples, len(examples))
+        if self.arguments.group_by_length:
+            group = SIMILAR_BATCHES * size
+            order = [
+                example
+                for i in range(0, len(order), group)
+                for example in sorted(order[i : i + group], key=length)
+            ]
+        last = len(order) - size
+        batches = [order[i : i + size] for i in range(0, last + 1, size)]
+        random.shuffle(batches)
+        return batches
+
     def evaluate(self, examples: list[Example]) -> dict[str, float]:
         self.model.eval()
-        examples = sorted(examples, key=lambda x: len(x[1]) + len(x[2] or ""))
+        examples = sorted(examples, key=length)
         parts = []
         with torch.inference_mode():
             for i in range(0, len(examples), 64):
@@ -171,6 +194,7 @@ def main() -> None:
     parser.add_argument("--batch_size", type=int, required=True)
     parser.add_argument("--learning_rate", type=float, required=True)
     parser.add_argument("--max_seq_length", type=int, required=True)
+    parser.add_argument("--group_by_length", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(arguments.seed)

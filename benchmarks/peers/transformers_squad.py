@@ -14,9 +14,8 @@ import time
 import numpy as np
 import torch
 from transformers import BertForQuestionAnswering
-from transformers_glue import make_optimizer, make_schedule
+from transformers_glue import SIMILAR_BATCHES, make_optimizer, make_schedule
 
-SIMILAR_BATCHES = 50  # from so many batches' rows similar ones are put together
 INPUTS = {
     "input_ids": "input_ids",
     "attention_mask": "input_mask",
