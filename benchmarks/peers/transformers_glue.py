@@ -12,7 +12,6 @@ import argparse
 import csv
 import json
 import os
-import random
 import time
 
 import numpy as np
@@ -53,6 +52,24 @@ def length(example: Example) -> int:
     return len(first) + len(second or "")
 
 
+def draw_batches(
+    lengths: np.ndarray, size: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """An epoch's rows, `size` of similar length a batch; what is left over of
+    it is another's. Lengths that are all the same leave the order to chance."""
+    order = rng.permutation(len(lengths))
+    group = SIMILAR_BATCHES * size
+    groups = [
+        rows[np.argsort(lengths[rows], kind="stable")]
+        for rows in np.split(order, range(group, len(order), group))
+    ]
+    by_length = np.concatenate(groups)
+    last = len(by_length) // size * size
+    batches = list(by_length[:last].reshape(-1, size))
+    rng.shuffle(batches)
+    return batches
+
+
 class Run:
     def __init__(self, arguments: argparse.Namespace):
         self.arguments = arguments
@@ -83,10 +100,14 @@ class Run:
         optimizer = make_optimizer(self.model, self.arguments.learning_rate)
         schedule = make_schedule(optimizer, steps)
         self.model.train()
-        batches: list[list[Example]] = []
+        lengths = np.zeros(len(examples))
+        if self.arguments.group_by_length:
+            lengths = np.array([length(example) for example in examples])
+        rng = np.random.default_rng(self.arguments.seed)
+        batches: list[np.ndarray] = []
         for _ in range(steps):
-            batches = batches or self.draw_batches(examples)
-            batch = batches.pop()
+            batches = batches or draw_batches(lengths, size, rng)
+            batch = [examples[i] for i in batches.pop()]
             labels = torch.tensor([label for label, _, _ in batch])
             logits = self.logits(batch)
             loss = (
@@ -100,22 +121,6 @@ class Run:
             optimizer.step()
             schedule.step()
         return steps
-
-    def draw_batches(self, examples: list[Example]) -> list[list[Example]]:
-        """An epoch's, without the few rows that are left over."""
-        size = self.arguments.batch_size
-        order = random.sample(examples, len(examples))
-        if self.arguments.group_by_length:
-            group = SIMILAR_BATCHES * size
-            order = [
-                example
-                for i in range(0, len(order), group)
-                for example in sorted(order[i : i + group], key=length)
-            ]
-        last = len(order) - size
-        batches = [order[i : i + size] for i in range(0, last + 1, size)]
-        random.shuffle(batches)
-        return batches
 
     def evaluate(self, examples: list[Example]) -> dict[str, float]:
         self.model.eval()
@@ -198,7 +203,6 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(arguments.seed)
-    random.seed(arguments.seed)
     run = Run(arguments)
     train, dev = (
         read(os.path.join(arguments.data_dir, f"{name}.tsv"), arguments.task)

@@ -14,7 +14,7 @@ import time
 import numpy as np
 import torch
 from transformers import BertForQuestionAnswering
-from transformers_glue import SIMILAR_BATCHES, make_optimizer, make_schedule
+from transformers_glue import draw_batches, make_optimizer, make_schedule
 
 INPUTS = {
     "input_ids": "input_ids",
@@ -52,11 +52,12 @@ class Run:
         schedule = make_schedule(
             optimizer, steps, self.arguments.bias_correction
         )
+        lengths = self.arrays["train_input_mask"].sum(-1)
         batches: list[np.ndarray] = []
         rng = np.random.default_rng(self.arguments.seed)
         self.model.train()
         for step in range(steps):
-            batches = batches or self._draw_batches(size, rng)
+            batches = batches or draw_batches(lengths, size, rng)
             loss = self._loss(batches.pop())
             optimizer.zero_grad()
             loss.backward()
@@ -65,23 +66,6 @@ class Run:
             schedule.step()
             if step % 20 == 0:
                 print(f"step {step}/{steps} loss {loss.item():.3f}", flush=True)
-
-    def _draw_batches(
-        self, size: int, rng: np.random.Generator
-    ) -> list[np.ndarray]:
-        """An epoch's; what is left over of it is another's."""
-        lengths = self.arrays["train_input_mask"].sum(-1)
-        order = rng.permutation(len(lengths))
-        group = SIMILAR_BATCHES * size
-        groups = [
-            rows[np.argsort(lengths[rows], kind="stable")]
-            for rows in np.split(order, range(group, len(order), group))
-        ]
-        by_length = np.concatenate(groups)
-        last = len(by_length) // size * size
-        batches = list(by_length[:last].reshape(-1, size))
-        rng.shuffle(batches)
-        return batches
 
     def _loss(self, rows: np.ndarray) -> torch.Tensor:
         losses = [
