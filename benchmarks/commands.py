@@ -18,11 +18,12 @@ trained. $PEER is an environment with torch, transformers and scipy.
 
 Of sentences and questions --num_items takes the first.
 
-The peer pads batches of 32 to their longest row, and sorts by length but for
-training; "grouped" are batches of similar length there, too. A time is that of
-a process with all it reads and writes: here states, a model folder and records
-too. Every other round is in the other order. "Faster" is how many times as fast
-as a side the first one is: the median over rounds of its time by the first's.
+The peer pads batches of 32 (--peer_batch_size, but for training) to their
+longest row, and sorts by length but for training; "grouped" are batches of
+similar length there, too. A time is that of a process with all it reads and
+writes: here states, a model folder and records too. Every other round is in the
+other order. "Faster" is how many times as fast as a side the first one is: the
+median over rounds of its time by the first's.
 """
 
 import argparse
@@ -43,6 +44,7 @@ import numpy as np
 ROOT = Path(__file__).parent.parent
 PEERS = ROOT / "benchmarks" / "peers"
 OUTPUT = "OUTPUT"  # in a command: the folder for what it writes
+ORIGINAL, GOOGLE = "original, padded", "google"
 BF16 = "--precision=mixed_bfloat16"
 
 
@@ -51,6 +53,7 @@ class Work(NamedTuple):
 
     sides: dict[str, list[str]]  # commands
     compare: Callable[[Path, Path], str]  # what two sides wrote
+    google: list[str] | None = None  # writes weights that a side reads
 
 
 def features(flags: argparse.Namespace, folder: Path) -> Work:
@@ -68,8 +71,8 @@ def features(flags: argparse.Namespace, folder: Path) -> Work:
     ]
     theirs = [
         *(flags.peer_python, f"{PEERS}/transformers_features.py", *shared),
-        *(f"--model={flags.model}", "--batch_size=32"),
-        f"--output_file={vectors}",
+        *(f"--model={flags.model}", f"--output_file={vectors}"),
+        f"--batch_size={flags.peer_batch_size}",
     ]
     return Work(
         {
@@ -110,20 +113,10 @@ def mrpc(flags: argparse.Namespace, folder: Path) -> Work:
         ],
         "transformers": [*theirs, "--precision=fp32"],
     }
-    if flags.original_python:
-        sides["original, padded"] = _original_mrpc(flags, folder)
-    return Work(sides, _compare_accuracy)
-
-
-def _original_mrpc(flags: argparse.Namespace, folder: Path) -> list[str]:
-    """The same with google-research/bert, from the same weights."""
-    google = folder / "google"
-    shutil.rmtree(google, ignore_errors=True)
-    words = ["convert_checkpoint.py", f"--init_checkpoint={flags.model}"]
-    words += ["--to=google", "--hidden_act=gelu"]  # it has no other
-    words.append(f"--output_dir={google}")
-    subprocess.run([sys.executable, *words], cwd=ROOT, check=True)
-    return [
+    if not flags.original_python:
+        return Work(sides, _compare_accuracy)
+    google = folder / GOOGLE
+    sides[ORIGINAL] = [
         *(flags.original_python, "-m", "bert.run_classifier"),
         *("--task_name=MRPC", "--do_train=true", "--do_eval=true"),
         *(f"--data_dir={flags.data}", "--max_seq_length=128"),
@@ -134,6 +127,13 @@ def _original_mrpc(flags: argparse.Namespace, folder: Path) -> list[str]:
         f"--vocab_file={google}/vocab.txt",
         f"--output_dir={OUTPUT}",
     ]
+    convert = [
+        *(sys.executable, "convert_checkpoint.py", "--to=google"),
+        f"--init_checkpoint={flags.model}",
+        "--hidden_act=gelu",  # it has no other
+        f"--output_dir={OUTPUT}",
+    ]
+    return Work(sides, _compare_accuracy, convert)
 
 
 def _compare_accuracy(ours: Path, theirs: Path) -> str:
@@ -163,6 +163,7 @@ def squad(flags: argparse.Namespace, folder: Path) -> Work:
     theirs = [
         *(flags.peer_python, f"{PEERS}/transformers_answers.py", *shared),
         *(f"--model={flags.model}", f"--output_dir={OUTPUT}"),
+        f"--batch_size={flags.peer_batch_size}",
     ]
     return Work(
         {
@@ -237,15 +238,20 @@ def main() -> None:
     parser.add_argument("--work_dir", required=True)
     parser.add_argument("--sides", nargs="+", help="Else all.")
     parser.add_argument("--num_items", type=int, help="Else all.")
+    parser.add_argument(
+        "--peer_batch_size", type=int, default=32, help="Not of mrpc."
+    )
     parser.add_argument("--num_epochs", type=float, default=3.0)
     parser.add_argument("--num_pairs", type=int, default=5)
     flags = parser.parse_args()
     folder = Path(flags.work_dir, flags.work).absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    all_sides, compare = WORKS[flags.work](flags, folder)
-    if unknown := set(flags.sides or ()) - set(all_sides):
-        parser.error(f"--sides {unknown} are none of {list(all_sides)}")
-    sides = {side: all_sides[side] for side in flags.sides or all_sides}
+    work = WORKS[flags.work](flags, folder)
+    if unknown := set(flags.sides or ()) - set(work.sides):
+        parser.error(f"--sides {unknown} are none of {list(work.sides)}")
+    sides = {side: work.sides[side] for side in flags.sides or work.sides}
+    if work.google and ORIGINAL in sides:
+        measure(work.google, folder / GOOGLE)
     outputs = {side: folder / re.sub(r"\W+", "-", side) for side in sides}
     times: dict[str, list[float]] = {side: [] for side in sides}
     for i in range(flags.num_pairs):
@@ -258,7 +264,7 @@ def main() -> None:
     for side, own in times.items():
         pairs = zip(own, times[first], strict=True)
         ratio = statistics.median(theirs / ours for theirs, ours in pairs)
-        same = compare(outputs[first], outputs[side])
+        same = work.compare(outputs[first], outputs[side])
         print(
             f"| {side} | {statistics.median(own):.1f} | {ratio:.2f} | {same} |"
         )

@@ -84,8 +84,11 @@ def _has(python: Path, wanted: Environment) -> bool:
     """Whether all modules and versions are there; none is imported."""
     for package in wanted.packages + wanted.alone:
         name, _, version = package.replace("-", "_").partition("==")
-        installed = f"lib/python3*/site-packages/{name}-{version}*.dist-info"
-        if version and not glob.glob(str(python.parent.parent / installed)):
+        installed = f"lib/python3*/site-packages/{name}-{version}"
+        if version and not any(
+            glob.glob(str(python.parent.parent / installed) + end)
+            for end in (".dist-info", "+*.dist-info")  # such as +cpu
+        ):
             return False
     code = (
         "import sys; from importlib.util import find_spec; "

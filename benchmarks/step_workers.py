@@ -3,6 +3,7 @@
 peers/worker.py is their other end.
 """
 
+import contextlib
 import json
 import subprocess
 from pathlib import Path
@@ -52,11 +53,16 @@ class Worker:
     def measure(self) -> float:
         """Milliseconds of a step, over one unit of work."""
         assert self.process.stdin
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has no answer then
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
         answer = self._answer()
         self.last_loss = answer["loss"]
         return float(answer["milliseconds"])
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process.returncode is not None
 
     def _answer(self) -> dict[str, Any]:
         assert self.process.stdout

@@ -171,9 +171,17 @@ class Bench:
         self.folder = Path(flags.work_dir).absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
         env_dir = Path(flags.env_dir or self.folder / "envs").absolute()
+        self.works = [
+            Work(size, mode, shape, precision)
+            for size in flags.sizes or self.device.shapes
+            for shape in flags.shapes or self.device.shapes.get(size, ["8x128"])
+            for mode in flags.modes
+            for precision in flags.precisions
+        ]
         self.pythons = {
             peer: python_of(peer, env_dir, flags.python37)
             for peer in flags.peers or self.device.peers
+            if any(self.variants(peer, work) for work in self.works)
         }
         self.matmuls: dict[str, Worker] = {}  # by precision
         self.matmul_times = defaultdict[str, list[float]](list)
@@ -237,7 +245,11 @@ class Bench:
     def compare(
         self, work: Work, ours: Worker, peer: str, variant: str
     ) -> Pairs | None:
-        """None, and a line on standard error, where the peer fails."""
+        """None, and a line on standard error, where the peer fails.
+
+        Raises:
+            WorkerError: it is not the peer that has stopped.
+        """
         try:
             theirs = self.start(work, peer, variant)
             try:
@@ -246,6 +258,8 @@ class Bench:
             finally:
                 theirs.close()
         except WorkerError as error:
+            if ours.has_ended or self.matmuls[work.precision].has_ended:
+                raise
             print(f"{work}, {peer}, {variant}: {error}", file=sys.stderr)
             self.has_failed = True
             return None
@@ -370,12 +384,13 @@ def main() -> None:
     bench = Bench(flags)
     print(HEADER)
     print("|---" * (HEADER.count("|") - 1) + "|", flush=True)
-    for size in flags.sizes or bench.device.shapes:
-        for shape in flags.shapes or bench.device.shapes.get(size, ["8x128"]):
-            for mode in flags.modes:
-                for precision in flags.precisions:
-                    bench.run(Work(size, mode, shape, precision))
-    bench.close()
+    try:
+        for work in bench.works:
+            bench.run(work)
+    except WorkerError as error:
+        sys.exit(f"this project or the matrix product: {error}")
+    finally:
+        bench.close()
     sys.exit(bench.has_failed)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from transformers import AutoTokenizer, BertForQuestionAnswering
 
-N_BEST, MAX_ANSWER_LENGTH, BATCH_SIZE = 20, 30, 32
+N_BEST, MAX_ANSWER_LENGTH = 20, 30
 
 
 def read(path: str) -> list[tuple[str, str, str]]:
@@ -74,6 +74,7 @@ def main() -> None:
     parser.add_argument("--predict_file", required=True)
     parser.add_argument("--output_dir", required=True)
     parser.add_argument("--model", required=True)
+    parser.add_argument("--batch_size", type=int, required=True)
     parser.add_argument("--max_seq_length", type=int, required=True)
     parser.add_argument("--doc_stride", type=int, required=True)
     parser.add_argument(
@@ -128,8 +129,8 @@ def main() -> None:
             "cpu", torch.bfloat16, enabled=arguments.precision == "bf16"
         ),
     ):
-        for begin in range(0, len(order), BATCH_SIZE):
-            rows = order[begin : begin + BATCH_SIZE]
+        for begin in range(0, len(order), arguments.batch_size):
+            rows = order[begin : begin + arguments.batch_size]
             batch = tokenizer.pad(
                 {
                     "input_ids": [ids[i] for i in rows],
