@@ -134,14 +134,16 @@ class Attention(keras.layers.Layer):
         Returns:
             The context [B, S, H].
         """
-        query, key, value = self._project(from_tensor, to_tensor)
+        products = self._project(from_tensor, to_tensor)
         drops = seed is not None and self.dropout_rate > 0.0
         if keras.config.backend() == "jax" and not drops:
             # On a GPU one kernel, which keeps no scores; it drops nothing.
+            parts = (part for x in products for part in ops.unstack(x, axis=2))
             context = ops.dot_product_attention(
-                query, key, value, mask=ops.equal(adder, 0.0), scale=self.scale
+                *parts, mask=ops.equal(adder, 0.0), scale=self.scale
             )
         else:
+            query, key, value = _by_head(products)
             rate = self.dropout_rate
             context = fused.attention(
                 query, key, value, self.scale, adder, rate, seed
@@ -151,33 +153,46 @@ class Attention(keras.layers.Layer):
     def probabilities(self, x: Tensor, adder: Tensor) -> Tensor:
         """How much each position looks at each other: [B, S, H] ->
         [B, N, S, S], of self-attention without dropout."""
-        query, key, _ = self._project(x, None)
-        scores = ops.einsum("BSND,BTND->BNST", query, key)
+        query, key, _ = _by_head(self._project(x, None))
+        scores = ops.einsum("BNSD,BNTD->BNST", query, key)
         return fused.masked_softmax(scores, self.scale, adder)
 
     def _project(
         self, from_tensor: Tensor, to_tensor: Tensor | None
     ) -> list[Tensor]:
-        """Query [B, S, N, D], key and value [B, T, N, D]."""
+        """Query, key and value of self-attention, [B, S, 3, N, D]; else the
+        query, [B, S, 1, N, D], and key and value, [B, T, 2, N, D]."""
         kernel = ops.convert_to_tensor(self.qkv_kernel)
         bias = ops.convert_to_tensor(self.qkv_bias)
-        hidden = from_tensor.shape[-1]
         if to_tensor is None:
-            parts = ops.split(_linear(from_tensor, kernel, bias), 3, -1)
+            products = [_linear(from_tensor, kernel, bias)]
         else:
+            hidden = from_tensor.shape[-1]
             kernels = ops.split(kernel, [hidden], -1)
             biases = ops.split(bias, [hidden], -1)
-            query, pair = map(
-                _linear, (from_tensor, to_tensor), kernels, biases
-            )
-            parts = [query, *ops.split(pair, 2, -1)]
+            pair = (from_tensor, to_tensor)
+            products = list(map(_linear, pair, kernels, biases))
         return [
             ops.reshape(
-                part,
-                (*ops.shape(part)[:2], self.num_heads, self.head_size),
+                x,
+                (
+                    *ops.shape(x)[:2],
+                    x.shape[-1] // self.config.hidden_size,
+                    self.num_heads,
+                    self.head_size,
+                ),
             )
-            for part in parts
+            for x in products
         ]
+
+
+def _by_head(products: list[Tensor]) -> list[Tensor]:
+    """Query [B, N, S, D], key and value [B, N, T, D].
+
+    All are turned at once: what is cut off the first axis is not copied.
+    """
+    turned = (ops.transpose(x, (2, 0, 3, 1, 4)) for x in products)
+    return [part for x in turned for part in ops.unstack(x, axis=0)]
 
 
 def _linear(x: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:

@@ -318,8 +318,8 @@ def attention(
     """What each of S positions gathers from T of them, over N heads.
 
     Args:
-        query: [B, S, N, D].
-        key: and value, [B, T, N, D].
+        query: [B, N, S, D].
+        key: and value, [B, N, T, D].
         mask_adder: [B, 1, 1, T] or [B, 1, S, T].
         rate: of the dropout of the softmax.
         seed: int32 [2], its key; None outside training.
@@ -330,9 +330,9 @@ def attention(
     if seed is not None and not _plain.get() and _compiles_chains():
         attend = _attention(scale, mask_adder, rate, seed)
         return attend(query, key, value)
-    scores = ops.einsum("BSND,BTND->BNST", query, key)
+    scores = ops.einsum("BNSD,BNTD->BNST", query, key)
     probs = masked_softmax(scores, scale, mask_adder)
-    return ops.einsum("BNST,BTND->BSND", dropout(probs, rate, seed), value)
+    return ops.einsum("BNST,BNTD->BSND", dropout(probs, rate, seed), value)
 
 
 def _attention(
@@ -345,11 +345,10 @@ def _attention(
     import tensorflow as tf
 
     def turned(x: Tensor) -> Tensor:
-        return tf.transpose(x, [0, 2, 1, 3])  # [B, S, N, D] to [B, N, S, D]
+        return tf.transpose(x, [0, 2, 1, 3])  # [B, N, S, D] and [B, S, N, D]
 
     @tf.custom_gradient
-    def attend(*args: Tensor) -> Any:
-        query, key, value = map(turned, args)
+    def attend(query: Tensor, key: Tensor, value: Tensor) -> Any:
         scores = tf.matmul(query, key, transpose_b=True)
         probs = masked_softmax(scores, scale, mask_adder)
         dropped = _dropped(probs, rate, seed) if rate else probs
@@ -361,12 +360,10 @@ def _attention(
             of_scores = _gradient_of_scores(
                 of_dropped, probs, context, upstream, scale, rate, seed
             )
-            of_key = tf.matmul(of_scores, query, transpose_a=True)
-            of_value = tf.matmul(dropped, dy, transpose_a=True)
             return [
-                turned(tf.matmul(of_scores, key)),
-                turned(of_key),
-                turned(of_value),
+                tf.matmul(of_scores, key),
+                tf.matmul(of_scores, query, transpose_a=True),
+                tf.matmul(dropped, dy, transpose_a=True),
             ]
 
         return context, gradients

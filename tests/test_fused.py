@@ -134,7 +134,7 @@ def test_low_precision_goes_out_as_it_came_in() -> None:
     assert fused.bias_activation(x, bias, "relu").dtype == tf.bfloat16
     assert fused.masked_softmax(x, 1.0, bias).dtype == tf.bfloat16
     heads = tf.cast(random(2, 3, 4, 5), tf.bfloat16)
-    adder = tf.zeros([2, 1, 3, 3])
+    adder = tf.zeros([2, 1, 4, 4])
     for seed in (None, KEY):
         context = fused.attention(heads, heads, heads, 1.0, adder, 0.1, seed)
         assert context.dtype == tf.bfloat16
@@ -197,7 +197,7 @@ def test_gradient_of_attention_is_the_plain_one(
     dtype: str, rate: float
 ) -> None:
     """Of 7 queries and 11 keys, of which each query sees others."""
-    args = [random(5, 7, 2, 13), random(5, 11, 2, 13), random(5, 11, 2, 13) + 1]
+    args = [random(5, 2, 7, 13), random(5, 2, 11, 13), random(5, 2, 11, 13) + 1]
     adder = tf.where(random(5, 1, 7, 11) < 1.0, 0.0, -10000.0)
 
     def found() -> list[np.ndarray]:
