@@ -40,7 +40,7 @@ SECONDS_WITHOUT_PROGRESS = 5.0  # a shorter run shows none
 SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is no terminal
 
 Tensors = dict[str, tf.Tensor]
-Started = tuple[int, list[Future[Tensors]]]  # rows, and parts of them
+Started = list[Future[Tensors]]  # parts of a batch; the last may have padding
 Item = TypeVar("Item")
 
 
@@ -94,7 +94,11 @@ class Predictor:
         """Arrays [B, ...] by name -> arrays [B, ...]; fractions in float32."""
         self.read_weights()
         num_rows = len(next(iter(batch.values())))
-        return self.fetch(self.start(batch, num_rows, is_alone=True))
+        parts = self.fetch(self.start(batch, num_rows, is_alone=True))
+        return {
+            name: np.concatenate([part[name] for part in parts])[:num_rows]
+            for name in parts[0]
+        }
 
     def read_weights(self) -> None:
         """For what is started from here on."""
@@ -115,7 +119,7 @@ class Predictor:
             is_alone: that nothing else is begun before it is fetched.
         """
         if not self.is_on_cpu:
-            return num_rows, [self._start(batch)]
+            return [self._start(batch)]
         width = max(value.shape[1] for value in batch.values())
         size = 1 << max(1, CPU_POSITIONS // width).bit_length() - 1
         size = min(size * self.num_replicas, len(next(iter(batch.values()))))
@@ -130,7 +134,7 @@ class Predictor:
         except BaseException:
             _cancel(parts)
             raise
-        return num_rows, parts
+        return parts
 
     def _start(self, batch: Mapping[str, np.ndarray]) -> Future[Tensors]:
         missing = -len(next(iter(batch.values()))) % self.num_replicas
@@ -167,19 +171,15 @@ class Predictor:
         return self.runs[shapes]
 
     @staticmethod
-    def fetch(started: Started) -> dict[str, Any]:
-        """Raises what a part has raised."""
-        num_rows, parts = started
+    def fetch(parts: Started) -> list[dict[str, Any]]:
+        """Each part's arrays by name; raises what a part has raised."""
         try:
             outputs = [part.result() for part in parts]
         finally:
             _cancel(parts)
-        return {
-            name: np.concatenate([part[name].numpy() for part in outputs])[
-                :num_rows
-            ]
-            for name in outputs[0]
-        }
+        return [
+            {name: x.numpy() for name, x in part.items()} for part in outputs
+        ]
 
     def _run(self, shares: Any) -> Tensors:
         parts = self.strategy.run(self._replica_forward, args=(shares,))
@@ -269,19 +269,25 @@ def _in_order(
     predictor.read_weights()
     waiting: dict[int, dict[str, Any]] = {}
     next_number = 0
-    for numbers, outputs in _overlapped(predictor, batches):
-        for i, number in enumerate(numbers):
-            waiting[number] = {name: x[i] for name, x in outputs.items()}
+    for numbers, parts in _overlapped(predictor, batches):
+        rows = (row for part in parts for row in _rows(part))
+        waiting.update(zip(numbers, rows))  # noqa: B905 (beyond them: padding)
         while next_number in waiting:
             yield waiting.pop(next_number)
             next_number += 1
     assert not waiting, f"row {next_number} is in no batch"
 
 
+def _rows(outputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Arrays [B, ...] by name, row by row."""
+    for row in zip(*outputs.values(), strict=True):
+        yield dict(zip(outputs, row, strict=True))
+
+
 def _overlapped(
     predictor: Predictor,
     batches: Iterable[tuple[list[int], Mapping[str, np.ndarray]]],
-) -> Iterator[tuple[list[int], dict[str, Any]]]:
+) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
     """Results of batches, each waited for only when the next has begun."""
     begun: list[tuple[list[int], Started]] = []
     try:
@@ -293,7 +299,7 @@ def _overlapped(
         for last, started in begun:
             yield last, predictor.fetch(started)
     finally:
-        for _, (_, parts) in begun:
+        for _, parts in begun:
             _cancel(parts)
 
 
