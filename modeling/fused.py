@@ -345,7 +345,8 @@ def _attention(
     import tensorflow as tf
 
     def turned(x: Tensor) -> Tensor:
-        return tf.transpose(x, [0, 2, 1, 3])  # [B, N, S, D] and [B, S, N, D]
+        # [B, N, S, D] to [B, S, N, D], and back
+        return tf.transpose(x, [0, 2, 1, 3])
 
     @tf.custom_gradient
     def attend(query: Tensor, key: Tensor, value: Tensor) -> Any:

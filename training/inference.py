@@ -6,6 +6,7 @@ their rows to its own devices, so that hosts need not hold equally many.
 Shapes: B rows of a batch.
 """
 
+import itertools
 import math
 import os
 import sys
@@ -270,8 +271,9 @@ def _in_order(
     waiting: dict[int, dict[str, Any]] = {}
     next_number = 0
     for numbers, parts in _overlapped(predictor, batches):
-        rows = (row for part in parts for row in _rows(part))
-        waiting.update(zip(numbers, rows))  # noqa: B905 (beyond them: padding)
+        rows = itertools.chain.from_iterable(map(_rows, parts))
+        rows = itertools.islice(rows, len(numbers))  # beyond them: padding
+        waiting.update(zip(numbers, rows, strict=True))
         while next_number in waiting:
             yield waiting.pop(next_number)
             next_number += 1
