@@ -272,8 +272,8 @@ def _in_order(
     next_number = 0
     for numbers, parts in _overlapped(predictor, batches):
         rows = itertools.chain.from_iterable(map(_rows, parts))
-        rows = itertools.islice(rows, len(numbers))  # beyond them: padding
-        waiting.update(zip(numbers, rows, strict=True))
+        own = itertools.islice(rows, len(numbers))  # beyond them: padding
+        waiting.update(zip(numbers, own, strict=True))
         while next_number in waiting:
             yield waiting.pop(next_number)
             next_number += 1
