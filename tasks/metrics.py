@@ -1,7 +1,7 @@
 """Scores of classification and regression, as GLUE's tasks define them.
 
 Wang et al. 2018 (GLUE), table 1. Correlations are scikit-learn's and SciPy's,
-which take a second or more to import and are imported where they are used.
+which are slow to import and so are imported where they are used.
 
 Shapes: N examples, C labels.
 """
@@ -48,10 +48,11 @@ def _macro_f1(labels: np.ndarray, predicted: np.ndarray) -> float:
 
 def _matthews(labels: np.ndarray, predicted: np.ndarray) -> float:
     """0 where either is all one class (scikit-learn warns of that, too)."""
-    from sklearn import metrics
-
     if min(np.ptp(labels), np.ptp(predicted)) == 0:
         return 0.0
+
+    from sklearn import metrics
+
     return float(metrics.matthews_corrcoef(labels, predicted))
 
 
@@ -130,6 +131,8 @@ def degenerate(
     if class_weights:
         counts = counts * np.take(class_weights, classes)
     shares = counts[counts > 0] / np.sum(counts)
+    if len(shares) < 2:
+        return None
     entropy = -float(np.sum(shares * np.log(shares)))
     return unlearnt(train_losses, entropy, "always giving the classes' shares")
 

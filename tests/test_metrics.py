@@ -164,6 +164,8 @@ def test_class_weights_move_the_prior() -> None:
     sentence = degenerate(predicted, labels, [0.68], NAMES, weights)
     assert sentence is not None
     assert "0.693" in sentence
+    one_counts = (1.0, 5.0, 0.0)
+    assert degenerate(predicted, labels, losses, NAMES, one_counts) is None
 
 
 def test_a_loss_that_stays_at_the_prior_is_named() -> None:
