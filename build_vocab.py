@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 import command
 from data import vocabulary
+from data.tokenization import BasicTokenizer
 
 FLAGS = flags.FLAGS
 
@@ -57,7 +58,7 @@ def main() -> None:
                 for line in files.read_lines(path, bar.update)
             )
             word_counts = vocabulary.count_words(
-                lines, FLAGS.do_lower_case, FLAGS.strip_accents
+                lines, BasicTokenizer(FLAGS.do_lower_case, FLAGS.strip_accents)
             )
         pieces = vocabulary.learn(
             word_counts, FLAGS.vocab_size, FLAGS.num_unused, FLAGS.min_frequency

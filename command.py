@@ -131,7 +131,7 @@ def local(path: str) -> str:
         return path
     import tensorflow as tf
 
-    from modeling.folder_files import temporary_folder
+    from files import temporary_folder
 
     copy = os.path.join(temporary_folder(), os.path.basename(path))
     try:

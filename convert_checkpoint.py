@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 import command
+import common_flags
 from input_error import InputError
 
 if TYPE_CHECKING:
+    from data.tokenizer_folder import OpenedTokenizer
     from modeling.any_model import AnyModel
     from modeling.config import BertConfig
     from modeling.conversion import Binding, LoadReport
@@ -48,12 +50,7 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "vocab_file", None, "Unset: the one beside --init_checkpoint."
 )
-flags.DEFINE_bool(
-    "do_lower_case",
-    None,
-    "Whether the model is uncased; unset: as its folder says, else whether its"
-    " vocabulary is.",
-)
+common_flags.define_tokenizer()
 flags.mark_flags_as_required(["init_checkpoint", "output_dir"])
 
 
@@ -62,17 +59,15 @@ class Surroundings:
     """What goes over beside the weights."""
 
     config: "BertConfig"
-    vocab_file: str | None
-    do_lower_case: bool
-    strip_accents: bool | None
+    tokenizer: "OpenedTokenizer | None"
     task: "TaskSettings | None"
 
 
 def main() -> None:
     command.import_tensorflow()
+    from files import new_folder
     from modeling.any_model import AnyModel
     from modeling.conversion import load_checkpoint
-    from modeling.folder_files import new_folder
     from modeling.hugging_face import is_hugging_face
 
     to = FLAGS.to or FORMATS[not is_hugging_face(FLAGS.init_checkpoint)]
@@ -114,9 +109,9 @@ def _shapes() -> Shapes:
 
 
 def _surroundings(shapes: Shapes) -> Surroundings:
-    from data.any_tokenizer import check_any_vocabulary
+    from data.tokenizer_folder import open_tokenizer
+    from data.tokenizers import TokenizerSettings, check_any_vocabulary
     from modeling.config import BertConfig
-    from modeling.folder_files import local_vocabulary, vocabulary_file
     from modeling.hugging_face import model_config_file
 
     config_file = FLAGS.bert_config_file or model_config_file(
@@ -130,31 +125,17 @@ def _surroundings(shapes: Shapes) -> Surroundings:
     config = BertConfig.from_json_file(command.local(config_file))
     if FLAGS.hidden_act:
         config = dataclasses.replace(config, hidden_act=FLAGS.hidden_act)
-    vocab_file = FLAGS.vocab_file or vocabulary_file(FLAGS.init_checkpoint)
-    pieces: Mapping[str, int] = {}
-    if vocab_file is not None:
-        vocab_file = local_vocabulary(vocab_file)
-        pieces = check_any_vocabulary(vocab_file, config.vocab_size)
-    do_lower_case, strip_accents = _casing(pieces)
-    task = _task(config, shapes, do_lower_case, strip_accents)
-    return Surroundings(config, vocab_file, do_lower_case, strip_accents, task)
-
-
-def _casing(pieces: Mapping[str, int]) -> tuple[bool, bool | None]:
-    """do_lower_case and strip_accents: the flag's, the folder's or a guess."""
-    from data.vocabulary import is_uncased
-    from modeling.hugging_face import TOKENIZER_CONFIG
-    from tasks.task import TASK
-
-    said = {
-        "do_lower_case": is_uncased(pieces),
-        "strip_accents": None,
-        **_read_json(TOKENIZER_CONFIG),
-        **_read_json(TASK),
-    }
-    if FLAGS.do_lower_case is not None:
-        said["do_lower_case"] = FLAGS.do_lower_case
-    return bool(said["do_lower_case"]), said["strip_accents"]
+    tokenizer = open_tokenizer(
+        FLAGS.init_checkpoint,
+        FLAGS.vocab_file,
+        common_flags.tokenizer_options(),
+    )
+    case = TokenizerSettings()
+    if tokenizer is not None:
+        check_any_vocabulary(tokenizer.vocab_file, config.vocab_size)
+        case = tokenizer.settings
+    task = _task(config, shapes, case.do_lower_case, case.strip_accents)
+    return Surroundings(config, tokenizer, task)
 
 
 def _task(
@@ -177,7 +158,9 @@ def _task(
             "--feature_layers"
         )
     if task is not None:
-        return dataclasses.replace(task, do_lower_case=do_lower_case)
+        return dataclasses.replace(
+            task, do_lower_case=do_lower_case, strip_accents=strip_accents
+        )
     if not is_hugging_face(FLAGS.init_checkpoint):
         return None
     values = _read_json(HUGGING_FACE_CONFIG)
@@ -193,7 +176,7 @@ def _folder() -> str:
 
 def _read_json(name: str) -> dict[str, Any]:
     """A file beside --init_checkpoint; empty where there is none."""
-    from modeling.folder_files import beside
+    from files import beside
 
     path = beside(FLAGS.init_checkpoint, [name])
     if path is None:
@@ -222,8 +205,9 @@ def _check_whole(report: "LoadReport") -> None:
 def _write_google(
     folder: str, found: "Sequence[Binding]", around: Surroundings
 ) -> None:
+    from data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
+    from files import write_whole
     from modeling.conversion import save_model_folder
-    from modeling.folder_files import write_whole
     from tasks.task import TASK
 
     config = around.config
@@ -242,7 +226,11 @@ def _write_google(
             "gelu it reads the folder, and the outputs change a little",
             file=sys.stderr,
         )
-    save_model_folder(folder, config, found, around.vocab_file)
+    tokenizer = around.tokenizer
+    save_model_folder(folder, config, found, tokenizer and tokenizer.vocab_file)
+    if tokenizer is not None:
+        path = os.path.join(folder, TOKENIZER_CONFIG)
+        write_whole(path, settings_json(tokenizer))
     if around.task is not None:
         write_whole(os.path.join(folder, TASK), around.task.to_json().encode())
 
@@ -250,22 +238,28 @@ def _write_google(
 def _write_hugging_face(
     folder: str, found: "Sequence[Binding]", around: Surroundings
 ) -> None:
-    from modeling.folder_files import write_whole
+    from data.tokenizer_folder import hugging_face_files
+    from files import write_whole
     from modeling.hugging_face import save_hugging_face_folder
     from tasks.hugging_face_task import classifier_class, problem_type
     from tasks.task import TASK
 
-    task = around.task
+    task, tokenizer = around.task, around.tokenizer
     save_hugging_face_folder(
         folder,
         around.config,
         found,
-        around.vocab_file,
+        tokenizer and tokenizer.vocab_file,
         task.labels if task else (),
         problem_type(task),
         classifier_class(task),
-        around.do_lower_case,
-        around.strip_accents,
+        hugging_face_files(
+            tokenizer,
+            around.config.max_position_embeddings,
+            around.config.type_vocab_size > 0,
+        )
+        if tokenizer
+        else {},
     )
     if task is not None:  # so that the way back loses nothing
         write_whole(os.path.join(folder, TASK), task.to_json().encode())

@@ -25,7 +25,7 @@ from training.settings import DeviceConfig
 if TYPE_CHECKING:
     import numpy as np
 
-    from data.any_tokenizer import Tokenizer
+    from data.tokenizers import Tokenizer
     from modeling.config import BertConfig
     from tasks.features import Document, FeatureExtractor
 
@@ -46,10 +46,7 @@ flags.DEFINE_string(
     None,
     "vocab.txt of the model, or vocab.json with merges.txt beside it.",
 )
-flags.DEFINE_bool(
-    "do_lower_case", True, "True for uncased models, False for cased ones."
-)
-flags.DEFINE_alias("do_lower", "do_lower_case")
+common_flags.define_tokenizer()
 flags.DEFINE_integer(
     "batch_size", 32, "Rows at once; of short ones more.", lower_bound=1
 )
@@ -59,9 +56,6 @@ flags.DEFINE_integer("num_tpu_cores", 8, "Unused: the TPU says it itself.")
 flags.DEFINE_bool("use_one_hot_embeddings", False, "Unused: rows are gathered.")
 
 # The flags above are google-research/bert's; those below are not.
-flags.DEFINE_bool(
-    "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
-)
 flags.DEFINE_integer(
     "doc_stride",
     0,
@@ -143,17 +137,16 @@ def _open(files: contextlib.ExitStack, flag: str) -> IO[bytes] | None:
 
 
 def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
-    from data.any_tokenizer import check_any_vocabulary, load_tokenizer
-    from data.tokenization import validate_case_matches_checkpoint
+    from data.tokenizer_folder import open_tokenizer
+    from data.tokenizers import check_any_vocabulary
     from modeling.config import BertConfig
-    from modeling.folder_files import local_vocabulary, vocabulary_file
     from modeling.hugging_face import model_config_file
 
     model = FLAGS.init_checkpoint
-    validate_case_matches_checkpoint(FLAGS.do_lower_case, model)
     config_file = FLAGS.bert_config_file or model_config_file(model)
-    vocab_file = FLAGS.vocab_file or vocabulary_file(model)
-    if not (config_file and vocab_file):
+    options = common_flags.tokenizer_options()
+    opened = open_tokenizer(model, FLAGS.vocab_file, options)
+    if not config_file or opened is None:
         raise InputError(
             f"beside --init_checkpoint={model} there is no "
             f"{'vocabulary' if config_file else 'bert_config.json'}; give "
@@ -165,11 +158,8 @@ def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
             f"--max_seq_length is {FLAGS.max_seq_length}; the model has "
             f"{config.max_position_embeddings} positions, so expected no more"
         )
-    vocab_file = local_vocabulary(vocab_file)
-    check_any_vocabulary(vocab_file, config.vocab_size)
-    return config, load_tokenizer(
-        vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
-    )
+    check_any_vocabulary(opened.vocab_file, config.vocab_size)
+    return config, opened.load()
 
 
 def _run(

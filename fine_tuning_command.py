@@ -1,7 +1,7 @@
 """What the commands that fine-tune share: their flags, and the way from these
 to a trained model."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -22,13 +22,7 @@ flags.disclaim_key_flags()  # they are of the command that calls
 def define() -> None:
     """What every command that fine-tunes has."""
     common_flags.define_training()
-    flags.DEFINE_bool(
-        "do_lower_case",
-        True,
-        "True for uncased models, False for cased ones. With a vocab.json text "
-        "stays as it is.",
-    )
-    flags.DEFINE_alias("do_lower", "do_lower_case")
+    common_flags.define_tokenizer()
     flags.DEFINE_float(
         "num_train_epochs", 3.0, "Passes over the data.", lower_bound=0.0
     )
@@ -40,9 +34,6 @@ def define() -> None:
         upper_bound=1.0,
     )
     # google-research/bert has none of these.
-    flags.DEFINE_bool(
-        "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
-    )
     flags.DEFINE_integer(
         "num_seeds",
         Selection.num_seeds,
@@ -122,7 +113,9 @@ class FineTuningCommand:
         self.place = fitting.make_place(
             command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
         )
-        self.run = command.from_flags(fitting.RunConfig)
+        self.run = command.from_flags(
+            fitting.RunConfig, tokenizer=common_flags.tokenizer_options()
+        )
         self.stored = fine_tuning.stored_settings(self.run)
         if self.stored and target and self.stored.target != target:
             self.stored = None
@@ -135,6 +128,21 @@ class FineTuningCommand:
         from jobs import fine_tuning
 
         return fine_tuning.second_direction(self.run, self.stored)
+
+    def task_settings(self, **values: Any) -> "TaskSettings":
+        """The task's settings: `values`, the flags, and the tokenizer's case;
+        of a model that is used as trained, its own where no flag is given."""
+        from jobs import fitting
+        from tasks.task import TaskSettings
+
+        case = fitting.need_tokenizer(self.run, None).settings
+        return command.from_flags(
+            TaskSettings,
+            self.used,
+            do_lower_case=case.do_lower_case,
+            strip_accents=case.strip_accents,
+            **values,
+        )
 
     def check_target(self, target: str) -> None:
         """Refuses to use a model that was trained for another."""

@@ -58,7 +58,7 @@ flags.DEFINE_bool(
     "terminal. Otherwise many are read at once and sorted by length.",
 )
 flags.DEFINE_integer("top_k", 5, "Pieces for each [MASK].", lower_bound=1)
-common_flags.define_case_of_folder()
+common_flags.define_tokenizer()
 common_flags.define_precision_and_threads()
 flags.DEFINE_bool("use_xla", False, "Compile the model as a whole.")
 flags.mark_flag_as_required("model_dir")
@@ -100,8 +100,7 @@ def _load() -> "Callable[[Iterable[str]], Iterator[Answer]]":
     with strategy.scope():
         model = predictors.load(
             _local_folder(FLAGS.model_dir),
-            FLAGS.do_lower_case,
-            FLAGS.strip_accents,
+            common_flags.tokenizer_options(),
             FLAGS.top_k,
         )
     print(model.report, file=sys.stderr)
@@ -120,7 +119,7 @@ def _local_folder(folder: str) -> str:
         return folder
     import tensorflow as tf
 
-    from modeling.folder_files import temporary_folder
+    from files import temporary_folder
 
     copy = temporary_folder()
     try:

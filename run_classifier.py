@@ -84,14 +84,11 @@ def main() -> None:
     fine_tuning = fine_tuning_command.FineTuningCommand()
 
     from jobs import classifying
-    from tasks.task import TaskSettings
 
     used, stored = fine_tuning.used, fine_tuning.stored
     problem = _read_problem(used, stored.labels if stored else ())
     fine_tuning.check_target(problem.target.kind)
-    settings = command.from_flags(
-        TaskSettings,
-        used,
+    settings = fine_tuning.task_settings(
         target=problem.target.kind,
         labels=problem.target.labels,
         second_direction=fine_tuning.second_direction,

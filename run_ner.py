@@ -77,13 +77,10 @@ def main() -> None:
     fine_tuning = fine_tuning_command.FineTuningCommand(target="tags")
 
     from jobs import frozen_encoder, recognizing
-    from tasks.task import TaskSettings
 
     used, stored = fine_tuning.used, fine_tuning.stored
     problem = _read_problem(stored.labels if stored else ())
-    settings = command.from_flags(
-        TaskSettings,
-        used,
+    settings = fine_tuning.task_settings(
         target="tags",
         labels=problem.labels,
         doc_stride=_stride(used),

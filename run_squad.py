@@ -91,11 +91,8 @@ def main() -> None:
     fine_tuning.check_target("span")
 
     from jobs import answering
-    from tasks.task import TaskSettings
 
-    settings = command.from_flags(
-        TaskSettings,
-        fine_tuning.used,
+    settings = fine_tuning.task_settings(
         target="span",
         second_direction=fine_tuning.second_direction,
     )

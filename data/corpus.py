@@ -22,10 +22,10 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from data.any_tokenizer import Tokenizer
 from data.fast_tokenization import BlockTokenizer, Lines
 from data.sequences import Text
 from data.text_formats import LineError, TextFormat
+from data.tokenizers import Tokenizer
 from input_error import InputError
 
 BLOCK_BYTES = 1 << 19  # of text in memory at once, but for longer documents

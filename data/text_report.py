@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from data import counting
-from data.any_tokenizer import Tokenizer
+from data.tokenizers import Tokenizer
 
 NUM_EXAMPLES = 10  # of what is commonest
 LONGEST_COUNTED = 4096  # pieces of a line; longer ones count as this

@@ -92,28 +92,27 @@ def _number(vocab_file: str, pieces: list[str]) -> dict[str, int]:
     return vocab
 
 
-def is_uncased(pieces: Iterable[str]) -> bool:
-    """A guess: whether no piece but a mark, as [CLS] or <S>, has capitals."""
-    return not any(
-        piece != piece.lower()
-        for piece in pieces
-        if not piece.startswith(("[", "<"))
-    )
+def cased_share(tokens: Iterable[str]) -> float:
+    """The share of a vocabulary's tokens that have capitals, special ones such
+    as [CLS] and <S> aside: 0.29 in Google's cased model, 0.16 in the cased
+    multilingual one."""
+    words = [token for token in tokens if not token.startswith(("[", "<"))]
+    num_cased = sum(word != word.lower() for word in words)
+    return num_cased / max(1, len(words))
 
 
 def count_words(
     lines: Iterable[str],
-    do_lower_case: bool = True,
-    strip_accents: bool | None = None,
+    tokenizer: tokenization.BasicTokenizer | None = None,
 ) -> dict[str, int]:
     """Word -> occurrences, words being the basic tokenizer's.
 
     Sorted by word, so that equal texts give equal dictionaries.
     """
-    tokenizer = tokenization.BasicTokenizer(do_lower_case, strip_accents)
+    tokenizer = tokenizer or tokenization.BasicTokenizer()
     raw_counts: collections.Counter[str] = collections.Counter()
     for line in lines:
-        raw_counts.update(tokenization.clean_text(line).split())
+        raw_counts.update(tokenizer.clean(line).split())
     counts: collections.Counter[str] = collections.Counter()
     for raw_word, count in raw_counts.items():
         for word, _ in tokenizer.split_word(raw_word):

@@ -18,15 +18,15 @@ import numpy as np
 import tensorflow as tf
 
 import command
-from data.any_tokenizer import Tokenizer
 from data.record_features import span_features
 from data.records import RecordWriter, encode
+from data.tokenizers import Tokenizer
+from files import write_whole
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
-from modeling.folder_files import write_whole
 from tasks.answers import Answerer, Logits, Prediction, to_files
 from tasks.metrics import unlearnt
 from tasks.packed import make_encoder

@@ -30,11 +30,11 @@ from data import corpus
 from data.corpus import Block, Counts, Span, Stretch
 from data.instances import Summary
 from data.records import RecordWriter
+from files import temporary_folder
 from input_error import InputError
 from jobs import record_making
 from jobs.making import Making, read_vocabulary
 from jobs.record_making import Made
-from modeling.folder_files import temporary_folder
 
 COUNTERS = "create_pretraining_data"
 Place = tuple[int, int, Block]  # span, its documents before these, these

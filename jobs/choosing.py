@@ -14,13 +14,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data.any_tokenizer import Tokenizer
 from data.rows import Row
+from data.tokenizers import Tokenizer
+from files import write_whole
 from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
-from modeling.folder_files import write_whole
 from tasks.choice_files import read_questions
 from tasks.metrics import unlearnt
 from tasks.multiple_choice import (

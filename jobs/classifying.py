@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from data.any_tokenizer import Tokenizer
 from data.record_features import classifier_features
 from data.records import RecordWriter, encode
 from data.rows import Row, pad
+from data.tokenizers import Tokenizer
+from files import write_whole
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
-from modeling.folder_files import write_whole
 from tasks.classification import Classifier, pool_windows
 from tasks.examples import Example, encode_examples
 from tasks.glue import GlueTask, find_task

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import command
-from data.any_tokenizer import check_any_vocabulary
+from data.tokenizer_folder import open_tokenizer
+from data.tokenizers import check_any_vocabulary
 from input_error import InputError
 from jobs import fitting, start_checks
 from modeling.config import BertConfig
 from modeling.conversion import Binding, load_checkpoint
-from modeling.folder_files import vocabulary_file
 from modeling.hugging_face import model_config_file
 from tasks.distillation import Distillation, student_config
 from tasks.lessons import Student, TaughtTask, TripleLoss, evenly_spaced
@@ -150,8 +150,10 @@ def read_teacher(
     folder = task.teacher_model_dir
     config = BertConfig.from_json_file(command.local(_config_file(folder)))
     _check_task(folder, settings)
-    path = vocabulary_file(folder)
-    if path and check_any_vocabulary(path) != check_any_vocabulary(vocab_file):
+    own = open_tokenizer(folder)
+    if own and check_any_vocabulary(own.vocab_file) != check_any_vocabulary(
+        vocab_file
+    ):
         raise InputError(
             f"--teacher_model_dir={folder} has other pieces than {vocab_file}; "
             "expected a teacher with the vocabulary of its student"

@@ -16,15 +16,15 @@ from typing import Any, Protocol
 import keras
 import tensorflow as tf
 
-from data.any_tokenizer import Tokenizer, load_tokenizer
 from data.batches import RowShare
 from data.rows import Row, length_batches
-from data.tokenization import validate_case_matches_checkpoint
+from data.tokenizer_folder import OpenedTokenizer
+from data.tokenizers import Tokenizer
+from files import beside, write_whole
 from input_error import InputError
 from jobs import distilling, dry_run, fitting, start_checks
 from jobs.training_data import Data
 from modeling.config import BertConfig
-from modeling.folder_files import beside, write_whole
 from tasks.lessons import TaughtTask
 from tasks.metrics import summarize
 from tasks.task import TASK, TaskSettings
@@ -106,7 +106,7 @@ class Setup:
     optimizer: OptimizerConfig  # its numbers of steps follow from the data
     loop: LoopConfig
     config: BertConfig
-    vocab_file: str
+    opened: OpenedTokenizer
     tokenizer: Tokenizer
     teacher: distilling.Teacher | None
 
@@ -126,20 +126,16 @@ def set_up(
     Raises:
         InputError: they do not fit each other, or what is asked.
     """
-    do_lower_case = settings.do_lower_case
-    validate_case_matches_checkpoint(do_lower_case, run.init_checkpoint)
     config = fitting.read_config(run, settings.max_seq_length)
-    vocab_file = fitting.need_vocabulary(run, config)
-    tokenizer = load_tokenizer(
-        vocab_file, do_lower_case, settings.strip_accents
-    )
+    opened = fitting.need_tokenizer(run, config)
+    tokenizer = opened.load()
     least = tokenizer.marks.count(is_pair=True) + 1
     if settings.max_seq_length < least:
         raise InputError(
             f"--max_seq_length is {settings.max_seq_length}; expected at least "
             f"{least}, for the marks of a pair and a piece"
         )
-    teacher = distilling.read_teacher(taught, settings, vocab_file)
+    teacher = distilling.read_teacher(taught, settings, opened.vocab_file)
     fitting.make_folder(run)
     return Setup(
         place,
@@ -149,7 +145,7 @@ def set_up(
         optimizer,
         loop,
         config,
-        vocab_file,
+        opened,
         tokenizer,
         teacher,
     )
@@ -187,7 +183,7 @@ class FineTuning:
         self.optimizer = setup.optimizer
         self.loop = setup.loop
         self.config = setup.config
-        self.vocab_file = setup.vocab_file
+        self.opened = setup.opened
         self.teacher = setup.teacher
 
     def has_begun(self) -> bool:
@@ -265,7 +261,7 @@ class FineTuning:
             self.config,
             self.place,
             run,
-            self.vocab_file,
+            self.opened,
             self.job.settings.to_json(),
         )
 

@@ -16,7 +16,24 @@ import tensorflow as tf
 
 import command
 import folder_lock
-from data.any_tokenizer import check_any_vocabulary, vocabulary_digest
+from data.tokenizer_folder import (
+    TOKENIZER_CONFIG,
+    VOCABULARIES,
+    OpenedTokenizer,
+    TokenizerOptions,
+    open_tokenizer,
+    settings_json,
+)
+from data.tokenizers import (
+    TokenizerSettings,
+    check_any_vocabulary,
+    vocabulary_digest,
+)
+from files import (
+    VOCABULARY,
+    beside,
+    write_whole,
+)
 from input_error import InputError
 from jobs.best_model import BestModel
 from jobs.start_checks import check_config, check_second, compare_pieces
@@ -28,11 +45,6 @@ from modeling.conversion import (
     LoadReport,
     load_checkpoint,
     save_model_folder,
-)
-from modeling.folder_files import (
-    local_vocabulary,
-    vocabulary_file,
-    write_whole,
 )
 from modeling.hugging_face import model_config_file
 from tasks.task import TASK
@@ -76,6 +88,7 @@ class RunConfig:
     dry_run: bool = False  # nothing is written
     recompute: bool = False  # layers in the backward pass, to save memory
     second_init_checkpoint: str | None = None  # of a second encoder
+    tokenizer: TokenizerOptions = TokenizerOptions()
     direction: str | None = None  # in which it is to read; None: the config's
 
 
@@ -150,29 +163,42 @@ def _beside(run: RunConfig, find: Callable[[str], str | None]) -> str | None:
     return find(run.output_dir)
 
 
-def find_vocabulary(run: RunConfig, config: BertConfig) -> str | None:
-    """A local path of --vocab_file, else of what came with the checkpoint."""
-    path = run.vocab_file or _beside(run, vocabulary_file)
-    if path is None:
-        return None
-    path = local_vocabulary(path)
-    vocab = check_any_vocabulary(path, config.vocab_size)
+def find_tokenizer(
+    run: RunConfig, config: BertConfig | None
+) -> OpenedTokenizer | None:
+    """That of an output_dir in use, else of --init_checkpoint, with the tokens
+    of --vocab_file where it is given.
+
+    Args:
+        config: None: its number of tokens is not compared.
+    """
+    model = run.init_checkpoint
+    if tf.io.gfile.isdir(run.output_dir) and beside(
+        run.output_dir, VOCABULARIES
+    ):
+        model = run.output_dir
+    found = open_tokenizer(model, run.vocab_file, run.tokenizer)
+    if found is None or config is None:
+        return found
+    vocab = check_any_vocabulary(found.vocab_file, config.vocab_size)
     if run.vocab_file:
         compare_pieces(run.vocab_file, vocab, run.init_checkpoint)
-    compare_pieces(path, vocab, run.second_init_checkpoint)
-    return path
+    compare_pieces(found.vocab_file, vocab, run.second_init_checkpoint)
+    return found
 
 
-def need_vocabulary(run: RunConfig, config: BertConfig) -> str:
-    """As find_vocabulary, where there is nothing to be done without it."""
-    path = find_vocabulary(run, config)
-    if path is None:
+def need_tokenizer(
+    run: RunConfig, config: BertConfig | None
+) -> OpenedTokenizer:
+    """As find_tokenizer, where nothing can be done without it."""
+    found = find_tokenizer(run, config)
+    if found is None:
         raise InputError(
             "the vocabulary is not known: give --vocab_file, or an "
             "--init_checkpoint with a vocab.txt beside it (or a vocab.json and "
             "a merges.txt)"
         )
-    return path
+    return found
 
 
 def make_folder(run: RunConfig) -> None:
@@ -251,7 +277,7 @@ class Run:
         config: BertConfig,
         place: Place,
         run: RunConfig,
-        vocab_file: str | None,
+        tokenizer: OpenedTokenizer | None,
         task: str | None = None,
     ):
         """`task`: the text of task.json, where the model is fine-tuned."""
@@ -259,7 +285,7 @@ class Run:
         self.config = config
         self.place = place
         self.run = run
-        self.vocab_file = vocab_file
+        self.tokenizer = tokenizer
         self.task = task
         self.folder = run.output_dir
         self.best = BestModel(run.output_dir)
@@ -279,10 +305,11 @@ class Run:
     def _made_of(self) -> dict[str, Any]:
         """Config and vocabulary, in the form of settings."""
         config = dataclasses.asdict(self.config)
-        digest = self.vocab_file and vocabulary_digest(self.vocab_file)
+        found = self.tokenizer
         return {
             **{f"bert_config_file's {key}": x for key, x in config.items()},
-            "vocab_file": digest,
+            "vocab_file": found and vocabulary_digest(found.vocab_file),
+            "tokenizer": found and found.changes(),
         }
 
     def _check_hosts_agree(self, training: Training) -> None:
@@ -453,9 +480,19 @@ class Run:
             print(report)
 
     def _save(self, folder: str) -> None:
+        found = self.tokenizer
+        vocab_file = found and found.vocab_file
         save_model_folder(
-            folder, self.config, self.model.bindings(), self.vocab_file
+            folder, self.config, self.model.bindings(), vocab_file
         )
+        case = self.run.tokenizer
+        if found is None and case.do_lower_case is not None:
+            # A vocabulary may be put beside it later, as with Google's command.
+            settings = TokenizerSettings(case.do_lower_case, case.strip_accents)
+            found = OpenedTokenizer(VOCABULARY, settings, True)
+        if found is not None:
+            path = os.path.join(folder, TOKENIZER_CONFIG)
+            write_whole(path, settings_json(found))
         if self.task is not None:
             path = os.path.join(folder, TASK)
             write_whole(path, self.task.encode())

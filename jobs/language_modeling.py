@@ -12,7 +12,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from data.any_tokenizer import load_tokenizer
 from data.batches import RowShare
 from data.dynamic_masking import MaskConfig
 from data.pipeline import (
@@ -93,7 +92,7 @@ class LanguageModeling:
                 records, next_sentence_prediction=False
             )
         config = fitting.read_config(source, records.max_seq_length)
-        vocab_file = fitting.find_vocabulary(source, config)
+        tokenizer = fitting.find_tokenizer(source, config)
         self._check_batch_sizes(place)
         fitting.make_folder(run)
         if batches.do_train:
@@ -102,12 +101,12 @@ class LanguageModeling:
         self.max_seq_length = records.max_seq_length
         self.skips = records.skip_corrupt_records
         self._check_masks(config.direction)
-        if vocab_file is not None:
+        if tokenizer is not None:
             firsts = sorted({self.inputs.train[0], self.inputs.held_out[0]})
-            check_pieces(firsts, load_tokenizer(vocab_file))
+            check_pieces(firsts, tokenizer.load())
         model = self._make_model(config, place, run)
         self.fitted = fitting.Run(
-            model, model.encoder.config, place, run, vocab_file
+            model, model.encoder.config, place, run, tokenizer
         )
         self.metric = self._metric(model)
         self.evaluation = Evaluation(model, *place)

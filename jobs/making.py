@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from data.any_tokenizer import Tokenizer, marks_of
-from data.byte_level_bpe import load_byte_level
+from data.byte_level_bpe import ByteLevelBpe
 from data.byte_level_lines import ByteLevelLines
 from data.fast_tokenization import (
     BlockTokenizer,
@@ -18,7 +17,6 @@ from data.fast_tokenization import (
     SpacedWordTokenizer,
 )
 from data.instances import InstanceConfig
-from data.marks import ROBERTA
 from data.record_features import (
     Feature,
     pretraining_features,
@@ -27,7 +25,8 @@ from data.record_features import (
 )
 from data.text_formats import TextFormat
 from data.tokenization import FullTokenizer
-from modeling.folder_files import vocabulary_files
+from data.tokenizers import Tokenizer, TokenizerSettings, load_tokenizer
+from files import vocabulary_files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +36,7 @@ class Making:
     paths: tuple[str, ...]
     output_files: tuple[str, ...]
     vocab_file: str
-    do_lower_case: bool
-    strip_accents: bool | None
+    tokenizer_settings: TokenizerSettings
     words_are_spaced: bool  # those of whole word masking; else "##" tells
     text_format: TextFormat
     worker_memory_mb: int  # for a part, beside what TensorFlow takes
@@ -53,8 +51,7 @@ class Making:
         return _make_tokenizer(
             self.words_are_spaced,
             self.vocab_file,
-            self.do_lower_case,
-            self.strip_accents,
+            self.tokenizer_settings,
         )
 
     @property
@@ -83,8 +80,7 @@ class Making:
         return {
             **dataclasses.asdict(self.config),
             **dataclasses.asdict(self.text_format),
-            "do_lower_case": self.do_lower_case,
-            "strip_accents": self.strip_accents,
+            "tokenizer": self.tokenizer_settings.to_json(),
             "words_are_spaced": self.words_are_spaced,
             "worker_memory_mb": self.worker_memory_mb,
             "vocab_file": digest,
@@ -108,13 +104,15 @@ class Making:
 
 @functools.lru_cache(maxsize=1)
 def _make_tokenizer(
-    words_are_spaced: bool, vocab_file: str, *casing: Any
+    words_are_spaced: bool, vocab_file: str, settings: TokenizerSettings
 ) -> BlockTokenizer:
     """A process makes one for all its tasks."""
-    if marks_of(vocab_file) == ROBERTA:
-        return ByteLevelLines(load_byte_level(vocab_file))
+    tokenizer = load_tokenizer(vocab_file, settings)
+    if isinstance(tokenizer, ByteLevelBpe):
+        return ByteLevelLines(tokenizer)
+    assert isinstance(tokenizer, FullTokenizer)
     kind = SpacedWordTokenizer if words_are_spaced else LineTokenizer
-    return kind(FullTokenizer(vocab_file, *casing))
+    return kind(tokenizer)
 
 
 def read_vocabulary(vocab_file: str) -> dict[str, bytes]:

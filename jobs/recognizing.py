@@ -16,14 +16,14 @@ import numpy as np
 import tensorflow as tf
 
 import command
-from data.any_tokenizer import Tokenizer
 from data.rows import Row
+from data.tokenizers import Tokenizer
+from files import write_whole
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, Model
 from jobs.start_checks import warn
 from jobs.training_data import Data, TrainingData
 from modeling.config import BertConfig
-from modeling.folder_files import write_whole
 from tasks.conll import ColumnFile, Sentence, read_columns, with_column
 from tasks.entities import (
     entities,

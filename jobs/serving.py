@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from data.graph_tokenization import GraphTokenizer
 from data.tokenization import FullTokenizer
+from data.tokenizer_folder import OpenedTokenizer
 from data.vocabulary import check_vocabulary
 from input_error import InputError
 from modeling.config import BertConfig
@@ -83,8 +84,6 @@ class TextSettings:
     """How texts become rows; fields as in TaskSettings."""
 
     max_seq_length: int
-    do_lower_case: bool
-    strip_accents: bool | None
 
 
 def read_settings(folder: str) -> tuple[TaskSettings | None, BertConfig]:
@@ -128,30 +127,25 @@ def check_length(config: BertConfig, settings: TextSettings) -> None:
 
 
 def graph_tokenizer(
-    vocab_file: str | None,
+    opened: OpenedTokenizer | None,
     config: BertConfig,
     settings: TextSettings,
     cuts: bool,
 ) -> GraphTokenizer | None:
     """None where the vocabulary is unknown or has no form in a graph."""
-    if vocab_file is None:
+    if opened is None:
         return None
-    if vocab_file.endswith(".json"):
+    tokenizer = opened.load()
+    if not isinstance(tokenizer, FullTokenizer):
         print(
             "a byte-level vocabulary has no form in a graph: the model is "
             "asked by ids alone",
             file=sys.stderr,
         )
         return None
-    check_vocabulary(vocab_file, config.vocab_size)
+    check_vocabulary(opened.vocab_file, config.vocab_size)
     check_length(config, settings)
-    return GraphTokenizer(
-        FullTokenizer(
-            vocab_file, settings.do_lower_case, settings.strip_accents
-        ),
-        settings.max_seq_length,
-        cuts,
-    )
+    return GraphTokenizer(tokenizer, settings.max_seq_length, cuts)
 
 
 def signatures(

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Mapping
 
 import command
-from data.any_tokenizer import check_any_vocabulary
+from data.tokenizer_folder import open_tokenizer
+from data.tokenizers import check_any_vocabulary
 from input_error import InputError
 from modeling.config import BertConfig
-from modeling.folder_files import local_vocabulary, vocabulary_file
 from modeling.hugging_face import model_config_file
 
 
@@ -98,11 +98,11 @@ def compare_pieces(
 ) -> None:
     """Warns of pieces that --init_checkpoint's weights know by other ids;
     one in a place that was [unused...] is a user's own and all right."""
-    start = init_checkpoint and vocabulary_file(init_checkpoint)
-    if not start:
-        return
     try:
-        theirs = check_any_vocabulary(local_vocabulary(start))
+        start = init_checkpoint and open_tokenizer(init_checkpoint)
+        if not start:
+            return
+        theirs = check_any_vocabulary(start.vocab_file)
     except InputError:  # --vocab_file may be given for that very reason
         return
     own = {number: piece for piece, number in vocab.items()}
@@ -115,6 +115,6 @@ def compare_pieces(
         number, piece = others[0]
         warn(
             f"--vocab_file={vocab_file} has {len(others):,} pieces other than "
-            f"{start}, with which the weights were trained; the first is "
-            f"{own.get(number)!r}, where they have {piece!r} ({number})"
+            f"{start.vocab_file}, with which the weights were trained; the "
+            f"first is {own.get(number)!r}, where they have {piece!r}"
         )

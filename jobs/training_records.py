@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from data import files, record_checks
-from data.any_tokenizer import load_tokenizer
 from data.batches import RowShare
 from data.dynamic_masking import BatchMasker, MaskConfig
 from data.next_pieces import NextPieceConfig, NextPieces
@@ -20,10 +19,10 @@ from data.record_features import (
     without_next_sentence,
 )
 from data.salvage import SoundRecords, first_known
+from files import temporary_folder
 from input_error import InputError
 from jobs.fitting import Place, Run
 from modeling.config import BertConfig
-from modeling.folder_files import temporary_folder
 from training.distribution import sum_over_hosts
 
 SOUND = "sound_records"  # folder under output_dir: copies of damaged files
@@ -131,12 +130,12 @@ def make_masker(
     records that have their masks."""
     if has_masks(features):
         return None
-    if fitted.vocab_file is None:
+    if fitted.tokenizer is None:
         raise InputError(
             "the records have no masks, and to draw them the vocabulary has to "
             "be known; give --vocab_file"
         )
-    tokenizer = load_tokenizer(fitted.vocab_file)
+    tokenizer = fitted.tokenizer.load()
     pieces = find_pieces(tokenizer.vocab, tokenizer.marks)
     direction = fitted.config.direction
     if direction != "bidirectional":

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 import keras
 import numpy as np
 
+from files import copy_vocabulary, write_whole
 from input_error import InputError, first_line
 from modeling.config import BertConfig
 from modeling.encoder import Encoder, TransformerLayer
-from modeling.folder_files import copy_vocabulary, write_whole
 from modeling.heads import LinearHead, MaskedLmHead
 from modeling.hugging_face import (
     CONFIG,

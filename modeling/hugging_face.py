@@ -8,21 +8,22 @@ opened.
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import ml_dtypes  # noqa: F401 (gives NumPy the dtype bfloat16)
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from input_error import InputError
-from modeling.config import BertConfig
-from modeling.folder_files import (
-    BYTE_LEVEL,
+from files import (
     beside,
     copy_vocabulary,
     write_json,
+    write_whole,
 )
+from input_error import InputError
+from modeling.config import BertConfig
 from modeling.hugging_face_names import (
     CLASSIFIER,
     architecture_of,
@@ -34,25 +35,10 @@ from modeling.hugging_face_names import (
 # Google's folder and Hugging Face's.
 CONFIG = "bert_config.json"
 HUGGING_FACE_CONFIG = "config.json"
-TOKENIZER_CONFIG = "tokenizer_config.json"
 SAFETENSORS = ".safetensors"
 WEIGHTS = f"model{SAFETENSORS}"
 INDEX = f"{WEIGHTS}.index.json"  # which tensor is in which of several files
 PICKLES = (".bin", ".pt", ".pth", ".pkl")
-
-_BYTE_LEVEL_TOKENIZER = {
-    "tokenizer_class": "RobertaTokenizer",
-    # The space before a blank is a part of what fills it.
-    "mask_token": {
-        "__type": "AddedToken",
-        "content": "<mask>",
-        "lstrip": True,
-        "normalized": False,
-        "rstrip": False,
-        "single_word": False,
-        "special": True,
-    },
-}
 
 # The output layer's second names, in files that have them: Google's names for
 # what they must equal.
@@ -234,13 +220,11 @@ def save_hugging_face_folder(
     labels: Sequence[str] = (),
     problem_type: str | None = None,
     classifier: str = CLASSIFIER,
-    do_lower_case: bool = True,
-    strip_accents: bool | None = None,
+    tokenizer_files: Mapping[str, bytes] = MappingProxyType({}),
 ) -> None:
     """Writes what transformers' AutoModel and AutoTokenizer load.
 
-    config.json, model.safetensors and, where there is a vocabulary, its files
-    and tokenizer_config.json.
+    config.json, model.safetensors, the vocabulary's files, `tokenizer_files`.
 
     Args:
         variables: an encoder's and its heads'; which heads there are says
@@ -250,6 +234,7 @@ def save_hugging_face_folder(
             single_label_classification, multi_label_classification, regression.
         classifier: CLASSIFIER, CHOICE or TAGGER of hugging_face_names.py: what
             a head at the root is for.
+        tokenizer_files: what else a tokenizer is read from, by name.
     """
     import tensorflow as tf
 
@@ -269,20 +254,9 @@ def save_hugging_face_folder(
     }
     write_json(os.path.join(folder, HUGGING_FACE_CONFIG), values)
     if vocab_file is not None:
-        copy = copy_vocabulary(vocab_file, folder)
-        is_byte_level = os.path.basename(copy) == BYTE_LEVEL
-        tokenizer = (
-            _BYTE_LEVEL_TOKENIZER
-            if is_byte_level
-            else {
-                "tokenizer_class": "BertTokenizer",
-                "do_lower_case": do_lower_case,
-                "strip_accents": strip_accents,
-                "tokenize_chinese_chars": True,
-            }
-        )
-        length = {"model_max_length": config.max_position_embeddings}
-        write_json(os.path.join(folder, TOKENIZER_CONFIG), tokenizer | length)
+        copy_vocabulary(vocab_file, folder)
+    for name, content in tokenizer_files.items():
+        write_whole(os.path.join(folder, name), content)
 
 
 def _classes(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data.any_tokenizer import Tokenizer
+from data.tokenizers import Tokenizer
 from tasks.squad import Example
 from tasks.task import TaskSettings
 from tasks.windows import Window

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-from data.any_tokenizer import Tokenizer
 from data.rows import Row, join, windows
+from data.tokenizers import Tokenizer
 
 SECONDS_WITHOUT_PROGRESS = 5.0
 

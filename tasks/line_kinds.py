@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from data.any_tokenizer import Tokenizer
+from data.tokenizers import Tokenizer
 from input_error import InputError
 from modeling.config import BertConfig
 from tasks.answers import Answerer, Logits

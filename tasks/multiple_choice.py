@@ -17,8 +17,8 @@ import numpy as np
 from keras import ops
 from tqdm import tqdm
 
-from data.any_tokenizer import Tokenizer
 from data.rows import Row, join
+from data.tokenizers import Tokenizer
 from modeling import fused
 from modeling.config import BertConfig
 from modeling.conversion import (

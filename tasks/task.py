@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from files import content
 from input_error import InputError
-from modeling.folder_files import content
 
 TASK = "task.json"
 TARGETS = (

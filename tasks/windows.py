@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data.any_tokenizer import Tokenizer
 from data.rows import Row, most_context, windows
+from data.tokenizers import Tokenizer
 from input_error import InputError
 from tasks.squad import Answer, Example, Paragraph, progress
 from tasks.task import TaskSettings

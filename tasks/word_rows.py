@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data.any_tokenizer import Tokenizer
 from data.rows import Row, join, most_context, windows
+from data.tokenizers import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,9 +34,10 @@ from data import (
     wire,
 )
 from data.record_features import pretraining_features
+from data.tokenizer_folder import open_tokenizer
 from input_error import InputError
 from jobs import inspecting
-from modeling import conversion, folder_files
+from modeling import conversion
 from modeling.config import BertConfig
 from tasks import choice_files, conll, glue, squad, tables
 from tasks.task import TaskSettings
@@ -215,11 +216,13 @@ def read_task(content: bytes) -> None:
 
 
 def read_tokenizer_json(content: bytes) -> None:
-    path = write("tokenizer.json", content)
-    found = survives(lambda: folder_files._unpack(path))
+    folder = tempfile.mkdtemp()
+    Path(folder, "tokenizer.json").write_bytes(content)
+    found = survives(lambda: open_tokenizer(folder))
     if found is not None:
-        assert Path(found).read_text("utf-8")
-        shutil.rmtree(Path(found).parent)
+        assert found.load().vocab
+        shutil.rmtree(Path(found.vocab_file).parent)
+    shutil.rmtree(folder)
 
 
 def read_byte_level(content: bytes) -> None:

@@ -16,7 +16,7 @@ from conftest import (
     forked,
 )
 
-from jobs.fitting import RunConfig, find_vocabulary
+from jobs.fitting import RunConfig, find_tokenizer
 
 VOCABULARY = GOLDEN / "tiny_vocab.txt"
 NAMES = ["parameters", "data", "steps", "memory", "operations"]
@@ -158,7 +158,7 @@ def test_a_vocabulary_other_than_the_weights_own(
 
     def warning(own_pieces: list[str]) -> str:
         own.write_text("\n".join(own_pieces), encoding="utf-8")
-        find_vocabulary(run, config)
+        find_tokenizer(run, config)
         return capsys.readouterr().err
 
     assert warning(pieces) == ""

@@ -7,7 +7,6 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +15,6 @@ from conftest import GOLDEN
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from data.any_tokenizer import load_tokenizer
 from input_error import InputError
 from modeling.any_model import AnyModel, largest_difference
 from modeling.config import BertConfig
@@ -26,7 +24,6 @@ from modeling.conversion import (
     open_weights,
     save_model_folder,
 )
-from modeling.folder_files import vocabulary_file
 from modeling.hugging_face import (
     is_hugging_face,
     model_config_file,
@@ -227,17 +224,14 @@ def test_labels_and_tokenizer_are_written(tmp_path: Path) -> None:
         str(vocabulary),
         ["no", "yes", "perhaps"],
         "single_label_classification",
-        do_lower_case=False,
+        tokenizer_files={"tokenizer_config.json": b"{}"},
     )
     config = json.loads((folder / "config.json").read_text())
     original = json.loads((THEIRS / "classifier/config.json").read_text())
     assert config["id2label"] == original["id2label"]
     assert config["label2id"] == {"no": 0, "yes": 1, "perhaps": 2}
     assert config["problem_type"] == original["problem_type"]
-    tokenizer = json.loads((folder / "tokenizer_config.json").read_text())
-    assert tokenizer["tokenizer_class"] == "BertTokenizer"
-    assert tokenizer["do_lower_case"] is False
-    assert tokenizer["model_max_length"] == 23
+    assert (folder / "tokenizer_config.json").read_bytes() == b"{}"
     assert (folder / "vocab.txt").read_text() == "[PAD]\n"
     with pytest.raises(InputError, match="3 outputs and 2 labels, no, yes"):
         save_hugging_face_folder(
@@ -259,17 +253,7 @@ def test_a_byte_level_vocabulary_goes_along(tmp_path: Path) -> None:
         for name in ("vocab.json", "merges.txt"):
             content = (byte_level / name).read_bytes()
             assert (folder / name).read_bytes() == content
-        assert vocabulary_file(str(folder)) == str(folder / "vocab.json")
         assert load(folder)[0].config == model.config
-    tokenizer = json.loads(
-        (
-            tmp_path / "save_hugging_face_folder/tokenizer_config.json"
-        ).read_text()
-    )
-    assert tokenizer["tokenizer_class"] == "RobertaTokenizer"
-    assert tokenizer["mask_token"]["lstrip"] is True
-    assert tokenizer["model_max_length"] == 21
-    assert "do_lower_case" not in tokenizer
 
 
 def test_roberta_has_names_of_its_own() -> None:
@@ -511,11 +495,6 @@ def test_what_lies_beside_googles_checkpoint(tmp_path: Path, path: str) -> None:
     (tmp_path / "config.json").touch()  # the hubs' folders have it too
     (tmp_path / "model.safetensors").touch()
     assert model_config_file(named) == str(tmp_path / "bert_config.json")
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.unlink(missing_ok=True)
-    assert vocabulary_file(named) is None
-    vocabulary.touch()
-    assert vocabulary_file(named) == str(vocabulary)
 
 
 @pytest.mark.parametrize(
@@ -537,80 +516,3 @@ def test_a_name_without_a_folder(
     monkeypatch.chdir(tmp_path)
     Path("bert_config.json").touch()
     assert model_config_file("bert_model.ckpt") == "bert_config.json"
-
-
-TOKENIZER_JSON = {
-    "added_tokens": [
-        {"id": 1, "content": "[UNK]"},
-        {"id": 3, "content": "<x>"},
-    ],
-    "model": {
-        "type": "WordPiece",
-        "vocab": {"[UNK]": 1, "[PAD]": 0, "\u00e9": 2},
-    },
-}
-
-
-def test_the_vocabulary_of_a_tokenizer_json(tmp_path: Path) -> None:
-    path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps(TOKENIZER_JSON))
-    found = vocabulary_file(str(tmp_path))
-    assert found is not None
-    assert (
-        Path(found).read_text(encoding="utf-8") == "[PAD]\n[UNK]\n\u00e9\n<x>\n"
-    )
-    (tmp_path / "vocab.txt").touch()
-    assert vocabulary_file(str(tmp_path)) == str(tmp_path / "vocab.txt")
-
-
-def test_the_two_files_of_a_byte_level_tokenizer_json(tmp_path: Path) -> None:
-    byte_level = GOLDEN / "byte_level"
-    vocab = json.loads((byte_level / "vocab.json").read_text("utf-8"))
-    version, *merges = (
-        (byte_level / "merges.txt").read_text("utf-8").split("\n")
-    )
-    del vocab["<mask>"]
-    values: dict[str, Any] = {
-        "added_tokens": [{"id": 419, "content": "<mask>"}],
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
-        "model": {"type": "BPE", "vocab": vocab, "merges": merges},
-    }
-    for _ in range(2):  # transformers has had two forms of the pairs
-        (tmp_path / "tokenizer.json").write_text(json.dumps(values))
-        found = vocabulary_file(str(tmp_path))
-        assert found is not None and Path(found).name == "vocab.json"
-        both = [load_tokenizer(p) for p in (found, f"{byte_level}/vocab.json")]
-        assert both[0].vocab == both[1].vocab
-        text = "The old captain saw the sea."
-        assert both[0].tokenize(text) == both[1].tokenize(text)
-        pairs = [merge.split(" ") for merge in merges]
-        values["model"]["merges"] = pairs
-    values["pre_tokenizer"]["add_prefix_space"] = True
-    (tmp_path / "tokenizer.json").write_text(json.dumps(values))
-    with pytest.raises(InputError, match="pieces are not RoBERTa's"):
-        vocabulary_file(str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"model": {"type": "Unigram", "vocab": {}}}, "a Unigram model"),
-        ({"added_tokens": []}, "ids are not 0, 1, 2"),
-        (
-            {
-                "model": {"type": "WordPiece", "vocab": {}},
-                "added_tokens": [],
-            },
-            "its vocabulary is empty",
-        ),
-        ({"model": None}, "no vocabulary"),
-    ],
-)
-def test_another_kind_of_tokenizer_json(
-    tmp_path: Path, change: dict[str, object], sentence: str
-) -> None:
-    values = json.loads(json.dumps(TOKENIZER_JSON))
-    values["model"]["vocab"]["gap"] = 4
-    (tmp_path / "tokenizer.json").write_text(json.dumps(values | change))
-    with pytest.raises(InputError, match=sentence):
-        vocabulary_file(str(tmp_path))

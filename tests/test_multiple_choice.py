@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 from conftest import GOLDEN, TINY
 
-from data.any_tokenizer import load_tokenizer
 from data.batches import RowBatches, RowShare
 from data.rows import Row, pad
+from data.tokenizers import load_tokenizer
 from modeling import fused
 from modeling.conversion import load_checkpoint
 from tasks.multiple_choice import (

@@ -17,6 +17,7 @@ from data.record_checks import check_files
 from data.record_features import pretraining_features
 from data.records import parse_batch, read_records
 from data.text_formats import TextFormat
+from data.tokenizers import TokenizerSettings
 from input_error import InputError
 from jobs import work_folder
 from jobs.making import Making
@@ -212,7 +213,14 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 def make(memory_mb: int, dupe_factor: int) -> Making:
     config = InstanceConfig(dupe_factor=dupe_factor)
     return Making(
-        (), ("a",), "", True, None, False, TextFormat(), memory_mb, config
+        (),
+        ("a",),
+        "",
+        TokenizerSettings(),
+        False,
+        TextFormat(),
+        memory_mb,
+        config,
     )
 
 

@@ -75,6 +75,7 @@ def golden_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         "--num_train_steps=30",
         "--num_warmup_steps=6",
         "--learning_rate=1e-3",
+        "--do_lower_case=False",  # as Google's multilingual page has it
     )
     return folder / "out", output
 
@@ -90,6 +91,8 @@ def test_losses_and_weights_are_googles(golden_run: tuple[Path, str]) -> None:
     np.testing.assert_allclose(rates, golden["learning_rates"], atol=1e-9)
     written = variables(folder)
     assert len(written) == 62
+    said = json.loads((folder / "tokenizer_config.json").read_text())
+    assert said["do_lower_case"] is False
     finals = [name for name in golden if name.startswith("final/")]
     assert len(finals) == 30
     for name in finals:

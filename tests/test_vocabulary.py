@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from data import tokenization, vocabulary
+from data.tokenization import BasicTokenizer
 from input_error import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -85,11 +86,9 @@ def test_count_words() -> None:
     assert vocabulary.count_words(["The the sea, The Sea.\n", "Él"]) == {
         ",": 1, ".": 1, "el": 1, "sea": 2, "the": 3,
     }  # fmt: skip
-    assert vocabulary.count_words(["Él él"], strip_accents=False) == {"él": 2}
-    assert vocabulary.count_words(["Él él"], do_lower_case=False) == {
-        "Él": 1,
-        "él": 1,
-    }
+    lower, cased = BasicTokenizer(True, False), BasicTokenizer(False)
+    assert vocabulary.count_words(["Él él"], lower) == {"él": 2}
+    assert vocabulary.count_words(["Él él"], cased) == {"Él": 1, "él": 1}
 
 
 def test_learn_by_hand() -> None:
@@ -146,6 +145,7 @@ def test_learn_refuses(words: dict[str, int], size: int, message: str) -> None:
 LEARN_IN_PYTHON = """
 import random
 from data import vocabulary
+from data.tokenization import BasicTokenizer
 rng = random.Random(5)
 words = {}
 for _ in range(700):
