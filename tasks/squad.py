@@ -440,6 +440,9 @@ def locate(
     if answer_offsets == "google":
         is_there = " ".join(text.split()) in " ".join(words)
         return Answer(text, first_word, last_word) if is_there else None
+    if text == text.strip() and paragraph.context.startswith(text, begin):
+        place = range(begin, begin + len(text))
+        return Answer(text, first_word, last_word, place)
     wanted = r"\s+".join(map(re.escape, text.split()))
     first = paragraph.starts[first_word]
     past = paragraph.starts[last_word] + len(words[-1])

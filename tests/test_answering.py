@@ -1,5 +1,6 @@
 """Tests of jobs/answering.py that need no model."""
 
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,6 +61,24 @@ def test_an_epoch_has_as_many_rows_as_there_are_questions(
     assert long.training_data().packs
     for positions in data.labels.values():
         assert positions.shape == (len(data.rows), 1)
+
+
+@pytest.mark.parametrize(("offsets", "place"), [("exact", 6), ("google", 4)])
+def test_answer_offsets_reach_the_labels(
+    tmp_path: Path, offsets: str, place: int
+) -> None:
+    """[CLS] ? [SEP] sea the - the [SEP]: the answer is the second "the"."""
+    answer = {"text": "the", "answer_start": 8}
+    qas = [{"id": "q", "question": "?", "answers": [answer]}]
+    paragraphs = [{"context": "sea the-the", "qas": qas}]
+    path = tmp_path / "asked.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    asked = job(tmp_path, str(path))
+    asked.files = Files(str(tmp_path), str(path), None, False)
+    asked.settings = dataclasses.replace(asked.settings, answer_offsets=offsets)
+    labels = asked.training_data().labels
+    assert labels["start_positions"].tolist() == [[place]]
+    assert labels["end_positions"].tolist() == [[place]]
 
 
 def test_what_was_read_is_said(
