@@ -11,6 +11,7 @@ import math
 import os
 import random
 import statistics
+import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -27,11 +28,11 @@ from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
-from tasks.answers import Answerer, Logits, Prediction, to_files
+from tasks.answers import NOTHING, Answerer, Logits, Prediction, to_files
 from tasks.metrics import unlearnt
 from tasks.packed import make_encoder
 from tasks.spans import SpanModel
-from tasks.squad import Example, progress, read_examples
+from tasks.squad import Example, describe, progress, read_examples
 from tasks.squad_evaluation import best_thresholds, evaluate_v1, evaluate_v2
 from tasks.task import TASK, TaskSettings
 from tasks.windows import Window, make_windows, record_values
@@ -107,6 +108,11 @@ class QuestionAnswering:
         random.Random(SHUFFLE_SEED).shuffle(examples)
         questions = self._cut(examples, "train")
         windows = questions.flat
+        if not windows:
+            raise InputError(
+                f"--train_file={self.files.train_file} has nothing readable in "
+                "its paragraphs; expected text to find answers in"
+            )
         self.prior = statistics.mean(
             math.log(len(window.row.input_ids)) for window in windows
         )
@@ -191,12 +197,15 @@ class QuestionAnswering:
 
     def _read(self, path: str | None, is_training: bool) -> list[Example]:
         assert path is not None, "the command has looked"
-        return read_examples(
+        examples = read_examples(
             command.local(path),
             self.settings.version_2_with_negative,
             is_training,
             self.files.verbose_logging,
+            self.settings.answer_offsets,
         )
+        print(f"{path}: {describe(examples)}")
+        return examples
 
     def _cut(self, examples: list[Example], name: str) -> Questions:
         """Questions with their windows, which name.tf_record then holds."""
@@ -212,7 +221,45 @@ class QuestionAnswering:
             f"{path}: {len(examples):,} questions, "
             f"{len(questions.flat):,} windows"
         )
+        self._describe_lengths(questions, name)
         return questions
+
+    def _describe_lengths(self, questions: Questions, name: str) -> None:
+        """How long the texts are, on standard output; on standard error what
+        the model does not read of them."""
+        count, most = len(questions.examples), self.settings.max_query_length
+        firsts = [windows[0] for windows in questions.windows if windows]
+        pieces = {id(w.pieces): w.pieces for w in firsts}.values()
+        lengths = {
+            "questions": [window.question_length for window in firsts],
+            "paragraphs": [len(each.tokens) for each in pieces],
+        }
+        if firsts:
+            means = (
+                f"{what} {statistics.fmean(numbers):.1f} on average, at most "
+                f"{max(numbers):,}"
+                for what, numbers in lengths.items()
+            )
+            print(f"tokens: {'; '.join(means)}")
+        num_cut = sum(length > most for length in lengths["questions"])
+        if num_cut:
+            print(
+                f"{num_cut} of {count} questions are longer than "
+                f"--max_query_length={most} tokens and were cut",
+                file=sys.stderr,
+            )
+        if len(firsts) < count:
+            has_null = self.settings.version_2_with_negative
+            print(
+                f"{count - len(firsts)} of {count} questions are about a "
+                "paragraph with nothing readable in it and "
+                + (
+                    "are not trained on"
+                    if name == "train"
+                    else f"get the answer {'' if has_null else NOTHING!r}"
+                ),
+                file=sys.stderr,
+            )
 
     def _write_records(
         self, path: str, windows: list[Window], has_answers: bool

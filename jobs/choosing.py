@@ -21,7 +21,7 @@ from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
-from tasks.choice_files import read_questions
+from tasks.choice_files import describe, read_questions
 from tasks.metrics import unlearnt
 from tasks.multiple_choice import (
     NUM_CHOICES,
@@ -56,7 +56,11 @@ def read_problem(
 
 
 def _read(path: str | None, flag: str, has_labels: bool) -> list[Question]:
-    return read_questions(path, flag, has_labels) if path else []
+    if not path:
+        return []
+    questions = read_questions(path, flag, has_labels)
+    print(f"{flag}={path}: {describe(questions)}")
+    return questions
 
 
 class Choosing:
@@ -148,7 +152,14 @@ class Choosing:
 
     def _encode(self, questions: Sequence[Question]) -> list[list[Row]]:
         length = self.settings.max_seq_length
-        return encode_questions(questions, self.tokenizer, length)
+        encoded = encode_questions(questions, self.tokenizer, length)
+        lengths = [len(row.input_ids) for rows in encoded for row in rows]
+        print(
+            f"{len(questions):,} questions, {len(lengths):,} rows: "
+            f"{statistics.fmean(lengths):.1f} tokens on average, at most "
+            f"{max(lengths):,}"
+        )
+        return encoded
 
     def _shares(
         self, fitted: FineTuned, encoded: list[list[Row]], batch_size: int

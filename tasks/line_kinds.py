@@ -20,7 +20,12 @@ from tasks.entities import entities, to_tags
 from tasks.examples import Example, encode_example
 from tasks.feature_tagging import FeatureTagger
 from tasks.line_predictor import Outputs, Question
-from tasks.multiple_choice import MultipleChoice, encode_question, log_shares
+from tasks.multiple_choice import (
+    CHOICES_TOO,
+    MultipleChoice,
+    encode_question,
+    log_shares,
+)
 from tasks.multiple_choice import Question as ChoiceQuestion
 from tasks.packed import make_encoder
 from tasks.spans import SpanModel
@@ -114,14 +119,19 @@ class SpanKind:
         (windows,) = make_windows([example], self.tokenizer, self.settings)
         if not windows:
             raise InputError("there is nothing readable in the paragraph")
-        note = (
-            f"its paragraph is read through {len(windows)} windows of "
-            f"{self.settings.max_seq_length} pieces"
-            if len(windows) > 1
-            else ""
-        )
+        notes = []
+        if windows[0].question_length > self.settings.max_query_length:
+            notes.append(
+                f"its question is cut to {self.settings.max_query_length} "
+                "tokens"
+            )
+        if len(windows) > 1:
+            notes.append(
+                f"its paragraph is read through {len(windows)} windows of "
+                f"{self.settings.max_seq_length} pieces"
+            )
         rows = [window.row for window in windows]
-        return Question(number, rows, (example, windows), note)
+        return Question(number, rows, (example, windows), "; ".join(notes))
 
     def answer(
         self, question: Question, outputs: Sequence[Outputs]
@@ -169,8 +179,10 @@ class ChoiceKind:
                 "more choices, with a tab before each"
             )
         question = ChoiceQuestion(str(number), context, tuple(choices), None)
-        rows, is_cut = encode_question(question, self.tokenizer, self.length)
-        note = f"its context is cut to {self.length} pieces" if is_cut else ""
+        rows, cut = encode_question(question, self.tokenizer, self.length)
+        note = f"its context is cut to {self.length} pieces" if cut else ""
+        if cut == CHOICES_TOO:
+            note = f"its context and choices are cut to {self.length} pieces"
         return Question(number, rows, choices, note)
 
     def answer(

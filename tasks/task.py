@@ -19,6 +19,7 @@ TARGETS = (
     "single_label", "multi_label", "regression", "span", "choice", "tags",
 )  # fmt: skip
 POOLINGS = ("mean", "max")
+ANSWER_OFFSETS = ("exact", "google")
 FEATURE_LAYERS = (  # the rows of Devlin et al. 2018, table 7, and plain sums
     "embeddings", "second_to_last", "last", "sum_last_four", "sum_all",
     "weighted_sum_last_four", "weighted_sum_all", "concat_last_four",
@@ -79,6 +80,7 @@ class TaskSettings:
     n_best_size: int = 20
     version_2_with_negative: bool = False  # questions may have no answer
     null_score_diff_threshold: float = 0.0
+    answer_offsets: str = "exact"  # one of ANSWER_OFFSETS
     # of tags
     document_context: bool = False  # a text is a document, not a sentence
     # of FEATURE_LAYERS, under a BiLSTM; None: the encoder is trained
@@ -102,6 +104,11 @@ class TaskSettings:
             raise InputError(
                 f"window_pooling is {self.window_pooling!r}; expected one of "
                 f"{', '.join(POOLINGS)}"
+            )
+        if self.answer_offsets not in ANSWER_OFFSETS:
+            raise InputError(
+                f"answer_offsets is {self.answer_offsets!r}; expected one of "
+                f"{', '.join(ANSWER_OFFSETS)}"
             )
         if self.feature_layers not in (None, *FEATURE_LAYERS):
             raise InputError(

@@ -201,6 +201,19 @@ def test_a_real_span_model_and_what_is_no_question(tmp_path: Path) -> None:
     assert "windows of 16 pieces" in found[3].note
 
 
+def test_a_long_question_is_cut_which_is_noted(tmp_path: Path) -> None:
+    short = {**SPANS, "max_query_length": 2}
+    model = load(save(tmp_path, SpanModel(TINY), **short))
+    cut = LINE.replace("Who", "Who saw")
+    lines = [LINE, cut, cut + " An island." * 5]
+    assert [model.kind.read(1, line).note for line in lines] == [
+        "",
+        "its question is cut to 2 tokens",
+        "its question is cut to 2 tokens; its paragraph is read through 4 "
+        "windows of 16 pieces",
+    ]
+
+
 def test_tags(tmp_path: Path) -> None:
     """Nine words of a piece each, in windows of five, three apart: 0-4, 3-7 and
     6-8. The first answers about 0 to 3, the second about 4 to 6, and each gives
