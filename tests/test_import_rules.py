@@ -21,8 +21,8 @@ ORDER = {
     "tasks": "metrics task entities lessons hugging_face_task examples targets"
     " packed parts pretraining distillation taught blanks classification glue"
     " tables features spans squad windows answers squad_evaluation conll"
-    " word_rows tagging feature_tagging multiple_choice choice_files"
-    " line_predictor line_kinds predictors attention_maps",
+    " tagged_json word_rows tagging feature_tagging multiple_choice"
+    " choice_files line_predictor line_kinds predictors attention_maps",
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",
     "jobs": "start_checks best_model fitting training_records distilling"
