@@ -57,7 +57,9 @@ class TextCounter:
         line = line.strip()
         if not line:
             self._end_document()
-        pieces = self._tokenizer.tokenize(line)
+        # As in records: bytes of a sentence's first word follow a space.
+        text = f" {line}" if self._document_lines else line
+        pieces = self._tokenizer.tokenize(text)
         if not pieces:
             return
         self._document_lines += 1
@@ -66,12 +68,12 @@ class TextCounter:
         self._num_pieces += len(pieces)
         self._num_long_lines += len(pieces) > self._room
         if self._unknown in pieces:
-            self._add_unknown(line)
+            self._add_unknown(text)
 
-    def _add_unknown(self, line: str) -> None:
+    def _add_unknown(self, text: str) -> None:
         words = [
-            line[span.start : span.end]
-            for span in self._tokenizer.tokenize_with_offsets(line)
+            text[span.start : span.end]
+            for span in self._tokenizer.tokenize_with_offsets(text)
             if span.piece == self._unknown
         ]
         self._num_unknown += len(words)

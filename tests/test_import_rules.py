@@ -20,9 +20,10 @@ ORDER = {
     " hugging_face_names hugging_face conversion combined any_model cost",
     "tasks": "metrics task entities lessons hugging_face_task examples targets"
     " packed parts pretraining distillation taught blanks classification glue"
-    " tables features spans squad windows answers squad_evaluation conll"
-    " tagged_json word_rows tagging feature_tagging multiple_choice"
-    " choice_files line_predictor line_kinds predictors attention_maps",
+    " tables features sentence_pooling spans squad windows answers"
+    " squad_evaluation conll tagged_json word_rows tagging feature_tagging"
+    " multiple_choice choice_files line_predictor line_kinds predictors"
+    " attention_maps",
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",
     "jobs": "start_checks best_model fitting training_records distilling"

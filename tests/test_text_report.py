@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+from conftest import GOLDEN
+
 from data import text_report
+from data.byte_level_bpe import load_byte_level
+from data.byte_level_lines import ByteLevelLines
 from data.tokenization import FullTokenizer
 
 VOCAB = str(Path(__file__).parent / "golden" / "tiny_vocab.txt")
@@ -57,6 +61,20 @@ def test_counts() -> None:
         "          3  The sea.",
         "          2  Zebra sea, zebra Yak",
     ]
+
+
+def test_bytes_are_counted_as_records_have_them() -> None:
+    """After another sentence there is a space: " wind" is one token, and "wind"
+    is w and ind."""
+    tokenizer = load_byte_level(str(GOLDEN / "byte_level" / "vocab.json"))
+    lines = ["the sea\n", "wind\n", "\n", "wind\n"]
+    counter = text_report.TextCounter(tokenizer, 11)
+    for line in lines:
+        counter.add(line)
+    expected = ByteLevelLines(tokenizer).encode("".join(lines).encode())
+    assert expected.lengths.tolist() == [2, 1, 0, 2]
+    counts = counter.summary(lines).length_counts
+    assert counts[:3] == [0, 1, 2]
 
 
 def test_nothing_repeated_reads_nothing_again() -> None:
