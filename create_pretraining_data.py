@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 import command
 import common_flags
-from data import any_tokenizer, instances, tokenization
+from data import any_tokenizer, instances, record_hints, tokenization
 from data.instances import InstanceConfig
 from data.marks import BERT
 from input_error import InputError
@@ -151,6 +151,7 @@ def main(*beam_options: str) -> None:
     config.check(any_tokenizer.marks_of(FLAGS.vocab_file))
     command.import_tensorflow()
     from data import files
+    from jobs.start_checks import warn
     from modeling.folder_files import local_vocabulary
 
     vocab_file = local_vocabulary(FLAGS.vocab_file)
@@ -160,6 +161,8 @@ def main(*beam_options: str) -> None:
     _check_runner(beam_options)
     _check_use(config, vocab_file)
     paths = files.expand_patterns(FLAGS.input_file)
+    if hint := record_hints.mask_hint(config):
+        warn(hint)
     summary = (
         make_googles(config, vocab_file, paths)
         if FLAGS.sampler == "google"
@@ -169,6 +172,14 @@ def main(*beam_options: str) -> None:
         print(f"{FLAGS.output_file}: made already, by this very command")
     else:
         print(format_summary(summary, config))
+        for hint in record_hints.summary_hints(
+            summary,
+            config,
+            FLAGS.input_format == "sentences",
+            FLAGS.words_are_spaced,
+            FLAGS.sampler == "google",
+        ):
+            warn(hint)
 
 
 def _check_googles(vocab_file: str) -> None:

@@ -123,6 +123,30 @@ def _show(
     return [(found[line.fingerprint], line.times) for line in repeated]
 
 
+def hints(summary: TextSummary) -> list[str]:
+    """Which flags of create_pretraining_data.py the text asks for."""
+    lines, documents = summary.num_lines, summary.num_documents
+    found = []
+    if summary.num_long_lines > lines / 3:
+        found.append(
+            "these lines look like paragraphs: --input_format=paragraphs cuts "
+            "them into sentences"
+        )
+    if documents == 1:
+        found.append(
+            "a single document has no second sentences for random pairs: put "
+            "a blank line between documents, or give "
+            "--sequence_format=full_sentences"
+        )
+    elif summary.num_single_line_documents > documents / 2:
+        found.append(
+            "documents of a single line have random pairs only: put blank "
+            "lines between documents only, or give "
+            "--sequence_format=full_sentences"
+        )
+    return [f"create_pretraining_data.py: {hint}" for hint in found]
+
+
 def format_report(summary: TextSummary) -> str:
     """The summary as people read it."""
     share, lines = counting.format_share, summary.num_lines
@@ -146,4 +170,5 @@ def format_report(summary: TextSummary) -> str:
         counting.format_lengths(summary.length_counts),
         *counting.format_top("unknown words", summary.unknown_words),
         *counting.format_top("lines that come again", summary.repeated_lines),
+        *hints(summary),
     ])  # fmt: skip

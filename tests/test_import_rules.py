@@ -11,10 +11,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 ORDER = {
     "data": "marks tokenization byte_level_bpe vocabulary any_tokenizer pieces"
-    " masking record_features instances sequences sampling rows packing batches"
-    " vector_batches dynamic_masking next_pieces files wire records"
-    " record_checks salvage shuffled_records pipeline graph_tokenization"
-    " fast_tokenization byte_level_lines text_formats corpus"
+    " masking record_features instances record_hints sequences sampling rows"
+    " packing batches vector_batches dynamic_masking next_pieces files wire"
+    " records record_checks salvage shuffled_records pipeline"
+    " graph_tokenization fast_tokenization byte_level_lines text_formats corpus"
     " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads folder_files"
     " hugging_face_names hugging_face conversion combined any_model cost",

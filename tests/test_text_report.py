@@ -56,11 +56,12 @@ def test_counts() -> None:
         ["  [UNK]", "6"],
         ["  [UNK], share", "25.00%"],
     ]
-    assert shown[-3:] == [
+    assert shown[-4:-1] == [
         "lines that come again",
         "          3  The sea.",
         "          2  Zebra sea, zebra Yak",
     ]
+    assert "--input_format=paragraphs" in shown[-1]  # half are longer than 4
 
 
 def test_bytes_are_counted_as_records_have_them() -> None:
@@ -75,6 +76,22 @@ def test_bytes_are_counted_as_records_have_them() -> None:
     assert expected.lengths.tolist() == [2, 1, 0, 2]
     counts = counter.summary(lines).length_counts
     assert counts[:3] == [0, 1, 2]
+
+
+def test_flags_that_a_text_asks_for() -> None:
+    def report(lines: list[str]) -> str:
+        counter = text_report.TextCounter(FullTokenizer(VOCAB), 7)
+        for line in lines:
+            counter.add(line)
+        return text_report.format_report(counter.summary(lines))
+
+    sea = "the sea"
+    shown = report([f"{sea} {sea} {sea}", "", sea])
+    assert "--input_format=paragraphs" in shown
+    assert "--sequence_format=full_sentences" in shown
+    two = [sea, sea, "", sea, sea]
+    assert "create_pretraining_data.py" not in report(two)
+    assert "a single document" in report(two[:2])
 
 
 def test_nothing_repeated_reads_nothing_again() -> None:
