@@ -249,7 +249,9 @@ def _describe(rows: Sequence[list[str]], layout: _Layout) -> str:
     if layout.tag is None:
         return f"words in column {layout.word}, no tags"
     text = f"words in column {layout.word}, tags in column {layout.tag}"
-    words = [row for row in rows if len(row) == layout.width]
+    words = [
+        row for row in rows if len(row) == layout.width and DOCUMENT not in row
+    ]
     others = [
         str(column)
         for column in range(layout.width)
