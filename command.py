@@ -4,6 +4,7 @@ Heavy imports (TensorFlow, Keras) belong inside a command's `main`, so that
 `--help` and a mistyped flag answer at once.
 """
 
+import collections
 import contextlib
 import dataclasses
 import gc
@@ -21,6 +22,7 @@ from input_error import InputError
 
 Settings = TypeVar("Settings")
 MAX_SENTENCE = 2000  # characters of an error
+MAX_NOTICES = 10  # of each kind, line by line; others are only counted
 # Keras and TensorFlow import these where they are installed, for wrappers,
 # plots and converters that no command uses: a third of the time of an import.
 UNUSED = ("jax", "matplotlib", "sklearn")
@@ -272,6 +274,24 @@ def _fail_on_lost_host(error: Exception) -> None:
             "the same command on all of them again, and it goes on from the "
             "newest state in --output_dir"
         )
+
+
+class Notices:
+    """Says on standard error what was odd about lines: of each kind the first
+    few times, then how often."""
+
+    def __init__(self) -> None:
+        self.counts: collections.Counter[str] = collections.Counter()
+
+    def say(self, number: int, sentence: str) -> None:
+        self.counts[sentence] += 1
+        if self.counts[sentence] <= MAX_NOTICES:
+            print(f"line {number}: {sentence}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        for sentence, count in self.counts.items():
+            if count > MAX_NOTICES:
+                print(f"{count} lines in all: {sentence}", file=sys.stderr)
 
 
 def _fail(sentence: str) -> None:

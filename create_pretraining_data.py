@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 import command
 import common_flags
-from data import instances, tokenizers
+from data import instances, record_hints, tokenizers
 from data.instances import InstanceConfig
 from data.marks import BERT
 from input_error import InputError
@@ -149,6 +149,7 @@ def main(*beam_options: str) -> None:
     command.import_tensorflow()
     from data import files
     from data.tokenizer_folder import open_tokenizer
+    from jobs.start_checks import warn
 
     options = common_flags.tokenizer_options()
     opened = open_tokenizer(None, FLAGS.vocab_file, options)
@@ -158,6 +159,8 @@ def main(*beam_options: str) -> None:
     _check_runner(beam_options)
     _check_use(config, opened.vocab_file)
     paths = files.expand_patterns(FLAGS.input_file)
+    if hint := record_hints.mask_hint(config):
+        warn(hint)
     summary = (
         make_googles(config, opened, paths)
         if FLAGS.sampler == "google"
@@ -167,6 +170,14 @@ def main(*beam_options: str) -> None:
         print(f"{FLAGS.output_file}: made already, by this very command")
     else:
         print(format_summary(summary, config))
+        for hint in record_hints.summary_hints(
+            summary,
+            config,
+            FLAGS.input_format == "sentences",
+            FLAGS.words_are_spaced,
+            FLAGS.sampler == "google",
+        ):
+            warn(hint)
 
 
 def _check_googles(vocab_file: str) -> None:

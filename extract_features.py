@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from data.tokenizers import Tokenizer
     from modeling.config import BertConfig
     from tasks.features import Document, FeatureExtractor
+    from tasks.sentence_pooling import SentencePooling
 
 FLAGS = flags.FLAGS
 
@@ -66,9 +67,11 @@ flags.DEFINE_integer(
 flags.DEFINE_string("pooled_file", None, "A .npy with one vector a line.")
 flags.DEFINE_enum(
     "pooling",
-    "mean",
+    None,
     ["cls", "mean", "max"],
-    "That of [CLS] (of the first window), or the mean or maximum of all.",
+    "Vector of a text in --pooled_file: that of [CLS] (of the first window) or "
+    "the mean or maximum of all tokens'. Default: what 1_Pooling/config.json "
+    "and modules.json of a sentence-transformers folder say; else mean.",
 )
 flags.DEFINE_integer("pooling_layer", -1, "The layer that is pooled.")
 common_flags.define_precision_and_threads()
@@ -89,14 +92,19 @@ def main() -> None:
 
     from data.files import expand_patterns
     from jobs.vectors import npy_header
-    from tasks.features import pool, to_json
+    from tasks.features import to_json
     from training.inference import with_progress
 
     paths = expand_patterns(FLAGS.input_file)
     num_lines = sum(1 for _ in _read(paths))
     layers = wanted + [FLAGS.pooling_layer] * bool(FLAGS.pooled_file)
     config, tokenizer = _read_model_files()
+    pooling = _read_pooling() if FLAGS.pooled_file else None
     results = _run(_read(paths), config, tokenizer, layers)
+    notices = command.Notices()
+    cut = f"it is cut to --max_seq_length={FLAGS.max_seq_length} tokens"
+    if not FLAGS.doc_stride:
+        cut += " (--doc_stride reads a longer text, but not a pair, in windows)"
     with contextlib.ExitStack() as files:
         json_file = _open(files, "output_file")
         npy_file = _open(files, "pooled_file")
@@ -104,13 +112,16 @@ def main() -> None:
             npy_file.write(npy_header((num_lines, config.hidden_size)))
         lines = with_progress(results, num_lines)
         for number, (document, vectors) in enumerate(lines):
+            if document.is_cut:
+                notices.say(number + 1, cut)
             if json_file:
                 chosen = vectors[:, : len(wanted)]
                 line = to_json(number, document.tokens, wanted, chosen)
                 json_file.write((line + "\n").encode())
-            if npy_file:
-                pooled = pool(vectors[:, -1], FLAGS.pooling)
+            if npy_file and pooling:
+                pooled = pooling.vector(vectors[:, -1])
                 npy_file.write(pooled.astype("<f4").tobytes())
+    notices.close()
 
 
 def _layers() -> list[int]:
@@ -160,6 +171,28 @@ def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
         )
     check_any_vocabulary(opened.vocab_file, config.vocab_size)
     return config, opened.load()
+
+
+def _read_pooling() -> "SentencePooling":
+    """How tokens' vectors become one; what is not the default is said."""
+    from tasks.sentence_pooling import (
+        SentencePooling,
+        pooling_file,
+        read_sentence_pooling,
+    )
+
+    path = pooling_file(FLAGS.init_checkpoint)
+    if path and not FLAGS.pooling:
+        found = read_sentence_pooling(path)
+        length = ", of length 1" if found.normalizes else ""
+        print(f"pooling: {found.pooling}{length}: {path}", file=sys.stderr)
+        return found
+    if path:
+        print(
+            f"--pooling={FLAGS.pooling} counts, and not what {path} says",
+            file=sys.stderr,
+        )
+    return SentencePooling(FLAGS.pooling or "mean")
 
 
 def _run(

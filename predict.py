@@ -13,7 +13,6 @@ between them; a question, a tab and a paragraph; a text with [MASK]s.
 Ours; google-research/bert has no such command.
 """
 
-import collections
 import functools
 import json
 import os
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from tasks.line_predictor import Answer
 
 FLAGS = flags.FLAGS
-MAX_NOTICES = 10  # of each kind, line by line; others are only counted
 
 flags.DEFINE_string(
     "model_dir",
@@ -73,7 +71,7 @@ def main(*texts: str) -> None:
 
     from training.inference import with_progress
 
-    notices = Notices()
+    notices = command.Notices()
     answer_all = _load()
     answers = _answers(_decoded(_read(texts), notices), answer_all)
     if FLAGS.output_file:
@@ -154,7 +152,7 @@ def _read(texts: tuple[str, ...]) -> Iterator[bytes]:
                 ) from error
 
 
-def _decoded(lines: Iterable[bytes], notices: "Notices") -> Iterator[str]:
+def _decoded(lines: Iterable[bytes], notices: command.Notices) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         try:
             text = line.decode()
@@ -179,7 +177,7 @@ def _answers(
     )
 
 
-def _format(answer: "Answer", notices: "Notices") -> str:
+def _format(answer: "Answer", notices: command.Notices) -> str:
     error = answer.fields.get("error", "")
     for sentence in filter(None, (answer.note, error)):
         notices.say(answer.number, sentence)
@@ -195,24 +193,6 @@ def _print(lines: Iterable[str]) -> None:
             print(line, flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-class Notices:
-    """Says on standard error what was odd about lines: of each kind the first
-    few times, then how often."""
-
-    def __init__(self) -> None:
-        self.counts: collections.Counter[str] = collections.Counter()
-
-    def say(self, number: int, sentence: str) -> None:
-        self.counts[sentence] += 1
-        if self.counts[sentence] <= MAX_NOTICES:
-            print(f"line {number}: {sentence}", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        for sentence, count in self.counts.items():
-            if count > MAX_NOTICES:
-                print(f"{count} lines in all: {sentence}", file=sys.stderr)
 
 
 def cli() -> None:

@@ -4,8 +4,10 @@
         --init_checkpoint=$BERT --do_lower_case=False --output_dir=/tmp/ner
 
 $CONLL has train.txt, valid.txt (or dev.txt) and test.txt in CoNLL's columns:
-a word a line, its tag last, an empty line between sentences. Tags are IOB1,
-IOB2 or IOBES. Scores of entities are in eval_results.txt and
+a word a line, its tag last, an empty line between sentences. Other columns are
+named by --word_column and --tag_column, and files that end in .json or .jsonl
+have "tokens" and "ner_tags". Tags are IOB1, IOB2, IOBES (BIOES), BILUO or BMES,
+with or without a type. Scores of entities are in eval_results.txt and
 eval_results_test.txt; test_predictions.txt is test.txt with the predicted tags
 as another column. The same command again goes on where the last run stopped. At
 its end output_dir is a model folder that predict.py takes.
@@ -32,6 +34,18 @@ flags.DEFINE_string(
 flags.DEFINE_string("train_file", None, "Unset: --data_dir's train.txt.")
 flags.DEFINE_string("eval_file", None, "Unset: its valid.txt or dev.txt.")
 flags.DEFINE_string("predict_file", None, "Unset: its test.txt.")
+flags.DEFINE_string(
+    "word_column",
+    None,
+    "Column of the words, counted from 0, or downwards from -1, the last "
+    "(default: 0); in JSON, the field of the words (default: tokens).",
+)
+flags.DEFINE_string(
+    "tag_column",
+    None,
+    "Column of the tags, counted from 0, or downwards from -1, the last "
+    "(default: -1); in JSON, the field of the tags (default: ner_tags).",
+)
 flags.DEFINE_bool("do_eval", False, "Whether to evaluate, after any training.")
 flags.DEFINE_bool("do_predict", False, "Whether to tag predict_file.")
 flags.DEFINE_integer(

@@ -9,6 +9,7 @@ special tokens, then pieces. With 99 slots [UNK], [CLS], [SEP] and [MASK] are
 
 import collections
 import contextlib
+import functools
 import os
 import re
 import sys
@@ -78,18 +79,28 @@ def _bounded(vocab_file: str, lines: TextIO) -> Iterator[str]:
 
 
 def _number(vocab_file: str, pieces: list[str]) -> dict[str, int]:
-    """Numbers the pieces from 0, refusing one that comes twice."""
+    """Numbers the pieces from 0. Of one that comes twice the later number
+    counts, as in Google's code and transformers, which is said."""
     vocab: dict[str, int] = {}
+    repeats = []
     for number, piece in enumerate(pieces):
         # Empty lines may repeat: released vocabularies list exotic white
         # space (U+2028 in Chinese), which stripping leaves empty.
         if piece in vocab and piece:
-            raise InputError(
-                f"{vocab_file} lists {piece} twice, in lines "
-                f"{vocab[piece] + 1} and {number + 1}"
-            )
+            repeats.append(f"{number + 1}: {piece}, as in {vocab[piece] + 1}")
         vocab[piece] = number
+    if repeats:
+        _say_repeats(vocab_file, "; ".join(repeats[:3]), len(repeats))
     return vocab
+
+
+@functools.cache  # a process reads a vocabulary several times
+def _say_repeats(vocab_file: str, lines: str, count: int) -> None:
+    text = (
+        f"{vocab_file} repeats tokens in {count} lines ({lines}); a token's "
+        "last line is its id"
+    )
+    print("".join(c for c in text if c.isprintable()), file=sys.stderr)
 
 
 def cased_share(tokens: Iterable[str]) -> float:

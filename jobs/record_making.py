@@ -264,6 +264,7 @@ def summarize(counts: Counts, made: Sequence[Made]) -> Summary:
         num_truncated=sum(part.truncated for part in made),
         num_tokens=sum(part.tokens for part in made),
         num_masked=sum(part.masked for part in made),
+        num_ideographs=counts.ideographs,
     )
 
 

@@ -39,7 +39,15 @@ from input_error import InputError
 from jobs import inspecting
 from modeling import conversion
 from modeling.config import BertConfig
-from tasks import choice_files, conll, glue, squad, tables
+from tasks import (
+    choice_files,
+    conll,
+    glue,
+    sentence_pooling,
+    squad,
+    tables,
+    tagged_json,
+)
 from tasks.task import TaskSettings
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -309,6 +317,19 @@ def read_columns(content: bytes) -> None:
     if file is not None:
         own = [s.tags or ["O"] * len(s.words) for s in file.sentences]
         assert len(conll.with_column(file, own).split("\n")) > len(own)
+
+
+def read_tagged(content: bytes) -> None:
+    path = write("tagged.json", content)
+    file = survives(lambda: tagged_json.read_tagged_json(path))
+    if file is not None:
+        own = [s.tags or ["O"] * len(s.words) for s in file.sentences]
+        tagged_json.with_field(file, own).encode()
+
+
+def read_sentence_pooling(content: bytes) -> None:
+    path = write("modules.json", content)
+    survives(lambda: sentence_pooling.read_sentence_pooling(path))
 
 
 def read_glue(case: tuple[str, bytes]) -> None:
@@ -582,6 +603,18 @@ TARGETS = (
         "tagged words",
         hostile(b"-DOCSTART- O\n\nan\tO\nold I-PER\nsea B-PER\n\n"),
         read_columns,
+    ),
+    Target(
+        "tagged words in JSON",
+        hostile(b'[{"tokens": ["an", "old"], "ner_tags": ["O", "B-PER"]}]'),
+        read_tagged,
+    ),
+    Target(
+        "sentence-transformers",
+        hostile(
+            b'[{"path": "", "type": "m.Transformer"}, {"type": "Pooling"}]'
+        ),
+        read_sentence_pooling,
     ),
     Target(
         "GLUE's tables",

@@ -12,18 +12,19 @@ ROOT = Path(__file__).parent.parent
 ORDER = {
     "data": "marks added_tokens tokenization byte_level_bpe vocabulary"
     " tokenizers tokenizer_folder pieces"
-    " masking record_features instances sequences sampling rows packing batches"
-    " vector_batches dynamic_masking next_pieces files wire records"
-    " record_checks salvage shuffled_records pipeline graph_tokenization"
-    " fast_tokenization byte_level_lines text_formats corpus"
+    " masking record_features instances record_hints sequences sampling rows"
+    " packing batches vector_batches dynamic_masking next_pieces files wire"
+    " records record_checks salvage shuffled_records pipeline"
+    " graph_tokenization fast_tokenization byte_level_lines text_formats corpus"
     " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads"
     " hugging_face_names hugging_face conversion combined any_model cost",
     "tasks": "metrics task entities lessons hugging_face_task examples targets"
     " packed parts pretraining distillation taught blanks classification glue"
-    " tables features spans squad windows answers squad_evaluation conll"
-    " word_rows tagging feature_tagging multiple_choice choice_files"
-    " line_predictor line_kinds predictors attention_maps",
+    " tables features sentence_pooling spans squad windows answers"
+    " squad_evaluation conll tagged_json word_rows tagging feature_tagging"
+    " multiple_choice choice_files line_predictor line_kinds predictors"
+    " attention_maps",
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",
     "jobs": "start_checks best_model fitting training_records distilling"

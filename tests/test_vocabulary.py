@@ -6,8 +6,13 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
 from data import tokenization, vocabulary
+from data.fast_tokenization import LineTokenizer
+from data.graph_tokenization import GraphTokenizer
+from data.marks import BERT
+from data.pieces import find_pieces
 from data.tokenization import BasicTokenizer
 from input_error import InputError
 
@@ -51,10 +56,26 @@ def test_check_special_tokens(tmp_path: pathlib.Path) -> None:
         vocabulary.check_vocabulary(path)
 
 
-def test_check_duplicates(tmp_path: pathlib.Path) -> None:
-    path = write(tmp_path, SPECIAL_LINES + "sea\nship\nsea\n")
-    with pytest.raises(InputError, match="sea twice, in lines 6 and 8"):
-        vocabulary.check_vocabulary(path)
+def test_of_a_token_listed_twice_the_later_counts(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever reads it: the ids of "the sea" are 8 and 7, not 5."""
+    path = write(tmp_path, SPECIAL_LINES + "sea\nship\nsea\nthe\n")
+    for _ in range(2):
+        assert vocabulary.check_vocabulary(path, 9)["sea"] == 7
+    assert capsys.readouterr().err == (
+        f"{path} repeats tokens in 1 lines (8: sea, as in 6); a token's last "
+        "line is its id\n"
+    )
+    tokenizer = tokenization.FullTokenizer(path)
+    tokens = tokenizer.tokenize("the sea")
+    assert tokenizer.convert_tokens_to_ids(tokens) == [8, 7]
+    assert LineTokenizer(tokenizer).encode(b"the sea").ids.tolist() == [8, 7]
+    graph = GraphTokenizer(tokenizer, 9)
+    assert graph.pieces(tf.constant(["the sea"])).to_list() == [[8, 7]]
+    assert find_pieces(tokenizer.vocab, BERT).replacements.tolist() == [
+        *range(5), 7, 6, 8,
+    ]  # fmt: skip
 
 
 def test_check_size(tmp_path: pathlib.Path) -> None:
