@@ -14,6 +14,7 @@ from data.rows import Row, join, windows
 
 SECONDS_WITHOUT_PROGRESS = 5.0
 
+Label = str | tuple[str, ...] | None  # several, as a JSON list has them
 Pair = tuple[list[str], list[str] | None]  # the pieces of a text or of two
 
 
@@ -21,7 +22,7 @@ class Example(NamedTuple):
     guid: str  # where it comes from, for people
     text_a: str
     text_b: str | None
-    label: str | None  # None: not known
+    label: Label  # None: not known
 
 
 def encode_examples(

@@ -10,6 +10,7 @@ Shapes: B batch, N examples, C outputs.
 
 import dataclasses
 import math
+import re
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +23,7 @@ from modeling.heads import (
     cross_entropy,
     squared_error,
 )
+from tasks.examples import Label
 from tasks.metrics import (
     classification_metrics,
     multi_label_metrics,
@@ -31,6 +33,7 @@ from tasks.metrics import (
 Tensor = Any
 Sums = dict[str, tuple[Tensor, Tensor]]
 LABELS = "label_ids"
+WHOLE_NUMBER = re.compile(r"([+-]?\d+)\.0*")
 
 
 class Target(Protocol):
@@ -50,7 +53,7 @@ class Target(Protocol):
     def feature(self) -> Feature:
         """What a record holds of it."""
 
-    def encode(self, label: str | None) -> list[float]:
+    def encode(self, label: Label) -> list[float]:
         """The numbers of a label; zeros where it is not known."""
 
     def weights(self, labels: Tensor, rows: Tensor) -> Tensor:
@@ -94,7 +97,8 @@ class SingleLabel:
     def feature(self) -> Feature:
         return Feature(LABELS, 1, limit=len(self.labels))
 
-    def encode(self, label: str | None) -> list[float]:
+    def encode(self, label: Label) -> list[float]:
+        label = _only_one(label, "a list of them needs --target=multi_label")
         return [0 if label is None else _number_of(label, self.labels)]
 
     def weights(self, labels: Tensor, rows: Tensor) -> Tensor:
@@ -137,9 +141,12 @@ class MultiLabel:
     def feature(self) -> Feature:
         return Feature(LABELS, len(self.labels), limit=2)
 
-    def encode(self, label: str | None) -> list[float]:
+    def encode(self, label: Label) -> list[float]:
         present: list[float] = [0] * len(self.labels)
-        for name in (label or "").split(self.separator):
+        names = label or ()
+        if isinstance(names, str):
+            names = tuple(names.split(self.separator))
+        for name in names:
             if name.strip():
                 present[_number_of(name.strip(), self.labels)] = 1
         return present
@@ -179,14 +186,15 @@ class Regression:
     def feature(self) -> Feature:
         return Feature(LABELS, 1, "float32")
 
-    def encode(self, label: str | None) -> list[float]:
+    def encode(self, label: Label) -> list[float]:
+        label = _only_one(label, "regression expects a number")
         try:
             value = 0.0 if label is None else float(label)
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
             raise InputError(
-                f"the label {label!r} is no number, as regression expects"
+                f"the label {label!r} is not a number, as regression expects"
             )
         return [value]
 
@@ -219,9 +227,26 @@ def make_target(kind: str, labels: tuple[str, ...]) -> Target:
     return MultiLabel(labels) if kind == "multi_label" else SingleLabel(labels)
 
 
+def class_key(label: str) -> str:
+    """The same for the spellings of a whole number: pandas writes 1 as 1.0 in
+    a column with gaps."""
+    found = WHOLE_NUMBER.fullmatch(label)
+    return found[1] if found else label
+
+
+def _only_one(label: Label, expected: str) -> str | None:
+    if not isinstance(label, tuple):
+        return label
+    if len(label) != 1:
+        raise InputError(f"it has {len(label)} labels, {label}; {expected}")
+    return label[0]
+
+
 def _number_of(label: str, labels: tuple[str, ...]) -> int:
-    try:
+    if label in labels:
         return labels.index(label)
+    try:
+        return [*map(class_key, labels)].index(class_key(label))
     except ValueError:
         raise InputError(
             f"the label {label!r} is not among {', '.join(labels)}"

@@ -147,9 +147,9 @@ def test_a_record_takes_what_encode_gives(target: Target) -> None:
         (CLASSES, "d", "'d' is not among a, b, c"),
         (CLASSES, "", "'' is not among a, b, c"),
         (TAGS, "red, pink", "'pink' is not among red, green, blue"),
-        (Regression(), "much", "'much' is no number"),
-        (Regression(), "nan", "'nan' is no number"),
-        (Regression(), "inf", "'inf' is no number"),
+        (Regression(), "much", "'much' is not a number"),
+        (Regression(), "nan", "'nan' is not a number"),
+        (Regression(), "inf", "'inf' is not a number"),
     ],
 )
 def test_unknown_labels(target: Target, label: str, message: str) -> None:
@@ -160,6 +160,27 @@ def test_unknown_labels(target: Target, label: str, message: str) -> None:
 def test_separators_are_ones_own() -> None:
     target = MultiLabel(("a,b", "c"), separator=";")
     assert target.encode("c; a,b") == [1, 1]
+
+
+def test_a_list_of_labels_is_not_cut_at_the_separator() -> None:
+    assert MultiLabel(("a,b", "c", "d")).encode(("d", "a,b")) == [1, 0, 1]
+    assert MultiLabel(("a,b", "c")).encode(()) == [0, 0]
+    assert CLASSES.encode(("b",)) == [1]
+    with pytest.raises(InputError, match=r"2 labels.*--target=multi_label"):
+        CLASSES.encode(("a", "b"))
+    assert Regression().encode(("2.5",)) == [2.5]
+    with pytest.raises(InputError, match="0 labels.*a number"):
+        Regression().encode(())
+
+
+def test_spellings_of_a_whole_number_are_one_class() -> None:
+    target = SingleLabel(("0", "1", "1.5", "07"))
+    encoded = [target.encode(x) for x in ("0.0", "1.00", "1.", "1.5", "07")]
+    assert encoded == [[0], [1], [1], [2], [3]]
+    assert SingleLabel(("0.0", "1.0")).encode("1") == [1]
+    for label in ("7", "1.50", "1e0", "10"):  # codes may begin with a zero
+        with pytest.raises(InputError, match="is not among 0, 1, 1.5, 07"):
+            target.encode(label)
 
 
 @pytest.mark.parametrize("target", [CLASSES, TAGS, Regression()])
