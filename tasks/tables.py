@@ -132,10 +132,10 @@ def labels_of(
     """
     labels: set[str] = set()
     for example in examples:
-        label = example.label or ()
-        if isinstance(label, str):
-            label = (label,) if separator is None else label.split(separator)
-        labels.update(part.strip() for part in label)
+        parts: Sequence[str] = example.label or ()
+        if isinstance(parts, str):
+            parts = [parts] if separator is None else parts.split(separator)
+        labels.update(part.strip() for part in parts)
     spellings: dict[str, list[str]] = {}
     for label in sorted(labels - {""}, key=lambda label: (len(label), label)):
         spellings.setdefault(class_key(label), []).append(label)
@@ -148,6 +148,18 @@ def labels_of(
             )
     firsts = (first for first, *_ in spellings.values())
     return tuple(sorted(firsts, key=_natural))
+
+
+def are_measures(labels: Sequence[str], num_examples: int) -> bool:
+    """Whether they look like measured numbers rather than classes: more than
+    ten that are not all whole, or hardly two examples for each."""
+    numbers = [number for is_word, number, _ in map(_natural, labels)]
+    if any(is_word for is_word, _, _ in map(_natural, labels)):
+        return False
+    are_whole = all(number.is_integer() for number in numbers)
+    return len(labels) > 10 and (
+        not are_whole or len(labels) > num_examples / 2
+    )
 
 
 def _natural(label: str) -> tuple[bool, float, str]:

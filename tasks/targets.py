@@ -33,6 +33,7 @@ from tasks.metrics import (
 Tensor = Any
 Sums = dict[str, tuple[Tensor, Tensor]]
 LABELS = "label_ids"
+MAX_SHOWN = 12  # classes, in a description
 WHOLE_NUMBER = re.compile(r"([+-]?\d+)\.0*")
 
 
@@ -65,9 +66,13 @@ class Target(Protocol):
         """
 
     def loss(
-        self, logits: Tensor, labels: Tensor, weights: Tensor
+        self, logits: Tensor, labels: Tensor, rows: Tensor
     ) -> tuple[Tensor, Sums]:
-        """The weighted sum of the rows' losses, and sums for metrics."""
+        """The sum of the rows' losses with `weights`, and sums for metrics, in
+        which a class counts as often as it occurs."""
+
+    def describe(self, labels: np.ndarray) -> str:
+        """How often each of [N, ...] labels occurs, or their range."""
 
     def scores(self, logits: np.ndarray) -> np.ndarray:
         """[..., C] logits to probabilities, or to values."""
@@ -108,10 +113,18 @@ class SingleLabel:
         return rows * ops.take(table, labels[:, 0])
 
     def loss(
-        self, logits: Tensor, labels: Tensor, weights: Tensor
+        self, logits: Tensor, labels: Tensor, rows: Tensor
     ) -> tuple[Tensor, Sums]:
-        sums = cross_entropy(logits, labels[:, 0], weights)
-        return sums.loss, {"accuracy": (sums.correct, sums.weight)}
+        classes = labels[:, 0]
+        sums = cross_entropy(logits, classes, self.weights(labels, rows))
+        plain = sums
+        if self.class_weights:
+            plain = cross_entropy(logits, classes, rows)
+        return sums.loss, {"accuracy": (plain.correct, plain.weight)}
+
+    def describe(self, labels: np.ndarray) -> str:
+        counts = np.bincount(labels[:, 0], minlength=len(self.labels))
+        return _shown_counts(self.labels, counts)
 
     def scores(self, logits: np.ndarray) -> np.ndarray:
         return np.exp(_log_softmax(logits))
@@ -155,10 +168,14 @@ class MultiLabel:
         return rows
 
     def loss(
-        self, logits: Tensor, labels: Tensor, weights: Tensor
+        self, logits: Tensor, labels: Tensor, rows: Tensor
     ) -> tuple[Tensor, Sums]:
-        sums = binary_cross_entropy(logits, labels, weights)
+        sums = binary_cross_entropy(logits, labels, rows)
         return sums.loss, {"label_accuracy": (sums.correct, sums.weight)}
+
+    def describe(self, labels: np.ndarray) -> str:
+        shown = _shown_counts(self.labels, labels.sum(0))
+        return f"{shown}; {np.sum(~labels.any(-1))} have no label"
 
     def scores(self, logits: np.ndarray) -> np.ndarray:
         return np.exp(-np.logaddexp(0.0, -logits.astype(np.float64)))
@@ -202,10 +219,16 @@ class Regression:
         return rows
 
     def loss(
-        self, logits: Tensor, labels: Tensor, weights: Tensor
+        self, logits: Tensor, labels: Tensor, rows: Tensor
     ) -> tuple[Tensor, Sums]:
-        total, weight = squared_error(logits[:, 0], labels[:, 0], weights)
+        total, weight = squared_error(logits[:, 0], labels[:, 0], rows)
         return total, {"squared_error": (total, weight)}
+
+    def describe(self, labels: np.ndarray) -> str:
+        return (
+            f"{labels.min():.4g} to {labels.max():.4g}, mean "
+            f"{labels.mean():.4g}"
+        )
 
     def scores(self, logits: np.ndarray) -> np.ndarray:
         return logits.astype(np.float64)
@@ -232,6 +255,18 @@ def class_key(label: str) -> str:
     a column with gaps."""
     found = WHOLE_NUMBER.fullmatch(label)
     return found[1] if found else label
+
+
+def _shown_counts(labels: tuple[str, ...], counts: np.ndarray) -> str:
+    """The most frequent first."""
+    order = np.argsort(-counts, kind="stable")
+    shown = [f"{labels[i]} {counts[i]}" for i in order[:MAX_SHOWN]]
+    if len(labels) > MAX_SHOWN:
+        others = order[MAX_SHOWN:]
+        shown.append(
+            f"{len(others)} others {counts[others[-1]]} to {counts[others[0]]}"
+        )
+    return ", ".join(shown)
 
 
 def _only_one(label: Label, expected: str) -> str | None:

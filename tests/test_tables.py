@@ -8,7 +8,7 @@ import pytest
 
 from data.tokenization import BasicTokenizer
 from input_error import InputError
-from tasks.examples import Example
+from tasks.examples import Example, Label
 from tasks.tables import TableFormat, labels_of, read_table
 
 ONE_TEXT = TableFormat("text", None, "label", has_header=True)
@@ -22,7 +22,7 @@ def write(folder: Path, name: str, text: str) -> str:
     return str(path)
 
 
-def contents(examples: list[Example]) -> list[tuple[str | None, ...]]:
+def contents(examples: list[Example]) -> list[tuple[Label, ...]]:
     return [(e.text_a, e.text_b, e.label) for e in examples]
 
 
@@ -319,7 +319,7 @@ QUOTED_ROWS = [('He said "hi" to me', None, "1"), ("meh", None, "0")]
     ],
 )  # fmt: skip
 def test_quotes_of_tsv(
-    tmp_path: Path, text: str, expected: list[tuple[str | None, ...]]
+    tmp_path: Path, text: str, expected: list[tuple[Label, ...]]
 ) -> None:
     path = write(tmp_path, "a.tsv", text)
     assert contents(read_table(path, ONE_TEXT, has_labels=True)) == expected
