@@ -55,12 +55,13 @@ class TextKind:
 
     def read(self, number: int, texts: Sequence[str]) -> Question:
         takes_pairs = self.settings.takes_pairs
-        expected = {None: "one or two were", True: "two were", False: "one was"}
         if len(texts) > 2 or takes_pairs not in (None, len(texts) == 2):
+            expected = {None: "one or two", True: "two", False: "one"}
             raise InputError(
-                f"it has {len(texts)} text{'s' * (len(texts) > 1)}, as tabs or "
-                f"columns part them; {expected[takes_pairs]} expected, as in "
-                "the training"
+                f"it has {len(texts)} texts with tabs between them; the model "
+                f"takes {expected[takes_pairs]}"
+                if len(texts) > 1
+                else "it is one text; the model takes two, a tab between them"
             )
         first, *rest = texts
         length = self.settings.max_seq_length

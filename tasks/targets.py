@@ -260,12 +260,9 @@ def class_key(label: str) -> str:
 def _shown_counts(labels: tuple[str, ...], counts: np.ndarray) -> str:
     """The most frequent first."""
     order = np.argsort(-counts, kind="stable")
-    shown = [f"{labels[i]} {counts[i]}" for i in order[:MAX_SHOWN]]
-    if len(labels) > MAX_SHOWN:
-        others = order[MAX_SHOWN:]
-        shown.append(
-            f"{len(others)} others {counts[others[-1]]} to {counts[others[0]]}"
-        )
+    shown = [f"{labels[i]}: {counts[i]}" for i in order[:MAX_SHOWN]]
+    if others := counts[order[MAX_SHOWN:]].tolist():
+        shown.append(f"{len(others)} others: {others[-1]} to {others[0]}")
     return ", ".join(shown)
 
 

@@ -9,7 +9,13 @@ import pytest
 from data.tokenization import BasicTokenizer
 from input_error import InputError
 from tasks.examples import Example, Label
-from tasks.tables import TableFormat, labels_of, read_table
+from tasks.tables import (
+    TableFormat,
+    are_measures,
+    labels_of,
+    names_text_columns,
+    read_table,
+)
 
 ONE_TEXT = TableFormat("text", None, "label", has_header=True)
 PAIR = TableFormat("question", "answer", "label", has_header=True)
@@ -290,6 +296,16 @@ def test_the_header_shows_the_separator(
         read_table(path, table, has_labels=True)
 
 
+def test_numbers_that_look_measured() -> None:
+    tenths = [str(i / 10) for i in range(12)]
+    assert are_measures(tenths, 500)
+    assert not are_measures(tenths[:10], 500)  # stars and halves of stars
+    assert not are_measures([*tenths, "none"], 500)
+    codes = [str(i) for i in range(77)]
+    assert are_measures(codes, 100)
+    assert not are_measures(codes, 10_000)
+
+
 @pytest.mark.parametrize("separator", ["", ";;", '"', "\n"])
 def test_a_separator_is_one_character(separator: str) -> None:
     with pytest.raises(InputError, match="expected one character, or tab"):
@@ -323,6 +339,25 @@ def test_quotes_of_tsv(
 ) -> None:
     path = write(tmp_path, "a.tsv", text)
     assert contents(read_table(path, ONE_TEXT, has_labels=True)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "is_header"),
+    [
+        ("\n\ufeffquestion\tid\tanswer\n", True),
+        ('"answer"\t"question"\n', True),
+        ("question\tid\n", False),
+        ("The question\tThe answer\n", False),
+        ("", False),
+    ],
+)
+def test_whether_a_header_names_the_texts(
+    tmp_path: Path, text: str, is_header: bool
+) -> None:
+    path = write(tmp_path, "a.tsv", text.replace("\n\ufeff", "\ufeff\n"))
+    assert names_text_columns(path, PAIR) is is_header
+    without = dataclasses.replace(PAIR, has_header=False)
+    assert not names_text_columns(path, without)
 
 
 def test_an_array_of_json(tmp_path: Path) -> None:

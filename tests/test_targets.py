@@ -83,6 +83,35 @@ def test_class_weights() -> None:
         np.testing.assert_array_equal(other.weights(labels, rows), rows)
 
 
+def test_accuracy_in_training_is_plain_under_class_weights() -> None:
+    """The first of three rows is right: 1/3, not 1 / (1 + 4 + 4)."""
+    target = SingleLabel(("a", "b"), (1.0, 4.0))
+    odds = np.array([[3, 1], [1, 1], [3, 1], [1, 3]], np.float32)
+    labels = tf.constant(numbers(target, "a", "b", "b", "b"))
+    rows = tf.constant([1.0, 1.0, 1.0, 0.0])
+    total, sums = target.loss(tf.constant(np.log(odds)), labels, rows)
+    # probabilities 3/4, 1/2 and 1/4
+    expected = np.log(4 / 3) + 4 * np.log(2) + 4 * np.log(4)
+    assert float(total) == pytest.approx(expected, rel=1e-6)
+    assert [float(x) for x in sums["accuracy"]] == [1.0, 3.0]
+
+
+def test_what_labels_there_are_is_told() -> None:
+    assert CLASSES.describe(numbers(CLASSES, "c", "a", "c")) == (
+        "c: 2, a: 1, b: 0"
+    )
+    many = SingleLabel(tuple(map(str, range(15))))
+    labels = numbers(many, *map(str, range(14)), "3", "3")
+    assert many.describe(labels).startswith("3: 3, 0: 1, 1: 1, ")
+    assert many.describe(labels).endswith(", 11: 1, 3 others: 0 to 1")
+    assert TAGS.describe(numbers(TAGS, "red,blue", "", "red")) == (
+        "red: 2, blue: 1, green: 0; 1 have no label"
+    )
+    assert Regression().describe(numbers(Regression(), "2", "-1", "5")) == (
+        "-1 to 5, mean 2"
+    )
+
+
 @pytest.mark.parametrize(
     ("target", "labels", "metric"),
     [
