@@ -90,14 +90,7 @@ def read_table(
         )
     examples = []
     for place, row in rows:
-        for column in wanted:
-            if column not in row:
-                raise InputError(
-                    f"{place} has no column {column!r} but "
-                    f"{', '.join(map(repr, row))}; check --text_column, "
-                    "--text_pair_column, --label_column, --separator and "
-                    "--has_header"
-                )
+        _check_columns(place, list(row), wanted)
         first, *rest = (
             _text(place, column, row[column]) for column in table.text_columns
         )
@@ -111,14 +104,16 @@ def read_table(
 
 
 def names_text_columns(path: str, table: TableFormat) -> bool:
-    """Whether a TSV file has a header with the columns of the texts."""
-    lines = read_text_lines(path, table.encoding)
+    """Whether a TSV file has a header with the columns of the texts. If not, a
+    first line that looks like a header is warned of."""
+    lines = read_text_lines(path, table.encoding, refuses=False)
     header = next((line for line in lines if line.strip()), "")
-    names = {
-        _unquoted(cell)
-        for cell in header.rstrip("\r\n").split(table.separator or "\t")
-    }
-    return table.has_header and names.issuperset(table.text_columns)
+    cells = header.rstrip("\r\n").split(table.separator or "\t")
+    names = [_unquoted(cell) for cell in cells]
+    if table.has_header and {*table.text_columns} <= {*names}:
+        return True
+    _warn_of_header(path, names, "give --text_column")
+    return False
 
 
 def labels_of(
@@ -254,10 +249,14 @@ def table_rows(
     An empty line is a row only where rows have one column.
 
     Args:
-        wanted: columns that are needed. Where the header has them at another
-            separator than the ending's, the columns end at that, which is
-            said.
+        wanted: columns that must be there. Where the header has them at
+            another separator than the ending's, the columns end at that, which
+            is said.
         separator: between columns; None: find it.
+
+    Raises:
+        InputError: a wanted column is missing, or a row has more or fewer
+            columns than the first.
     """
     csv.field_size_limit(MAX_CELL)
     is_csv = path.removesuffix(".gz").endswith(".csv")
@@ -288,15 +287,11 @@ def table_rows(
             continue
         if not names:
             names = cells if has_header else [str(i) for i in range(len(cells))]
-            for column in wanted:
-                if names.count(column) > 1:
-                    raise InputError(
-                        f"{path}, line {number} names {names.count(column)} "
-                        f"columns {column!r}; expected one"
-                    )
+            _check_columns(f"{path}, line {number}", names, wanted)
             if has_header:
                 continue
-            _warn_of_header(path, cells, wanted)
+            used = [cells[names.index(column)] for column in wanted]
+            _warn_of_header(path, used, "leave out --nohas_header")
             if len(names) == 1:
                 yield from ((blank, {names[0]: ""}) for blank in empty)
         if len(cells) != len(names):
@@ -310,6 +305,24 @@ def table_rows(
                 f"first line has {len(names)}{remedy}"
             )
         yield number, dict(zip(names, cells, strict=True))
+
+
+def _check_columns(
+    place: str, names: Sequence[str], wanted: Sequence[str]
+) -> None:
+    for column in wanted:
+        if column not in names:
+            raise InputError(
+                f"{place} has no column {column!r} but "
+                f"{', '.join(map(repr, names))}; check --text_column, "
+                "--text_pair_column, --label_column, --separator and "
+                "--has_header"
+            )
+        if names.count(column) > 1:
+            raise InputError(
+                f"{place} names {names.count(column)} columns {column!r}; "
+                "expected one"
+            )
 
 
 def _separator(
@@ -331,19 +344,12 @@ def _separator(
     return usual
 
 
-def _warn_of_header(
-    path: str, cells: Sequence[str], wanted: Sequence[str]
-) -> None:
-    names = [
-        cells[int(column)]
-        for column in wanted
-        if column.isdecimal() and int(column) < len(cells)
-    ]
-    if HEADER_WORDS.intersection(name.strip().lower() for name in names):
+def _warn_of_header(path: str, cells: Sequence[str], remedy: str) -> None:
+    if HEADER_WORDS.intersection(cell.strip().lower() for cell in cells):
         print(
-            f"WARNING: {path} begins with {', '.join(map(repr, names))}, which "
-            "looks like a header and is read as a row; leave out --nohas_header"
-            " if it is one",
+            f"WARNING: {path} begins with {', '.join(map(repr, cells))}, which "
+            f"looks like a header and is read as an example; {remedy} if it is "
+            "one",
             file=sys.stderr,
         )
 
@@ -379,6 +385,5 @@ def _csv_rows(path: str, lines: Iterable[str], separator: str) -> Cells:
             yield reader.line_num, cells
     except csv.Error as error:
         raise InputError(
-            f"{path}, line {reader.line_num} is not CSV at --separator="
-            f"'{SEPARATORS.get(separator, separator)}': {error}"
+            f"{path}, line {reader.line_num} is not CSV: {error}"
         ) from error

@@ -258,7 +258,7 @@ def test_tables_that_do_not_fit_the_model(
     for model, flag, expected in (
         (folder, [], "the model takes two texts; check --text_column"),
         (blanks, [], "a.csv is a table; give --text_column"),
-        (blanks, ["--text_column=b"], "a.csv, line 2 has no column 'b' but"),
+        (blanks, ["--text_column=b"], "a.csv, line 1 has no column 'b' but"),
     ):
         sentence = fails_with(
             "predict.py",

@@ -161,7 +161,7 @@ def test_labels_are_sorted_as_people_would() -> None:
         (
             "a.tsv",
             "sentence\tlabel\na\t1\n",
-            "line 2 has no column 'text' but 'sentence', 'label'; check --text",
+            "line 1 has no column 'text' but 'sentence', 'label'; check --text",
         ),
         (
             "a.jsonl",
@@ -292,7 +292,7 @@ def test_the_header_shows_the_separator(
     table = dataclasses.replace(ONE_TEXT, separator=shown)
     assert [e.text_a for e in read_table(path, table, True)] == found
     table = dataclasses.replace(ONE_TEXT, separator="|")
-    with pytest.raises(InputError, match="--separator"):
+    with pytest.raises(InputError, match="no column 'text' but .*--separator"):
         read_table(path, table, has_labels=True)
 
 
@@ -352,10 +352,16 @@ def test_quotes_of_tsv(
     ],
 )
 def test_whether_a_header_names_the_texts(
-    tmp_path: Path, text: str, is_header: bool
+    tmp_path: Path,
+    text: str,
+    is_header: bool,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = write(tmp_path, "a.tsv", text.replace("\n\ufeff", "\ufeff\n"))
     assert names_text_columns(path, PAIR) is is_header
+    looks_like_one = text == "question\tid\n"
+    said = capsys.readouterr().err
+    assert ("looks like a header" in said) is looks_like_one
     without = dataclasses.replace(PAIR, has_header=False)
     assert not names_text_columns(path, without)
 
