@@ -248,6 +248,35 @@ def tokenizer_options() -> "TokenizerOptions":
     return command.from_flags(TokenizerOptions)
 
 
+def define_table() -> None:
+    """How your own tables are read: tasks/tables.py."""
+    flags.DEFINE_string(
+        "text_column",
+        "text",
+        "Column of the text: its name in the header, its number from 0 in a "
+        "file without header, its key in JSON. Unset where a model is used: "
+        "that of its training.",
+    )
+    flags.DEFINE_string(
+        "text_pair_column", None, "Column of the second text, if there is one."
+    )
+    flags.DEFINE_bool(
+        "has_header", True, "Whether TSV and CSV files name their columns."
+    )
+    flags.DEFINE_string(
+        "separator",
+        None,
+        "Character between the columns of TSV and CSV files, or tab. Unset: "
+        "that of the ending or, where the header shows another, that one.",
+    )
+    flags.DEFINE_string(
+        "encoding",
+        None,
+        "Encoding of text files, such as cp1252. Unset: UTF-8, or what a "
+        "byte-order mark says.",
+    )
+
+
 def define_mask_shares() -> None:
     """What becomes of the pieces that are to be predicted."""
     flags.DEFINE_float(

@@ -10,6 +10,10 @@ from standard input; each gets one line in answer, in their order. What a line
 holds follows from what the model was trained for: a text, or two with a tab
 between them; a question, a tab and a paragraph; a text with [MASK]s.
 
+A .csv, .json or .jsonl file is a table, as in run_classifier.py: each row gets
+one line in answer. So is a .tsv file whose header names the columns that the
+model was trained on, or for which --text_column is given.
+
 Ours; google-research/bert has no such command.
 """
 
@@ -27,9 +31,12 @@ import common_flags
 from input_error import InputError
 
 if TYPE_CHECKING:
-    from tasks.line_predictor import Answer
+    from tasks.line_predictor import Answer, Line
+    from tasks.tables import TableFormat
+    from tasks.task import TaskSettings
 
 FLAGS = flags.FLAGS
+TARGETS = "single_label", "multi_label", "regression"  # of texts and pairs
 
 flags.DEFINE_string(
     "model_dir",
@@ -37,7 +44,12 @@ flags.DEFINE_string(
     "Folder with weights, their config, vocabulary and, if it was fine-tuned, "
     "task.json.",
 )
-flags.DEFINE_string("input_file", None, "Lines: comma-separated names, globs.")
+flags.DEFINE_string(
+    "input_file",
+    None,
+    "Files of lines or tables, plain or .gz: comma-separated names, globs.",
+)
+common_flags.define_table()
 flags.DEFINE_string("output_file", None, "Unset: standard output.")
 flags.DEFINE_enum(
     "output_format",
@@ -72,8 +84,9 @@ def main(*texts: str) -> None:
     from training.inference import with_progress
 
     notices = command.Notices()
-    answer_all = _load()
-    answers = _answers(_decoded(_read(texts), notices), answer_all)
+    folder = _local_folder(FLAGS.model_dir)
+    answer_all = _load(folder)
+    answers = _answers(_decoded(_read(texts, folder), notices), answer_all)
     if FLAGS.output_file:
         with command.writing(FLAGS.output_file, "--output_file") as file:
             for answer in with_progress(answers):
@@ -84,7 +97,7 @@ def main(*texts: str) -> None:
     notices.close()
 
 
-def _load() -> "Callable[[Iterable[str]], Iterator[Answer]]":
+def _load(folder: str) -> "Callable[[Iterable[Line]], Iterator[Answer]]":
     """Reads the model; what was loaded is said on standard error."""
     import keras
 
@@ -97,7 +110,7 @@ def _load() -> "Callable[[Iterable[str]], Iterator[Answer]]":
     strategy = make_strategy(DeviceConfig())
     with strategy.scope():
         model = predictors.load(
-            _local_folder(FLAGS.model_dir),
+            folder,
             common_flags.tokenizer_options(),
             FLAGS.top_k,
         )
@@ -131,39 +144,80 @@ def _local_folder(folder: str) -> str:
     return copy
 
 
-def _read(texts: tuple[str, ...]) -> Iterator[bytes]:
+def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
     """Lines of the arguments, else of files, else of standard input."""
+    from data.files import expand_patterns, read_text_lines, text_lines
+    from tasks.tables import read_table
+    from tasks.task import TaskSettings
+
     if texts:
-        yield from (os.fsencode(text) for text in texts)
+        for text in texts:
+            yield os.fsencode(text).decode(errors="surrogateescape")
     elif FLAGS.input_file is None:
-        yield from sys.stdin.buffer
+        yield from text_lines(sys.stdin.buffer, FLAGS.encoding)
     else:
-        import tensorflow as tf
-
-        from data.files import expand_patterns
-
+        settings = TaskSettings.from_folder(folder)
         for path in expand_patterns(FLAGS.input_file):
-            try:
-                with tf.io.gfile.GFile(path, "rb") as file:
-                    yield from iter(file.readline, b"")
-            except tf.errors.OpError as error:
-                raise InputError(
-                    f"cannot read --input_file={path}: {error.message}"
-                ) from error
+            table = _table(path, settings)
+            if table is None:
+                yield from read_text_lines(path, FLAGS.encoding, refuses=False)
+                continue
+            for example in read_table(path, table, has_labels=False):
+                pair = () if example.text_b is None else (example.text_b,)
+                yield (example.text_a, *pair)
 
 
-def _decoded(lines: Iterable[bytes], notices: command.Notices) -> Iterator[str]:
+def _table(path: str, settings: "TaskSettings | None") -> "TableFormat | None":
+    """How a file is read by columns; None: by lines."""
+    from tasks.tables import ENDINGS, TableFormat, names_text_columns
+
+    table = command.from_flags(TableFormat, settings, label_column="")
+    is_asked_for = any(
+        FLAGS[flag].present
+        for flag in ("text_column", "text_pair_column", "has_header")
+    )
+    has_columns = is_asked_for or (
+        settings is not None and settings.target in TARGETS
+    )
+    plain = path.removesuffix(".gz")
+    if not is_asked_for:
+        if not plain.endswith(ENDINGS):
+            return None
+        if plain.endswith(".tsv") and not (
+            has_columns and names_text_columns(path, table)
+        ):
+            return None
+    if not has_columns:
+        raise InputError(
+            f"--input_file={path} is a table; give --text_column, the column "
+            "of the text (and --text_pair_column), or a file of lines"
+        )
+    takes_pairs = settings.takes_pairs if settings is not None else None
+    if takes_pairs not in (None, len(table.text_columns) == 2):
+        raise InputError(
+            f"--input_file={path} is a table, of which "
+            f"{' and '.join(table.text_columns)} would be read, and the model "
+            f"takes {'two texts' if takes_pairs else 'one text'}; check "
+            "--text_column and --text_pair_column"
+        )
+    return table
+
+
+def _decoded(
+    lines: "Iterable[Line]", notices: command.Notices
+) -> "Iterator[Line]":
     for number, line in enumerate(lines, 1):
-        try:
-            text = line.decode()
-        except UnicodeDecodeError:
-            notices.say(number, "bytes that are not UTF-8 are left out")
-            text = line.decode(errors="replace")
-        yield text
+        if isinstance(line, str) and not line.isascii():
+            given = line.encode(errors="surrogateescape")
+            decoded = given.decode(errors="replace")
+            if decoded != line:
+                notices.say(number, "bytes that are not UTF-8 are left out")
+            line = decoded
+        yield line
 
 
 def _answers(
-    lines: Iterator[str], answer_all: "Callable[..., Iterator[Answer]]"
+    lines: "Iterator[Line]", answer_all: "Callable[..., Iterator[Answer]]"
 ) -> "Iterator[Answer]":
     line_by_line = FLAGS.line_by_line
     if line_by_line is None:

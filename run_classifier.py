@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 import command
+import common_flags
 import fine_tuning_command
 from input_error import InputError
 
@@ -43,11 +44,7 @@ flags.DEFINE_integer("predict_batch_size", 8, "Rows at once.", lower_bound=1)
 flags.DEFINE_string("train_file", None, "Own data: TSV, CSV or JSONL.")
 flags.DEFINE_string("eval_file", None, "Own data to evaluate on.")
 flags.DEFINE_string("predict_file", None, "Own data without labels.")
-flags.DEFINE_bool("has_header", True, "Whether own files name their columns.")
-flags.DEFINE_string(
-    "text_column", "text", "Name of the column; from 0 if there is no header."
-)
-flags.DEFINE_string("text_pair_column", None, "That of the second text, if any")
+common_flags.define_table()
 flags.DEFINE_string("label_column", "label", "That of the label.")
 flags.DEFINE_enum(
     "target",
@@ -88,9 +85,18 @@ def main() -> None:
     used, stored = fine_tuning.used, fine_tuning.stored
     problem = _read_problem(used, stored.labels if stored else ())
     fine_tuning.check_target(problem.target.kind)
+    if used and used.takes_pairs not in (None, problem.takes_pairs):
+        expected, found = "one text", "two"
+        if used.takes_pairs:
+            expected, found = "pairs of texts", "one text"
+        raise InputError(
+            f"the model was trained on {expected}, and the examples are {found}"
+            "; check --text_pair_column, and what names the task"
+        )
     settings = fine_tuning.task_settings(
         target=problem.target.kind,
         labels=problem.target.labels,
+        takes_pairs=problem.takes_pairs,
         second_direction=fine_tuning.second_direction,
     )
     setup = fine_tuning.set_up(settings)
@@ -137,7 +143,7 @@ def _read_problem(
         return classifying.glue_problem(FLAGS.task_name, FLAGS.data_dir, wanted)
     return classifying.table_problem(
         command.from_flags(classifying.OwnFiles, used),
-        command.from_flags(TableFormat),
+        command.from_flags(TableFormat, used),
         wanted,
         stored_labels,
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+import command
 from data.record_features import classifier_features
 from data.records import RecordWriter, encode
 from data.rows import Row, pad
@@ -27,15 +28,25 @@ from modeling.config import BertConfig
 from tasks.classification import Classifier, pool_windows
 from tasks.examples import Example, encode_examples
 from tasks.glue import GlueTask, find_task
-from tasks.metrics import degenerate
+from tasks.metrics import (
+    degenerate,
+    no_better_than_mean,
+    no_label_predicted,
+)
 from tasks.packed import make_encoder
-from tasks.tables import TableFormat, labels_of, read_table
+from tasks.tables import (
+    TableFormat,
+    are_measures,
+    labels_of,
+    read_table,
+)
 from tasks.targets import (
     LABELS,
     MultiLabel,
     Regression,
     SingleLabel,
     Target,
+    class_key,
 )
 from tasks.task import TaskSettings
 
@@ -50,6 +61,7 @@ class Problem:
     # by what ends the names of their results: "" or "_mismatched"
     evaluation: dict[str, list[Example]]
     prediction: dict[str, list[Example]]
+    takes_pairs: bool  # whether an example is two texts
     glue: GlueTask | None = None
 
 
@@ -78,7 +90,7 @@ class Classification:
         self.predict_batch_size = predict_batch_size
         self.writes = writes
         self.encoded: dict[str, list[list[Row]]] = {}  # by record file
-        # classes predicted and classes meant, at the latest evaluation
+        # scores [N, C] and labels [N, ...] of the latest evaluation
         self.latest: tuple[np.ndarray, np.ndarray] | None = None
 
     def make_model(self, config: BertConfig) -> Classifier:
@@ -100,10 +112,48 @@ class Classification:
         )
 
     def prepare(self) -> None:
-        """Looks at the labels to evaluate by: their faults are to show before
-        the training."""
-        for examples in self.problem.evaluation.values():
-            self._labels(examples)
+        """Says what was read, and looks at the labels to evaluate by, too:
+        their faults are to show before the training."""
+        self._describe("train", self.problem.train)
+        for name, examples in self.problem.evaluation.items():
+            self._describe("eval" + name, examples)
+        for name, examples in self.problem.prediction.items():
+            self._describe("predict" + name, examples, has_labels=False)
+        if self.problem.train:
+            self._check_classes(self._labels(self.problem.train))
+
+    def _describe(
+        self, name: str, examples: Sequence[Example], has_labels: bool = True
+    ) -> None:
+        if not examples:
+            return
+        line = f"{name}: {len(examples):,} examples"
+        if has_labels:
+            line += f" ({self.target.describe(self._labels(examples))})"
+        num_empty = sum(
+            not (example.text_a.strip() and (example.text_b or "x").strip())
+            for example in examples
+        )
+        if num_empty:
+            line += f"; {num_empty:,} have an empty text"
+        print(command.one_line(line), flush=True)
+
+    def _check_classes(self, labels: np.ndarray) -> None:
+        """Warns of classes with one example, and of numbers as classes."""
+        if not isinstance(self.target, SingleLabel):
+            return
+        names = self.target.labels
+        counts = np.bincount(labels[:, 0], minlength=len(names))
+        if are_measures(names, len(labels)):
+            warn(
+                f"the labels are {len(names)} different numbers, which are "
+                "learnt as so many classes; --target=regression learns numbers"
+            )
+        elif rare := [names[i] for i in np.flatnonzero(counts == 1)]:
+            warn(
+                f"{len(rare)} of {len(names)} classes have one example, too "
+                f"few to learn from: {', '.join(rare)}"
+            )
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         """The metrics of the first evaluation set."""
@@ -114,17 +164,23 @@ class Classification:
 
         It is about the evaluation that has just been made.
         """
-        if isinstance(self.target, SingleLabel) and self.latest is not None:
-            predicted, labels = self.latest
+        if self.latest is None:
+            return
+        scores, labels = self.latest
+        if isinstance(self.target, SingleLabel):
             warning = degenerate(
-                predicted,
-                labels,
+                scores.argmax(-1),
+                labels[:, 0],
                 train_losses(fitted.folder),
                 self.target.labels,
                 self.target.class_weights,
             )
-            if warning:
-                warn(warning)
+        elif isinstance(self.target, MultiLabel):
+            warning = no_label_predicted(scores > 0.5, labels)
+        else:
+            warning = no_better_than_mean(scores[:, 0], labels[:, 0])
+        if warning:
+            warn(warning)
 
     def evaluate_set(self, fitted: FineTuned, name: str) -> dict[str, float]:
         """The metrics on problem.evaluation[name], "loss" and "eval_loss"."""
@@ -134,7 +190,7 @@ class Classification:
         logits = self._logits(fitted, encoded, self.eval_batch_size)
         losses = self.target.losses(logits, labels)
         scores = self.target.scores(logits)
-        self.latest = scores.argmax(-1), labels[:, 0]
+        self.latest = scores, labels
         metrics = self.target.evaluate(self.problem.metrics, scores, labels)
         return {
             # upstream's: a mean over batches, the last one smaller; and ...
@@ -271,6 +327,7 @@ def glue_problem(name: str, data_dir: str, wanted: Wanted) -> Problem:
         task.read(data_dir, "train") if wanted.do_train else [],
         read("dev") if wanted.evaluates else {},
         read("test") if wanted.do_predict else {},
+        next(iter(task.tables.values())).text_b is not None,
         task,
     )
 
@@ -315,10 +372,16 @@ def table_problem(
         train = read(files.train_file, "--train_file", True)
     if wanted.evaluates:
         held_out = {"": read(files.eval_file, "--eval_file", True)}
+        if files.eval_file == files.train_file:
+            warn(
+                f"--eval_file={files.eval_file} is --train_file, too: scores "
+                "of examples that were trained on say little of others"
+            )
     if wanted.do_predict:
         asked = {"": read(files.predict_file, "--predict_file", False)}
     target = _target(files, stored_labels, train)
-    return Problem(target, METRICS[files.target], train, held_out, asked)
+    metrics, is_pair = METRICS[files.target], len(table.text_columns) > 1
+    return Problem(target, metrics, train, held_out, asked, is_pair)
 
 
 def _target(
@@ -333,7 +396,8 @@ def _target(
         return Regression()
     separator = files.label_separator
     own = labels_of(train, None if is_single else separator)
-    labels = stored if set(own) <= set(stored) else own
+    known = {*map(class_key, stored)}
+    labels = stored if known.issuperset(map(class_key, own)) else own
     if len(labels) < 1 + is_single:
         raise InputError(
             f"the examples have {len(labels)} different labels, too few to "
@@ -354,10 +418,13 @@ def _class_weights(
     if text is None or not train:
         return ()
     if text == "balanced":
-        counts = collections.Counter(example.label for example in train)
+        target = SingleLabel(labels)
+        counts = collections.Counter(
+            target.encode(example.label)[0] for example in train
+        )
         return tuple(
-            len(train) / (len(labels) * max(counts[label], 1))
-            for label in labels
+            len(train) / (len(labels) * max(counts[i], 1))
+            for i in range(len(labels))
         )
     try:
         pairs = (pair.rsplit("=", 1) for pair in text.split(","))

@@ -172,6 +172,12 @@ class LanguageModeling:
 
     def evaluate(self, step: int) -> None:
         """Writes eval_results.txt in google-research/bert's format."""
+        if self.inputs.held_out == self.inputs.train:
+            print(
+                "evaluating on the records of --input_file"
+                + (", which were trained on" if self.batches.do_train else "")
+                + "; --eval_file names others"
+            )
         results = {"global_step": step, **self._figures()}
         self.fitted.write_results(results)
 

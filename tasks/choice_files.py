@@ -64,7 +64,7 @@ def _entries(path: str) -> Iterator[tuple[str, Entry]]:
     elif plain.endswith((".csv", ".jsonl")):
         is_csv = plain.endswith(".csv")
         rows: Iterator[tuple[int, Entry]] = (
-            table_rows(path, True, True) if is_csv else json_objects(path)
+            table_rows(path) if is_csv else json_objects(path)
         )
         for number, row in rows:
             yield f"{path}, line {number}", row

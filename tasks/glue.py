@@ -22,6 +22,7 @@ INFERENCE = ("contradiction", "entailment", "neutral")  # upstream's order
 
 XNLI_LANGUAGE = "zh"  # upstream's, like the two files' names
 XNLI_TRAIN_SPELLING = {"contradictory": "contradiction"}
+NO_TEXTS = "id index label is_duplicate qid1 qid2".split()  # names of columns
 STS_B_RANGE = (0.0, 5.0)
 
 
@@ -87,6 +88,7 @@ class GlueTask:
             if not width:
                 width = self._width(path, number, row, table)
                 if table.has_header:
+                    self._check_header(path, number, row, table)
                     continue
             if len(row) != width:
                 if not table.skips_bad_rows:
@@ -122,6 +124,29 @@ class GlueTask:
             )
         return len(row)
 
+    def _check_header(
+        self, path: str, number: int, row: list[str], table: Table
+    ) -> None:
+        """Refuses an example where the header should be, which would be lost,
+        and another split's columns: of a dev.tsv copied to test.tsv, CoLA's
+        and SST-2's label and QQP's ids would be read as texts."""
+        place = f"{path}, line {number + 1}"
+        index_or_label = row[0 if table.label is None else table.label]
+        if self._has_label(index_or_label) or _is_number(index_or_label):
+            raise InputError(
+                f"{place} looks like an example ({index_or_label!r} in column "
+                f"{row.index(index_or_label) + 1}); {self.name} expects a "
+                f"first line in {table.name} that names the columns"
+            )
+        for column in (table.text_a, table.text_b):
+            name = "" if column is None else row[column]
+            if self._has_label(name) or name.lower() in NO_TEXTS:
+                raise InputError(
+                    f"{place} has {name!r} in a column where the texts in "
+                    f"{table.name} of {self.name} are; is it the file of "
+                    "another split?"
+                )
+
     def _example(
         self, path: str, number: int, row: list[str], table: Table, start: str
     ) -> Example:
@@ -134,17 +159,18 @@ class GlueTask:
 
     def _checked(self, path: str, number: int, label: str) -> str:
         label = XNLI_TRAIN_SPELLING.get(label, label)
-        if self.labels is None:
-            is_known = _is_number(label)
-        else:
-            is_known = label in self.labels
-        if not is_known:
+        if not self._has_label(label):
             expected = ", ".join(self.labels or ("a number",))
             raise InputError(
                 f"{path}, line {number + 1} has the label {label!r}; "
                 f"{self.name} expects {expected}"
             )
         return label
+
+    def _has_label(self, label: str) -> bool:
+        if self.labels is None:
+            return _is_number(label)
+        return XNLI_TRAIN_SPELLING.get(label, label) in self.labels
 
     def submission(self, scores: np.ndarray) -> str:
         """The text of the file that GLUE's server takes.

@@ -3,6 +3,7 @@
 Shapes: W windows of a line, C outputs, T words of a line.
 """
 
+import json
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -57,12 +58,15 @@ class TextKind:
         self.tokenizer = tokenizer
         self.settings = settings
 
-    def read(self, number: int, line: str) -> Question:
-        texts = line.split("\t")
-        if len(texts) > 2:
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        takes_pairs = self.settings.takes_pairs
+        if len(texts) > 2 or takes_pairs not in (None, len(texts) == 2):
+            expected = {None: "one or two", True: "two", False: "one"}
             raise InputError(
-                f"it has {len(texts)} texts with tabs between them; one or "
-                "two were expected"
+                f"it has {len(texts)} texts with tabs between them; the model "
+                f"takes {expected[takes_pairs]}"
+                if len(texts) > 1
+                else "it is one text; the model takes two, a tab between them"
             )
         first, *rest = texts
         length = self.settings.max_seq_length
@@ -93,7 +97,11 @@ class TextKind:
             return {"label": best, "probabilities": labels}, [best, *columns]
         chosen = [name for name, share in labels.items() if share > 0.5]
         fields = {"labels": chosen, "probabilities": labels}
-        return fields, [",".join(chosen), *columns]
+        separator = self.settings.label_separator
+        joined = separator.join(chosen)
+        if any(separator in name for name in chosen):
+            joined = json.dumps(chosen, ensure_ascii=False)
+        return fields, [joined, *columns]
 
 
 class SpanKind:
@@ -111,8 +119,8 @@ class SpanKind:
         self.settings = settings
         self.answerer = Answerer(tokenizer, settings)
 
-    def read(self, number: int, line: str) -> Question:
-        question, tab, paragraph = line.partition("\t")
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        question, paragraph = texts[0], "\t".join(texts[1:])
         if not question.strip() or not paragraph.strip():
             raise InputError("expected a question, a tab and a paragraph")
         example = SpanExample(str(number), question, split_words(paragraph))
@@ -171,8 +179,8 @@ class ChoiceKind:
         self.tokenizer = tokenizer
         self.length = settings.max_seq_length
 
-    def read(self, number: int, line: str) -> Question:
-        context, *choices = line.split("\t")
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        context, *choices = texts
         if len(choices) < 2:
             raise InputError(
                 f"it has {len(choices)} choices; expected a context and two or "
@@ -217,7 +225,8 @@ class TagKind:
         self.tokenizer = tokenizer
         self.settings = settings
 
-    def read(self, number: int, line: str) -> Question:
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        line = "\t".join(texts)
         spans = word_spans(line)
         length = self.settings.max_seq_length
         text = read_words(
@@ -268,7 +277,8 @@ class BlankKind:
         self.max_length = config.max_position_embeddings
         self.tokenizer = tokenizer
 
-    def read(self, number: int, line: str) -> Question:
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        line = "\t".join(texts)
         rows = encode(line, self.tokenizer, self.max_length)
         note = (
             f"it is read through windows of {self.max_length} pieces"

@@ -71,6 +71,13 @@ class TaskSettings:
     labels: tuple[str, ...] = ()  # in the order of the model's outputs
     doc_stride: int | None = None  # pieces between two windows; None: cut off
     window_pooling: str = "mean"  # one of POOLINGS, of a document's windows
+    # of classes and numbers: what an example is, and how its table was read
+    takes_pairs: bool | None = None  # two texts, not one; None: not known
+    text_column: str = "text"
+    text_pair_column: str | None = None
+    label_column: str = "label"
+    has_header: bool = True
+    label_separator: str = ","
     # modeling/combined.py
     bilstm: bool = False  # on the encoder, below the head
     second_direction: str | None = None  # of a second encoder, if there is one

@@ -298,7 +298,7 @@ def read_table(case: tuple[str, bool, bytes]) -> None:
         table = tables.TableFormat("text", None, "label", True)
     examples = survives(lambda: tables.read_table(path, table, True))
     for example in examples or ():
-        (example.text_a + (example.label or "")).encode()
+        "".join([example.text_a, *(example.label or ())]).encode()
 
 
 def read_questions(case: tuple[str, bytes]) -> None:

@@ -121,7 +121,7 @@ def read_squad(path: Path) -> object:
 
 def read_table(path: Path) -> object:
     table = tables.TableFormat("text", None, "label", True)
-    return tables.read_table(str(path), table, True)
+    return tables.read_table(str(path), table, False)
 
 
 def read_task(path: Path) -> object:
@@ -144,7 +144,7 @@ def read_tokenizer(path: Path) -> object:
         (read_config, "x.json", f'{{"vocab_size": {2**31}}}', "below 2..31"),
         (read_squad, "x.json", DEEPER, "is not JSON"),
         (read_squad, "x.json", '{"data": ' + "1" * 5000 + "}", "is not JSON"),
-        (read_table, "x.jsonl", f'{{"text": {DEEP}}}', "line 1 has lists in"),
+        (read_table, "x.jsonl", f'{{"text": {DEEP}}}', "line 1 has a list in"),
         (read_table, "x.jsonl", DEEPER, "line 1 is not JSON"),
         (read_task, TASK, DEEPER, "task.json cannot be used"),
         (read_weights, hugging_face.INDEX, DEEPER, "cannot be read"),

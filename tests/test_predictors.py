@@ -3,6 +3,7 @@ from given logits, and real models read from their folders."""
 
 import functools
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,48 @@ def test_a_number(tmp_path: Path) -> None:
     (answer,) = answers(model, ["The sea."], logits=[2.5])
     assert answer.fields == {"value": 2.5}
     assert answer.columns == ["2.500000"]
+
+
+def test_labels_that_hold_the_separator_can_be_read_back(
+    tmp_path: Path,
+) -> None:
+    labels = ("blue, dark", "red", "green")
+    folder = text_folder(tmp_path, "multi_label", labels=labels)
+    logits = np.log([3.0, 4.0, 0.5])
+    (answer,) = answers(load(folder), ["The sea."], logits=logits)
+    assert json.loads(answer.columns[0]) == ["blue, dark", "red"]
+    text_folder(tmp_path, "multi_label", labels=labels, label_separator=";")
+    (answer,) = answers(load(folder), ["The sea."], logits=logits)
+    assert answer.columns[0] == "blue, dark;red"
+
+
+@pytest.mark.parametrize(
+    ("takes_pairs", "errors"),
+    [
+        (None, ["", "", "3 texts .* one or two"]),
+        (False, ["", "2 texts .* takes one$", "3 texts .* takes one$"]),
+        (True, ["one text; the model takes two", "", "3 texts .* takes two$"]),
+    ],
+)
+def test_one_text_or_two_is_what_it_was_trained_on(
+    tmp_path: Path, takes_pairs: bool | None, errors: list[str]
+) -> None:
+    folder = text_folder(tmp_path, "regression", takes_pairs=takes_pairs)
+    lines = ["a storm\n", "a\tstorm", "a\tb\tc"]
+    for answer, error in zip(
+        answers(load(folder), lines, logits=[2.5]), errors, strict=True
+    ):
+        assert bool(error) == ("error" in answer.fields)
+        assert re.search(error, answer.fields.get("error", ""))
+
+
+def test_columns_are_texts_whatever_is_in_them(tmp_path: Path) -> None:
+    folder = text_folder(tmp_path, "regression", takes_pairs=False)
+    model = load(folder)
+    rows = [("the\tsea",), ("the\nsea",), ("the sea",), ("",)]
+    questions = [model._read(1, row) for row in rows]
+    assert questions[0] == questions[1] == questions[2]
+    assert questions[3].error == "the line is empty"
 
 
 def test_lines_without_an_answer_say_why(tmp_path: Path) -> None:

@@ -10,12 +10,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import TINY, fails_with, forked, results, start
+from conftest import GOLDEN, TINY, fails_with, forked, results, start
 
+from data.tokenization import FullTokenizer
 from input_error import InputError
-from jobs.classifying import OwnFiles, _target
+from jobs.classifying import (
+    Classification,
+    OwnFiles,
+    Problem,
+    Wanted,
+    _target,
+    table_problem,
+)
 from tasks.examples import Example
-from tasks.targets import SingleLabel
+from tasks.tables import TableFormat
+from tasks.targets import Regression, SingleLabel, Target
+from tasks.task import TaskSettings
+
+VOCAB = str(GOLDEN / "tiny_vocab.txt")
 
 WORDS = [f"w{i}" for i in range(60)]
 
@@ -153,10 +165,10 @@ def test_evaluation_alone_gives_the_same(
     trained: tuple[Path, str], tables: Path
 ) -> None:
     before = results(trained[0])
-    # config, vocabulary, length and labels are those of the folder
+    # config, vocabulary, length, labels and columns are those of the folder
     forked(
         "run_classifier.py",
-        *files(tables),
+        f"--eval_file={tables}/dev.csv",
         "--do_eval",
         f"--output_dir={trained[0]}",
     )
@@ -314,3 +326,80 @@ def test_stored_labels_hold_unless_there_are_others() -> None:
     assert _target(own_files(), ("c", "b"), []).labels == ("c", "b")
     with pytest.raises(InputError, match="too few"):
         _target(own_files(), (), [])
+
+
+def prepare(target: Target, train: list[Example]) -> None:
+    problem = Problem(
+        target, ("accuracy",), train, {"": train[:2]}, {"": train}, False
+    )
+    settings = TaskSettings(target.kind, 16, True, labels=target.labels)
+    Classification(
+        problem, settings, FullTokenizer(VOCAB), "", 8, 8, writes=False
+    ).prepare()
+
+
+def test_what_was_read_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ["x", "x", "", "x"]
+    train = [
+        example._replace(text_a=text)
+        for text, example in zip(texts, EXAMPLES, strict=True)
+    ]
+    prepare(SingleLabel(("a", "b")), train)
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [
+        "train: 4 examples (a: 3, b: 1); 1 have an empty text",
+        "eval: 2 examples (a: 2, b: 0)",
+        "predict: 4 examples; 1 have an empty text",
+    ]
+    assert "1 of 2 classes have one example, too few to learn from: b" in (
+        said.err
+    )
+
+
+def test_numbers_that_are_learnt_as_classes_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    numbers = [f"{i / 7:.2f}" for i in range(60)]
+    train = [Example("", "x", None, number) for number in [*numbers, "0.14"]]
+    prepare(SingleLabel(tuple(numbers)), train)
+    said = capsys.readouterr().err
+    assert "60 different numbers" in said
+    assert "--target=regression" in said
+    prepare(Regression(), train)
+    assert capsys.readouterr().err == ""
+
+
+def test_scores_of_the_training_examples_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And two spellings of a number weigh as the one class that they are."""
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\nx,1\nx,1.0\nx,1.0\nx,0\n")
+    problem = table_problem(
+        own_files(
+            train_file=str(path),
+            eval_file=str(path),
+            class_weights="balanced",
+        ),
+        TableFormat("text", None, "label", has_header=True),
+        Wanted(True, True, False, 0, 1),
+        (),
+    )
+    assert isinstance(problem.target, SingleLabel)
+    assert problem.target.labels == ("0", "1")
+    # 4 / (2 * 1) and 4 / (2 * 3)
+    assert problem.target.class_weights == pytest.approx((2.0, 2 / 3))
+    said = capsys.readouterr().err
+    assert f"--eval_file={path} is --train_file, too" in said
+
+
+def test_a_model_of_one_text_is_not_given_pairs(
+    trained: tuple[Path, str], tables: Path
+) -> None:
+    assert "trained on one text, and the examples are two" in fails_with(
+        "run_classifier.py",
+        f"--eval_file={tables}/dev.csv",
+        "--text_pair_column=kind",
+        "--do_eval",
+        f"--output_dir={trained[0]}",
+    )
