@@ -197,13 +197,20 @@ def from_flags(
     return settings(**(from_command_line | values))
 
 
-def save_flags(output_dir: str) -> None:
-    """Writes flags.txt, with which --flagfile repeats the command."""
-    given = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
-    lines = [flag.serialize() for flag in given if flag.value is not None]
-    path = os.path.join(output_dir, "flags.txt")
-    with writing(path, "--output_dir") as file:
-        file.write(("\n".join(filter(None, lines)) + "\n").encode())
+def flags_text() -> str:
+    """A text with which --flagfile repeats the command."""
+    known = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
+    lines = [flag.serialize() for flag in known if flag.value is not None]
+    return "\n".join(filter(None, lines)) + "\n"
+
+
+def given_files() -> dict[str, str]:
+    """The data that the command reads, by flag."""
+    names = (
+        "task_name", "data_dir", "input_file", "eval_file", "predict_file",
+    )  # fmt: skip
+    known = (name for name in names if name in flags.FLAGS)
+    return {name: x for name in known if (x := flags.FLAGS[name].value)}
 
 
 def _show_in_help(module: str) -> None:

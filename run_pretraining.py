@@ -163,7 +163,11 @@ def main() -> None:
     lesson = None
     if FLAGS.teacher_model_dir:
         lesson = command.from_flags(Student), command.from_flags(TripleLoss)
-    run = command.from_flags(fitting.RunConfig)
+    run = command.from_flags(
+        fitting.RunConfig,
+        flags=command.flags_text(),
+        data_files=command.given_files(),
+    )
     job = LanguageModeling(
         place,
         run,

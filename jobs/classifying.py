@@ -23,7 +23,6 @@ from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
-from modeling.folder_files import write_whole
 from tasks.classification import Classifier, pool_windows
 from tasks.examples import Example, encode_examples
 from tasks.glue import GlueTask, find_task
@@ -72,6 +71,9 @@ class Classification:
         named = tuple(f"eval_{name}" for name in problem.metrics)
         self.metric_names = (*named, "eval_loss", "loss")
         self.settings = settings
+        self.loss_settings = {}
+        if isinstance(problem.target, SingleLabel):
+            self.loss_settings["class_weights"] = problem.target.class_weights
         self.tokenizer = tokenizer
         self.output_dir = output_dir
         self.eval_batch_size = eval_batch_size
@@ -104,6 +106,10 @@ class Classification:
         the training."""
         for examples in self.problem.evaluation.values():
             self._labels(examples)
+
+    def keep_training_data(self) -> None:
+        if self.writes:
+            self._write_records("train", self.problem.train)
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         """The metrics of the first evaluation set."""
@@ -159,24 +165,19 @@ class Classification:
             scores = self.target.scores(logits)
             rows = scores.astype(np.float32)
             lines = ("\t".join(map(str, row)) + "\n" for row in rows)
-            self._write(f"test_results{name}.tsv", "".join(lines))
-            if self.problem.glue is not None:
-                self._write(
-                    self.problem.glue.submissions["test" + name],
-                    self.problem.glue.submission(scores),
+            results = {f"test_results{name}.tsv": "".join(lines)}
+            if glue := self.problem.glue:
+                results[glue.submissions["test" + name]] = glue.submission(
+                    scores
                 )
-
-    def _write(self, name: str, text: str) -> None:
-        if not self.writes:
-            return
-        path = os.path.join(self.output_dir, name)
-        write_whole(path, text.encode())
-        print(f"predictions are in {path}")
+            for file_name, text in results.items():
+                fitted.write_result(file_name, text, "predict_file")
 
     def _encode(
         self, examples: Sequence[Example], name: str
     ) -> list[list[Row]]:
-        """Each example's rows, which name.tf_record then holds."""
+        """Each example's rows, which name.tf_record then holds; that of the
+        training waits for `keep_training_data`."""
         if name not in self.encoded:
             self.encoded[name] = encode_examples(
                 examples,
@@ -184,7 +185,7 @@ class Classification:
                 self.settings.max_seq_length,
                 self.settings.doc_stride,
             )
-            if self.writes:
+            if self.writes and name != "train":
                 self._write_records(name, examples)
         return self.encoded[name]
 

@@ -15,6 +15,7 @@ import tensorflow as tf
 from data.any_tokenizer import load_tokenizer
 from data.batches import RowShare
 from data.dynamic_masking import MaskConfig
+from data.files import fingerprint
 from data.pipeline import (
     Masker,
     RecordBatches,
@@ -99,6 +100,7 @@ class LanguageModeling:
         if batches.do_train:
             fitting.claim_folder(run, place.host)
         self.inputs = training_records.checked(records, config, place)
+        self.records = records
         self.max_seq_length = records.max_seq_length
         self.skips = records.skip_corrupt_records
         self._check_masks(config.direction)
@@ -165,7 +167,9 @@ class LanguageModeling:
 
     def train(self) -> int:
         """Returns the number of the model's steps."""
-        return self.fitted.train(self._training())
+        training = self._training()
+        self.fitted.begin(training)
+        return self.fitted.train(training)
 
     def restore(self) -> int:
         """The same of a model that is only evaluated."""
@@ -174,7 +178,8 @@ class LanguageModeling:
     def evaluate(self, step: int) -> None:
         """Writes eval_results.txt in google-research/bert's format."""
         results = {"global_step": step, **self._figures()}
-        self.fitted.write_results(results)
+        data = "eval_file" if self.records.eval_file else "input_file"
+        self.fitted.write_results(results, data=data)
 
     def _figures(self) -> dict[str, float]:
         """Of the model as it is now, on the held-out records."""
@@ -231,8 +236,11 @@ class LanguageModeling:
             self.optimizer,
             self.loop,
             {
+                **dataclasses.asdict(self.records),
+                **dataclasses.asdict(self.batches),
+                "patience": self.selection.patience,
                 "skip_corrupt_records": self.skips or None,
-                "input_file": _with_sizes(self.inputs.given),
+                **_contents("input_file", self.inputs.given),
                 "train_batch_size": self.batches.train_batch_size,
                 "seed": self.batches.seed,
                 # None, which runs of old have of both, where all is seen, ...
@@ -246,6 +254,8 @@ class LanguageModeling:
                 **(dataclasses.asdict(masker.config) if masker else {}),
             },
             self.fitted.keeper(self.selection, self.metric, self._figures),
+            begins_at_random=not self.fitted.run.init_checkpoint
+            and (self.lesson is None or self.lesson[0].random_student),
         )
 
     @property
@@ -259,7 +269,7 @@ class LanguageModeling:
         settings = {
             "eval_steps": self.selection.eval_steps,
             "best_metric": self.metric,
-            "eval_file": _with_sizes(self.inputs.held_out),
+            **_contents("eval_file", self.inputs.held_out),
             "eval_batch_size": self.batches.eval_batch_size,
             "max_eval_steps": self.batches.max_eval_steps,
             "eval_masked_lm_prob": self.batches.eval_masked_lm_prob,
@@ -270,7 +280,14 @@ class LanguageModeling:
         """By flag; None where there is no teacher, as runs of old have none."""
         if self.lesson is not None:
             student, loss = self.lesson
-            return dataclasses.asdict(student) | dataclasses.asdict(loss)
+            teacher = student.teacher_model_dir
+            return {
+                **dataclasses.asdict(student),
+                **dataclasses.asdict(loss),
+                "teacher_model_dir's contents": fitting.weights_contents(
+                    teacher
+                ),
+            }
         return dict.fromkeys(
             field.name
             for kind in (Student, TripleLoss)
@@ -312,5 +329,11 @@ class LanguageModeling:
             )
 
 
-def _with_sizes(paths: Sequence[str]) -> list[str]:
-    return [f"{path}, {tf.io.gfile.stat(path).length} bytes" for path in paths]
+def _contents(flag: str, paths: Sequence[str]) -> dict[str, list[str]]:
+    """Files, and what is in them wherever they lie."""
+    return {
+        flag: [
+            f"{path}, {tf.io.gfile.stat(path).length} bytes" for path in paths
+        ],
+        f"{flag}'s contents": [fingerprint(path) for path in paths],
+    }

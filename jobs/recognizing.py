@@ -10,7 +10,7 @@ import functools
 import itertools
 import os
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -23,7 +23,6 @@ from jobs.fine_tuning import FineTuned, Model
 from jobs.start_checks import warn
 from jobs.training_data import Data, TrainingData
 from modeling.config import BertConfig
-from modeling.folder_files import write_whole
 from tasks.conll import ColumnFile, Sentence, read_columns, with_column
 from tasks.entities import (
     entities,
@@ -240,11 +239,7 @@ class WholeEncoder:
 
 
 class Recognition:
-    """A job of jobs/fine_tuning.py.
-
-    Args:
-        writes: whether this is the host that does.
-    """
+    """A job of jobs/fine_tuning.py."""
 
     metric_names: tuple[str, ...] = (
         "eval_f1", "eval_precision", "eval_recall", "eval_accuracy",
@@ -256,19 +251,16 @@ class Recognition:
         settings: TaskSettings,
         way: Way,
         tokenizer: Tokenizer,
-        output_dir: str,
         eval_batch_size: int,
         predict_batch_size: int,
-        writes: bool,
     ):
         self.problem = problem
         self.settings = settings
+        self.loss_settings: dict[str, Any] = {}
         self.way = way
         self.tokenizer = tokenizer
-        self.output_dir = output_dir
         self.eval_batch_size = eval_batch_size
         self.predict_batch_size = predict_batch_size
-        self.writes = writes
         self.finds_nothing = False  # at the latest evaluation
 
     def make_model(self, config: BertConfig) -> Model:
@@ -298,6 +290,9 @@ class Recognition:
     def asked(self) -> WordFile:
         assert self.problem.prediction is not None, "the command has read it"
         return self._texts(self.problem.prediction)
+
+    def keep_training_data(self) -> None:
+        """There are no records of upstream's."""
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         """Of all entities, and of each kind with its name at the end."""
@@ -329,11 +324,11 @@ class Recognition:
         tags = self._tags(fitted, words, self.predict_batch_size)
         if any(kinds_of(gold) for gold in words.golds):
             metrics = self._scores(words, tags)
-            fitted.write_results({"global_step": step, **metrics}, "_test")
-        if self.writes:
-            path = os.path.join(self.output_dir, "test_predictions.txt")
-            write_whole(path, with_column(words.file, tags).encode())
-            print(f"predictions are in {path}")
+            fitted.write_results(
+                {"global_step": step, **metrics}, "_test", "predict_file"
+            )
+        text = with_column(words.file, tags)
+        fitted.write_result("test_predictions.txt", text, "predict_file")
 
     def _texts(self, file: ColumnFile) -> WordFile:
         return read_texts(file, self.tokenizer, self.settings)
