@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -129,10 +130,15 @@ def test_a_finished_run_says_so_and_keeps_its_model(
         *SHAPE,
         "--train_batch_size=7",
         "--num_train_steps=30",
+        "--num_warmup_steps=6",
+        "--learning_rate=1e-3",
     )
     assert "all of its 30 training steps" in output
     after = variables(folder)
     assert all((after[name] == before[name]).all() for name in before)
+    assert f"begun from --init_checkpoint={REPEAT}" in output
+    assert "--learning_rate=0.001" in (folder / "flags.txt").read_text()
+    assert results(folder)["global_step"] == 30  # of this very model
 
 
 def test_evaluation_alone_reads_the_checkpoint(
@@ -505,7 +511,7 @@ def test_damaged_states_and_changed_flags(
         *train_args(config_file, tiny_records, tmp_path / "out"),
         "--save_checkpoints_steps=5",
     ]
-    forked("run_pretraining.py", *args, "--num_train_steps=10")
+    forked("run_pretraining.py", *args, "--num_train_steps=10", "--do_eval")
     states = tmp_path / "out" / "training_state"
 
     before = files_in(tmp_path)
@@ -520,6 +526,18 @@ def test_damaged_states_and_changed_flags(
     assert "--train_batch_size is 4 but was 8" in sentence
     sentence = fails_with("run_pretraining.py", *args, "--optimizer_type=lamb")
     assert "--optimizer_type is 'lamb' but was 'adamw'" in sentence
+    sentence = fails_with("run_pretraining.py", *args, "--learning_rate=2e-3")
+    assert "--learning_rate is 0.002 but was 0.001" in sentence
+    assert f"--init_checkpoint={tmp_path}/out starts from" in sentence
+
+    # the same number of bytes
+    records = [*map(Path, tf.io.gfile.glob(tiny_records))]
+    for path, other in zip(records, records[::-1], strict=True):
+        shutil.copy(other, tmp_path / path.name)
+    swapped = f"--input_file={tmp_path}/*.tfrecord"
+    sentence = fails_with("run_pretraining.py", *args, swapped)
+    assert "--input_file's contents is" in sentence
+    before = files_in(tmp_path)
 
     another = tmp_path / "another.json"
     another.write_text(TINY.to_json().replace('"gelu"', '"relu"'))
@@ -542,6 +560,12 @@ def test_damaged_states_and_changed_flags(
     ended = well_ended("run_pretraining.py", *args, "--num_train_steps=12")
     assert "step-10 is damaged" in ended.errors
     assert "going on from its state after step 5" in ended.output
+    assert "--num_train_steps is 12 but was 10" in ended.output
+    # its scores are of the model before
+    assert not (tmp_path / "out" / "eval_results.txt").exists()
+    assert results(tmp_path / "out" / "earlier_results")["global_step"] == 10
+    flags = (tmp_path / "out" / "flags.txt").read_text()
+    assert "--num_train_steps=12" in flags
     steps = [line["step"] for line in log(tmp_path / "out")]
     assert steps == list(range(1, 13))
     for path in states.glob("step-*.index"):
