@@ -69,7 +69,7 @@ class Surroundings:
 
 
 def main() -> None:
-    command.import_tensorflow()
+    command.import_tensorflow(computes=False)
     from modeling.any_model import AnyModel
     from modeling.conversion import load_checkpoint
     from modeling.folder_files import new_folder

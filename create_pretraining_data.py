@@ -149,7 +149,7 @@ flags.mark_flags_as_required(["input_file", "output_file", "vocab_file"])
 def main(*beam_options: str) -> None:
     config = command.from_flags(InstanceConfig)
     config.check(any_tokenizer.marks_of(FLAGS.vocab_file))
-    command.import_tensorflow()
+    command.import_tensorflow(computes=False)
     from data import files
     from modeling.folder_files import local_vocabulary
 

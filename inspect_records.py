@@ -89,7 +89,7 @@ def main() -> None:
         )
     # A terminal of few characters shows the others as \u6d77.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    command.import_tensorflow()
+    command.import_tensorflow(computes=False)
     from modeling.folder_files import local_vocabulary
 
     vocab_file = local_vocabulary(FLAGS.vocab_file)
