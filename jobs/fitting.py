@@ -8,7 +8,7 @@ import dataclasses
 import json
 import os
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import keras
@@ -134,6 +134,7 @@ class Training(NamedTuple):
     others: Mapping[str, Any]
     keeper: BestKeeper | None = None
     begins_at_random: bool = False
+    hints: Sequence[str] = ()  # on the data, printed at the start
 
 
 class Place(NamedTuple):
@@ -351,9 +352,8 @@ class Run:
         else:
             is_over = step_of(states[0]) >= training.optimizer.num_train_steps
             self._resume(settings, may_write and not is_over)
-        for hint in optimizer_hints(
-            training.optimizer, training.begins_at_random
-        ):
+        hints = optimizer_hints(training.optimizer, training.begins_at_random)
+        for hint in (*hints, *training.hints):
             warn(hint)
 
     def _resume(self, settings: dict[str, Any], may_write: bool) -> None:

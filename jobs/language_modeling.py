@@ -256,6 +256,9 @@ class LanguageModeling:
             self.fitted.keeper(self.selection, self.metric, self._figures),
             begins_at_random=not self.fitted.run.init_checkpoint
             and (self.lesson is None or self.lesson[0].random_student),
+            hints=training_records.length_hint(
+                self.inputs, self.max_seq_length
+            ),
         )
 
     @property

@@ -3,9 +3,12 @@ ones of damaged files, and what is hidden in those without masks.
 """
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable
 from typing import NamedTuple
+
+import numpy as np
 
 from data import files, record_checks
 from data.any_tokenizer import load_tokenizer
@@ -19,6 +22,7 @@ from data.record_features import (
     has_next_sentence,
     without_next_sentence,
 )
+from data.records import parse_batch, read_records
 from data.salvage import SoundRecords, first_known
 from input_error import InputError
 from jobs.fitting import Place, Run
@@ -26,6 +30,7 @@ from modeling.config import BertConfig
 from modeling.folder_files import temporary_folder
 from training.distribution import sum_over_hosts
 
+NUM_MEASURED = 1000  # records
 SOUND = "sound_records"  # folder under output_dir: copies of damaged files
 
 
@@ -81,6 +86,29 @@ def checked(records: Records, config: BertConfig, place: Place) -> Inputs:
     )
     record_checks.check_masks(inputs.train, features)
     return inputs
+
+
+def length_hint(inputs: Inputs, max_seq_length: int) -> list[str]:
+    """A sentence if no record fills its positions, of which the last ones are
+    then not trained."""
+    records = itertools.chain.from_iterable(map(read_records, inputs.train))
+    first = list(itertools.islice(records, NUM_MEASURED))
+    names = {feature.name for feature in inputs.features}
+    filled = next(
+        name
+        for name in ("input_mask", "sequence_numbers", "input_ids")
+        if name in names
+    )
+    values = parse_batch(inputs.features, first)[filled].numpy()
+    longest = int(np.flatnonzero(values.any(0))[-1]) + 1
+    if longest == max_seq_length:
+        return []
+    return [
+        f"the longest of the first {len(first):,} records has {longest} of "
+        f"--max_seq_length={max_seq_length} positions: if no other is longer, "
+        "the positions beyond are not trained; make records that fill them, or "
+        f"with --max_seq_length={longest}"
+    ]
 
 
 def _wanted(

@@ -30,9 +30,10 @@ from conftest import (
 )
 
 import folder_lock
-from data.record_checks import check_files
+from data.record_checks import check_files, decode
 from data.record_features import pretraining_features, without_next_sentence
-from data.records import RecordWriter, encode
+from data.records import RecordWriter, encode, read_records
+from jobs import training_records
 
 REPEAT = GOLDEN / "tiny_bert_repeat"
 SHAPE = (
@@ -321,10 +322,21 @@ def test_records_without_labels_have_no_next_sentences(
         "run_pretraining.py", *args, "--next_sentence_prediction"
     )
     assert "records without next_sentence_labels" in sentence
-    output = forked(
+    ended = well_ended(
         "run_pretraining.py", *args, "--num_train_steps=1", "--dry_run"
     )
-    assert "1 of 8 rows" in output
+    assert "1 of 8 rows" in ended.output
+    assert "positions beyond are not trained" not in ended.errors
+    inputs = training_records.Inputs(
+        [f"{tmp_path}/records"], [], features, [f"{tmp_path}/records"]
+    )
+    longest = max(
+        sum(decode(record, "", 1)["input_mask"].int64_list.value)
+        for record in read_records(f"{tmp_path}/records")
+    )
+    assert training_records.length_hint(inputs, longest) == []
+    [hint] = training_records.length_hint(inputs, longest + 1)
+    assert f"the longest of the first 17 records has {longest} of" in hint
 
 
 def test_two_replicas_give_the_weights_of_one_device(
