@@ -303,6 +303,12 @@ def uses_state(output_dir: str) -> bool:
     return best_step is None and bool(saved_states(output_dir))
 
 
+def _learnt(task: str | bytes | None) -> dict[str, Any]:
+    """Of a task.json, what cannot change once the model is trained."""
+    values = dict(json.loads(task or "{}"))
+    return {name: x for name, x in values.items() if name not in MAY_CHANGE}
+
+
 class Run:
     """One model in one output_dir."""
 
@@ -487,23 +493,24 @@ class Run:
         path = os.path.join(self.folder, CHECKPOINT)
         if not tf.io.gfile.exists(path + ".index"):
             return False
-        expected = {CONFIG: self.config.to_json(), TASK: self.task}
-        for name, text in expected.items():
-            found = content(os.path.join(self.folder, name))
-            if found != (None if text is None else text.encode()):
-                return False
-        own = vocabulary_file(self.folder)
-        digests = [x and vocabulary_digest(x) for x in (own, self.vocab_file)]
-        if digests[0] != digests[1]:
-            return False
+        config = content(os.path.join(self.folder, CONFIG))
+        task = content(os.path.join(self.folder, TASK))
         try:
+            if config != self.config.to_json().encode() or (
+                _learnt(task) != _learnt(self.task)
+            ):
+                return False
+            own = vocabulary_file(self.folder)
+            digest = own and vocabulary_digest(local_vocabulary(own))
+            if digest != self._made_of()["vocab_file"]:
+                return False
             there = open_weights(path)
             return all(
                 binding.name in there.shapes
                 and np.array_equal(there.read(binding.name), binding.read())
                 for binding in self.model.bindings()
             )
-        except InputError:  # a damaged one
+        except (ValueError, TypeError):  # it is damaged
             return False
 
     def keeper(

@@ -6,6 +6,7 @@ Upstream file: run_pretraining.py, whose eval_results.txt this writes.
 import contextlib
 import dataclasses
 import functools
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -333,10 +334,12 @@ class LanguageModeling:
 
 
 def _contents(flag: str, paths: Sequence[str]) -> dict[str, list[str]]:
-    """Files, and what is in them wherever they lie."""
+    """Files, and what is in them in whatever folder they lie."""
     return {
         flag: [
             f"{path}, {tf.io.gfile.stat(path).length} bytes" for path in paths
         ],
-        f"{flag}'s contents": [fingerprint(path) for path in paths],
+        f"{flag}'s contents": [
+            f"{os.path.basename(path)}, {fingerprint(path)}" for path in paths
+        ],
     }

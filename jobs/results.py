@@ -19,6 +19,7 @@ NAMES = (
     "eval_results.txt", "eval_results_mismatched.txt", "eval_results_test.txt",
     "test_results.tsv", "test_results_mismatched.tsv", "test_predictions.txt",
     "predictions.json", "nbest_predictions.json", "null_odds.json",
+    "seeds.json",
 )  # fmt: skip
 
 

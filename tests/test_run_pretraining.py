@@ -493,12 +493,12 @@ def test_a_damaged_record_is_found_by_file_and_number(
     assert [*(tmp_path / "out").glob("training_state/step-*")]
 
     skipping = "--skip_corrupt_records"
+    sentence = fails_with("run_pretraining.py", *args, skipping)
+    assert "--skip_corrupt_records is True but was None" in sentence
     path.write_bytes(path.read_bytes()[:-7])
     sentence = fails_with("run_pretraining.py", *args)
     size = path.stat().st_size
-    assert f"--input_file is '{path}, {size} bytes' but was" in sentence
-    sentence = fails_with("run_pretraining.py", *args, skipping)
-    assert "--skip_corrupt_records is True but was None" in sentence
+    assert f"contents is 'cut.tfrecord, {size} bytes, checksum" in sentence
     args = train_args(config_file, str(path), tmp_path / "other")
     output = forked(
         "run_pretraining.py",
@@ -546,9 +546,12 @@ def test_damaged_states_and_changed_flags(
     records = [*map(Path, tf.io.gfile.glob(tiny_records))]
     for path, other in zip(records, records[::-1], strict=True):
         shutil.copy(other, tmp_path / path.name)
-    swapped = f"--input_file={tmp_path}/*.tfrecord"
-    sentence = fails_with("run_pretraining.py", *args, swapped)
-    assert "--input_file's contents is" in sentence
+    copied = f"--input_file={tmp_path}/*.tfrecord"
+    sentence = fails_with("run_pretraining.py", *args, copied)
+    assert "--input_file's contents is '0.tfrecord, " in sentence
+    for path in records:
+        shutil.copy(path, tmp_path / path.name)
+    args[1] = copied
     before = files_in(tmp_path)
 
     another = tmp_path / "another.json"

@@ -177,8 +177,8 @@ def check_settings(
     """
     notices, unknown = [], []
     for flag, value in json.loads(json.dumps(settings)).items():
-        contents = settings.get(f"{flag}'s contents")
-        if contents is not None and contents == began.get(f"{flag}'s contents"):
+        contents = f"{flag}'s contents"
+        if settings.get(contents) and began.get(contents):
             continue
         if flag not in began:
             if value is not None:
