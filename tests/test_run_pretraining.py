@@ -552,7 +552,6 @@ def test_damaged_states_and_changed_flags(
     for path in records:
         shutil.copy(path, tmp_path / path.name)
     args[1] = copied
-    before = files_in(tmp_path)
 
     another = tmp_path / "another.json"
     another.write_text(TINY.to_json().replace('"gelu"', '"relu"'))
