@@ -2,6 +2,7 @@
 ones of damaged files, and what is hidden in those without masks.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import os
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from data import files, record_checks
 from data.any_tokenizer import load_tokenizer
@@ -92,14 +94,20 @@ def length_hint(inputs: Inputs, max_seq_length: int) -> list[str]:
     """A sentence if no record fills its positions, of which the last ones are
     then not trained."""
     records = itertools.chain.from_iterable(map(read_records, inputs.train))
-    first = list(itertools.islice(records, NUM_MEASURED))
+    first = []
+    with contextlib.suppress(InputError):  # damage is named where it is met
+        for record in itertools.islice(records, NUM_MEASURED):
+            first.append(record)
     names = {feature.name for feature in inputs.features}
     filled = next(
         name
         for name in ("input_mask", "sequence_numbers", "input_ids")
         if name in names
     )
-    values = parse_batch(inputs.features, first)[filled].numpy()
+    try:
+        values = parse_batch(inputs.features, first)[filled].numpy()
+    except tf.errors.InvalidArgumentError:  # the same
+        return []
     longest = int(np.flatnonzero(values.any(0))[-1]) + 1
     if longest == max_seq_length:
         return []
