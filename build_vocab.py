@@ -46,7 +46,7 @@ flags.mark_flags_as_required(["input_file", "output_file"])
 
 
 def main() -> None:
-    command.import_tensorflow()
+    command.import_tensorflow(computes=False)
     from data import files
 
     paths = files.expand_patterns(FLAGS.input_file)

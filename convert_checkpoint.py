@@ -64,7 +64,7 @@ class Surroundings:
 
 
 def main() -> None:
-    command.import_tensorflow()
+    command.import_tensorflow(computes=False)
     from files import new_folder
     from modeling.any_model import AnyModel
     from modeling.conversion import load_checkpoint

@@ -146,7 +146,7 @@ flags.mark_flags_as_required(["input_file", "output_file", "vocab_file"])
 def main(*beam_options: str) -> None:
     config = command.from_flags(InstanceConfig)
     config.check(tokenizers.marks_of(FLAGS.vocab_file))
-    command.import_tensorflow()
+    command.import_tensorflow(computes=False)
     from data import files
     from data.tokenizer_folder import open_tokenizer
     from jobs.start_checks import warn

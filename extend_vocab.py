@@ -57,7 +57,7 @@ flags.mark_flags_as_required(["init_checkpoint", "input_file", "output_dir"])
 
 
 def main() -> None:
-    command.import_tensorflow()
+    command.import_tensorflow(computes=False)
     from files import new_folder
     from modeling.any_model import AnyModel
     from modeling.config import BertConfig

@@ -114,7 +114,10 @@ class FineTuningCommand:
             command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
         )
         self.run = command.from_flags(
-            fitting.RunConfig, tokenizer=common_flags.tokenizer_options()
+            fitting.RunConfig,
+            flags=command.flags_text(),
+            data_files=command.given_files(),
+            tokenizer=common_flags.tokenizer_options(),
         )
         self.stored = fine_tuning.stored_settings(self.run)
         if self.stored and target and self.stored.target != target:
@@ -154,9 +157,12 @@ class FineTuningCommand:
             )
 
     def set_up(self, settings: "TaskSettings") -> "Setup":
-        """Raises InputError if config, vocabulary and flags do not fit."""
+        """Raises InputError if config, vocabulary and flags do not fit, or a
+        model is to be used by others than those it was trained with."""
         from jobs import fine_tuning
 
+        if self.used:
+            fine_tuning.check_use(settings, self.used)
         return fine_tuning.set_up(
             self.place,
             self.run,
@@ -176,19 +182,10 @@ class FineTuningCommand:
         from jobs.fine_tuning import FineTuning
 
         tuning = FineTuning(job, setup)
-        folder = self.run.output_dir
         if FLAGS.do_train:
             fitting.claim_folder(self.run, self.place.host)
-            # One that goes on may be refused: then its flags do not count.
-            if self.writes and not tuning.has_begun():
-                command.save_flags(folder)
         job.prepare()
         if self.run.dry_run:
             tuning.rehearse(FLAGS.do_train)
             return None
-        if not FLAGS.do_train:
-            return tuning.restore()
-        trained = tuning.train()
-        if self.writes:
-            command.save_flags(folder)
-        return trained
+        return tuning.train() if FLAGS.do_train else tuning.restore()

@@ -78,7 +78,7 @@ def main() -> None:
         )
     # A terminal of few characters shows the others as \u6d77.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    command.import_tensorflow()
+    command.import_tensorflow(computes=False)
     from data.tokenizer_folder import open_tokenizer
 
     options = common_flags.tokenizer_options()

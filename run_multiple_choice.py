@@ -55,10 +55,8 @@ def main() -> None:
         problem,
         settings,
         setup.tokenizer,
-        FLAGS.output_dir,
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
-        fine_tuning.writes,
     )
     done = fine_tuning.carry_out(job, setup)
     if done is None:

@@ -165,7 +165,10 @@ def main() -> None:
     if FLAGS.teacher_model_dir:
         lesson = command.from_flags(Student), command.from_flags(TripleLoss)
     run = command.from_flags(
-        fitting.RunConfig, tokenizer=common_flags.tokenizer_options()
+        fitting.RunConfig,
+        flags=command.flags_text(),
+        data_files=command.given_files(),
+        tokenizer=common_flags.tokenizer_options(),
     )
     job = LanguageModeling(
         place,

@@ -25,6 +25,7 @@ BYTE_ORDER_MARKS = {  # UTF-32's before UTF-16's, which begins alike
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+END_BYTES = 1 << 20  # at each end of a file, of which a checksum is made
 
 
 def expand_patterns(patterns: str, flag: str = "--input_file") -> list[str]:
@@ -60,6 +61,20 @@ def expand_patterns(patterns: str, flag: str = "--input_file") -> list[str]:
                 )
         paths += found
     return paths
+
+
+def fingerprint(path: str) -> str:
+    """Tells what is in a file from what is in others, wherever it lies.
+
+    It is of the size and both ends: of everything up to 2 MiB.
+    """
+    size = tf.io.gfile.stat(path).length
+    with tf.io.gfile.GFile(path, "rb") as file:
+        crc = zlib.crc32(file.read(END_BYTES))
+        if size > END_BYTES:
+            file.seek(max(END_BYTES, size - END_BYTES))
+            crc = zlib.crc32(file.read(END_BYTES), crc)
+    return f"{size} bytes, checksum {crc:08x}"
 
 
 def read_lines(

@@ -8,15 +8,14 @@ Shapes: C choices of a question.
 import dataclasses
 import functools
 import math
-import os
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from data.rows import Row
 from data.tokenizers import Tokenizer
-from files import write_whole
 from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
 from jobs.training_data import TrainingData
@@ -73,19 +72,15 @@ class Choosing:
         problem: Problem,
         settings: TaskSettings,
         tokenizer: Tokenizer,
-        output_dir: str,
         eval_batch_size: int,
         predict_batch_size: int,
-        writes: bool,
     ):
-        """`writes`: whether this is the host that does."""
         self.problem = problem
         self.settings = settings
+        self.loss_settings: dict[str, Any] = {}
         self.tokenizer = tokenizer
-        self.output_dir = output_dir
         self.eval_batch_size = eval_batch_size
         self.predict_batch_size = predict_batch_size
-        self.writes = writes
 
     def make_model(self, config: BertConfig) -> MultipleChoice:
         return MultipleChoice(config)
@@ -108,6 +103,9 @@ class Choosing:
             packs=True,
             group_size=most,
         )
+
+    def keep_training_data(self) -> None:
+        """There are no records of upstream's."""
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         shares = self._shares(fitted, self._held_out, self.eval_batch_size)
@@ -141,10 +139,7 @@ class Choosing:
         logs = self._shares(fitted, asked, self.predict_batch_size)
         shares = (np.exp(x).astype(np.float32) for x in logs)
         lines = ("\t".join(map(str, row)) + "\n" for row in shares)
-        if self.writes:
-            path = os.path.join(self.output_dir, "test_results.tsv")
-            write_whole(path, "".join(lines).encode())
-            print(f"predictions are in {path}")
+        fitted.write_result("test_results.tsv", "".join(lines), "predict_file")
 
     @functools.cached_property
     def _held_out(self) -> list[list[Row]]:

@@ -19,7 +19,6 @@ from data.record_features import classifier_features
 from data.records import RecordWriter, encode
 from data.rows import Row, pad
 from data.tokenizers import Tokenizer
-from files import write_whole
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
@@ -84,6 +83,9 @@ class Classification:
         named = tuple(f"eval_{name}" for name in problem.metrics)
         self.metric_names = (*named, "eval_loss", "loss")
         self.settings = settings
+        self.loss_settings = {}
+        if isinstance(problem.target, SingleLabel):
+            self.loss_settings["class_weights"] = problem.target.class_weights
         self.tokenizer = tokenizer
         self.output_dir = output_dir
         self.eval_batch_size = eval_batch_size
@@ -155,6 +157,10 @@ class Classification:
                 f"few to learn from: {', '.join(rare)}"
             )
 
+    def keep_training_data(self) -> None:
+        if self.writes:
+            self._write_records("train", self.problem.train)
+
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         """The metrics of the first evaluation set."""
         return self.evaluate_set(fitted, next(iter(self.problem.evaluation)))
@@ -215,24 +221,19 @@ class Classification:
             scores = self.target.scores(logits)
             rows = scores.astype(np.float32)
             lines = ("\t".join(map(str, row)) + "\n" for row in rows)
-            self._write(f"test_results{name}.tsv", "".join(lines))
-            if self.problem.glue is not None:
-                self._write(
-                    self.problem.glue.submissions["test" + name],
-                    self.problem.glue.submission(scores),
+            results = {f"test_results{name}.tsv": "".join(lines)}
+            if glue := self.problem.glue:
+                results[glue.submissions["test" + name]] = glue.submission(
+                    scores
                 )
-
-    def _write(self, name: str, text: str) -> None:
-        if not self.writes:
-            return
-        path = os.path.join(self.output_dir, name)
-        write_whole(path, text.encode())
-        print(f"predictions are in {path}")
+            for file_name, text in results.items():
+                fitted.write_result(file_name, text, "predict_file")
 
     def _encode(
         self, examples: Sequence[Example], name: str
     ) -> list[list[Row]]:
-        """Each example's rows, which name.tf_record then holds."""
+        """Each example's rows, which name.tf_record then holds; that of the
+        training waits for `keep_training_data`."""
         if name not in self.encoded:
             self.encoded[name] = encode_examples(
                 examples,
@@ -240,7 +241,7 @@ class Classification:
                 self.settings.max_seq_length,
                 self.settings.doc_stride,
             )
-            if self.writes:
+            if self.writes and name != "train":
                 self._write_records(name, examples)
         return self.encoded[name]
 

@@ -195,7 +195,12 @@ def lesson(teacher: Teacher | None) -> dict[str, Any]:
     is none, as runs of old have none."""
     if teacher is None:
         return {field.name: None for field in dataclasses.fields(TaughtTask)}
-    return dataclasses.asdict(teacher.task)
+    return {
+        **dataclasses.asdict(teacher.task),
+        "teacher_model_dir's contents": fitting.weights_contents(
+            teacher.folder
+        ),
+    }
 
 
 def make_model(

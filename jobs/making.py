@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import os
+import zlib
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from data.fast_tokenization import (
     LineTokenizer,
     SpacedWordTokenizer,
 )
+from data.files import END_BYTES, fingerprint
 from data.instances import InstanceConfig
 from data.record_features import (
     Feature,
@@ -56,10 +58,12 @@ class Making:
 
     @property
     def folder(self) -> str:
-        """Of what is finished; on this machine, even if the output is not."""
-        folder, name = os.path.split(self.output_files[0])
+        """Of what is finished; on this machine, even if the output is not:
+        then its name tells outputs of the same name apart."""
+        path = self.output_files[0]
+        folder, name = os.path.split(path)
         if "://" in folder:
-            folder = ""
+            folder, name = "", f"{name}-{zlib.crc32(path.encode()):08x}"
         return os.path.join(folder, f".{name}.making")
 
     def file(self, name: str) -> str:
@@ -74,7 +78,6 @@ class Making:
 
     def describe(self) -> dict[str, Any]:
         """In JSON's types: what must be equal for the command to go on."""
-        files = [(path, tf.io.gfile.stat(path)) for path in self.paths]
         vocabulary = b"".join(read_vocabulary(self.vocab_file).values())
         digest = hashlib.sha256(vocabulary).hexdigest()
         return {
@@ -85,9 +88,7 @@ class Making:
             "worker_memory_mb": self.worker_memory_mb,
             "vocab_file": digest,
             "output_file": ",".join(self.output_files),
-            "input_file": [
-                [path, found.length, found.mtime_nsec] for path, found in files
-            ],
+            "input_file's contents": [_contents(path) for path in self.paths],
         }
 
     @property
@@ -100,6 +101,14 @@ class Making:
         if config.dynamic_masking:
             features = unmasked_features(config.max_seq_length)
         return features if config.is_pair else without_next_sentence(features)
+
+
+def _contents(path: str) -> list[Any]:
+    """Tells a text from others; a large one by the time of its last change
+    too, as its checksum is of its ends."""
+    found = tf.io.gfile.stat(path)
+    is_large = found.length > 2 * END_BYTES
+    return [fingerprint(path), found.mtime_nsec if is_large else None]
 
 
 @functools.lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ import functools
 import itertools
 import os
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +19,6 @@ import tensorflow as tf
 import command
 from data.rows import Row
 from data.tokenizers import Tokenizer
-from files import write_whole
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, Model
 from jobs.start_checks import warn
@@ -298,11 +297,7 @@ class WholeEncoder:
 
 
 class Recognition:
-    """A job of jobs/fine_tuning.py.
-
-    Args:
-        writes: whether this is the host that does.
-    """
+    """A job of jobs/fine_tuning.py."""
 
     metric_names: tuple[str, ...] = (
         "eval_f1", "eval_precision", "eval_recall", "eval_accuracy",
@@ -314,19 +309,16 @@ class Recognition:
         settings: TaskSettings,
         way: Way,
         tokenizer: Tokenizer,
-        output_dir: str,
         eval_batch_size: int,
         predict_batch_size: int,
-        writes: bool,
     ):
         self.problem = problem
         self.settings = settings
+        self.loss_settings: dict[str, Any] = {}
         self.way = way
         self.tokenizer = tokenizer
-        self.output_dir = output_dir
         self.eval_batch_size = eval_batch_size
         self.predict_batch_size = predict_batch_size
-        self.writes = writes
         self.finds_nothing = False  # at the latest evaluation
 
     def make_model(self, config: BertConfig) -> Model:
@@ -356,6 +348,9 @@ class Recognition:
     def asked(self) -> WordFile:
         assert self.problem.prediction is not None, "the command has read it"
         return self._texts(self.problem.prediction)
+
+    def keep_training_data(self) -> None:
+        """There are no records of upstream's."""
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         """Of all entities, and of each kind with its name at the end."""
@@ -387,14 +382,16 @@ class Recognition:
         tags = self._tags(fitted, words, self.predict_batch_size)
         if any(kinds_of(gold) for gold in words.golds):
             metrics = self._scores(words, tags)
-            fitted.write_results({"global_step": step, **metrics}, "_test")
-        if self.writes:
-            of_json = is_json(words.file.path)
-            name = f"test_predictions.{'jsonl' if of_json else 'txt'}"
-            path = os.path.join(self.output_dir, name)
-            add_tags = with_field if of_json else with_column
-            write_whole(path, add_tags(words.file, tags).encode())
-            print(f"predictions are in {path}")
+            fitted.write_results(
+                {"global_step": step, **metrics}, "_test", "predict_file"
+            )
+        of_json = is_json(words.file.path)
+        add_tags = with_field if of_json else with_column
+        fitted.write_result(
+            f"test_predictions.{'jsonl' if of_json else 'txt'}",
+            add_tags(words.file, tags),
+            "predict_file",
+        )
 
     def _texts(self, file: TaggedFile) -> WordFile:
         return read_texts(file, self.tokenizer, self.settings)

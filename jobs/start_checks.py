@@ -14,6 +14,7 @@ from data.tokenizers import check_any_vocabulary
 from input_error import InputError
 from modeling.config import BertConfig
 from modeling.hugging_face import model_config_file
+from training.settings import OptimizerConfig
 
 
 def warn(sentence: str) -> None:
@@ -34,6 +35,32 @@ def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
     for name in ("hidden_act", "layer_norm_eps", "direction"):
         if difference := _difference(name, config, start):
             warn(f"{difference} ({path})")
+
+
+def optimizer_hints(
+    config: OptimizerConfig, begins_at_random: bool
+) -> list[str]:
+    """Sentences on settings that keep a run from learning."""
+    hints = []
+    steps, warmup = config.num_train_steps, config.num_warmup_steps
+    if warmup >= steps:
+        hints.append(
+            f"the learning rate rises for {warmup:,} steps and the run has "
+            f"only {steps:,}, so that it never reaches {config.learning_rate}; "
+            "lower --num_warmup_steps or raise --num_train_steps"
+        )
+    # Until then the mean of squared gradients is far too small, and so the
+    # updates too large.
+    memory = round(1.0 / (1.0 - config.adam_beta_2))
+    is_biased = config.optimizer_type == "adamw" and not config.bias_correction
+    if begins_at_random and is_biased and 2 * warmup < memory:
+        hints.append(
+            f"the weights begin at random, and a warm-up of {warmup:,} steps "
+            f"is short beside the {memory:,} that Adam's mean of squared "
+            "gradients takes to fill: give --bias_correction or a longer "
+            "warm-up"
+        )
+    return hints
 
 
 def _difference(name: str, config: BertConfig, start: BertConfig) -> str:

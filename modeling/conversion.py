@@ -10,13 +10,14 @@ run_pretraining.py, as listed by `tf.train.list_variables`.
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
 import numpy as np
 
-from files import copy_vocabulary, write_whole
+from files import copy_vocabulary, remove_other_vocabulary, write_whole
 from input_error import InputError, first_line
 from modeling.config import BertConfig
 from modeling.encoder import Encoder, TransformerLayer
@@ -288,10 +289,18 @@ def _check_shapes(
         )
 
 
-def save_checkpoint(bindings: Sequence[Binding], prefix: str) -> None:
+def save_checkpoint(
+    bindings: Sequence[Binding],
+    prefix: str,
+    describe: Callable[[], None] = lambda: None,
+) -> None:
     """Writes a checkpoint that google-research/bert reads.
 
     The files appear under their names only when they are whole.
+
+    Args:
+        describe: writes what describes this checkpoint, while neither the
+            one before nor this one is there.
     """
     import tensorflow as tf
 
@@ -306,6 +315,7 @@ def save_checkpoint(bindings: Sequence[Binding], prefix: str) -> None:
         # and the new one comes last.
         if tf.io.gfile.exists(prefix + ".index"):
             tf.io.gfile.remove(prefix + ".index")
+        describe()
         for ending in (".data-00000-of-00001", ".index"):
             tf.io.gfile.rename(
                 temporary + ending, prefix + ending, overwrite=True
@@ -317,13 +327,30 @@ def save_model_folder(
     config: BertConfig,
     bindings: Sequence[Binding],
     vocab_file: str | None,
+    others: Mapping[str, str | None] = types.MappingProxyType({}),
 ) -> None:
     """Writes bert_model.ckpt, bert_config.json and, when known, the
-    vocabulary."""
-    save_checkpoint(bindings, os.path.join(folder, CHECKPOINT))
-    write_whole(os.path.join(folder, CONFIG), config.to_json().encode())
-    if vocab_file is not None:
-        copy_vocabulary(vocab_file, folder)
+    vocabulary.
+
+    Args:
+        others: texts of files that describe the model too, by name; None
+            where it has no such file, and an earlier model's is removed.
+    """
+
+    import tensorflow as tf
+
+    def describe() -> None:
+        if vocab_file is not None:
+            copy_vocabulary(vocab_file, folder)
+            remove_other_vocabulary(vocab_file, folder)
+        for name, text in {CONFIG: config.to_json(), **others}.items():
+            path = os.path.join(folder, name)
+            if text is not None:
+                write_whole(path, text.encode())
+            elif tf.io.gfile.exists(path):
+                tf.io.gfile.remove(path)
+
+    save_checkpoint(bindings, os.path.join(folder, CHECKPOINT), describe)
 
 
 @contextlib.contextmanager

@@ -27,11 +27,11 @@ ORDER = {
     " attention_maps",
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",
-    "jobs": "start_checks best_model fitting training_records distilling"
-    " dry_run language_modeling training_data fine_tuning classifying answering"
-    " choosing recognizing vectors word_vectors frozen_encoder serving"
-    " inspecting work_folder workers chunked_file making record_making"
-    " beam_making attention_views",
+    "jobs": "start_checks best_model results fitting training_records"
+    " distilling dry_run language_modeling training_data fine_tuning"
+    " classifying answering choosing recognizing vectors word_vectors"
+    " frozen_encoder serving inspecting work_folder workers chunked_file making"
+    " record_making beam_making attention_views",
 }
 MAY_IMPORT = {
     "data": set(),

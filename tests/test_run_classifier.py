@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import GOLDEN, TINY, fails_with, forked, results, start
+from conftest import GOLDEN, TINY, fails_with, files_in, forked, results, start
 
 from data.tokenization import FullTokenizer
 from input_error import InputError
@@ -230,15 +231,85 @@ def test_another_metric_than_it_began_with_is_refused(
         "--class_weights=balanced",
         f"--output_dir={trained[0]}",
     ]
-    before = (trained[0] / "flags.txt").read_text()
+    before = files_in(trained[0])
     for flags, expected in (
+        (
+            ["--eval_steps=50", "--do_lower_case=False"],
+            "--do_lower_case is False but was True",
+        ),
+        (
+            ["--eval_steps=50", "--class_weights=bad one=2"],
+            "--class_weights is 2.0 but was",
+        ),
+        (
+            ["--eval_steps=50", "--max_seq_length=27"],
+            "--max_seq_length is 27 but was 29",
+        ),
         (["--eval_steps=50", "--best_metric=eval_loss"], "was 'eval_accuracy'"),
         (["--eval_steps=20"], "--eval_steps is 20 but was 50"),
         (["--eval_steps=50", "--best_metric=f1"], "eval_accuracy, eval_macro"),
         (["--patience=3"], "give --eval_steps"),
     ):
         assert expected in fails_with("run_classifier.py", *args, *flags)
-    assert (trained[0] / "flags.txt").read_text() == before
+    after = files_in(trained[0])
+    records = "eval.tf_record", "predict.tf_record"
+    assert {n for n in before if after[n] != before[n]} <= {".", *records}
+
+
+def test_the_same_command_on_a_finished_run_changes_nothing(
+    trained: tuple[Path, str], model: tuple[str, ...], tables: Path
+) -> None:
+    folder, _ = trained
+    args = [
+        *model,
+        *files(tables),
+        "--do_train",
+        "--train_batch_size=8",
+        "--num_train_epochs=6",
+        "--eval_steps=50",
+        "--class_weights=balanced",
+        f"--output_dir={folder}",
+    ]
+    described = [
+        folder / name
+        for name in ("task.json", "flags.txt", "bert_model.ckpt.index")
+    ]
+    before = [path.stat().st_mtime_ns for path in described]
+    output = forked("run_classifier.py", *args, "--save_checkpoints_steps=7")
+    assert "all of its 152 training steps already" in output
+    assert [path.stat().st_mtime_ns for path in described] == before
+    assert (folder / "test_results.tsv").is_file()
+
+    # as the version before left it: settings that it did not store are those
+    # of task.json
+    copy = folder.parent / "of_an_earlier_version"
+    shutil.copytree(folder, copy)
+    path = copy / "training_state" / "settings.json"
+    stored = json.loads(path.read_text())
+    for name in ("do_lower_case", "labels", "learning_rate", "class_weights"):
+        del stored[name]
+    path.write_text(json.dumps(stored))
+    args[-1] = f"--output_dir={copy}"
+    refusal = fails_with("run_classifier.py", *args, "--do_lower_case=False")
+    assert "--do_lower_case is False but was True" in refusal
+    output = forked("run_classifier.py", *args)
+    assert "did not store learning_rate, class_weights" in output
+
+
+def test_a_model_is_used_as_it_was_trained(
+    trained: tuple[Path, str], tables: Path
+) -> None:
+    args = [*files(tables), "--do_eval", f"--output_dir={trained[0]}"]
+    refusal = fails_with("run_classifier.py", *args, "--do_lower_case=False")
+    assert "do_lower_case is False, and the model was trained with" in refusal
+    output = forked("run_classifier.py", *args, "--window_pooling=max")
+    assert "window_pooling is 'max', and the model was trained with" in output
+    noted = json.loads((trained[0] / "results.json").read_text())
+    assert noted["step"] == results(trained[0])["global_step"]
+    assert noted["results"] == {
+        "eval_results.txt": f"--eval_file={tables}/dev.csv",
+        "test_results.tsv": f"--predict_file={tables}/test.jsonl",
+    }
 
 
 def test_several_seeds_on_a_glue_task(

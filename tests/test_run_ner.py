@@ -236,5 +236,13 @@ def test_refusals(data: Path, trained: Path, tmp_path: Path) -> None:
     )
     frozen = "--feature_layers=last", "--num_frozen_layers=1"
     assert "the whole encoder is frozen" in fails_with(
-        "run_ner.py", *given, *frozen
+        "run_ner.py",
+        *flags(data, tmp_path / "out"),
+        f"--bert_config_file={data}/bert_config.json",
+        f"--vocab_file={data}/vocab.txt",
+        *frozen,
+    )
+    # a model is used as it was trained
+    assert "feature_layers is 'last', and the model was trained with" in (
+        fails_with("run_ner.py", *given, *frozen)
     )
