@@ -35,7 +35,9 @@ def main() -> None:
     from training.export import version_folder, write_saved_model
 
     folder = version_folder(FLAGS.export_dir, FLAGS.version)
-    settings, config = serving.read_settings(FLAGS.model_dir)
+    settings, config = serving.read_settings(
+        FLAGS.model_dir, FLAGS.do_lower_case, FLAGS.strip_accents
+    )
     vocab_file = vocabulary_file(FLAGS.model_dir)
     assets = {CONFIG: config.to_json().encode()}
     if settings is not None:

@@ -43,7 +43,9 @@ def main() -> None:
     from modeling.folder_files import vocabulary_file
     from training.export import to_tflite
 
-    settings, config = serving.read_settings(FLAGS.model_dir)
+    settings, config = serving.read_settings(
+        FLAGS.model_dir, FLAGS.do_lower_case, FLAGS.strip_accents
+    )
     texts = command.from_flags(serving.TextSettings, settings)
     serving.check_length(config, texts)
     model = serving.load_model(FLAGS.model_dir, config, settings)

@@ -98,6 +98,18 @@ def check_actions() -> None:
         )
 
 
+def define_labels() -> None:
+    """Of commands whose models have labels."""
+    flags.DEFINE_bool(
+        "keep_classifier_head",
+        False,
+        "Take the classifier of --init_checkpoint as it stands, its outputs in "
+        "the order of the labels here, though its labels have other names or "
+        "it was trained for something else. Otherwise outputs are found by "
+        "their labels' names, and with other labels a classifier starts anew.",
+    )
+
+
 def compares_models() -> bool:
     """Whether models are compared while training, or several of them."""
     return FLAGS.do_train and (FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1)
@@ -123,7 +135,9 @@ class FineTuningCommand:
             command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
         )
         self.run = command.from_flags(fitting.RunConfig)
-        self.stored = fine_tuning.stored_settings(self.run)
+        self.stored = fine_tuning.stored_settings(
+            self.run, FLAGS.do_lower_case, FLAGS.strip_accents
+        )
         if self.stored and target and self.stored.target != target:
             self.stored = None
         self.used = None if FLAGS.do_train else self.stored
@@ -145,8 +159,14 @@ class FineTuningCommand:
                 "names the task"
             )
 
-    def set_up(self, settings: "TaskSettings") -> "Setup":
-        """Raises InputError if config, vocabulary and flags do not fit."""
+    def set_up(
+        self, settings: "TaskSettings", other_names: tuple[str, ...] = ()
+    ) -> "Setup":
+        """Raises InputError if config, vocabulary and flags do not fit.
+
+        Args:
+            other_names: of the labels in `settings`, in the same order.
+        """
         from jobs import fine_tuning
 
         return fine_tuning.set_up(
@@ -158,6 +178,7 @@ class FineTuningCommand:
             common_flags.loop_config(),
             settings,
             command.from_flags(TaughtTask),
+            other_names,
         )
 
     def carry_out(

@@ -22,12 +22,14 @@ from data.rows import Row, length_batches
 from data.tokenization import validate_case_matches_checkpoint
 from input_error import InputError
 from jobs import distilling, dry_run, fitting, start_checks
+from jobs.classifier_head import ClassifierHead
 from jobs.training_data import Data
 from modeling.config import BertConfig
-from modeling.folder_files import beside, write_whole
+from modeling.folder_files import write_whole
+from tasks.hugging_face_task import folder_task
 from tasks.lessons import TaughtTask
 from tasks.metrics import summarize
-from tasks.task import TASK, TaskSettings
+from tasks.task import TaskSettings
 from training.checkpoints import saved_states
 from training.distribution import check_batch_size
 from training.inference import Predictor, predict
@@ -108,6 +110,7 @@ class Setup:
     config: BertConfig
     vocab_file: str
     tokenizer: Tokenizer
+    head: ClassifierHead
     teacher: distilling.Teacher | None
 
 
@@ -120,8 +123,12 @@ def set_up(
     loop: LoopConfig,
     settings: TaskSettings,
     taught: TaughtTask,
+    other_names: tuple[str, ...] = (),
 ) -> Setup:
     """Reads config and vocabulary and makes the folder of output.
+
+    Args:
+        other_names: of the labels in `settings`, in the same order.
 
     Raises:
         InputError: they do not fit each other, or what is asked.
@@ -139,7 +146,8 @@ def set_up(
             f"--max_seq_length is {settings.max_seq_length}; expected at least "
             f"{least}, for the marks of a pair and a piece"
         )
-    teacher = distilling.read_teacher(taught, settings, vocab_file)
+    head = ClassifierHead(settings, other_names, run.keep_classifier_head)
+    teacher = distilling.read_teacher(taught, head, vocab_file)
     fitting.make_folder(run)
     return Setup(
         place,
@@ -151,17 +159,23 @@ def set_up(
         config,
         vocab_file,
         tokenizer,
+        head,
         teacher,
     )
 
 
-def stored_settings(run: fitting.RunConfig) -> TaskSettings | None:
-    """task.json of the model that is used or started from."""
+def stored_settings(
+    run: fitting.RunConfig, do_lower_case: bool, strip_accents: bool | None
+) -> TaskSettings | None:
+    """What the model was trained for that is used or started from.
+
+    Args:
+        do_lower_case, strip_accents: where there is no task.json.
+    """
     stored = TaskSettings.from_folder(run.output_dir)
     if stored is not None or not run.init_checkpoint:
         return stored
-    task = beside(run.init_checkpoint, [TASK])
-    return TaskSettings.from_folder(os.path.dirname(task)) if task else None
+    return folder_task(run.init_checkpoint, do_lower_case, strip_accents)
 
 
 def second_direction(
@@ -188,6 +202,7 @@ class FineTuning:
         self.loop = setup.loop
         self.config = setup.config
         self.vocab_file = setup.vocab_file
+        self.head = setup.head
         self.teacher = setup.teacher
 
     def has_begun(self) -> bool:
@@ -267,6 +282,7 @@ class FineTuning:
             run,
             self.vocab_file,
             self.job.settings.to_json(),
+            self.head,
         )
 
     def _train_one(

@@ -19,6 +19,12 @@ import folder_lock
 from data.any_tokenizer import check_any_vocabulary, vocabulary_digest
 from input_error import InputError
 from jobs.best_model import BestModel
+from jobs.classifier_head import (
+    ClassifierHead,
+    OtherHeadError,
+    reorder,
+    without_head,
+)
 from jobs.start_checks import check_config, check_second, compare_pieces
 from modeling.combined import AnyEncoder, TwinEncoder, load_both
 from modeling.config import BertConfig
@@ -77,6 +83,7 @@ class RunConfig:
     recompute: bool = False  # layers in the backward pass, to save memory
     second_init_checkpoint: str | None = None  # of a second encoder
     direction: str | None = None  # in which it is to read; None: the config's
+    keep_classifier_head: bool = False  # whatever the checkpoint's labels are
 
 
 class Training(NamedTuple):
@@ -253,14 +260,18 @@ class Run:
         run: RunConfig,
         vocab_file: str | None,
         task: str | None = None,
+        head: ClassifierHead | None = None,
     ):
-        """`task`: the text of task.json, where the model is fine-tuned."""
+        """`task`: the text of task.json, where the model is fine-tuned.
+
+        `head`: what its classifier answers, if it has one."""
         self.model = model
         self.config = config
         self.place = place
         self.run = run
         self.vocab_file = vocab_file
         self.task = task
+        self.head = head
         self.folder = run.output_dir
         self.best = BestModel(run.output_dir)
 
@@ -268,10 +279,8 @@ class Run:
         """Loads --init_checkpoint, where output_dir has no state to go on from;
         refuses to go on with other settings than it began with."""
         if not saved_states(self.folder):
-            if self.run.second_init_checkpoint:
-                self._load_both(self.run.second_init_checkpoint)
-            elif self.run.init_checkpoint:
-                self._load(self.run.init_checkpoint)
+            if self.run.init_checkpoint:
+                self._load_start(self.run.init_checkpoint)
         elif self.run.init_checkpoint:
             print("--init_checkpoint is not read again: --output_dir has begun")
         check_settings(self.folder, {**settings, **self._made_of()}, may_write)
@@ -388,7 +397,16 @@ class Run:
         source = self.folder if has_model else self.run.init_checkpoint
         if has_model:
             check_config(self.config, self.folder)
-        self._refuse_missing(self._load(source or self.folder))
+        source = source or self.folder
+        try:
+            rows = self._rows(source)
+        except OtherHeadError as error:
+            raise InputError(
+                f"the classifier in {source} is another one: {error}; expected "
+                "a model that was trained for this, or --do_train"
+            ) from error
+        self._refuse_missing(self._load(source))
+        reorder(self.model.bindings(), rows)
         return best_step or 0
 
     def restore_state(self) -> int:
@@ -446,11 +464,31 @@ class Run:
             print(report)
         return report
 
-    def _load_both(self, second: str) -> None:
-        first, encoder = self.run.init_checkpoint, self.model.encoder
-        assert first and isinstance(encoder, TwinEncoder), "it was looked at"
-        for report in load_both(encoder, self.model.bindings(), first, second):
-            print(report)
+    def _rows(self, source: str) -> list[int] | None:
+        """Which row of its classifier each of ours is; None: as they stand."""
+        if self.head is None:
+            return None
+        return self.head.rows(self.model.bindings(), source)
+
+    def _load_start(self, first: str) -> None:
+        """Loads --init_checkpoint, and a second one into a second encoder; the
+        classifier only if it is one for these labels."""
+        bindings, rows = self.model.bindings(), None
+        try:
+            rows = self._rows(first)
+        except OtherHeadError as error:
+            if self.run.keep_classifier_head:
+                raise
+            print(f"the classifier head starts anew: {error}")
+            bindings = without_head(bindings)
+        second, encoder = self.run.second_init_checkpoint, self.model.encoder
+        if second:
+            assert isinstance(encoder, TwinEncoder), "it was looked at"
+            for report in load_both(encoder, bindings, first, second):
+                print(report)
+        else:
+            print(load_checkpoint(bindings, first))
+        reorder(bindings, rows)
 
     def _save(self, folder: str) -> None:
         save_model_folder(

@@ -26,12 +26,14 @@ from modeling.config import BertConfig
 from modeling.folder_files import write_whole
 from tasks.conll import ColumnFile, Sentence, read_columns, with_column
 from tasks.entities import (
+    are_tags,
     entities,
     entity_scores,
     kinds_of,
     tags_of,
     to_tags,
 )
+from tasks.label_names import shown
 from tasks.tagging import Tagger
 from tasks.task import TaskSettings
 from tasks.word_rows import WordText, label_arrays, read_words
@@ -103,6 +105,12 @@ def read_problem(
         raise InputError(
             "there is no entity to learn from; check --train_file, or "
             "--init_checkpoint, whose task.json would name the tags"
+        )
+    if not are_tags(labels):
+        raise InputError(
+            f"the model's labels are {shown(labels)}, which are not tags of "
+            "entities such as O and B-PER; predict.py gives each word such a "
+            "label"
         )
     evaluation = _read_tagged(files, "eval_file") if evaluates else None
     prediction = files.read("predict_file") if predicts else None

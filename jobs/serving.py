@@ -21,6 +21,7 @@ from modeling.conversion import Binding, encoder_bindings, load_checkpoint
 from modeling.encoder import Encoder
 from modeling.hugging_face import model_config_file
 from tasks.classification import Classifier
+from tasks.hugging_face_task import folder_task
 from tasks.multiple_choice import MultipleChoice
 from tasks.packed import make_encoder
 from tasks.spans import SpanModel
@@ -87,8 +88,14 @@ class TextSettings:
     strip_accents: bool | None
 
 
-def read_settings(folder: str) -> tuple[TaskSettings | None, BertConfig]:
-    """task.json, if there is one, and the config of a model folder."""
+def read_settings(
+    folder: str, do_lower_case: bool = True, strip_accents: bool | None = None
+) -> tuple[TaskSettings | None, BertConfig]:
+    """What a model folder was trained for, if that is known, and its config.
+
+    Args:
+        do_lower_case, strip_accents: where there is no task.json.
+    """
     config_file = model_config_file(folder)
     if config_file is None or "://" in folder:
         raise InputError(
@@ -96,7 +103,7 @@ def read_settings(folder: str) -> tuple[TaskSettings | None, BertConfig]:
             "or config.json; expected a model folder"
         )
     config = BertConfig.from_json_file(config_file)
-    return TaskSettings.from_folder(folder), config
+    return folder_task(folder, do_lower_case, strip_accents), config
 
 
 def load_model(

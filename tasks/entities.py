@@ -84,6 +84,11 @@ def kinds_of(labels: Iterable[str]) -> set[str]:
     return {label.partition("-")[2] for label in labels} - {""}
 
 
+def are_tags(labels: Iterable[str]) -> bool:
+    """Whether all write entities, and are not parts of speech or the like."""
+    return all(TAG.fullmatch(label) for label in labels)
+
+
 def entity_scores(
     golds: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
 ) -> dict[str, float]:

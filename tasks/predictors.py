@@ -20,6 +20,7 @@ from modeling.config import BertConfig
 from modeling.conversion import LoadReport, load_checkpoint
 from modeling.folder_files import vocabulary_file
 from modeling.hugging_face import model_config_file
+from tasks.hugging_face_task import folder_task
 from tasks.line_kinds import (
     BlankKind,
     ChoiceKind,
@@ -39,8 +40,8 @@ def load(
 ) -> LinePredictor:
     """Reads a model folder.
 
-    Its task.json says what it was trained for; without one it is asked to
-    fill in blanks.
+    Its task.json, or Hugging Face's config.json, says what it was trained for;
+    where neither does, it is asked to fill in blanks.
 
     Args:
         do_lower_case, strip_accents: where there is no task.json.
@@ -70,7 +71,7 @@ def open_folder(
     folder: str, do_lower_case: bool, strip_accents: bool | None
 ) -> ModelFolder:
     """All but the weights; arguments and errors are those of `load`."""
-    settings = TaskSettings.from_folder(folder)
+    settings = folder_task(folder, do_lower_case, strip_accents)
     config_file, vocab_file = model_config_file(folder), vocabulary_file(folder)
     if config_file is None or vocab_file is None:
         raise InputError(
@@ -127,7 +128,8 @@ def _check_complete(folder: str, kind: Kind, report: LoadReport) -> None:
     ]
     if missing:
         what = (
-            "fill in blanks, and no task.json says what else it was trained for"
+            "fill in blanks, and neither task.json nor config.json says what "
+            "else it was trained for"
             if isinstance(kind, BlankKind)
             else "predict"
         )

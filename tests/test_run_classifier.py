@@ -6,6 +6,7 @@ import random
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -281,7 +282,7 @@ def test_bad_input_is_one_sentence(
 EXAMPLES = [Example("", "", None, label) for label in ("a", "a", "a", "b")]
 
 
-def own_files(**settings: str) -> OwnFiles:
+def own_files(**settings: Any) -> OwnFiles:
     files = OwnFiles(None, None, None, "single_label", ",", None)
     return dataclasses.replace(files, **settings)
 
