@@ -280,7 +280,7 @@ class Run:
         refuses to go on with other settings than it began with."""
         if not saved_states(self.folder):
             if self.run.init_checkpoint:
-                self._load_start(self.run.init_checkpoint)
+                self.load_start(self.run.init_checkpoint)
         elif self.run.init_checkpoint:
             print("--init_checkpoint is not read again: --output_dir has begun")
         check_settings(self.folder, {**settings, **self._made_of()}, may_write)
@@ -470,7 +470,7 @@ class Run:
             return None
         return self.head.rows(self.model.bindings(), source)
 
-    def _load_start(self, first: str) -> None:
+    def load_start(self, first: str) -> None:
         """Loads --init_checkpoint, and a second one into a second encoder; the
         classifier only if it is one for these labels."""
         bindings, rows = self.model.bindings(), None

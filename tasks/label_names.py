@@ -24,7 +24,7 @@ def order_of(
     Args:
         others: other names of ours, in the same order.
     """
-    for own in (ours, others):
+    for own in filter(None, (ours, others)):
         for spelling in _SPELLINGS:
             places = {spelling(label): i for i, label in enumerate(theirs)}
             names = [spelling(label) for label in own]
@@ -65,6 +65,8 @@ def in_stored_order(
 
 def shown(labels: Sequence[str]) -> str:
     """For a sentence."""
+    if not labels:
+        return "none"
     more = len(labels) - MAX_SHOWN
     listed = ", ".join(labels[:MAX_SHOWN])
     return f"{listed} and {more} more" if more > 0 else listed

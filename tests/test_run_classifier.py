@@ -313,5 +313,19 @@ def test_stored_labels_hold_unless_there_are_others() -> None:
     )
     assert _target(own_files(), ("c", "b"), EXAMPLES).labels == ("a", "b")
     assert _target(own_files(), ("c", "b"), []).labels == ("c", "b")
+    assert _target(own_files(), ("B", "A"), EXAMPLES).labels == ("b", "a")
     with pytest.raises(InputError, match="too few"):
         _target(own_files(), (), [])
+
+
+def test_labels_to_evaluate_by_have_the_models_order() -> None:
+    """They are told from the examples where there is no training; what the
+    model does not have is refused with its line later."""
+
+    def labels(stored: tuple[str, ...], **settings: Any) -> tuple[str, ...]:
+        return _target(own_files(**settings), stored, [], EXAMPLES).labels
+
+    assert labels(("B", "A")) == ("b", "a")
+    assert labels(("LABEL_0", "LABEL_1")) == ("a", "b")
+    assert labels(("y", "x")) == ("y", "x")
+    assert labels(("y", "x"), keep_classifier_head=True) == ("a", "b")

@@ -10,7 +10,8 @@ import tensorflow as tf
 from conftest import TINY, fails_with, forked, results
 
 from data.tokenization import FullTokenizer
-from jobs.recognizing import read_texts
+from input_error import InputError
+from jobs.recognizing import Files, read_problem, read_texts
 from tasks.conll import read_columns
 from tasks.entities import entity_scores, scheme_of
 from tasks.task import TaskSettings
@@ -182,3 +183,9 @@ def test_refusals(data: Path, trained: Path, tmp_path: Path) -> None:
     assert "the whole encoder is frozen" in fails_with(
         "run_ner.py", *given, *frozen
     )
+
+
+def test_parts_of_speech_are_not_entities(data: Path) -> None:
+    files = Files(str(data), None, None, None)
+    with pytest.raises(InputError, match="NOUN, VERB, which are not tags of"):
+        read_problem(files, False, False, True, ("NOUN", "VERB"))
