@@ -205,7 +205,8 @@ def define_exported_model() -> None:
         "model_dir",
         None,
         "Folder with weights, their config, vocab.txt and, if it was "
-        "fine-tuned, task.json; without that the encoder is exported.",
+        "fine-tuned, task.json (or Hugging Face's config.json, which says what "
+        "for); otherwise the encoder is exported.",
     )
     define_tokenizer()
     flags.DEFINE_integer(

@@ -8,11 +8,10 @@ before --output_dir appears. Ours; google-research/bert has no such command.
 """
 
 import dataclasses
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -21,7 +20,7 @@ import common_flags
 from input_error import InputError
 
 if TYPE_CHECKING:
-    from data.tokenizer_folder import OpenedTokenizer
+    from data.tokenizer_folder import OpenedTokenizer, TokenizerOptions
     from modeling.any_model import AnyModel
     from modeling.config import BertConfig
     from modeling.conversion import Binding, LoadReport
@@ -72,8 +71,8 @@ def main() -> None:
 
     to = FLAGS.to or FORMATS[not is_hugging_face(FLAGS.init_checkpoint)]
     with new_folder(FLAGS.output_dir) as folder:
-        shapes = _shapes()
-        around = _surroundings(shapes)
+        around = _surroundings()
+        shapes = _shapes(around.task)
         model = AnyModel(around.config, shapes)
         report = load_checkpoint(model.bindings(), FLAGS.init_checkpoint)
         print(report, flush=True)
@@ -88,29 +87,29 @@ def main() -> None:
     )
 
 
-def _shapes() -> Shapes:
+def _shapes(task: "TaskSettings | None") -> Shapes:
     """Of the checkpoint's variables, but for a head that stays behind."""
+    from files import json_beside
     from modeling.conversion import open_weights
     from modeling.hugging_face import HUGGING_FACE_CONFIG, is_hugging_face
-    from modeling.hugging_face_names import TAGGER
-    from tasks.hugging_face_task import has_tags, is_a
+    from tasks.hugging_face_task import class_of
 
     shapes = dict(open_weights(FLAGS.init_checkpoint).shapes)
-    if not is_hugging_face(FLAGS.init_checkpoint):
+    if task is not None or not is_hugging_face(FLAGS.init_checkpoint):
         return shapes
-    values = _read_json(HUGGING_FACE_CONFIG)
-    if not is_a(TAGGER, values) or has_tags(values):
+    name = class_of(json_beside(FLAGS.init_checkpoint, HUGGING_FACE_CONFIG))
+    if not name or "output_weights" not in shapes:
         return shapes
     print(
-        f"the classifier is a {values['architectures'][0]}'s and is left out: "
-        "its labels are no tags of entities, such as O and B-PER"
+        f"the classifier is a {name}'s and is left out: what such a class does "
+        "with it is not known here"
     )
     return {k: v for k, v in shapes.items() if not k.startswith("output_")}
 
 
-def _surroundings(shapes: Shapes) -> Surroundings:
+def _surroundings() -> Surroundings:
     from data.tokenizer_folder import open_tokenizer
-    from data.tokenizers import TokenizerSettings, check_any_vocabulary
+    from data.tokenizers import check_any_vocabulary
     from modeling.config import BertConfig
     from modeling.hugging_face import model_config_file
 
@@ -125,31 +124,18 @@ def _surroundings(shapes: Shapes) -> Surroundings:
     config = BertConfig.from_json_file(command.local(config_file))
     if FLAGS.hidden_act:
         config = dataclasses.replace(config, hidden_act=FLAGS.hidden_act)
-    tokenizer = open_tokenizer(
-        FLAGS.init_checkpoint,
-        FLAGS.vocab_file,
-        common_flags.tokenizer_options(),
-    )
-    case = TokenizerSettings()
+    options = common_flags.tokenizer_options()
+    tokenizer = open_tokenizer(FLAGS.init_checkpoint, FLAGS.vocab_file, options)
     if tokenizer is not None:
         check_any_vocabulary(tokenizer.vocab_file, config.vocab_size)
-        case = tokenizer.settings
-    task = _task(config, shapes, case.do_lower_case, case.strip_accents)
-    return Surroundings(config, tokenizer, task)
+    return Surroundings(config, tokenizer, _task(options))
 
 
-def _task(
-    config: "BertConfig",
-    shapes: Shapes,
-    do_lower_case: bool,
-    strip_accents: bool | None,
-) -> "TaskSettings | None":
-    """The folder's task.json, or what a config.json says of the same."""
-    from modeling.hugging_face import HUGGING_FACE_CONFIG, is_hugging_face
-    from tasks.hugging_face_task import task_of
-    from tasks.task import TaskSettings
+def _task(options: "TokenizerOptions") -> "TaskSettings | None":
+    """What the model was trained for, if that is known."""
+    from tasks.hugging_face_task import folder_task
 
-    task = TaskSettings.from_folder(_folder())
+    task = folder_task(FLAGS.init_checkpoint, options)
     if task is not None and not task.has_one_encoder:
         raise InputError(
             f"{FLAGS.init_checkpoint} has a second encoder, or a BiLSTM on its "
@@ -157,35 +143,7 @@ def _task(
             "fine-tuned without --second_init_checkpoint, --bilstm and "
             "--feature_layers"
         )
-    if task is not None:
-        return dataclasses.replace(
-            task, do_lower_case=do_lower_case, strip_accents=strip_accents
-        )
-    if not is_hugging_face(FLAGS.init_checkpoint):
-        return None
-    values = _read_json(HUGGING_FACE_CONFIG)
-    return task_of(values, shapes, config, do_lower_case, strip_accents)
-
-
-def _folder() -> str:
-    import tensorflow as tf
-
-    path = FLAGS.init_checkpoint
-    return path if tf.io.gfile.isdir(path) else os.path.dirname(path)
-
-
-def _read_json(name: str) -> dict[str, Any]:
-    """A file beside --init_checkpoint; empty where there is none."""
-    from files import beside
-
-    path = beside(FLAGS.init_checkpoint, [name])
-    if path is None:
-        return {}
-    try:
-        with open(command.local(path), encoding="utf-8") as file:
-            return dict(json.load(file))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{path} is not what it should be: {error}") from error
+    return task
 
 
 def _check_whole(report: "LoadReport") -> None:

@@ -40,8 +40,8 @@ def main() -> None:
     from training.export import version_folder, write_saved_model
 
     folder = version_folder(FLAGS.export_dir, FLAGS.version)
-    settings, config = serving.read_settings(FLAGS.model_dir)
     options = common_flags.tokenizer_options()
+    settings, config = serving.read_settings(FLAGS.model_dir, options)
     opened = open_tokenizer(FLAGS.model_dir, options=options)
     assets = {CONFIG: config.to_json().encode()}
     if settings is not None:

@@ -43,13 +43,13 @@ def main() -> None:
     from modeling import fused
     from training.export import to_tflite
 
-    settings, config = serving.read_settings(FLAGS.model_dir)
+    options = common_flags.tokenizer_options()
+    settings, config = serving.read_settings(FLAGS.model_dir, options)
     texts = command.from_flags(serving.TextSettings, settings)
     serving.check_length(config, texts)
     model = serving.load_model(FLAGS.model_dir, config, settings)
     length, tokenizer = texts.max_seq_length, None
     if FLAGS.string_input:
-        options = common_flags.tokenizer_options()
         tokenizer = serving.graph_tokenizer(
             open_tokenizer(FLAGS.model_dir, options=options),
             config,

@@ -46,6 +46,22 @@ def content(path: str) -> bytes | None:
         raise InputError(f"cannot read {path}: {error.message}") from error
 
 
+def json_beside(path: str, name: str) -> dict[str, Any]:
+    """The values in a JSON file of the folder that `path` is, or lies in; none
+    where there is no such file.
+
+    Raises:
+        InputError: it is there and is not an object of JSON.
+    """
+    file = beside(path, [name])
+    if file is None:
+        return {}
+    try:
+        return dict(json.loads((content(file) or b"").decode()))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"{file} is not what it should be: {error}") from error
+
+
 def temporary_folder() -> str:
     """A new one, which goes when the process ends, unless it is killed."""
     folder = tempfile.mkdtemp()

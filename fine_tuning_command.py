@@ -89,6 +89,18 @@ def check_actions() -> None:
         )
 
 
+def define_labels() -> None:
+    """Of commands whose models have labels."""
+    flags.DEFINE_bool(
+        "keep_classifier_head",
+        False,
+        "Take the classifier of --init_checkpoint as it stands, its outputs in "
+        "the order of the labels here, though its labels have other names or "
+        "it was trained for something else. Otherwise outputs are found by "
+        "their labels' names, and with other labels a classifier starts anew.",
+    )
+
+
 def compares_models() -> bool:
     """Whether models are compared while training, or several of them."""
     return FLAGS.do_train and (FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1)
@@ -156,9 +168,15 @@ class FineTuningCommand:
                 "names the task"
             )
 
-    def set_up(self, settings: "TaskSettings") -> "Setup":
+    def set_up(
+        self, settings: "TaskSettings", other_names: tuple[str, ...] = ()
+    ) -> "Setup":
         """Raises InputError if config, vocabulary and flags do not fit, or a
-        model is to be used by others than those it was trained with."""
+        model is to be used by others than those it was trained with.
+
+        Args:
+            other_names: of the labels in `settings`, in the same order.
+        """
         from jobs import fine_tuning
 
         if self.used:
@@ -172,6 +190,7 @@ class FineTuningCommand:
             common_flags.loop_config(),
             settings,
             command.from_flags(TaughtTask),
+            other_names,
         )
 
     def carry_out(

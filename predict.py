@@ -42,7 +42,7 @@ flags.DEFINE_string(
     "model_dir",
     None,
     "Folder with weights, their config, vocabulary and, if it was fine-tuned, "
-    "task.json.",
+    "task.json (or Hugging Face's config.json, which says what for).",
 )
 flags.DEFINE_string(
     "input_file",

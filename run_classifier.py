@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 fine_tuning_command.define()
 fine_tuning_command.define_combinations()
 fine_tuning_command.define_taught()
+fine_tuning_command.define_labels()
 flags.DEFINE_string("data_dir", None, "Folder of the task's files.")
 flags.DEFINE_string("task_name", None, "Name of a GLUE task, or XNLI.")
 flags.DEFINE_integer(
@@ -83,7 +84,7 @@ def main() -> None:
     from jobs import classifying
 
     used, stored = fine_tuning.used, fine_tuning.stored
-    problem = _read_problem(used, stored.labels if stored else ())
+    problem = _read_problem(used, stored)
     fine_tuning.check_target(problem.target.kind)
     if used and used.takes_pairs not in (None, problem.takes_pairs):
         expected, found = "one text", "two"
@@ -99,7 +100,7 @@ def main() -> None:
         takes_pairs=problem.takes_pairs,
         second_direction=fine_tuning.second_direction,
     )
-    setup = fine_tuning.set_up(settings)
+    setup = fine_tuning.set_up(settings, problem.other_names)
     job = classifying.Classification(
         problem,
         settings,
@@ -133,7 +134,7 @@ def _check_sources() -> None:
 
 
 def _read_problem(
-    used: "TaskSettings | None", stored_labels: tuple[str, ...]
+    used: "TaskSettings | None", stored: "TaskSettings | None"
 ) -> "Problem":
     from jobs import classifying
     from tasks.tables import TableFormat
@@ -141,11 +142,12 @@ def _read_problem(
     wanted = command.from_flags(classifying.Wanted)
     if FLAGS.task_name:
         return classifying.glue_problem(FLAGS.task_name, FLAGS.data_dir, wanted)
+    files = command.from_flags(classifying.OwnFiles, used)
     return classifying.table_problem(
-        command.from_flags(classifying.OwnFiles, used),
+        files,
         command.from_flags(TableFormat, used),
         wanted,
-        stored_labels,
+        stored.labels if stored and stored.target == files.target else (),
     )
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tasks.task import TaskSettings
 
 fine_tuning_command.define()
+fine_tuning_command.define_labels()
 flags.DEFINE_string(
     "data_dir", None, "Folder of train.txt, valid.txt or dev.txt, and test.txt."
 )

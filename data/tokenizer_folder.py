@@ -194,9 +194,9 @@ class _Statements:
 
 def _statements(path: str) -> _Statements:
     """What is said in the folder that `path` is, or lies in."""
-    config, config_file = _read(path, TOKENIZER_CONFIG)
-    tokenizer, tokenizer_file = _read(path, TOKENIZER)
-    listed, listed_file = _read(path, ADDED)
+    config, config_file = _json_beside(path, TOKENIZER_CONFIG)
+    tokenizer, tokenizer_file = _json_beside(path, TOKENIZER)
+    listed, listed_file = _json_beside(path, ADDED)
     said = _Statements()
     is_hugging_face = files.beside(path, ["config.json"]) and not files.beside(
         path, ["bert_config.json"]
@@ -261,23 +261,14 @@ def _statements(path: str) -> _Statements:
     # As in Google's code, "[MASK]" in a text is three tokens like any others.
     said.added = {t.content: t for t in tokens if t.content not in marks.pieces}
     said.named = [name for name in said.named if name not in marks.pieces]
-    task, task_file = _read(path, TASK)
+    task, task_file = _json_beside(path, TASK)
     said.say({name: task[name] for name in CASE if name in task}, task_file)
     return said
 
 
-def _read(path: str, name: str) -> tuple[dict[str, Any], str]:
-    """A JSON object beside `path`, and its file; empty where it is absent."""
-    file = files.beside(path, [name])
-    if file is None:
-        return {}, ""
-    try:
-        values = json.loads(files.content(file) or b"")
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file} is not a JSON file ({error})") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{file} is not a JSON object")
-    return values, file
+def _json_beside(path: str, name: str) -> tuple[dict[str, Any], str]:
+    """A JSON file's values, and the file; empty where it is absent."""
+    return files.json_beside(path, name), files.beside(path, [name]) or ""
 
 
 def _token(value: Any, number: int) -> AddedToken:
@@ -406,7 +397,7 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
     """
     if path.endswith(TOKENIZER):
         try:
-            model = _read(path, TOKENIZER)[0]["model"]
+            model = files.json_beside(path, TOKENIZER)["model"]
             vocab = {
                 str(token): int(model["vocab"][token])
                 for token in model["vocab"]

@@ -27,11 +27,8 @@ from modeling.config import BertConfig
 from tasks.classification import Classifier, pool_windows
 from tasks.examples import Example, encode_examples
 from tasks.glue import GlueTask, find_task
-from tasks.metrics import (
-    degenerate,
-    no_better_than_mean,
-    no_label_predicted,
-)
+from tasks.label_names import in_stored_order
+from tasks.metrics import degenerate, no_better_than_mean, no_label_predicted
 from tasks.packed import make_encoder
 from tasks.tables import (
     TableFormat,
@@ -45,7 +42,6 @@ from tasks.targets import (
     Regression,
     SingleLabel,
     Target,
-    class_key,
 )
 from tasks.task import TaskSettings
 
@@ -62,6 +58,11 @@ class Problem:
     prediction: dict[str, list[Example]]
     takes_pairs: bool  # whether an example is two texts
     glue: GlueTask | None = None
+
+    @property
+    def other_names(self) -> tuple[str, ...]:
+        """Of the target's labels, in their order."""
+        return self.glue.hugging_face_labels if self.glue else ()
 
 
 class Classification:
@@ -341,6 +342,7 @@ class OwnFiles:
     target: str  # one of tasks.targets'
     label_separator: str
     class_weights: str | None
+    keep_classifier_head: bool = False
 
 
 METRICS = {
@@ -359,8 +361,8 @@ def table_problem(
     """People's own files.
 
     Args:
-        stored_labels: of the model folder that is used or started from. They
-            hold, unless the training examples have others.
+        stored_labels: of the model folder that is used or started from. Their
+            order holds, unless the training examples have others.
     """
 
     def read(path: str | None, flag: str, has_labels: bool) -> list[Example]:
@@ -380,13 +382,16 @@ def table_problem(
             )
     if wanted.do_predict:
         asked = {"": read(files.predict_file, "--predict_file", False)}
-    target = _target(files, stored_labels, train)
+    target = _target(files, stored_labels, train, held_out.get("", []))
     metrics, is_pair = METRICS[files.target], len(table.text_columns) > 1
     return Problem(target, metrics, train, held_out, asked, is_pair)
 
 
 def _target(
-    files: OwnFiles, stored: tuple[str, ...], train: list[Example]
+    files: OwnFiles,
+    stored: tuple[str, ...],
+    train: list[Example],
+    held_out: Sequence[Example] = (),
 ) -> Target:
     is_single = files.target == "single_label"
     if files.class_weights and not is_single:
@@ -396,9 +401,10 @@ def _target(
     if files.target == "regression":
         return Regression()
     separator = files.label_separator
-    own = labels_of(train, None if is_single else separator)
-    known = {*map(class_key, stored)}
-    labels = stored if known.issuperset(map(class_key, own)) else own
+    own = labels_of(train or held_out, None if is_single else separator)
+    labels = in_stored_order(stored, own, files.keep_classifier_head)
+    if labels is None:  # with held_out alone, its first such label is refused
+        labels = own if train else stored
     if len(labels) < 1 + is_single:
         raise InputError(
             f"the examples have {len(labels)} different labels, too few to "

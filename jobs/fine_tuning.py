@@ -20,14 +20,16 @@ from data.batches import RowShare
 from data.rows import Row, length_batches
 from data.tokenizer_folder import OpenedTokenizer
 from data.tokenizers import Tokenizer
-from files import beside, write_json
+from files import write_json
 from input_error import InputError
 from jobs import distilling, dry_run, fitting, start_checks
+from jobs.classifier_head import ClassifierHead
 from jobs.training_data import Data
 from modeling.config import BertConfig
+from tasks.hugging_face_task import folder_task
 from tasks.lessons import TaughtTask
 from tasks.metrics import summarize
-from tasks.task import TASK, TaskSettings
+from tasks.task import TaskSettings
 from training.checkpoints import read_settings
 from training.distribution import check_batch_size
 from training.inference import Predictor, predict
@@ -113,6 +115,7 @@ class Setup:
     config: BertConfig
     opened: OpenedTokenizer
     tokenizer: Tokenizer
+    head: ClassifierHead
     teacher: distilling.Teacher | None
 
 
@@ -125,8 +128,12 @@ def set_up(
     loop: LoopConfig,
     settings: TaskSettings,
     taught: TaughtTask,
+    other_names: tuple[str, ...] = (),
 ) -> Setup:
     """Reads config and vocabulary and makes the folder of output.
+
+    Args:
+        other_names: of the labels in `settings`, in the same order.
 
     Raises:
         InputError: they do not fit each other, or what is asked.
@@ -140,7 +147,8 @@ def set_up(
             f"--max_seq_length is {settings.max_seq_length}; expected at least "
             f"{least}, for the marks of a pair and a piece"
         )
-    teacher = distilling.read_teacher(taught, settings, opened.vocab_file)
+    head = ClassifierHead(settings, other_names, run.keep_classifier_head)
+    teacher = distilling.read_teacher(taught, head, opened.vocab_file)
     fitting.make_folder(run)
     return Setup(
         place,
@@ -152,6 +160,7 @@ def set_up(
         config,
         opened,
         tokenizer,
+        head,
         teacher,
     )
 
@@ -179,8 +188,7 @@ def stored_settings(run: fitting.RunConfig) -> TaskSettings | None:
                 return state
     if stored is not None or not run.init_checkpoint:
         return stored
-    task = beside(run.init_checkpoint, [TASK])
-    return TaskSettings.from_folder(os.path.dirname(task)) if task else None
+    return folder_task(run.init_checkpoint, run.tokenizer)
 
 
 def _differing(
@@ -233,6 +241,7 @@ class FineTuning:
         self.loop = setup.loop
         self.config = setup.config
         self.opened = setup.opened
+        self.head = setup.head
         self.teacher = setup.teacher
 
     def train(self) -> tuple[FineTuned, int]:
@@ -307,6 +316,7 @@ class FineTuning:
             run,
             self.opened,
             self.job.settings.to_json(),
+            self.head,
         )
 
     def _train_one(

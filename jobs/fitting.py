@@ -34,6 +34,12 @@ from data.tokenizers import (
 from files import VOCABULARY, beside, content
 from input_error import InputError
 from jobs.best_model import BestModel
+from jobs.classifier_head import (
+    ClassifierHead,
+    OtherHeadError,
+    reorder,
+    without_head,
+)
 from jobs.results import Results
 from jobs.start_checks import (
     check_config,
@@ -130,6 +136,7 @@ class RunConfig:
     flags: str | None = None  # the text of flags.txt; None: without that file
     # by flag, the files that results are of
     data_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    keep_classifier_head: bool = False  # whatever the checkpoint's labels are
 
 
 class Training(NamedTuple):
@@ -341,14 +348,18 @@ class Run:
         run: RunConfig,
         tokenizer: OpenedTokenizer | None,
         task: str | None = None,
+        head: ClassifierHead | None = None,
     ):
-        """`task`: the text of task.json, where the model is fine-tuned."""
+        """`task`: the text of task.json, where the model is fine-tuned.
+
+        `head`: what its classifier answers, if it has one."""
         self.model = model
         self.config = config
         self.place = place
         self.run = run
         self.tokenizer = tokenizer
         self.task = task
+        self.head = head
         self.folder = run.output_dir
         self.best = BestModel(run.output_dir)
         self.results = Results(run.output_dir)
@@ -370,10 +381,8 @@ class Run:
         settings = self._settings(training)
         states = saved_states(self.folder)
         if not states:
-            if self.run.second_init_checkpoint:
-                self._load_both(self.run.second_init_checkpoint)
-            elif self.run.init_checkpoint:
-                self._load(self.run.init_checkpoint)
+            if self.run.init_checkpoint:
+                self.load_start(self.run.init_checkpoint)
             if may_write:
                 write_settings(self.folder, settings)
         else:
@@ -590,7 +599,16 @@ class Run:
         source = self.folder if has_model else self.run.init_checkpoint
         if has_model:
             check_config(self.config, self.folder)
-        self._refuse_missing(self._load(source or self.folder))
+        source = source or self.folder
+        try:
+            rows = self._rows(source)
+        except OtherHeadError as error:
+            raise InputError(
+                f"the classifier in {source} is another one: {error}; expected "
+                "a model that was trained for this, or --do_train"
+            ) from error
+        self._refuse_missing(self._load(source))
+        reorder(self.model.bindings(), rows)
         self._is_at(best_step or 0)
         return self.step
 
@@ -674,11 +692,31 @@ class Run:
             print(report)
         return report
 
-    def _load_both(self, second: str) -> None:
-        first, encoder = self.run.init_checkpoint, self.model.encoder
-        assert first and isinstance(encoder, TwinEncoder), "it was looked at"
-        for report in load_both(encoder, self.model.bindings(), first, second):
-            print(report)
+    def _rows(self, source: str) -> list[int] | None:
+        """Which row of its classifier each of ours is; None: as they stand."""
+        if self.head is None:
+            return None
+        return self.head.rows(self.model.bindings(), source)
+
+    def load_start(self, first: str) -> None:
+        """Loads --init_checkpoint, and a second one into a second encoder; the
+        classifier only if it is one for these labels."""
+        bindings, rows = self.model.bindings(), None
+        try:
+            rows = self._rows(first)
+        except OtherHeadError as error:
+            if self.run.keep_classifier_head:
+                raise
+            print(f"the classifier head starts anew: {error}")
+            bindings = without_head(bindings)
+        second, encoder = self.run.second_init_checkpoint, self.model.encoder
+        if second:
+            assert isinstance(encoder, TwinEncoder), "it was looked at"
+            for report in load_both(encoder, bindings, first, second):
+                print(report)
+        else:
+            print(load_checkpoint(bindings, first))
+        reorder(bindings, rows)
 
     def _save(self, folder: str) -> None:
         found = self.tokenizer

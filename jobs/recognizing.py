@@ -31,12 +31,14 @@ from tasks.conll import (
     with_column,
 )
 from tasks.entities import (
+    are_tags,
     entities,
     entity_scores,
     kinds_of,
     tags_of,
     to_tags,
 )
+from tasks.label_names import shown
 from tasks.tagged_json import is_json, read_tagged_json, with_field
 from tasks.tagging import Tagger
 from tasks.task import TaskSettings
@@ -120,6 +122,12 @@ def read_problem(
         raise InputError(
             "there is no entity to learn from; check --train_file, or "
             "--init_checkpoint, whose task.json would name the tags"
+        )
+    if not are_tags(labels):
+        raise InputError(
+            f"the model's labels are {shown(labels)}, which are not tags of "
+            "entities such as O and B-PER; predict.py gives each word such a "
+            "label"
         )
     evaluation = _read_tagged(files, "eval_file") if evaluates else None
     prediction = files.read("predict_file") if predicts else None

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from data.graph_tokenization import GraphTokenizer
 from data.tokenization import FullTokenizer
-from data.tokenizer_folder import OpenedTokenizer
+from data.tokenizer_folder import OpenedTokenizer, TokenizerOptions
 from data.vocabulary import check_vocabulary
 from input_error import InputError
 from modeling.config import BertConfig
@@ -22,6 +22,7 @@ from modeling.conversion import Binding, encoder_bindings, load_checkpoint
 from modeling.encoder import Encoder
 from modeling.hugging_face import model_config_file
 from tasks.classification import Classifier
+from tasks.hugging_face_task import folder_task
 from tasks.multiple_choice import MultipleChoice
 from tasks.packed import make_encoder
 from tasks.spans import SpanModel
@@ -86,8 +87,14 @@ class TextSettings:
     max_seq_length: int
 
 
-def read_settings(folder: str) -> tuple[TaskSettings | None, BertConfig]:
-    """task.json, if there is one, and the config of a model folder."""
+def read_settings(
+    folder: str, options: TokenizerOptions | None = None
+) -> tuple[TaskSettings | None, BertConfig]:
+    """What a model folder was trained for, if that is known, and its config.
+
+    Args:
+        options: what counts before the folder's statements of its tokenizer.
+    """
     config_file = model_config_file(folder)
     if config_file is None or "://" in folder:
         raise InputError(
@@ -95,7 +102,7 @@ def read_settings(folder: str) -> tuple[TaskSettings | None, BertConfig]:
             "or config.json; expected a model folder"
         )
     config = BertConfig.from_json_file(config_file)
-    return TaskSettings.from_folder(folder), config
+    return folder_task(folder, options), config
 
 
 def load_model(

@@ -107,6 +107,11 @@ def kinds_of(labels: Iterable[str]) -> set[str]:
     }
 
 
+def are_tags(labels: Iterable[str]) -> bool:
+    """Whether all write entities, and are not parts of speech or the like."""
+    return all(TAG.fullmatch(label) for label in labels)
+
+
 def entity_scores(
     golds: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
 ) -> dict[str, float]:

@@ -52,6 +52,9 @@ class GlueTask:
     metrics: tuple[str, ...]  # of tasks.metrics; the first is the main one
     tables: Mapping[str, Table]  # by split: train, dev, test, test_mismatched
     submissions: Mapping[str, str]  # GLUE's file names, by split
+    # The names that the labels have in Hugging Face's data sets, where they
+    # are others, in the same order.
+    hugging_face_labels: tuple[str, ...] = ()
 
     def splits(self, kind: str) -> list[str]:
         """The splits that begin with "dev" or "test"."""
@@ -233,6 +236,7 @@ def _task(
     metrics: tuple[str, ...],
     train: Table,
     test: Table,
+    hugging_face_labels: tuple[str, ...] = (),
 ) -> GlueTask:
     """One with train.tsv, dev.tsv and test.tsv."""
     tables = {
@@ -240,7 +244,10 @@ def _task(
         "dev": dataclasses.replace(train, name="dev.tsv"),
         "test": test,
     }
-    return GlueTask(name, labels, metrics, tables, {"test": f"{name}.tsv"})
+    submissions = {"test": f"{name}.tsv"}
+    return GlueTask(
+        name, labels, metrics, tables, submissions, hugging_face_labels
+    )
 
 
 _COLA = Table("train.tsv", text_a=3, label=1, has_header=False)
@@ -251,7 +258,12 @@ _QQP = Table("train.tsv", 3, 4, label=5, skips_bad_rows=True)
 
 TASKS = (
     _task(
-        "CoLA", BINARY, ("matthews", "accuracy"), _COLA, Table("test.tsv", 1)
+        "CoLA",
+        BINARY,
+        ("matthews", "accuracy"),
+        _COLA,
+        Table("test.tsv", 1),
+        ("unacceptable", "acceptable"),
     ),
     _task(
         "SST-2",
@@ -259,6 +271,7 @@ TASKS = (
         ("accuracy",),
         Table("train.tsv", 0, label=1),
         Table("test.tsv", 1),
+        ("negative", "positive"),
     ),
     _task(
         "MRPC",
@@ -266,6 +279,7 @@ TASKS = (
         ("accuracy", "f1"),
         Table("train.tsv", 3, 4, label=0),
         Table("test.tsv", 3, 4),
+        ("not_equivalent", "equivalent"),
     ),
     _task(
         "STS-B",
@@ -274,7 +288,14 @@ TASKS = (
         Table("train.tsv", 7, 8, label=9),
         Table("test.tsv", 7, 8),
     ),
-    _task("QQP", BINARY, ("accuracy", "f1"), _QQP, Table("test.tsv", 1, 2)),
+    _task(
+        "QQP",
+        BINARY,
+        ("accuracy", "f1"),
+        _QQP,
+        Table("test.tsv", 1, 2),
+        ("not_duplicate", "duplicate"),
+    ),
     GlueTask(
         "MNLI",
         INFERENCE,
@@ -312,6 +333,7 @@ TASKS = (
         ("accuracy",),
         Table("train.tsv", 1, 2, label=3),
         Table("test.tsv", 1, 2),
+        ("not_entailment", "entailment"),
     ),
     GlueTask(
         "AX",  # predicted by a model of MNLI

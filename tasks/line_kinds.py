@@ -17,7 +17,7 @@ from modeling.config import BertConfig
 from tasks.answers import Answerer, Logits
 from tasks.blanks import BlankFiller, encode
 from tasks.classification import Classifier, pool_windows
-from tasks.entities import entities, to_tags
+from tasks.entities import are_tags, entities, to_tags
 from tasks.examples import Example, encode_example
 from tasks.feature_tagging import FeatureTagger
 from tasks.line_predictor import Outputs, Question
@@ -204,7 +204,8 @@ class ChoiceKind:
 
 
 class TagKind:
-    """A text: its words with their tags, and the entities that these say.
+    """A text: its words with their tags, and the entities that these say. Of
+    labels that are not of entities, as parts of speech, each word has its own.
 
     Words end at spaces, but for punctuation at their ends, which is apart as it
     is in the texts that taggers learn from.
@@ -248,9 +249,13 @@ class TagKind:
         line, spans, text = question.content
         logits = text.join([output["logits"] for output in outputs])  # [T, C]
         labels = [self.settings.labels[i] for i in logits.argmax(-1)]
+        words = [line[begin:end] for begin, end in spans]
+        if not are_tags(self.settings.labels):
+            pairs = zip(words, labels, strict=True)
+            columns = [f"{word} {label}" for word, label in pairs]
+            return {"words": words, "tags": labels}, columns
         found = entities(labels)
         tags = to_tags(found, len(labels))
-        words = [line[begin:end] for begin, end in spans]
         ends = [(spans[e.begin][0], spans[e.end - 1][1]) for e in found]
         fields = {
             "words": words,

@@ -16,6 +16,7 @@ from input_error import InputError
 from modeling.config import BertConfig
 from modeling.conversion import LoadReport, load_checkpoint
 from modeling.hugging_face import model_config_file
+from tasks.hugging_face_task import folder_task
 from tasks.line_kinds import (
     BlankKind,
     ChoiceKind,
@@ -32,8 +33,8 @@ def load(
 ) -> LinePredictor:
     """Reads a model folder.
 
-    Its task.json says what it was trained for; without one it is asked to
-    fill in blanks.
+    Its task.json, or Hugging Face's config.json, says what it was trained for;
+    where neither does, it is asked to fill in blanks.
 
     Args:
         options: what counts before the folder's statements of its tokenizer.
@@ -61,7 +62,7 @@ def open_folder(
     folder: str, options: TokenizerOptions | None = None
 ) -> ModelFolder:
     """All but the weights; arguments and errors are those of `load`."""
-    settings = TaskSettings.from_folder(folder)
+    settings = folder_task(folder, options)
     config_file = model_config_file(folder)
     opened = open_tokenizer(folder, options=options)
     if config_file is None or opened is None:
@@ -116,7 +117,8 @@ def _check_complete(folder: str, kind: Kind, report: LoadReport) -> None:
     ]
     if missing:
         what = (
-            "fill in blanks, and no task.json says what else it was trained for"
+            "fill in blanks, and neither task.json nor config.json says what "
+            "else it was trained for"
             if isinstance(kind, BlankKind)
             else "predict"
         )

@@ -246,6 +246,11 @@ class Regression:
 def make_target(kind: str, labels: tuple[str, ...]) -> Target:
     """The target that task.json's words mean."""
     if kind == "regression":
+        if len(labels) > 1:
+            raise InputError(
+                f"the model gives {len(labels)} numbers to a text; expected "
+                "a regression of one number"
+            )
         return Regression()
     return MultiLabel(labels) if kind == "multi_label" else SingleLabel(labels)
 

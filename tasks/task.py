@@ -107,6 +107,11 @@ class TaskSettings:
                 raise InputError(
                     f"{field.name} is {value!r}; expected {expected}"
                 )
+        if len(set(self.labels)) < len(self.labels):
+            raise InputError(
+                f"the labels are {', '.join(self.labels)}, one of them more "
+                "than once; expected different ones"
+            )
         if self.window_pooling not in POOLINGS:
             raise InputError(
                 f"window_pooling is {self.window_pooling!r}; expected one of "

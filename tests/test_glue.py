@@ -364,3 +364,17 @@ def test_names_of_submissions() -> None:
         "AX.tsv", "CoLA.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "MRPC.tsv",
         "QNLI.tsv", "QQP.tsv", "RTE.tsv", "SST-2.tsv", "STS-B.tsv", "WNLI.tsv",
     ]  # fmt: skip
+
+
+def test_names_in_hugging_faces_data_sets() -> None:
+    """As huggingface.co/datasets/nyu-mll/glue has them, 0 before 1; of the
+    others they are the labels themselves."""
+    names = {
+        "CoLA": ("unacceptable", "acceptable"),
+        "SST-2": ("negative", "positive"),
+        "MRPC": ("not_equivalent", "equivalent"),
+        "QQP": ("not_duplicate", "duplicate"),
+        "WNLI": ("not_entailment", "entailment"),
+    }
+    for task in TASKS:
+        assert task.hugging_face_labels == names.get(task.name, ())

@@ -19,19 +19,20 @@ ORDER = {
     " counting readable record_report text_report",
     "modeling": "config fused attention encoder heads"
     " hugging_face_names hugging_face conversion combined any_model cost",
-    "tasks": "metrics task entities lessons hugging_face_task examples targets"
-    " packed parts pretraining distillation taught blanks classification glue"
-    " tables features sentence_pooling spans squad windows answers"
-    " squad_evaluation conll tagged_json word_rows tagging feature_tagging"
+    "tasks": "metrics task entities lessons label_names hugging_face_task"
+    " examples targets packed parts pretraining distillation taught blanks"
+    " classification glue tables features sentence_pooling spans squad windows"
+    " answers squad_evaluation conll tagged_json word_rows tagging"
+    " feature_tagging"
     " multiple_choice choice_files line_predictor line_kinds predictors"
     " attention_maps",
     "training": "settings optimization cloud_tpu distribution checkpoints"
     " progress bad_steps stopping loop watching inference export",
-    "jobs": "start_checks best_model results fitting training_records"
-    " distilling dry_run language_modeling training_data fine_tuning"
-    " classifying answering choosing recognizing vectors word_vectors"
-    " frozen_encoder serving inspecting work_folder workers chunked_file making"
-    " record_making beam_making attention_views",
+    "jobs": "start_checks classifier_head best_model results fitting"
+    " training_records distilling dry_run language_modeling training_data"
+    " fine_tuning classifying answering choosing recognizing vectors"
+    " word_vectors frozen_encoder serving inspecting work_folder workers"
+    " chunked_file making record_making beam_making attention_views",
 }
 MAY_IMPORT = {
     "data": set(),

@@ -326,7 +326,7 @@ def test_folders_that_cannot_answer(tmp_path: Path) -> None:
         load(folder)
     (tmp_path / "task.json").unlink()
     with pytest.raises(
-        InputError, match="no task.json.*has no cls/predictions"
+        InputError, match="neither task.json nor.*has no cls/predictions"
     ):
         load(folder)
     (tmp_path / "vocab.txt").unlink()

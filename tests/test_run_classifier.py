@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -364,7 +365,7 @@ def test_bad_input_is_one_sentence(
 EXAMPLES = [Example("", "", None, label) for label in ("a", "a", "a", "b")]
 
 
-def own_files(**settings: str) -> OwnFiles:
+def own_files(**settings: Any) -> OwnFiles:
     files = OwnFiles(None, None, None, "single_label", ",", None)
     return dataclasses.replace(files, **settings)
 
@@ -395,6 +396,7 @@ def test_stored_labels_hold_unless_there_are_others() -> None:
     )
     assert _target(own_files(), ("c", "b"), EXAMPLES).labels == ("a", "b")
     assert _target(own_files(), ("c", "b"), []).labels == ("c", "b")
+    assert _target(own_files(), ("B", "A"), EXAMPLES).labels == ("b", "a")
     with pytest.raises(InputError, match="too few"):
         _target(own_files(), (), [])
 
@@ -474,3 +476,16 @@ def test_a_model_of_one_text_is_not_given_pairs(
         "--do_eval",
         f"--output_dir={trained[0]}",
     )
+
+
+def test_labels_to_evaluate_by_have_the_models_order() -> None:
+    """They are told from the examples where there is no training; what the
+    model does not have is refused with its line later."""
+
+    def labels(stored: tuple[str, ...], **settings: Any) -> tuple[str, ...]:
+        return _target(own_files(**settings), stored, [], EXAMPLES).labels
+
+    assert labels(("B", "A")) == ("b", "a")
+    assert labels(("LABEL_0", "LABEL_1")) == ("a", "b")
+    assert labels(("y", "x")) == ("y", "x")
+    assert labels(("y", "x"), keep_classifier_head=True) == ("a", "b")

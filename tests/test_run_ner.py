@@ -11,6 +11,7 @@ import tensorflow as tf
 from conftest import TINY, fails_with, forked, results
 
 from data.tokenization import FullTokenizer
+from input_error import InputError
 from jobs.recognizing import Files, read_problem, read_texts
 from tasks.conll import read_columns
 from tasks.entities import entities, entity_scores, scheme_of, to_tags
@@ -246,3 +247,9 @@ def test_refusals(data: Path, trained: Path, tmp_path: Path) -> None:
     assert "feature_layers is 'last', and the model was trained with" in (
         fails_with("run_ner.py", *given, *frozen)
     )
+
+
+def test_parts_of_speech_are_not_entities(data: Path) -> None:
+    files = Files(str(data), None, None, None, None, None)
+    with pytest.raises(InputError, match="NOUN, VERB, which are not tags of"):
+        read_problem(files, False, False, True, ("NOUN", "VERB"))
