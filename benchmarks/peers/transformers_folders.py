@@ -91,6 +91,7 @@ class Recipe(NamedTuple):
     vocab: str = "bert-base-uncased"  # in --vocab_dir
     settings: dict[str, Any] = {}  # of the tokenizer
     added: tuple[AddedToken, ...] = ()  # to its vocabulary
+    padding_id: int = 1  # in a byte-level vocabulary
     # json: tokenizer.json and tokenizer_config.json, as transformers 5 saves;
     # legacy: the vocabulary's files and tokenizer_config.json, as 4 did;
     # bare: the vocabulary's files.
@@ -196,6 +197,18 @@ def pooling(mode: str) -> Edit:
     return edit
 
 
+def renamed(old: str, new: str) -> Edit:
+    def edit(folder: Path) -> None:
+        path = folder / "model.safetensors"
+        tensors = {
+            new + name.removeprefix(old) if name.startswith(old) else name: x
+            for name, x in load_file(path).items()
+        }
+        save_file(tensors, path, {"format": "pt"})
+
+    return edit
+
+
 def decoder_of_its_own(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     table = tensors["bert.embeddings.word_embeddings.weight"]
@@ -236,9 +249,10 @@ def classes(labels: dict[int, str], **others: Any) -> dict[str, Any]:
 
 
 def recipes() -> Iterator[Recipe]:
-    cased = {"do_lower_case": False}
-    kept = {"strip_accents": False}
-    stripped = {"do_lower_case": False, "strip_accents": True}
+    refused: dict[str, Any] = {"is_answered": False}
+    cased: dict[str, Any] = {"do_lower_case": False}
+    kept: dict[str, Any] = {"strip_accents": False}
+    stripped: dict[str, Any] = {"do_lower_case": False, "strip_accents": True}
     for name, vocab, settings in (
         ("uncased", "bert-base-uncased", {}),
         ("cased", "bert-base-cased", cased),
@@ -270,7 +284,11 @@ def recipes() -> Iterator[Recipe]:
         yield Recipe(f"BERT, added words, {files}", added=WORDS, files=files)
     yield Recipe("BERT, added tokens that strip", added=STRIPS)
     yield Recipe("BERT, added tokens that are words", added=SINGLE)
-    yield Recipe("BERT, an added line break", added=LINE_BREAK)
+    yield Recipe(
+        "BERT, an added line break",
+        added=LINE_BREAK,
+        config={"vocab_size": 30528},  # more than there are tokens
+    )
     yield Recipe(
         "BERT, Chinese",
         vocab="bert-base-chinese",
@@ -321,6 +339,20 @@ def recipes() -> Iterator[Recipe]:
     yield Recipe("BERT, question answering", head=SPAN)
     yield Recipe("BERT, multiple choice", head=CHOICE)
     yield Recipe(
+        "BERT, names of RoBERTa's",
+        edits=(renamed("bert.", "roberta."),),
+        **refused,
+    )
+    yield Recipe(
+        "BERT, no key of transformers'",
+        edits=(
+            change(
+                "config.json",
+                *("model_type", "architectures", "transformers_version"),
+            ),
+        ),
+    )
+    yield Recipe(
         "BERT, no model_type", edits=(change("config.json", "model_type"),)
     )
     yield Recipe(
@@ -333,7 +365,7 @@ def recipes() -> Iterator[Recipe]:
         head="Model",
         edits=(pooling("cls_token"),),
     )
-    roberta = {"family": "roberta", "vocab": "roberta-base"}
+    roberta: dict[str, Any] = {"family": "roberta", "vocab": "roberta-base"}
     one = {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
     for files in ("json", "legacy", "bare"):
         yield Recipe(f"RoBERTa, {files}", **roberta, files=files, config=one)
@@ -381,7 +413,7 @@ def recipes() -> Iterator[Recipe]:
             ),
         ),
     )
-    distil = {"family": "distilbert"}
+    distil: dict[str, Any] = {"family": "distilbert"}
     for files in ("json", "legacy", "bare"):
         yield Recipe(f"DistilBERT, uncased, {files}", **distil, files=files)
     yield Recipe(
@@ -409,7 +441,6 @@ def recipes() -> Iterator[Recipe]:
         **distil,
         edits=(change("config.json", "model_type"),),
     )
-    refused = {"is_answered": False}
     yield Recipe(
         "BERT, mecab",
         vocab="bert-base-multilingual-cased",
@@ -428,7 +459,7 @@ def recipes() -> Iterator[Recipe]:
     yield Recipe("BERT, Unigram", edits=(unigram,), **refused)
     yield Recipe("RoBERTa, Unigram", **roberta, edits=(unigram,), **refused)
     for name in ("WhitespaceSplit", "Metaspace"):
-        cut = {"type": name}
+        cut: dict[str, Any] = {"type": name}
         if name == "Metaspace":
             cut |= {"replacement": "▁", "prepend_scheme": "always"}
             cut |= {"split": True}
@@ -455,8 +486,11 @@ def recipes() -> Iterator[Recipe]:
 def make_tokenizer(recipe: Recipe, vocab_dir: Path) -> Any:
     folder = vocab_dir / recipe.vocab
     if recipe.family == "roberta":
+        vocab = json.loads((folder / "vocab.json").read_text())
+        token = next(t for t in vocab if vocab[t] == recipe.padding_id)
+        vocab |= {token: vocab["<pad>"], "<pad>": recipe.padding_id}
         tokenizer = RobertaTokenizer(
-            vocab=str(folder / "vocab.json"),
+            vocab=vocab,
             merges=str(folder / "merges.txt"),
             **recipe.settings,
         )
@@ -520,7 +554,7 @@ def make(recipe: Recipe, vocab_dir: Path, folder: Path) -> str:
     folder.mkdir(parents=True)
     tokenizer = make_tokenizer(recipe, vocab_dir)
     prefix = CLASSES[recipe.family]
-    size = (
+    size: dict[str, Any] = (
         {"dim": 32, "hidden_dim": 64, "n_layers": 2, "n_heads": 2}
         if recipe.family == "distilbert"
         else {
@@ -530,12 +564,9 @@ def make(recipe: Recipe, vocab_dir: Path, folder: Path) -> str:
             "num_attention_heads": 2,
         }
     )
+    values = {"vocab_size": len(tokenizer), **size, **recipe.config}
     config = getattr(transformers, f"{prefix}Config")(
-        vocab_size=len(tokenizer),
-        max_position_embeddings=260,
-        initializer_range=0.2,
-        **size,
-        **recipe.config,
+        max_position_embeddings=260, initializer_range=0.2, **values
     )
     model = getattr(transformers, prefix + recipe.head)(config)
     for name, parameter in model.named_parameters():
