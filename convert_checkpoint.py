@@ -114,7 +114,7 @@ def _shapes() -> Shapes:
 
 
 def _surroundings(shapes: Shapes) -> Surroundings:
-    from data.any_tokenizer import check_any_vocabulary
+    from data.any_tokenizer import check_any_vocabulary, marks_of
     from modeling.config import BertConfig
     from modeling.folder_files import local_vocabulary, vocabulary_file
     from modeling.hugging_face import model_config_file
@@ -135,6 +135,7 @@ def _surroundings(shapes: Shapes) -> Surroundings:
     if vocab_file is not None:
         vocab_file = local_vocabulary(vocab_file)
         pieces = check_any_vocabulary(vocab_file, config.vocab_size)
+        config.check_padding(pieces[marks_of(vocab_file).padding], vocab_file)
     do_lower_case, strip_accents = _casing(pieces)
     task = _task(config, shapes, do_lower_case, strip_accents)
     return Surroundings(config, vocab_file, do_lower_case, strip_accents, task)

@@ -143,7 +143,11 @@ def _open(files: contextlib.ExitStack, flag: str) -> IO[bytes] | None:
 
 
 def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
-    from data.any_tokenizer import check_any_vocabulary, load_tokenizer
+    from data.any_tokenizer import (
+        check_any_vocabulary,
+        load_tokenizer,
+        marks_of,
+    )
     from data.tokenization import validate_case_matches_checkpoint
     from modeling.config import BertConfig
     from modeling.folder_files import local_vocabulary, vocabulary_file
@@ -166,7 +170,8 @@ def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
             f"{config.max_position_embeddings} positions, so expected no more"
         )
     vocab_file = local_vocabulary(vocab_file)
-    check_any_vocabulary(vocab_file, config.vocab_size)
+    vocab = check_any_vocabulary(vocab_file, config.vocab_size)
+    config.check_padding(vocab[marks_of(vocab_file).padding], vocab_file)
     return config, load_tokenizer(
         vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
     )

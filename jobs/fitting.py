@@ -16,7 +16,11 @@ import tensorflow as tf
 
 import command
 import folder_lock
-from data.any_tokenizer import check_any_vocabulary, vocabulary_digest
+from data.any_tokenizer import (
+    check_any_vocabulary,
+    marks_of,
+    vocabulary_digest,
+)
 from input_error import InputError
 from jobs.best_model import BestModel
 from jobs.start_checks import check_config, check_second, compare_pieces
@@ -157,6 +161,7 @@ def find_vocabulary(run: RunConfig, config: BertConfig) -> str | None:
         return None
     path = local_vocabulary(path)
     vocab = check_any_vocabulary(path, config.vocab_size)
+    config.check_padding(vocab[marks_of(path).padding], path)
     if run.vocab_file:
         compare_pieces(run.vocab_file, vocab, run.init_checkpoint)
     compare_pieces(path, vocab, run.second_init_checkpoint)

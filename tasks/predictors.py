@@ -14,6 +14,7 @@ from data.any_tokenizer import (
     Tokenizer,
     check_any_vocabulary,
     load_tokenizer,
+    marks_of,
 )
 from input_error import InputError
 from modeling.config import BertConfig
@@ -79,7 +80,8 @@ def open_folder(
             "(or vocab.json and merges.txt)"
         )
     config = BertConfig.from_json_file(config_file)
-    check_any_vocabulary(vocab_file, config.vocab_size)
+    vocab = check_any_vocabulary(vocab_file, config.vocab_size)
+    config.check_padding(vocab[marks_of(vocab_file).padding], vocab_file)
     if settings is not None:
         if settings.max_seq_length > config.max_position_embeddings:
             raise InputError(

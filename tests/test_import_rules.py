@@ -16,8 +16,9 @@ ORDER = {
     " record_checks salvage shuffled_records pipeline graph_tokenization"
     " fast_tokenization byte_level_lines text_formats corpus"
     " counting readable record_report text_report",
-    "modeling": "config fused attention encoder heads folder_files"
-    " hugging_face_names hugging_face conversion combined any_model cost",
+    "modeling": "hugging_face_names safetensors_files config fused attention"
+    " encoder heads folder_files hugging_face conversion combined any_model"
+    " cost",
     "tasks": "metrics task entities lessons hugging_face_task examples targets"
     " packed parts pretraining distillation taught blanks classification glue"
     " tables features spans squad windows answers squad_evaluation conll"
