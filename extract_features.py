@@ -151,7 +151,7 @@ def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
     from data.tokenization import validate_case_matches_checkpoint
     from modeling.config import BertConfig
     from modeling.folder_files import local_vocabulary, vocabulary_file
-    from modeling.hugging_face import model_config_file
+    from modeling.hugging_face import is_hugging_face, model_config_file
 
     model = FLAGS.init_checkpoint
     validate_case_matches_checkpoint(FLAGS.do_lower_case, model)
@@ -171,7 +171,8 @@ def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
         )
     vocab_file = local_vocabulary(vocab_file)
     vocab = check_any_vocabulary(vocab_file, config.vocab_size)
-    config.check_padding(vocab[marks_of(vocab_file).padding], vocab_file)
+    if is_hugging_face(model):
+        config.check_padding(vocab[marks_of(vocab_file).padding], vocab_file)
     return config, load_tokenizer(
         vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
     )

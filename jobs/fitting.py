@@ -38,7 +38,7 @@ from modeling.folder_files import (
     vocabulary_file,
     write_whole,
 )
-from modeling.hugging_face import model_config_file
+from modeling.hugging_face import is_hugging_face, model_config_file
 from tasks.task import TASK
 from training.checkpoints import (
     FOLDER,
@@ -161,7 +161,8 @@ def find_vocabulary(run: RunConfig, config: BertConfig) -> str | None:
         return None
     path = local_vocabulary(path)
     vocab = check_any_vocabulary(path, config.vocab_size)
-    config.check_padding(vocab[marks_of(path).padding], path)
+    if run.init_checkpoint and is_hugging_face(run.init_checkpoint):
+        config.check_padding(vocab[marks_of(path).padding], path)
     if run.vocab_file:
         compare_pieces(run.vocab_file, vocab, run.init_checkpoint)
     compare_pieces(path, vocab, run.second_init_checkpoint)

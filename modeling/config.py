@@ -218,8 +218,12 @@ class BertConfig:
         return default if self.pad_token_id is None else self.pad_token_id
 
     def check_padding(self, padding_id: int, vocab_file: str) -> None:
-        """Raises an InputError where the vocabulary pads with another token
-        than a model that counts its positions from that token's id."""
+        """Of a Hugging Face folder, where a RoBERTa counts its positions from
+        the id of the token that it pads with.
+
+        Raises:
+            InputError: that is not the vocabulary's padding token.
+        """
         family = FAMILIES[self.family]
         if family.counts_from_padding and padding_id != self._padding_id:
             raise InputError(

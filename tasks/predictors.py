@@ -20,7 +20,7 @@ from input_error import InputError
 from modeling.config import BertConfig
 from modeling.conversion import LoadReport, load_checkpoint
 from modeling.folder_files import vocabulary_file
-from modeling.hugging_face import model_config_file
+from modeling.hugging_face import is_hugging_face, model_config_file
 from tasks.line_kinds import (
     BlankKind,
     ChoiceKind,
@@ -81,7 +81,8 @@ def open_folder(
         )
     config = BertConfig.from_json_file(config_file)
     vocab = check_any_vocabulary(vocab_file, config.vocab_size)
-    config.check_padding(vocab[marks_of(vocab_file).padding], vocab_file)
+    if is_hugging_face(folder):
+        config.check_padding(vocab[marks_of(vocab_file).padding], vocab_file)
     if settings is not None:
         if settings.max_seq_length > config.max_position_embeddings:
             raise InputError(
