@@ -109,9 +109,9 @@ def _shapes(task: "TaskSettings | None") -> Shapes:
 
 def _surroundings() -> Surroundings:
     from data.tokenizer_folder import open_tokenizer
-    from data.tokenizers import check_any_vocabulary
     from modeling.config import BertConfig
     from modeling.hugging_face import model_config_file
+    from tasks.hugging_face_task import check_tokens
 
     config_file = FLAGS.bert_config_file or model_config_file(
         FLAGS.init_checkpoint
@@ -127,7 +127,7 @@ def _surroundings() -> Surroundings:
     options = common_flags.tokenizer_options()
     tokenizer = open_tokenizer(FLAGS.init_checkpoint, FLAGS.vocab_file, options)
     if tokenizer is not None:
-        check_any_vocabulary(tokenizer.vocab_file, config.vocab_size)
+        check_tokens(tokenizer, config, FLAGS.init_checkpoint)
     return Surroundings(config, tokenizer, _task(options))
 
 

@@ -149,9 +149,9 @@ def _open(files: contextlib.ExitStack, flag: str) -> IO[bytes] | None:
 
 def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
     from data.tokenizer_folder import open_tokenizer
-    from data.tokenizers import check_any_vocabulary
     from modeling.config import BertConfig
     from modeling.hugging_face import model_config_file
+    from tasks.hugging_face_task import check_tokens
 
     model = FLAGS.init_checkpoint
     config_file = FLAGS.bert_config_file or model_config_file(model)
@@ -169,7 +169,7 @@ def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
             f"--max_seq_length is {FLAGS.max_seq_length}; the model has "
             f"{config.max_position_embeddings} positions, so expected no more"
         )
-    check_any_vocabulary(opened.vocab_file, config.vocab_size)
+    check_tokens(opened, config, model)
     return config, opened.load()
 
 

@@ -28,10 +28,13 @@ from data.tokenizer_folder import (
 )
 from data.tokenizers import (
     TokenizerSettings,
-    check_any_vocabulary,
     vocabulary_digest,
 )
-from files import VOCABULARY, beside, content
+from files import (
+    VOCABULARY,
+    beside,
+    content,
+)
 from input_error import InputError
 from jobs.best_model import BestModel
 from jobs.classifier_head import (
@@ -58,7 +61,13 @@ from modeling.conversion import (
     open_weights,
     save_model_folder,
 )
-from modeling.hugging_face import CONFIG, INDEX, SAFETENSORS, model_config_file
+from modeling.hugging_face import (
+    CONFIG,
+    INDEX,
+    SAFETENSORS,
+    model_config_file,
+)
+from tasks.hugging_face_task import check_tokens
 from tasks.task import TASK, TaskSettings
 from training.checkpoints import (
     FOLDER,
@@ -237,7 +246,7 @@ def find_tokenizer(
     found = open_tokenizer(model, run.vocab_file, run.tokenizer)
     if found is None or config is None:
         return found
-    vocab = check_any_vocabulary(found.vocab_file, config.vocab_size)
+    vocab = check_tokens(found, config, model)
     if run.vocab_file:
         compare_pieces(run.vocab_file, vocab, run.init_checkpoint)
     compare_pieces(found.vocab_file, vocab, run.second_init_checkpoint)

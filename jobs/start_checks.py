@@ -27,7 +27,7 @@ def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
     if not path:
         return
     start = BertConfig.from_json_file(command.local(path))
-    for name in ("num_attention_heads", "family"):
+    for name in ("num_attention_heads", "family", "position_offset"):
         if difference := _difference(name, config, start):
             raise InputError(
                 f"{difference} ({path}); change --bert_config_file"

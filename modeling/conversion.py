@@ -50,6 +50,7 @@ class Binding:
     variable: keras.Variable
     block: int = 0  # which block of equal width of the last axis ...
     num_blocks: int = 1  # ... out of how many
+    family: str | None = None  # of an encoder whose embeddings it is among
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -70,7 +71,7 @@ def encoder_bindings(encoder: Encoder) -> list[Binding]:
     """Everything below "bert/"."""
     embeddings, root = encoder.embeddings, "bert/embeddings"
     bindings = [
-        Binding(f"{root}/{name}", table)
+        Binding(f"{root}/{name}", table, family=encoder.config.family)
         for name, table in embeddings.tables.items()
     ]
     bindings += _layer_norm(root, embeddings.layer_norm)
@@ -182,6 +183,7 @@ class Weights(Protocol):
     """A checkpoint that is read variable by variable, by Google's names."""
 
     source: str  # its path
+    family: str | None  # of config.FAMILIES; None: the names do not tell
 
     @property
     def shapes(self) -> Mapping[str, Sequence[int]]: ...
@@ -202,6 +204,8 @@ def open_weights(path: str) -> Weights:
 
 class Checkpoint:
     """Google's."""
+
+    family: str | None = None
 
     def __init__(self, path: str):
         import tensorflow as tf
@@ -250,6 +254,14 @@ def load_checkpoint(bindings: Sequence[Binding], path: str) -> LoadReport:
     """
     weights = open_weights(path)
     source, shapes = weights.source, weights.shapes
+    for binding in bindings:
+        if weights.family and binding.family not in (None, weights.family):
+            raise InputError(
+                f"{source} holds a {weights.family} but the config describes a "
+                f"{binding.family}; give the weights' own config (its "
+                f'"model_type", or the "family" of a bert_config.json, is '
+                f"{weights.family!r})"
+            )
     loaded = [binding for binding in bindings if binding.name in shapes]
     _check_shapes(source, loaded, shapes)
     for binding in loaded:

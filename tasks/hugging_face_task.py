@@ -12,10 +12,15 @@ from typing import Any
 
 from data.tokenizer_folder import (
     TOKENIZER_CONFIG,
+    OpenedTokenizer,
     TokenizerOptions,
     open_tokenizer,
 )
-from data.tokenizers import TokenizerSettings
+from data.tokenizers import (
+    TokenizerSettings,
+    check_any_vocabulary,
+    marks_of,
+)
 from files import beside, json_beside
 from input_error import InputError
 from modeling.config import BertConfig
@@ -103,6 +108,24 @@ def folder_task(
     if settings is not None and not quietly:
         print(_describe(path, class_of(values), settings), file=sys.stderr)
     return settings
+
+
+def check_tokens(
+    tokenizer: OpenedTokenizer, config: BertConfig, path: str | None
+) -> dict[str, int]:
+    """token -> id of a tokenizer that a model is to be used with.
+
+    Args:
+        path: of the model, where it is known.
+
+    Raises:
+        InputError: an id does not fit the config.
+    """
+    vocab_file = tokenizer.vocab_file
+    vocab = check_any_vocabulary(vocab_file, config.vocab_size)
+    if path and is_hugging_face(path):
+        config.check_padding(vocab[marks_of(vocab_file).padding], vocab_file)
+    return vocab
 
 
 def _describe(path: str, name: str, settings: TaskSettings) -> str:

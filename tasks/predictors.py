@@ -11,12 +11,14 @@
 from typing import NamedTuple
 
 from data.tokenizer_folder import TokenizerOptions, open_tokenizer
-from data.tokenizers import Tokenizer, check_any_vocabulary
+from data.tokenizers import (
+    Tokenizer,
+)
 from input_error import InputError
 from modeling.config import BertConfig
 from modeling.conversion import LoadReport, load_checkpoint
 from modeling.hugging_face import model_config_file
-from tasks.hugging_face_task import folder_task
+from tasks.hugging_face_task import check_tokens, folder_task
 from tasks.line_kinds import (
     BlankKind,
     ChoiceKind,
@@ -72,7 +74,7 @@ def open_folder(
             "(or vocab.json and merges.txt)"
         )
     config = BertConfig.from_json_file(config_file)
-    check_any_vocabulary(opened.vocab_file, config.vocab_size)
+    check_tokens(opened, config, folder)
     longest = config.max_position_embeddings
     if settings is not None and settings.max_seq_length > longest:
         raise InputError(

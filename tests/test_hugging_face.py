@@ -3,7 +3,9 @@
 Expected numbers are transformers' own (golden/hugging_face).
 """
 
+import dataclasses
 import json
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -455,6 +457,155 @@ def test_damaged_safetensors(
         load(tmp_path)
 
 
+TELLING = ("model_type", "architectures", "transformers_version")
+
+
+def edited(tmp_path: Path, name: str, *absent: str, **values: object) -> Path:
+    """A copy of a golden folder with another config.json."""
+    folder = changed(tmp_path, name, lambda tensors: tensors)
+    path = folder / "config.json"
+    config = {**json.loads(path.read_text()), **values}
+    for key in absent:
+        del config[key]
+    path.write_text(json.dumps(config))
+    return folder
+
+
+def last_layer(folder: Path, name: str, **inputs: np.ndarray) -> np.ndarray:
+    """Of the real positions of a golden folder's inputs, or of others."""
+    theirs = dict(np.load(THEIRS / name / "outputs.npz"))
+    mask = theirs["in_attention_mask"].astype(np.int32)
+    batch = {
+        "input_ids": theirs["in_input_ids"].astype(np.int32),
+        "input_mask": mask,
+        "segment_ids": np.zeros_like(mask),
+    }
+    model, _ = load(folder)
+    outputs = model.outputs(**batch | inputs, pools=False)
+    return outputs["layers"][-1][mask == 1]
+
+
+def theirs_of(name: str) -> np.ndarray:
+    theirs = dict(np.load(THEIRS / name / "outputs.npz"))
+    return theirs["hidden_states"][-1][theirs["in_attention_mask"] == 1]
+
+
+@pytest.mark.parametrize("absent", [TELLING[:1], TELLING])
+@pytest.mark.parametrize("name", ["roberta_masked_lm", "distilbert_masked_lm"])
+def test_without_model_type_classes_and_tensors_say_it(
+    tmp_path: Path, name: str, absent: tuple[str, ...]
+) -> None:
+    folder = edited(tmp_path, name, *absent)
+    np.testing.assert_allclose(
+        last_layer(folder, name), theirs_of(name), atol=5e-6
+    )
+
+
+def test_a_config_that_lies_beside_safetensors_is_theirs(
+    tmp_path: Path,
+) -> None:
+    """As that of a well-known small BERT: sizes alone, and an exact gelu."""
+    folder = edited(tmp_path, "span", *TELLING, hidden_act="gelu")
+    model, _ = load(folder)
+    assert model.config.hidden_act == "gelu_erf"
+
+
+def test_a_folder_that_does_not_say_its_family_is_refused(
+    tmp_path: Path,
+) -> None:
+    folder = edited(tmp_path, "roberta_bare", *TELLING)
+    with pytest.raises(InputError, match="no model_type, and the names of its"):
+        load(folder)
+    folder = edited(
+        tmp_path / "other",
+        "roberta_bare",
+        "model_type",
+        architectures=["XLMRobertaModel"],
+    )
+    with pytest.raises(InputError, match="are 'XLMRobertaModel'; add"):
+        load(folder)
+
+
+def test_weights_of_another_family_are_refused(tmp_path: Path) -> None:
+    folder = edited(tmp_path, "roberta_masked_lm", model_type="bert")
+    with pytest.raises(
+        InputError, match="holds a roberta but the config describes a bert"
+    ):
+        load(folder)
+
+
+def test_a_roberta_that_pads_with_another_token(tmp_path: Path) -> None:
+    """Its positions begin four rows further down, and so do their vectors."""
+    table = "embeddings.position_embeddings.weight"
+    folder = edited(
+        tmp_path, "roberta_bare", pad_token_id=5, max_position_embeddings=27
+    )
+    tensors = load_file(folder / "model.safetensors")
+    shift = np.full((4, 12), 7, np.float32)
+    tensors[table] = np.concatenate([shift, tensors[table]])
+    save_file(tensors, folder / "model.safetensors")
+    expected = theirs_of("roberta_bare")
+    ours = last_layer(folder, "roberta_bare")
+    np.testing.assert_allclose(ours, expected, atol=5e-6)
+    model, _ = load(folder)
+    for save, there in (
+        (save_model_folder, tmp_path / "google"),
+        (save_hugging_face_folder, tmp_path / "back"),
+    ):
+        save(str(there), model.config, model.bindings(), None)
+        ours = last_layer(there, "roberta_bare")
+        np.testing.assert_allclose(ours, expected, atol=5e-6)
+    config = json.loads((tmp_path / "back" / "config.json").read_text())
+    assert config["pad_token_id"] == 5
+    assert config["max_position_embeddings"] == 27
+
+
+def test_sines_are_read_as_they_are_stored(tmp_path: Path) -> None:
+    name = "distilbert_bare"
+    folder = edited(tmp_path, name, sinusoidal_pos_embds=True)
+    np.testing.assert_allclose(
+        last_layer(folder, name), theirs_of(name), atol=5e-6
+    )
+
+
+def test_with_one_token_type_a_pair_is_read_as_one_text(
+    tmp_path: Path,
+) -> None:
+    """transformers reads it so if it is handed no token_type_ids, and else
+    fails."""
+    table = "bert.embeddings.token_type_embeddings.weight"
+    folder = edited(tmp_path, "pretraining", type_vocab_size=1)
+    tensors = load_file(folder / "model.safetensors")
+    tensors[table] = tensors[table][:1]
+    save_file(tensors, folder / "model.safetensors")
+    expected = last_layer(THEIRS / "pretraining", "pretraining")
+    ones = np.load(THEIRS / "pretraining" / "outputs.npz")["in_input_ids"]
+    pair = np.ones_like(ones, dtype=np.int32)
+    for segment_ids in (pair, np.zeros_like(pair)):
+        np.testing.assert_array_equal(
+            last_layer(folder, "pretraining", segment_ids=segment_ids),
+            expected,
+        )
+
+
+def test_two_configs_that_disagree_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for act, said in (
+        ("gelu_erf", ""),
+        ("relu", "not bert_config.json; .* in hidden_act .gelu_erf, not relu"),
+    ):
+        folder = edited(tmp_path / act, "span", hidden_act="gelu")
+        config = BertConfig.from_json_file(str(folder / "config.json"))
+        google = dataclasses.replace(config, hidden_act=act)
+        (folder / "bert_config.json").write_text(google.to_json())
+        for _ in range(2):
+            assert load(folder)[0].config.hidden_act == "gelu_erf"
+        found = capsys.readouterr().err
+        assert found.count("\n") == (1 if said else 0)
+        assert re.search(said, found)
+
+
 @pytest.mark.parametrize("name", ["", "/pytorch_model.bin"])
 def test_a_pickle_is_never_opened(tmp_path: Path, name: str) -> None:
     (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
@@ -477,10 +628,10 @@ def test_another_shape_is_an_error_that_names_it(tmp_path: Path) -> None:
 
 def test_no_bert_at_all(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    save_file({"roberta.pooler": np.zeros(3, np.float32)}, path)
+    save_file({"electra.pooler": np.zeros(3, np.float32)}, path)
     config = BertConfig.from_json_file(str(THEIRS / "span" / "config.json"))
     model = AnyModel(config, {})
-    with pytest.raises(InputError, match="first is 'roberta.pooler'"):
+    with pytest.raises(InputError, match="first is 'electra.pooler'"):
         load_checkpoint(model.bindings(), str(path))
     with pytest.raises(InputError, match="local"):
         load_checkpoint(model.bindings(), "gs://bucket/model.safetensors")

@@ -17,8 +17,9 @@ ORDER = {
     " records record_checks salvage shuffled_records pipeline"
     " graph_tokenization fast_tokenization byte_level_lines text_formats corpus"
     " counting readable record_report text_report",
-    "modeling": "config fused attention encoder heads"
-    " hugging_face_names hugging_face conversion combined any_model cost",
+    "modeling": "hugging_face_names safetensors_files config fused attention"
+    " encoder heads hugging_face conversion combined any_model"
+    " cost",
     "tasks": "metrics task entities lessons label_names hugging_face_task"
     " examples targets packed parts pretraining distillation taught blanks"
     " classification glue tables features sentence_pooling spans squad windows"

@@ -4,6 +4,7 @@ from given logits, and real models read from their folders."""
 import functools
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -316,6 +317,21 @@ def test_blanks(tmp_path: Path) -> None:
     filled = f"The {best['piece'].removeprefix('##')}."
     assert found[0].fields["text"] == found[0].columns[0] == filled
     json.dumps([answer.fields for answer in found])
+
+
+def test_a_roberta_must_pad_as_its_vocabulary_does(tmp_path: Path) -> None:
+    """<pad> is 1 in that vocabulary."""
+    shutil.copytree(GOLDEN / "hugging_face" / "roberta_bare", tmp_path / "m")
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(GOLDEN / "byte_level" / name, tmp_path / "m" / name)
+    path = tmp_path / "m" / "config.json"
+    config = json.loads(path.read_text()) | {"vocab_size": 420}
+    for padding in (1, 3):
+        path.write_text(json.dumps(config | {"pad_token_id": padding}))
+        with pytest.raises(InputError) as caught:
+            load(str(tmp_path / "m"))
+        is_refused = "padding token at 1 but the config" in str(caught.value)
+        assert is_refused == (padding == 3)  # else it does not fit the weights
 
 
 def test_folders_that_cannot_answer(tmp_path: Path) -> None:
