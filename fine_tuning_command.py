@@ -180,7 +180,7 @@ class FineTuningCommand:
         from jobs import fine_tuning
 
         if self.used:
-            fine_tuning.check_use(settings, self.used)
+            fine_tuning.check_use(settings, self.used, FLAGS.output_dir)
         return fine_tuning.set_up(
             self.place,
             self.run,

@@ -197,14 +197,21 @@ def _differing(
     return [x for x in names if getattr(one, x) != getattr(other, x)]
 
 
-def check_use(settings: TaskSettings, trained: TaskSettings) -> None:
+def check_use(
+    settings: TaskSettings, trained: TaskSettings, output_dir: str
+) -> None:
     """Compares the settings by which a model is used with its own.
+
+    The labels of a model folder are compared where it is loaded, and may come
+    in another order; those of the state of a run may not.
 
     Raises:
         InputError: its answers would be wrong.
     """
-    fields = [field.name for field in dataclasses.fields(settings)]
-    for name in _differing(settings, trained, fields):
+    fields = {field.name for field in dataclasses.fields(settings)}
+    if not fitting.uses_state(output_dir):
+        fields.remove("labels")
+    for name in _differing(settings, trained, sorted(fields)):
         difference = (
             f"{name} is {getattr(settings, name)!r}, and the model was trained "
             f"with {getattr(trained, name)!r}"
