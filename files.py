@@ -118,18 +118,6 @@ def copy_vocabulary(vocab_file: str, folder: str) -> str:
     return first
 
 
-def remove_other_vocabulary(vocab_file: str, folder: str) -> None:
-    """Removes a vocabulary of the other kind, which would count before it."""
-    import tensorflow as tf
-
-    for name in {VOCABULARY, BYTE_LEVEL, MERGES} - {
-        *vocabulary_files(vocab_file)
-    }:
-        path = os.path.join(folder, name)
-        if tf.io.gfile.exists(path):
-            tf.io.gfile.remove(path)
-
-
 def local_vocabulary(vocab_file: str) -> str:
     """The path itself, or that of a copy of what lies on gs:// and the like."""
     import tensorflow as tf

@@ -69,6 +69,7 @@ from modeling.hugging_face import (
 )
 from tasks.hugging_face_task import check_tokens
 from tasks.task import TASK, TaskSettings
+from training import progress, watching
 from training.checkpoints import (
     FOLDER,
     TrainingState,
@@ -496,7 +497,7 @@ class Run:
             step = self._load_best()
         self._is_at(step)
         if host.is_chief:
-            self._replace()
+            self._replace([] if keeper else [watching.LOG])
             if keeper is not None:
                 self.best.finish()
             else:
@@ -520,11 +521,11 @@ class Run:
             self._weights = f"checksum {crc:08x}"
         return self._weights
 
-    def _replace(self) -> None:
+    def _replace(self, logs: Sequence[str]) -> None:
         """Puts the model in output_dir in the place of another one, whose
-        results go with it."""
+        results and these logs go with it."""
         if not self._is_written():
-            self.results.put_away()
+            self.results.put_away(logs)
             self.best.forget()
             self._save(self.folder)
 
@@ -591,7 +592,7 @@ class Run:
         self._load(folder, quietly=True)
         self._is_at(step)
         if self.place.host.is_chief:
-            self._replace()
+            self._replace([watching.LOG, progress.LOG])
             self.best.take_over(step, metrics)
 
     def restore(self) -> int:

@@ -6,6 +6,7 @@ earlier one's move to earlier_results.
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -49,9 +50,14 @@ class Results:
         )
         return path
 
-    def put_away(self) -> None:
-        """Moves what is there: it is of a model that no longer is."""
-        names = {*NAMES, *self._noted().get("results", {}), RESULTS}
+    def put_away(self, logs: Sequence[str] = ()) -> None:
+        """Moves what is there: it is of a model that no longer is.
+
+        Args:
+            logs: files that go with them, as the model has none of its own.
+        """
+        noted = self._noted().get("results", {})
+        names = {*NAMES, *noted, RESULTS, *logs}
         found = [
             name
             for name in sorted(names)

@@ -11,13 +11,20 @@ import contextlib
 import dataclasses
 import os
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
 import numpy as np
 
-from files import copy_vocabulary, remove_other_vocabulary, write_whole
+from files import (
+    BYTE_LEVEL,
+    MERGES,
+    VOCABULARY,
+    copy_vocabulary,
+    vocabulary_files,
+    write_whole,
+)
 from input_error import InputError, first_line
 from modeling.config import BertConfig
 from modeling.encoder import Encoder, TransformerLayer
@@ -301,37 +308,14 @@ def _check_shapes(
         )
 
 
-def save_checkpoint(
-    bindings: Sequence[Binding],
-    prefix: str,
-    describe: Callable[[], None] = lambda: None,
-) -> None:
+def save_checkpoint(bindings: Sequence[Binding], prefix: str) -> None:
     """Writes a checkpoint that google-research/bert reads.
 
     The files appear under their names only when they are whole.
-
-    Args:
-        describe: writes what describes this checkpoint, while neither the
-            one before nor this one is there.
     """
-    import tensorflow as tf
-
     with _beside(prefix) as temporary:
-        tf.raw_ops.SaveV2(
-            prefix=temporary,
-            tensor_names=[b.name for b in bindings],
-            shape_and_slices=[""] * len(bindings),
-            tensors=[tf.constant(b.read()) for b in bindings],
-        )
-        # Without an index a checkpoint does not exist: the old one goes first
-        # and the new one comes last.
-        if tf.io.gfile.exists(prefix + ".index"):
-            tf.io.gfile.remove(prefix + ".index")
-        describe()
-        for ending in (".data-00000-of-00001", ".index"):
-            tf.io.gfile.rename(
-                temporary + ending, prefix + ending, overwrite=True
-            )
+        _write(bindings, temporary)
+        _publish(temporary, prefix)
 
 
 def save_model_folder(
@@ -344,25 +328,57 @@ def save_model_folder(
     """Writes bert_model.ckpt, bert_config.json and, when known, the
     vocabulary.
 
+    What describes the weights is never beside others: it comes when the ones
+    before have gone.
+
     Args:
         others: texts of files that describe the model too, by name; None
             where it has no such file, and an earlier model's is removed.
     """
+    prefix = os.path.join(folder, CHECKPOINT)
+    stale = {name for name, text in others.items() if text is None}
+    with _beside(prefix) as temporary:
+        _write(bindings, temporary)
+        new = os.path.dirname(temporary)
+        for name, text in {CONFIG: config.to_json(), **others}.items():
+            if text is not None:
+                write_whole(os.path.join(new, name), text.encode())
+        if vocab_file is not None:
+            copy_vocabulary(vocab_file, new)
+            # one of the other kind would count before it
+            stale |= {VOCABULARY, BYTE_LEVEL, MERGES}
+            stale -= vocabulary_files(vocab_file).keys()
+        _publish(temporary, prefix, [os.path.join(folder, n) for n in stale])
 
+
+def _write(bindings: Sequence[Binding], prefix: str) -> None:
     import tensorflow as tf
 
-    def describe() -> None:
-        if vocab_file is not None:
-            copy_vocabulary(vocab_file, folder)
-            remove_other_vocabulary(vocab_file, folder)
-        for name, text in {CONFIG: config.to_json(), **others}.items():
-            path = os.path.join(folder, name)
-            if text is not None:
-                write_whole(path, text.encode())
-            elif tf.io.gfile.exists(path):
-                tf.io.gfile.remove(path)
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=[b.name for b in bindings],
+        shape_and_slices=[""] * len(bindings),
+        tensors=[tf.constant(b.read()) for b in bindings],
+    )
 
-    save_checkpoint(bindings, os.path.join(folder, CHECKPOINT), describe)
+
+def _publish(temporary: str, prefix: str, stale: Sequence[str] = ()) -> None:
+    """Moves all that is beside `temporary` to `prefix`, and removes `stale`."""
+    import tensorflow as tf
+
+    # Without an index a checkpoint does not exist: the old one goes first and
+    # the new one comes last.
+    for path in (prefix + ".index", *stale):
+        if tf.io.gfile.exists(path):
+            tf.io.gfile.remove(path)
+    source, target = os.path.dirname(temporary), os.path.dirname(prefix)
+    names = tf.io.gfile.listdir(source)
+    for name in sorted(names, key=lambda name: name.endswith(".index")):
+        tf.io.gfile.rename(
+            os.path.join(source, name),
+            os.path.join(target, name),
+            overwrite=True,
+        )
 
 
 @contextlib.contextmanager
