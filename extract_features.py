@@ -72,9 +72,11 @@ flags.DEFINE_integer(
 flags.DEFINE_string("pooled_file", None, "A .npy with one vector a line.")
 flags.DEFINE_enum(
     "pooling",
-    "mean",
+    None,
     ["cls", "mean", "max"],
-    "That of [CLS] (of the first window), or the mean or maximum of all.",
+    "The vector of [CLS] (of the first window), or the mean or maximum of all;"
+    " unset: as 1_Pooling of sentence-transformers beside the model says, else"
+    " the mean.",
 )
 flags.DEFINE_integer("pooling_layer", -1, "The layer that is pooled.")
 common_flags.define_precision_and_threads()
@@ -95,13 +97,16 @@ def main() -> None:
 
     from data.files import expand_patterns
     from jobs.vectors import npy_header
-    from tasks.features import pool, to_json
+    from tasks.features import folder_pooling, pool, to_json
     from training.inference import with_progress
 
     paths = expand_patterns(FLAGS.input_file)
     num_lines = sum(1 for _ in _read(paths))
     layers = wanted + [FLAGS.pooling_layer] * bool(FLAGS.pooled_file)
     config, tokenizer = _read_model_files()
+    pooling = FLAGS.pooling
+    if FLAGS.pooled_file and not pooling:
+        pooling = folder_pooling(FLAGS.init_checkpoint)
     results = _run(_read(paths), config, tokenizer, layers)
     with contextlib.ExitStack() as files:
         json_file = _open(files, "output_file")
@@ -115,7 +120,7 @@ def main() -> None:
                 line = to_json(number, document.tokens, wanted, chosen)
                 json_file.write((line + "\n").encode())
             if npy_file:
-                pooled = pool(vectors[:, -1], FLAGS.pooling)
+                pooled = pool(vectors[:, -1], pooling)
                 npy_file.write(pooled.astype("<f4").tobytes())
 
 

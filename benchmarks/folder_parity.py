@@ -56,9 +56,11 @@ class Opened(NamedTuple):
 def open_folder(folder: Path) -> Opened:
     """As a command opens it that is given no other flag."""
     from tasks import predictors
+    from tasks.features import folder_pooling
 
     opened = predictors.open_folder(str(folder), True, None)
-    return Opened(opened.config, opened.tokenizer, "mean")
+    pooling = folder_pooling(str(folder))
+    return Opened(opened.config, opened.tokenizer, pooling)
 
 
 def convert(source: Path, target: Path) -> None:
@@ -317,7 +319,8 @@ def compare_folder(work: Path, name: str, lines: list[Any]) -> Comparison:
     pooling = folder / "1_Pooling" / "config.json"
     if pooling.exists():
         said = json.loads(pooling.read_text())
-        is_said = said[f"pooling_mode_{opened.pooling}_tokens"]
+        mode = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens"}
+        is_said = said[f"pooling_mode_{mode[opened.pooling]}"]
         if not is_said:
             comparison.differences.append(f"pooling by {opened.pooling}")
     try:

@@ -23,6 +23,7 @@ from input_error import InputError
 from modeling.config import BertConfig
 from modeling.conversion import Binding, encoder_bindings
 from modeling.encoder import Encoder
+from modeling.folder_files import beside, content
 
 POOLINGS = ("cls", "mean", "max")
 EMBEDDINGS = None  # instead of a layer's number: what the first one reads
@@ -136,6 +137,31 @@ def to_json(
         for token, vectors in zip(tokens, rounded, strict=True)
     ]
     return json.dumps({"linex_index": number, "features": features})
+
+
+def folder_pooling(path: str) -> str:
+    """One of POOLINGS: as sentence-transformers says it beside the weights that
+    `path` names, in 1_Pooling/config.json; the mean where nothing is said."""
+    name = beside(path, ["1_Pooling/config.json"])
+    text = name and content(name)
+    if not text:
+        return "mean"
+    modes = {
+        "pooling_mode_cls_token": "cls",
+        "pooling_mode_mean_tokens": "mean",
+        "pooling_mode_max_tokens": "max",
+    }
+    try:
+        values = dict(json.loads(text))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"{name} cannot be read ({error})") from error
+    said = [k for k in values if k.startswith("pooling_mode_") and values[k]]
+    if len(said) != 1 or said[0] not in modes:
+        raise InputError(
+            f"{name} says {', '.join(said) or 'no pooling_mode'}; expected one "
+            f"of {', '.join(modes)}, or give --pooling"
+        )
+    return modes[said[0]]
 
 
 def pool(x: np.ndarray, pooling: str) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Tests of tasks/features.py."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,13 @@ from conftest import GOLDEN, TINY
 from data.rows import length_batches, run_documents
 from data.tokenization import FullTokenizer
 from input_error import InputError
-from tasks.features import FeatureExtractor, pool, read_document, to_json
+from tasks.features import (
+    FeatureExtractor,
+    folder_pooling,
+    pool,
+    read_document,
+    to_json,
+)
 from training.inference import Predictor, predict
 
 TOKENIZER = FullTokenizer(str(GOLDEN / "tiny_vocab.txt"))
@@ -98,6 +105,35 @@ def test_numbers_are_rounded_as_python_does() -> None:
         for token, vectors in zip("abcdefg", x, strict=True)
     ]
     assert line == json.dumps({"linex_index": 3, "features": expected})
+
+
+def test_the_pooling_of_sentence_transformers(tmp_path: Path) -> None:
+    assert folder_pooling(str(tmp_path)) == "mean"
+    (tmp_path / "1_Pooling").mkdir()
+    modes = {f"pooling_mode_{name}": False for name in (
+        "cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens",
+    )}  # fmt: skip
+    path = tmp_path / "1_Pooling" / "config.json"
+    for chosen, expected in (("cls_token", "cls"), ("max_tokens", "max")):
+        values = modes | {f"pooling_mode_{chosen}": True}
+        path.write_text(json.dumps(values | {"word_embedding_dimension": 12}))
+        for named in ("", "/model.safetensors"):
+            assert folder_pooling(str(tmp_path) + named) == expected
+    for wrong, sentence in (
+        (
+            {"pooling_mode_mean_sqrt_len_tokens": True},
+            "says .*sqrt_len_tokens;",
+        ),
+        (
+            dict.fromkeys(modes, True),
+            "says pooling_mode_cls_token, pooling_mode",
+        ),
+        ({}, "says no pooling_mode; expected one of .* or give --pooling"),
+        (7, "cannot be read"),
+    ):
+        path.write_text(json.dumps(wrong))
+        with pytest.raises(InputError, match=sentence):
+            folder_pooling(str(tmp_path))
 
 
 def test_pooling() -> None:
