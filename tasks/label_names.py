@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 
 SEPARATORS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")
+WHOLE_NUMBER = re.compile(r"([+-]?\d+)\.0*")
 MAX_SHOWN = 10
 
 
@@ -72,8 +73,15 @@ def shown(labels: Sequence[str]) -> str:
     return f"{listed} and {more} more" if more > 0 else listed
 
 
+def class_key(label: str) -> str:
+    """The same for the spellings of a whole number: pandas writes 1 as 1.0 in
+    a column with gaps."""
+    found = WHOLE_NUMBER.fullmatch(label)
+    return found[1] if found else label
+
+
 def _plain(label: str) -> str:
     return SEPARATORS.sub("_", label.casefold())
 
 
-_SPELLINGS: tuple[Callable[[str], str], ...] = (str, _plain)
+_SPELLINGS: tuple[Callable[[str], str], ...] = (str, class_key, _plain)

@@ -17,7 +17,7 @@ from typing import Any
 from data.files import read_text_lines
 from input_error import InputError
 from tasks.examples import Example, Label
-from tasks.targets import class_key
+from tasks.label_names import class_key
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".json")
 SEPARATORS = {"\t": "tab", ",": ",", ";": ";", "|": "|"}  # for the flag

@@ -10,7 +10,6 @@ Shapes: B batch, N examples, C outputs.
 
 import dataclasses
 import math
-import re
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +23,7 @@ from modeling.heads import (
     squared_error,
 )
 from tasks.examples import Label
+from tasks.label_names import class_key
 from tasks.metrics import (
     classification_metrics,
     multi_label_metrics,
@@ -34,7 +34,6 @@ Tensor = Any
 Sums = dict[str, tuple[Tensor, Tensor]]
 LABELS = "label_ids"
 MAX_SHOWN = 12  # classes, in a description
-WHOLE_NUMBER = re.compile(r"([+-]?\d+)\.0*")
 
 
 class Target(Protocol):
@@ -253,13 +252,6 @@ def make_target(kind: str, labels: tuple[str, ...]) -> Target:
             )
         return Regression()
     return MultiLabel(labels) if kind == "multi_label" else SingleLabel(labels)
-
-
-def class_key(label: str) -> str:
-    """The same for the spellings of a whole number: pandas writes 1 as 1.0 in
-    a column with gaps."""
-    found = WHOLE_NUMBER.fullmatch(label)
-    return found[1] if found else label
 
 
 def _shown_counts(labels: tuple[str, ...], counts: np.ndarray) -> str:

@@ -12,7 +12,7 @@ from input_error import InputError
 from jobs.fine_tuning import check_use, stored_settings
 from jobs.fitting import FREE, MAY_CHANGE, Place, Run, RunConfig, Training
 from tasks.task import TaskSettings
-from training.checkpoints import check_settings
+from training.checkpoints import FOLDER, check_settings
 from training.distribution import Host
 from training.settings import LoopConfig, OptimizerConfig
 
@@ -85,12 +85,19 @@ def test_a_state_is_used_with_what_it_was_begun_with(tmp_path: Path) -> None:
 
 
 def test_a_model_is_not_used_by_other_labels_or_case(
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for change in ({"labels": ("pos", "neg")}, {"do_lower_case": False}):
+    folder = str(tmp_path)
+    for change in ({"target": "multi_label"}, {"do_lower_case": False}):
         with pytest.raises(InputError, match="answers would be wrong"):
-            check_use(dataclasses.replace(TASK, **change), TASK)
-    check_use(dataclasses.replace(TASK, max_seq_length=9), TASK)
+            check_use(dataclasses.replace(TASK, **change), TASK, folder)
+    others = dataclasses.replace(TASK, labels=("pos", "neg"))
+    check_use(others, TASK, folder)  # the head is found by its labels' names
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / "step-3.index").touch()  # of the state of a run
+    with pytest.raises(InputError, match="answers would be wrong"):
+        check_use(others, TASK, folder)
+    check_use(dataclasses.replace(TASK, max_seq_length=9), TASK, folder)
     assert capsys.readouterr().out == (
         "max_seq_length is 9, and the model was trained with 16\n"
     )

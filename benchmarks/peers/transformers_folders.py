@@ -489,9 +489,10 @@ def make_tokenizer(recipe: Recipe, vocab_dir: Path) -> Any:
         vocab = json.loads((folder / "vocab.json").read_text())
         token = next(t for t in vocab if vocab[t] == recipe.padding_id)
         vocab |= {token: vocab["<pad>"], "<pad>": recipe.padding_id}
+        _, *merges = (folder / "merges.txt").read_text().splitlines()
         tokenizer = RobertaTokenizer(
             vocab=vocab,
-            merges=str(folder / "merges.txt"),
+            merges=[tuple(merge.split(" ")) for merge in merges],
             **recipe.settings,
         )
     else:
