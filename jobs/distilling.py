@@ -44,8 +44,11 @@ def reading_teacher(
             "--teacher_model_dir: teacher and student read as the teacher's "
             "config says; leave it out"
         )
-    _config_file(teacher_model_dir)
-    return dataclasses.replace(run, init_checkpoint=teacher_model_dir)
+    return dataclasses.replace(
+        run,
+        init_checkpoint=teacher_model_dir,
+        bert_config_file=_config_file(teacher_model_dir),
+    )
 
 
 def _config_file(teacher_model_dir: str) -> str:

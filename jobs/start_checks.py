@@ -47,7 +47,8 @@ def optimizer_hints(
         hints.append(
             f"the learning rate rises for {warmup:,} steps and the run has "
             f"only {steps:,}, so that it never reaches {config.learning_rate}; "
-            "lower --num_warmup_steps or raise --num_train_steps"
+            "lower --num_warmup_steps (in fine-tuning --warmup_proportion) or "
+            "train for longer"
         )
     # Until then the mean of squared gradients is far too small, and so the
     # updates too large.

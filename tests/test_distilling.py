@@ -84,6 +84,12 @@ def test_a_student_from_start_to_a_task(world: Path) -> None:
         path.unlink()
     forked("run_pretraining.py", *args)
     assert bits(student) == expected
+    only = [arg for arg in args if arg != "--do_train" and "_st" not in arg]
+    only = [arg for arg in only if "best_metric" not in arg]
+    said = forked(
+        "run_pretraining.py", *only, "--do_eval", "--num_student_layers=2"
+    )
+    assert "cosine_loss = " in said
 
     there = world / "hugging_face"
     forked(
