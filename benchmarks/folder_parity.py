@@ -13,16 +13,18 @@ have them, and says what it makes of lines in many scripts. For each folder:
 - there and back: convert_checkpoint.py makes Google's form of it and from that
   Hugging Face's again, which transformers must read with the same results.
 
-Prints a line a folder: equal, refused (and the sentence), or DIFFERENT and
-where. Exit code 1 if anything is DIFFERENT: wrong, and not said. Two rules of
-Google's are others, and lines that show them are counted apart: a sigma at a
-word's end in lower case, and special tokens spelled out in a text.
+Prints a line a folder: equal; refused, and the sentence; assumed, what was said
+of a folder that does not state its case; or DIFFERENT, and where. Exit code 1 if
+anything is DIFFERENT: wrong, and not said. Two rules of Google's are others, and
+lines that show them are counted apart: a sigma at a word's end in lower case, and
+special tokens spelled out in a text.
 --only=TEXT takes the folders whose names have it.
 """
 
 import argparse
 import contextlib
 import functools
+import io
 import json
 import os
 import shutil
@@ -51,6 +53,7 @@ class Opened(NamedTuple):
     config: Any
     tokenizer: Any
     pooling: str  # of a sentence's vectors
+    says: str  # what was assumed, as nothing in the folder states it
 
 
 def open_folder(folder: Path) -> Opened:
@@ -58,10 +61,15 @@ def open_folder(folder: Path) -> Opened:
     from tasks import predictors
     from tasks.sentence_pooling import pooling_file, read_sentence_pooling
 
-    opened = predictors.open_folder(str(folder))
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors):
+        opened = predictors.open_folder(str(folder))
+    assumed = [x for x in errors.getvalue().splitlines() if "is taken to" in x]
     path = pooling_file(str(folder))
     pooling = read_sentence_pooling(path).pooling if path else "mean"
-    return Opened(opened.config, opened.tokenizer, pooling)
+    return Opened(
+        opened.config, opened.tokenizer, pooling, "".join(assumed[:1])
+    )
 
 
 def convert(source: Path, target: Path) -> None:
@@ -196,6 +204,7 @@ class Comparison:
         self.differences: list[str] = []
         self.num_apart = 0
         self.refusal = ""  # of the way there and back
+        self.says = ""  # of a folder that does not state its case
 
     def rows(self, what: str, ours: list[Any], theirs: list[Any]) -> list[int]:
         """Returns the numbers of the lines that are equal, or apart."""
@@ -309,6 +318,7 @@ def compare_folder(work: Path, name: str, lines: list[Any]) -> Comparison:
     values, theirs = read_answers(work / "answers", name)
     comparison = Comparison(lines)
     opened = open_folder(folder)
+    comparison.says = opened.says
     if theirs is None:
         our_arrays(folder, opened.config, tokenize(opened, lines))
         comparison.differences.append("opened, which should be refused")
@@ -320,8 +330,8 @@ def compare_folder(work: Path, name: str, lines: list[Any]) -> Comparison:
     pooling = folder / "1_Pooling" / "config.json"
     if pooling.exists():
         said = json.loads(pooling.read_text())
-        is_said = said[f"pooling_mode_{opened.pooling}_tokens"]
-        if not is_said:
+        modes = [name for name, is_on in said.items() if is_on is True]
+        if not any(f"_{opened.pooling}_token" in name for name in modes):
             comparison.differences.append(f"pooling by {opened.pooling}")
     try:
         convert(folder, google)
@@ -402,14 +412,16 @@ def main() -> None:
             words = f"{type(error).__name__}: {error}"
             results[name] = f"DIFFERENT: a crash: {' '.join(words.split())}"
     run_peer(python, "read", f"--work_dir={work}")
-    counts = dict.fromkeys(("equal", "refused", "DIFFERENT"), 0)
+    counts = dict.fromkeys(("equal", "refused", "assumed", "DIFFERENT"), 0)
     num_apart = 0
     for name, result in results.items():
         if isinstance(result, Comparison):
             if (work / "again" / name).exists():
                 compare_again(result, work, name)
             num_apart += result.num_apart
-            if result.differences:
+            if result.differences and result.says:
+                result = f"assumed: {result.says}"
+            elif result.differences:
                 result = f"DIFFERENT: {'; '.join(result.differences)}"
             elif result.refusal:
                 result = f"refused: converting it: {result.refusal}"

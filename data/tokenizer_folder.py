@@ -239,15 +239,23 @@ def _statements(path: str) -> _Statements:
             extra = config.get(name) or ()
             extra = extra.values() if isinstance(extra, dict) else extra
             said.named += [_token(token, 0).content for token in extra]
+        source = listed_file
+        tokens = [
+            dataclasses.replace(
+                _token(content, listed[content]),
+                special=content in said.named,
+                normalized=content not in said.named,
+            )
+            for content in listed
+        ]
+        source = config_file
         decoder = config.get("added_tokens_decoder") or {}
-        tokens = [_token(token, int(key)) for key, token in decoder.items()]
+        tokens += [_token(token, int(key)) for key, token in decoder.items()]
         said.completed = {
             token["content"]
             for token in decoder.values()
             if "is_word_piece" in token
         }
-        source = listed_file
-        tokens += [_token(content, listed[content]) for content in listed]
         source = tokenizer_file
         tokens += [
             _token(token, token["id"])

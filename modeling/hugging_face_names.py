@@ -122,12 +122,23 @@ _FAMILY_NAMES = {
 
 def family_of(names: Iterable[str]) -> str | None:
     """Whose tensors these are; None where the names do not tell: BertModel's
-    and RobertaModel's are the same."""
-    for name in names:
-        for family, beginnings in _FAMILY_NAMES.items():
-            if name.startswith(beginnings):
-                return family
-    return None
+    and RobertaModel's are the same.
+
+    Raises:
+        InputError: some are of one family and some of another.
+    """
+    found = {
+        family: name
+        for name in names
+        for family, beginnings in _FAMILY_NAMES.items()
+        if name.startswith(beginnings)
+    }
+    if len(found) > 1:
+        raise InputError(
+            "the weights have names of several kinds of models: "
+            + ", ".join(f"{name} of {kind}" for kind, name in found.items())
+        )
+    return next(iter(found), None)
 
 
 def family_of_class(name: str) -> str | None:

@@ -275,6 +275,19 @@ def test_roberta_has_names_of_its_own() -> None:
         architecture_of(["cls/seq_relationship/output_bias"], "roberta")
 
 
+def test_tensors_of_two_kinds_of_models_are_refused(tmp_path: Path) -> None:
+    folder = changed(
+        tmp_path,
+        "roberta_masked_lm",
+        lambda tensors: {
+            **tensors,
+            "cls.predictions.bias": np.zeros(37, np.float32),
+        },
+    )
+    with pytest.raises(InputError, match="names of several kinds of models"):
+        load(folder)
+
+
 def test_an_output_layer_of_robertas_own_is_refused(tmp_path: Path) -> None:
     folder = changed(
         tmp_path,

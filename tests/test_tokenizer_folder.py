@@ -295,6 +295,30 @@ def test_special_tokens_listed_without_ids(tmp_path: Path) -> None:
     assert tokenizer.convert_tokens_to_ids(tokens) == [9, 6, 7, 8]
 
 
+def test_the_flags_of_an_added_token_are_those_of_the_decoder(
+    tmp_path: Path,
+) -> None:
+    """added_tokens.json has ids alone, of tokens that are looked for in lower
+    case unless they are special."""
+    tokens = {"<User>": 8, "[E1]": 9}
+    folder = folder_with(
+        tmp_path,
+        "sea ship",
+        added_tokens=tokens,
+        tokenizer_config={"additional_special_tokens": ["[E1]"]},
+    )
+    text = "<user> [e1] [E1]"
+    expected = "<User> [UNK] [UNK] [UNK] [E1]".split()
+    assert opened(folder).load().tokenize(text) == expected
+    exact = {"content": "<User>", "normalized": False}
+    folder_with(
+        tmp_path,
+        "sea ship",
+        tokenizer_config={"added_tokens_decoder": {"8": exact}},
+    )
+    assert opened(folder).load().tokenize("<user>") == ["[UNK]"] * 3
+
+
 BPE = {"type": "BPE", "vocab": {}, "merges": []}
 
 
