@@ -28,7 +28,7 @@ class Doubler:
     def __call__(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         self.num_traces += 1
         x = batch["x"]
-        half = tf.cast(x, tf.float16) * tf.cast(self.factor, tf.float16)
+        half = tf.cast(x, tf.bfloat16) * tf.cast(self.factor, tf.bfloat16)
         return {"doubled": half, "sum": tf.reduce_sum(x, axis=1)}
 
 
