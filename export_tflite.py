@@ -50,7 +50,7 @@ def main() -> None:
     length, tokenizer = texts.max_seq_length, None
     if FLAGS.string_input:
         tokenizer = serving.graph_tokenizer(
-            vocabulary_file(FLAGS.model_dir), config, texts, cuts=True
+            vocabulary_file(FLAGS.model_dir), config, texts, settings
         )
         of_pieces = settings and settings.target in serving.OF_PIECES
         if tokenizer is None or of_pieces:
