@@ -114,9 +114,10 @@ class GraphTokenizer(tf.Module):
         self.drops_private_use = not basic.tokenize("\ue000")
         self.max_word_chars = word_pieces.max_input_chars_per_word
         self.prefix = getattr(word_pieces, "prefix", "##")
-        vocab = dict(tokenizer.vocab)
-        self.unknown = vocab[UNKNOWN]
-        self.start, self.separator = vocab[START], vocab[SEPARATOR]
+        self.unknown = tokenizer.vocab[UNKNOWN]
+        self.start = tokenizer.vocab[START]
+        self.separator = tokenizer.vocab[SEPARATOR]
+        vocab = dict(word_pieces.vocab)
         self.max_piece_chars = max(map(len, vocab))
         exact: dict[str, str] = {}
         normalized: dict[str, str] = {}
