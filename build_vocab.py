@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 import command
 from data import vocabulary
+from data.tokenization import BasicTokenizer
 
 FLAGS = flags.FLAGS
 
@@ -45,7 +46,7 @@ flags.mark_flags_as_required(["input_file", "output_file"])
 
 
 def main() -> None:
-    command.import_tensorflow()
+    command.import_tensorflow(computes=False)
     from data import files
 
     paths = files.expand_patterns(FLAGS.input_file)
@@ -57,7 +58,7 @@ def main() -> None:
                 for line in files.read_lines(path, bar.update)
             )
             word_counts = vocabulary.count_words(
-                lines, FLAGS.do_lower_case, FLAGS.strip_accents
+                lines, BasicTokenizer(FLAGS.do_lower_case, FLAGS.strip_accents)
             )
         pieces = vocabulary.learn(
             word_counts, FLAGS.vocab_size, FLAGS.num_unused, FLAGS.min_frequency

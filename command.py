@@ -4,13 +4,17 @@ Heavy imports (TensorFlow, Keras) belong inside a command's `main`, so that
 `--help` and a mistyped flag answer at once.
 """
 
+import collections
 import contextlib
 import dataclasses
 import gc
+import glob
 import math
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, TypeVar
@@ -21,6 +25,7 @@ from input_error import InputError
 
 Settings = TypeVar("Settings")
 MAX_SENTENCE = 2000  # characters of an error
+MAX_NOTICES = 10  # of each kind, line by line; others are only counted
 # Keras and TensorFlow import these where they are installed, for wrappers,
 # plots and converters that no command uses: a third of the time of an import.
 UNUSED = ("jax", "matplotlib", "sklearn")
@@ -71,12 +76,15 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
     app.run(guarded)
 
 
-def import_tensorflow() -> None:
+def import_tensorflow(computes: bool = True) -> None:
     """Imports TensorFlow without the page of greetings that it writes.
 
     They come from below Python and no setting silences them (2.21). An import
     that fails still raises. `--num_threads`, of commands that have it, holds
     from then on.
+
+    Args:
+        computes: whether the command runs a model: on which devices is printed.
     """
     stderr = os.dup(sys.stderr.fileno())
     with open(os.devnull, "w") as nowhere:
@@ -93,6 +101,84 @@ def import_tensorflow() -> None:
     finally:
         os.dup2(stderr, sys.stderr.fileno())
         os.close(stderr)
+    if computes:
+        print(_devices(), file=sys.stderr, flush=True)
+
+
+def _devices() -> str:
+    """What a model runs on: "1 CPU, 2 cores, float32"."""
+    import tensorflow as tf
+
+    known = flags.FLAGS.flag_values_dict()
+    precision = known.get("precision", "float32")
+    if known.get("use_tpu"):
+        name = known.get("tpu_name") or known.get("master") or ""
+        return f"Cloud TPU {name}".strip() + f", {precision}"
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        details = map(tf.config.experimental.get_device_details, gpus)
+        names = [found.get("device_name", "unknown") for found in details]
+        memory = _gpu_memory()
+        kinds = [
+            f"{name}{memory.get(name, '')}" for name in dict.fromkeys(names)
+        ]
+        count = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
+        return f"{count}: {', '.join(kinds)}, {precision}"
+    if _has_gpu():
+        _say_why_gpu_is_unused()
+    cores = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    return f"1 CPU, {cores} core{'s' * (cores > 1)}, {precision}"
+
+
+def _gpu_memory() -> dict[str, str]:
+    """That of each kind of GPU, as text to follow its name."""
+    query = [
+        "nvidia-smi",
+        "--query-gpu=name,memory.total",
+        "--format=csv,noheader",
+    ]
+    try:
+        done = subprocess.run(
+            query, capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    pairs = (line.rpartition(", ") for line in done.stdout.splitlines())
+    return {name: f", {memory}" for name, _, memory in pairs}
+
+
+def _has_gpu() -> bool:
+    """Whether there is an NVIDIA GPU that is not hidden on purpose."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return visible not in ("", "-1")
+    return bool(glob.glob("/dev/nvidia[0-9]*") or shutil.which("nvidia-smi"))
+
+
+def _say_why_gpu_is_unused() -> None:
+    """Lets TensorFlow tell in a process of its own: `run` has lowered its
+    voice in this one."""
+    looking = "import tensorflow as tf; tf.config.list_physical_devices('GPU')"
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            [sys.executable, "-c", looking],
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        for line in done.stderr.splitlines():
+            if re.search("gpu|cuda|dlopen|nvidia", line, re.IGNORECASE):
+                print(f"TensorFlow: {one_line(line)}", file=sys.stderr)
+    print(
+        "WARNING: a GPU is here, or CUDA_VISIBLE_DEVICES names one, and "
+        "TensorFlow does not use it: it may lack CUDA's libraries, which pip "
+        "install 'tensorflow[and-cuda]' brings, or the driver may be too old "
+        'for them; CUDA_VISIBLE_DEVICES="" hides the GPU on purpose',
+        file=sys.stderr,
+    )
 
 
 @contextlib.contextmanager
@@ -131,7 +217,7 @@ def local(path: str) -> str:
         return path
     import tensorflow as tf
 
-    from modeling.folder_files import temporary_folder
+    from files import temporary_folder
 
     copy = os.path.join(temporary_folder(), os.path.basename(path))
     try:
@@ -197,13 +283,20 @@ def from_flags(
     return settings(**(from_command_line | values))
 
 
-def save_flags(output_dir: str) -> None:
-    """Writes flags.txt, with which --flagfile repeats the command."""
-    given = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
-    lines = [flag.serialize() for flag in given if flag.value is not None]
-    path = os.path.join(output_dir, "flags.txt")
-    with writing(path, "--output_dir") as file:
-        file.write(("\n".join(filter(None, lines)) + "\n").encode())
+def flags_text() -> str:
+    """A text with which --flagfile repeats the command."""
+    known = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
+    lines = [flag.serialize() for flag in known if flag.value is not None]
+    return "\n".join(filter(None, lines)) + "\n"
+
+
+def given_files() -> dict[str, str]:
+    """The data that the command reads, by flag."""
+    names = (
+        "task_name", "data_dir", "input_file", "eval_file", "predict_file",
+    )  # fmt: skip
+    known = (name for name in names if name in flags.FLAGS)
+    return {name: x for name in known if (x := flags.FLAGS[name].value)}
 
 
 def _show_in_help(module: str) -> None:
@@ -272,6 +365,24 @@ def _fail_on_lost_host(error: Exception) -> None:
             "the same command on all of them again, and it goes on from the "
             "newest state in --output_dir"
         )
+
+
+class Notices:
+    """Says on standard error what was odd about lines: of each kind the first
+    few times, then how often."""
+
+    def __init__(self) -> None:
+        self.counts: collections.Counter[str] = collections.Counter()
+
+    def say(self, number: int, sentence: str) -> None:
+        self.counts[sentence] += 1
+        if self.counts[sentence] <= MAX_NOTICES:
+            print(f"line {number}: {sentence}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        for sentence, count in self.counts.items():
+            if count > MAX_NOTICES:
+                print(f"{count} lines in all: {sentence}", file=sys.stderr)
 
 
 def _fail(sentence: str) -> None:

@@ -4,6 +4,8 @@ A group is defined by the command that wants it. Names and defaults are
 google-research/bert's; those it does not have are marked by a comment.
 """
 
+from typing import TYPE_CHECKING
+
 from absl import flags
 
 import command
@@ -16,6 +18,9 @@ from training.settings import (
     OptimizerConfig,
     Selection,
 )
+
+if TYPE_CHECKING:
+    from data.tokenizer_folder import TokenizerOptions
 
 # A TPU holds the batches of a whole call, and the host sees nothing before its
 # end: upstream's iterations_per_loop of 1000 is taken as far as this.
@@ -200,9 +205,10 @@ def define_exported_model() -> None:
         "model_dir",
         None,
         "Folder with weights, their config, vocab.txt and, if it was "
-        "fine-tuned, task.json; without that the encoder is exported.",
+        "fine-tuned, task.json (or Hugging Face's config.json, which says what "
+        "for); otherwise the encoder is exported.",
     )
-    define_case_of_folder()
+    define_tokenizer()
     flags.DEFINE_integer(
         "max_seq_length",
         128,
@@ -211,16 +217,64 @@ def define_exported_model() -> None:
     )
 
 
-def define_case_of_folder() -> None:
-    """How a model folder's texts become pieces, where it does not say."""
+def define_tokenizer() -> None:
+    """How texts become tokens, against what a folder says of it."""
     flags.DEFINE_bool(
         "do_lower_case",
-        True,
-        "Where there is no task.json: true for uncased models.",
+        None,
+        "Lower-case the text, as uncased models need it. Default: as the files"
+        " beside the model or the vocabulary say, else true, or false where"
+        " the vocabulary has many capitals.",
     )
-    flags.DEFINE_alias("do_lower", "do_lower_case")
+    flags.DEFINE_alias("do_lower", "do_lower_case")  # Google's README has it
+    # google-research/bert has none of these.
     flags.DEFINE_bool(
-        "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
+        "strip_accents",
+        None,
+        "Strip accents from letters. Default: as the files beside the model or"
+        " the vocabulary say, else the same as --do_lower_case.",
+    )
+    flags.DEFINE_list(
+        "additional_special_tokens",
+        [],
+        "Tokens of the vocabulary to keep whole wherever the text has them,"
+        " such as [E1],[/E1] in the places of [unused] tokens.",
+    )
+
+
+def tokenizer_options() -> "TokenizerOptions":
+    """What `define_tokenizer`'s flags say."""
+    from data.tokenizer_folder import TokenizerOptions
+
+    return command.from_flags(TokenizerOptions)
+
+
+def define_table() -> None:
+    """How your own tables are read: tasks/tables.py."""
+    flags.DEFINE_string(
+        "text_column",
+        "text",
+        "Column of the text: its name in the header, its number from 0 in a "
+        "file without header, its key in JSON. Unset where a model is used: "
+        "that of its training.",
+    )
+    flags.DEFINE_string(
+        "text_pair_column", None, "Column of the second text, if there is one."
+    )
+    flags.DEFINE_bool(
+        "has_header", True, "Whether TSV and CSV files name their columns."
+    )
+    flags.DEFINE_string(
+        "separator",
+        None,
+        "Character between the columns of TSV and CSV files, or tab. Unset: "
+        "that of the ending or, where the header shows another, that one.",
+    )
+    flags.DEFINE_string(
+        "encoding",
+        None,
+        "Encoding of text files, such as cp1252. Unset: UTF-8, or what a "
+        "byte-order mark says.",
     )
 
 

@@ -8,18 +8,19 @@ before --output_dir appears. Ours; google-research/bert has no such command.
 """
 
 import dataclasses
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 import command
+import common_flags
 from input_error import InputError
 
 if TYPE_CHECKING:
+    from data.tokenizer_folder import OpenedTokenizer, TokenizerOptions
     from modeling.any_model import AnyModel
     from modeling.config import BertConfig
     from modeling.conversion import Binding, LoadReport
@@ -48,12 +49,7 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "vocab_file", None, "Unset: the one beside --init_checkpoint."
 )
-flags.DEFINE_bool(
-    "do_lower_case",
-    None,
-    "Whether the model is uncased; unset: as its folder says, else whether its"
-    " vocabulary is.",
-)
+common_flags.define_tokenizer()
 flags.mark_flags_as_required(["init_checkpoint", "output_dir"])
 
 
@@ -62,23 +58,21 @@ class Surroundings:
     """What goes over beside the weights."""
 
     config: "BertConfig"
-    vocab_file: str | None
-    do_lower_case: bool
-    strip_accents: bool | None
+    tokenizer: "OpenedTokenizer | None"
     task: "TaskSettings | None"
 
 
 def main() -> None:
-    command.import_tensorflow()
+    command.import_tensorflow(computes=False)
+    from files import new_folder
     from modeling.any_model import AnyModel
     from modeling.conversion import load_checkpoint
-    from modeling.folder_files import new_folder
     from modeling.hugging_face import is_hugging_face
 
     to = FLAGS.to or FORMATS[not is_hugging_face(FLAGS.init_checkpoint)]
     with new_folder(FLAGS.output_dir) as folder:
-        shapes = _shapes()
-        around = _surroundings(shapes)
+        around = _surroundings()
+        shapes = _shapes(around.task)
         model = AnyModel(around.config, shapes)
         report = load_checkpoint(model.bindings(), FLAGS.init_checkpoint)
         print(report, flush=True)
@@ -93,31 +87,31 @@ def main() -> None:
     )
 
 
-def _shapes() -> Shapes:
+def _shapes(task: "TaskSettings | None") -> Shapes:
     """Of the checkpoint's variables, but for a head that stays behind."""
+    from files import json_beside
     from modeling.conversion import open_weights
     from modeling.hugging_face import HUGGING_FACE_CONFIG, is_hugging_face
-    from modeling.hugging_face_names import TAGGER
-    from tasks.hugging_face_task import has_tags, is_a
+    from tasks.hugging_face_task import class_of
 
     shapes = dict(open_weights(FLAGS.init_checkpoint).shapes)
-    if not is_hugging_face(FLAGS.init_checkpoint):
+    if task is not None or not is_hugging_face(FLAGS.init_checkpoint):
         return shapes
-    values = _read_json(HUGGING_FACE_CONFIG)
-    if not is_a(TAGGER, values) or has_tags(values):
+    name = class_of(json_beside(FLAGS.init_checkpoint, HUGGING_FACE_CONFIG))
+    if not name or "output_weights" not in shapes:
         return shapes
     print(
-        f"the classifier is a {values['architectures'][0]}'s and is left out: "
-        "its labels are no tags of entities, such as O and B-PER"
+        f"the classifier is a {name}'s and is left out: what such a class does "
+        "with it is not known here"
     )
     return {k: v for k, v in shapes.items() if not k.startswith("output_")}
 
 
-def _surroundings(shapes: Shapes) -> Surroundings:
-    from data.any_tokenizer import check_any_vocabulary
+def _surroundings() -> Surroundings:
+    from data.tokenizer_folder import open_tokenizer
     from modeling.config import BertConfig
-    from modeling.folder_files import local_vocabulary, vocabulary_file
     from modeling.hugging_face import model_config_file
+    from tasks.hugging_face_task import check_tokens
 
     config_file = FLAGS.bert_config_file or model_config_file(
         FLAGS.init_checkpoint
@@ -130,45 +124,18 @@ def _surroundings(shapes: Shapes) -> Surroundings:
     config = BertConfig.from_json_file(command.local(config_file))
     if FLAGS.hidden_act:
         config = dataclasses.replace(config, hidden_act=FLAGS.hidden_act)
-    vocab_file = FLAGS.vocab_file or vocabulary_file(FLAGS.init_checkpoint)
-    pieces: Mapping[str, int] = {}
-    if vocab_file is not None:
-        vocab_file = local_vocabulary(vocab_file)
-        pieces = check_any_vocabulary(vocab_file, config.vocab_size)
-    do_lower_case, strip_accents = _casing(pieces)
-    task = _task(config, shapes, do_lower_case, strip_accents)
-    return Surroundings(config, vocab_file, do_lower_case, strip_accents, task)
+    options = common_flags.tokenizer_options()
+    tokenizer = open_tokenizer(FLAGS.init_checkpoint, FLAGS.vocab_file, options)
+    if tokenizer is not None:
+        check_tokens(tokenizer, config, FLAGS.init_checkpoint)
+    return Surroundings(config, tokenizer, _task(options))
 
 
-def _casing(pieces: Mapping[str, int]) -> tuple[bool, bool | None]:
-    """do_lower_case and strip_accents: the flag's, the folder's or a guess."""
-    from data.vocabulary import is_uncased
-    from modeling.hugging_face import TOKENIZER_CONFIG
-    from tasks.task import TASK
+def _task(options: "TokenizerOptions") -> "TaskSettings | None":
+    """What the model was trained for, if that is known."""
+    from tasks.hugging_face_task import folder_task
 
-    said = {
-        "do_lower_case": is_uncased(pieces),
-        "strip_accents": None,
-        **_read_json(TOKENIZER_CONFIG),
-        **_read_json(TASK),
-    }
-    if FLAGS.do_lower_case is not None:
-        said["do_lower_case"] = FLAGS.do_lower_case
-    return bool(said["do_lower_case"]), said["strip_accents"]
-
-
-def _task(
-    config: "BertConfig",
-    shapes: Shapes,
-    do_lower_case: bool,
-    strip_accents: bool | None,
-) -> "TaskSettings | None":
-    """The folder's task.json, or what a config.json says of the same."""
-    from modeling.hugging_face import HUGGING_FACE_CONFIG, is_hugging_face
-    from tasks.hugging_face_task import task_of
-    from tasks.task import TaskSettings
-
-    task = TaskSettings.from_folder(_folder())
+    task = folder_task(FLAGS.init_checkpoint, options)
     if task is not None and not task.has_one_encoder:
         raise InputError(
             f"{FLAGS.init_checkpoint} has a second encoder, or a BiLSTM on its "
@@ -176,33 +143,7 @@ def _task(
             "fine-tuned without --second_init_checkpoint, --bilstm and "
             "--feature_layers"
         )
-    if task is not None:
-        return dataclasses.replace(task, do_lower_case=do_lower_case)
-    if not is_hugging_face(FLAGS.init_checkpoint):
-        return None
-    values = _read_json(HUGGING_FACE_CONFIG)
-    return task_of(values, shapes, config, do_lower_case, strip_accents)
-
-
-def _folder() -> str:
-    import tensorflow as tf
-
-    path = FLAGS.init_checkpoint
-    return path if tf.io.gfile.isdir(path) else os.path.dirname(path)
-
-
-def _read_json(name: str) -> dict[str, Any]:
-    """A file beside --init_checkpoint; empty where there is none."""
-    from modeling.folder_files import beside
-
-    path = beside(FLAGS.init_checkpoint, [name])
-    if path is None:
-        return {}
-    try:
-        with open(command.local(path), encoding="utf-8") as file:
-            return dict(json.load(file))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{path} is not what it should be: {error}") from error
+    return task
 
 
 def _check_whole(report: "LoadReport") -> None:
@@ -222,8 +163,9 @@ def _check_whole(report: "LoadReport") -> None:
 def _write_google(
     folder: str, found: "Sequence[Binding]", around: Surroundings
 ) -> None:
+    from data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
+    from files import write_whole
     from modeling.conversion import save_model_folder
-    from modeling.folder_files import write_whole
     from tasks.task import TASK
 
     config = around.config
@@ -242,7 +184,11 @@ def _write_google(
             "gelu it reads the folder, and the outputs change a little",
             file=sys.stderr,
         )
-    save_model_folder(folder, config, found, around.vocab_file)
+    tokenizer = around.tokenizer
+    save_model_folder(folder, config, found, tokenizer and tokenizer.vocab_file)
+    if tokenizer is not None:
+        path = os.path.join(folder, TOKENIZER_CONFIG)
+        write_whole(path, settings_json(tokenizer))
     if around.task is not None:
         write_whole(os.path.join(folder, TASK), around.task.to_json().encode())
 
@@ -250,22 +196,28 @@ def _write_google(
 def _write_hugging_face(
     folder: str, found: "Sequence[Binding]", around: Surroundings
 ) -> None:
-    from modeling.folder_files import write_whole
+    from data.tokenizer_folder import hugging_face_files
+    from files import write_whole
     from modeling.hugging_face import save_hugging_face_folder
     from tasks.hugging_face_task import classifier_class, problem_type
     from tasks.task import TASK
 
-    task = around.task
+    task, tokenizer = around.task, around.tokenizer
     save_hugging_face_folder(
         folder,
         around.config,
         found,
-        around.vocab_file,
+        tokenizer and tokenizer.vocab_file,
         task.labels if task else (),
         problem_type(task),
         classifier_class(task),
-        around.do_lower_case,
-        around.strip_accents,
+        hugging_face_files(
+            tokenizer,
+            around.config.max_position_embeddings,
+            around.config.type_vocab_size > 0,
+        )
+        if tokenizer
+        else {},
     )
     if task is not None:  # so that the way back loses nothing
         write_whole(os.path.join(folder, TASK), task.to_json().encode())

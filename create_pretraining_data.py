@@ -13,16 +13,20 @@ import functools
 import os
 import random
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from absl import flags
 from tqdm import tqdm
 
 import command
 import common_flags
-from data import any_tokenizer, instances, tokenization
+from data import instances, record_hints, tokenizers
 from data.instances import InstanceConfig
 from data.marks import BERT
 from input_error import InputError
+
+if TYPE_CHECKING:
+    from data.tokenizer_folder import OpenedTokenizer
 
 FLAGS = flags.FLAGS
 
@@ -48,13 +52,7 @@ flags.DEFINE_string(
     "The model's vocabulary: a vocab.txt, or a vocab.json with merges.txt "
     "beside it.",
 )
-flags.DEFINE_bool(
-    "do_lower_case", True, "True for uncased models, False for cased ones."
-)
-flags.DEFINE_alias("do_lower", "do_lower_case")  # as Google's README has it
-flags.DEFINE_bool(
-    "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
-)
+common_flags.define_tokenizer()
 flags.DEFINE_bool(
     "do_whole_word_mask",
     InstanceConfig.do_whole_word_mask,
@@ -83,8 +81,7 @@ flags.DEFINE_float(
     "Share of documents cut into pairs that are shorter than they could be.",
 )
 
-# The flags above, --strip_accents aside, are google-research/bert's; those
-# below are not.
+# google-research/bert has none of the flags below.
 common_flags.define_mask_shares()
 flags.DEFINE_enum(
     "sampler",
@@ -148,27 +145,39 @@ flags.mark_flags_as_required(["input_file", "output_file", "vocab_file"])
 
 def main(*beam_options: str) -> None:
     config = command.from_flags(InstanceConfig)
-    config.check(any_tokenizer.marks_of(FLAGS.vocab_file))
-    command.import_tensorflow()
+    config.check(tokenizers.marks_of(FLAGS.vocab_file))
+    command.import_tensorflow(computes=False)
     from data import files
-    from modeling.folder_files import local_vocabulary
+    from data.tokenizer_folder import open_tokenizer
+    from jobs.start_checks import warn
 
-    vocab_file = local_vocabulary(FLAGS.vocab_file)
-    any_tokenizer.check_any_vocabulary(vocab_file)
-    any_tokenizer.load_tokenizer(vocab_file)  # merges.txt is looked at, too
-    _check_googles(vocab_file)
+    options = common_flags.tokenizer_options()
+    opened = open_tokenizer(None, FLAGS.vocab_file, options)
+    assert opened is not None, "--vocab_file is required"
+    opened.load()  # merges.txt is looked at, too
+    _check_googles(opened.vocab_file)
     _check_runner(beam_options)
-    _check_use(config, vocab_file)
+    _check_use(config, opened.vocab_file)
     paths = files.expand_patterns(FLAGS.input_file)
+    if hint := record_hints.mask_hint(config):
+        warn(hint)
     summary = (
-        make_googles(config, vocab_file, paths)
+        make_googles(config, opened, paths)
         if FLAGS.sampler == "google"
-        else make_vectorized(config, vocab_file, paths, beam_options)
+        else make_vectorized(config, opened, paths, beam_options)
     )
     if summary is None:
         print(f"{FLAGS.output_file}: made already, by this very command")
     else:
         print(format_summary(summary, config))
+        for hint in record_hints.summary_hints(
+            summary,
+            config,
+            FLAGS.input_format == "sentences",
+            FLAGS.words_are_spaced,
+            FLAGS.sampler == "google",
+        ):
+            warn(hint)
 
 
 def _check_googles(vocab_file: str) -> None:
@@ -181,7 +190,7 @@ def _check_googles(vocab_file: str) -> None:
             raise InputError(
                 f"--sampler=google has no --{name}; leave out one of the two"
             )
-    if any_tokenizer.marks_of(vocab_file) != BERT:
+    if tokenizers.marks_of(vocab_file) != BERT:
         raise InputError(
             f"--sampler=google knows no --vocab_file={vocab_file}, only a "
             "vocab.txt; leave out --sampler"
@@ -200,7 +209,7 @@ def _check_use(config: InstanceConfig, vocab_file: str) -> None:
             )
     if FLAGS.words_are_spaced and not FLAGS.do_whole_word_mask:
         raise InputError("--words_are_spaced is for --do_whole_word_mask")
-    if FLAGS.words_are_spaced and any_tokenizer.marks_of(vocab_file) != BERT:
+    if FLAGS.words_are_spaced and tokenizers.marks_of(vocab_file) != BERT:
         raise InputError(
             "--words_are_spaced is for a vocab.txt; pieces of a vocab.json "
             "have the spaces before them"
@@ -230,7 +239,7 @@ def _check_runner(beam_options: Sequence[str]) -> None:
 
 def make_vectorized(
     config: InstanceConfig,
-    vocab_file: str,
+    opened: "OpenedTokenizer",
     paths: list[str],
     beam_options: Sequence[str],
 ) -> instances.Summary | None:
@@ -241,9 +250,8 @@ def make_vectorized(
     making = Making(
         tuple(paths),
         tuple(FLAGS.output_file.split(",")),
-        vocab_file,
-        FLAGS.do_lower_case,
-        FLAGS.strip_accents,
+        opened.vocab_file,
+        opened.settings,
         FLAGS.words_are_spaced,
         command.from_flags(TextFormat),
         FLAGS.worker_memory_mb,
@@ -262,13 +270,11 @@ def make_vectorized(
 
 
 def make_googles(
-    config: InstanceConfig, vocab_file: str, paths: list[str]
+    config: InstanceConfig, opened: "OpenedTokenizer", paths: list[str]
 ) -> instances.Summary:
     from data import files, record_features, records
 
-    tokenizer = tokenization.FullTokenizer(
-        vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
-    )
+    tokenizer = opened.load()
     features = record_features.pretraining_features(
         config.max_seq_length, config.max_predictions_per_seq
     )

@@ -27,26 +27,33 @@ flags.mark_flags_as_required(["model_dir", "export_dir"])
 def main() -> None:
     command.import_tensorflow()
 
+    from data.tokenizer_folder import (
+        TOKENIZER_CONFIG,
+        open_tokenizer,
+        settings_json,
+    )
+    from files import vocabulary_files
     from jobs import serving
     from modeling import fused
     from modeling.conversion import CONFIG
-    from modeling.folder_files import vocabulary_file, vocabulary_files
     from tasks.task import TASK
     from training.export import version_folder, write_saved_model
 
     folder = version_folder(FLAGS.export_dir, FLAGS.version)
-    settings, config = serving.read_settings(FLAGS.model_dir)
-    vocab_file = vocabulary_file(FLAGS.model_dir)
+    options = common_flags.tokenizer_options()
+    settings, config = serving.read_settings(FLAGS.model_dir, options)
+    opened = open_tokenizer(FLAGS.model_dir, options=options)
     assets = {CONFIG: config.to_json().encode()}
     if settings is not None:
         assets[TASK] = settings.to_json().encode()
-    parts = vocabulary_files(vocab_file) if vocab_file else {}
-    for name, path in parts.items():
-        with open(path, "rb") as file:
-            assets[name] = file.read()
+    if opened is not None:
+        assets[TOKENIZER_CONFIG] = settings_json(opened)
+        for name, path in vocabulary_files(opened.vocab_file).items():
+            with open(path, "rb") as file:
+                assets[name] = file.read()
     model = serving.load_model(FLAGS.model_dir, config, settings)
     tokenizer = serving.graph_tokenizer(
-        vocab_file,
+        opened,
         config,
         command.from_flags(serving.TextSettings, settings),
         settings,

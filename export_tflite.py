@@ -38,19 +38,23 @@ flags.mark_flags_as_required(["model_dir", "output_file"])
 def main() -> None:
     command.import_tensorflow()
 
+    from data.tokenizer_folder import open_tokenizer
     from jobs import serving
     from modeling import fused
-    from modeling.folder_files import vocabulary_file
     from training.export import to_tflite
 
-    settings, config = serving.read_settings(FLAGS.model_dir)
+    options = common_flags.tokenizer_options()
+    settings, config = serving.read_settings(FLAGS.model_dir, options)
     texts = command.from_flags(serving.TextSettings, settings)
     serving.check_length(config, texts)
     model = serving.load_model(FLAGS.model_dir, config, settings)
     length, tokenizer = texts.max_seq_length, None
     if FLAGS.string_input:
         tokenizer = serving.graph_tokenizer(
-            vocabulary_file(FLAGS.model_dir), config, texts, settings
+            open_tokenizer(FLAGS.model_dir, options=options),
+            config,
+            texts,
+            settings,
         )
         of_pieces = settings and settings.target in serving.OF_PIECES
         if tokenizer is None or of_pieces:

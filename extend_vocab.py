@@ -13,19 +13,22 @@ goes on from there. Ours; google-research/bert's README only says that the
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from absl import flags
 from tqdm import tqdm
 
 import command
+import common_flags
 from data import vocabulary
-from data.tokenization import WordpieceTokenizer
+from data.tokenization import FullTokenizer, WordpieceTokenizer
 from input_error import InputError
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from data.tokenizer_folder import OpenedTokenizer
+    from data.tokenizers import TokenizerSettings
     from modeling.any_model import AnyModel
     from tasks.task import TaskSettings
 
@@ -49,41 +52,29 @@ flags.DEFINE_integer(
     " the model stays as large as it is.",
     lower_bound=1,
 )
-flags.DEFINE_bool(
-    "do_lower_case",
-    None,
-    "Whether the model is uncased; unset: as its folder says, else whether its"
-    " vocabulary is.",
-)
-flags.DEFINE_alias("do_lower", "do_lower_case")
-flags.DEFINE_bool(
-    "strip_accents",
-    None,
-    "Whether accents go; unset: as its folder says, else as --do_lower_case.",
-)
+common_flags.define_tokenizer()
 flags.mark_flags_as_required(["init_checkpoint", "input_file", "output_dir"])
 
 
 def main() -> None:
-    command.import_tensorflow()
+    command.import_tensorflow(computes=False)
+    from files import new_folder
     from modeling.any_model import AnyModel
     from modeling.config import BertConfig
     from modeling.conversion import load_checkpoint, open_weights
-    from modeling.folder_files import local_vocabulary, new_folder
 
-    config_file, vocab_file = _files()
+    config_file, opened = _files()
     config = BertConfig.from_json_file(command.local(config_file))
-    pieces = vocabulary.check_vocabulary(
-        local_vocabulary(vocab_file), config.vocab_size
-    )
+    vocab_file = opened.vocab_file
+    pieces = vocabulary.check_vocabulary(vocab_file, config.vocab_size)
     num_words = _num_words(vocab_file, pieces)
-    task = _task(os.path.dirname(config_file))
+    task = _task(os.path.dirname(config_file), opened.settings)
     with new_folder(FLAGS.output_dir) as folder:
         shapes = open_weights(FLAGS.init_checkpoint).shapes
         model = AnyModel(config, shapes)
         report = load_checkpoint(model.bindings(), FLAGS.init_checkpoint)
         print(report, flush=True)
-        counts = _count_words(pieces, task)
+        counts = _count_words(opened)
         words = vocabulary.new_words(counts, pieces)
         places = _places(words[:num_words], pieces)
         size = max(config.vocab_size, 1 + max(places.values()))
@@ -91,7 +82,7 @@ def main() -> None:
             dataclasses.replace(config, vocab_size=size), shapes
         )
         _take_weights(extended, model, _sources(places, pieces))
-        _write(folder, extended, report.loaded, vocab_file, places, task)
+        _write(folder, extended, report.loaded, opened, places, task)
     print(
         f"{FLAGS.output_dir} is written: {len(places):,} words more, and "
         f"{len(words[num_words:]):,} that are not a piece yet; vocab_size is "
@@ -100,9 +91,10 @@ def main() -> None:
     )
 
 
-def _files() -> tuple[str, str]:
-    """The config and vocab.txt of the folder."""
-    from modeling.folder_files import VOCABULARY, beside
+def _files() -> "tuple[str, OpenedTokenizer]":
+    """The config and the tokenizer of the folder."""
+    from data.tokenizer_folder import open_tokenizer
+    from files import VOCABULARY, beside
     from modeling.hugging_face import is_hugging_face, model_config_file
 
     path = FLAGS.init_checkpoint
@@ -111,8 +103,8 @@ def _files() -> tuple[str, str]:
             f"{path} has Hugging Face's form; expected Google's, which "
             f"convert_checkpoint.py --init_checkpoint={path} makes of it"
         )
-    vocab_file = beside(path, [VOCABULARY])
-    if vocab_file is None:
+    opened = open_tokenizer(path, options=common_flags.tokenizer_options())
+    if opened is None or beside(path, [VOCABULARY]) is None:
         raise InputError(
             f"there is no {VOCABULARY} beside --init_checkpoint={path}; "
             "expected a model of word pieces (those of bytes spell every word)"
@@ -123,7 +115,7 @@ def _files() -> tuple[str, str]:
             f"there is no bert_config.json beside --init_checkpoint={path}; "
             "expected a model folder"
         )
-    return config_file, vocab_file
+    return config_file, opened
 
 
 def _num_words(vocab_file: str, pieces: Mapping[str, int]) -> int:
@@ -137,8 +129,8 @@ def _num_words(vocab_file: str, pieces: Mapping[str, int]) -> int:
     return count
 
 
-def _task(folder: str) -> "TaskSettings | None":
-    """The folder's task.json, changed as the flags say."""
+def _task(folder: str, tokenizer: "TokenizerSettings") -> "TaskSettings | None":
+    """The folder's task.json, with the tokenizer's case."""
     from tasks.task import TaskSettings
 
     task = TaskSettings.from_folder(folder)
@@ -150,25 +142,19 @@ def _task(folder: str) -> "TaskSettings | None":
             "encoder; expected a model fine-tuned without "
             "--second_init_checkpoint, --bilstm and --feature_layers"
         )
-    said: dict[str, Any] = {
-        name: FLAGS[name].value
-        for name in ("do_lower_case", "strip_accents")
-        if FLAGS[name].value is not None
-    }
-    return dataclasses.replace(task, **said)
+    return dataclasses.replace(
+        task,
+        do_lower_case=tokenizer.do_lower_case,
+        strip_accents=tokenizer.strip_accents,
+    )
 
 
-def _count_words(
-    pieces: Mapping[str, int], task: "TaskSettings | None"
-) -> dict[str, int]:
+def _count_words(opened: "OpenedTokenizer") -> dict[str, int]:
     """The text's, as the model's own tokenizer reads them."""
     from data import files
 
-    do_lower_case, strip_accents = FLAGS.do_lower_case, FLAGS.strip_accents
-    if task is not None:
-        do_lower_case, strip_accents = task.do_lower_case, task.strip_accents
-    elif do_lower_case is None:
-        do_lower_case = vocabulary.is_uncased(pieces)
+    tokenizer = opened.load()
+    assert isinstance(tokenizer, FullTokenizer), "it has a vocab.txt"
     paths = files.expand_patterns(FLAGS.input_file)
     with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
         lines = (
@@ -176,7 +162,7 @@ def _count_words(
             for path in paths
             for line in files.read_lines(path, bar.update)
         )
-        return vocabulary.count_words(lines, do_lower_case, strip_accents)
+        return vocabulary.count_words(lines, tokenizer.basic_tokenizer)
 
 
 def _places(words: Sequence[str], pieces: Mapping[str, int]) -> dict[str, int]:
@@ -237,29 +223,28 @@ def _write(
     folder: str,
     model: "AnyModel",
     names: Sequence[str],
-    vocab_file: str,
+    opened: "OpenedTokenizer",
     places: Mapping[str, int],
     task: "TaskSettings | None",
 ) -> None:
+    from data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
+    from files import VOCABULARY, write_whole
     from modeling.conversion import save_model_folder
-    from modeling.folder_files import VOCABULARY, write_whole
     from tasks.task import TASK
 
     bindings = [b for b in model.bindings() if b.name in names]
     save_model_folder(folder, model.config, bindings, None)
-    lines = _extended_lines(vocab_file, places)
+    lines = _extended_lines(opened.vocab_file, places)
     text = "".join(f"{line}\n" for line in lines)
     write_whole(os.path.join(folder, VOCABULARY), text.encode())
+    write_whole(os.path.join(folder, TOKENIZER_CONFIG), settings_json(opened))
     if task is not None:
         write_whole(os.path.join(folder, TASK), task.to_json().encode())
 
 
 def _extended_lines(vocab_file: str, places: Mapping[str, int]) -> list[str]:
     """Of the new vocab.txt; those of other pieces are as they were."""
-    from modeling.folder_files import local_vocabulary
-
-    path = local_vocabulary(vocab_file)
-    with open(path, encoding="utf-8", newline="\n") as file:
+    with open(vocab_file, encoding="utf-8", newline="\n") as file:
         lines = file.read().removesuffix("\n").split("\n")
     lines += [""] * (1 + max(places.values()) - len(lines))
     for word, place in places.items():

@@ -25,9 +25,10 @@ from training.settings import DeviceConfig
 if TYPE_CHECKING:
     import numpy as np
 
-    from data.any_tokenizer import Tokenizer
+    from data.tokenizers import Tokenizer
     from modeling.config import BertConfig
     from tasks.features import Document, FeatureExtractor
+    from tasks.sentence_pooling import SentencePooling
 
 FLAGS = flags.FLAGS
 
@@ -46,10 +47,7 @@ flags.DEFINE_string(
     None,
     "vocab.txt of the model, or vocab.json with merges.txt beside it.",
 )
-flags.DEFINE_bool(
-    "do_lower_case", True, "True for uncased models, False for cased ones."
-)
-flags.DEFINE_alias("do_lower", "do_lower_case")
+common_flags.define_tokenizer()
 flags.DEFINE_integer(
     "batch_size", 32, "Rows at once; of short ones more.", lower_bound=1
 )
@@ -59,9 +57,6 @@ flags.DEFINE_integer("num_tpu_cores", 8, "Unused: the TPU says it itself.")
 flags.DEFINE_bool("use_one_hot_embeddings", False, "Unused: rows are gathered.")
 
 # The flags above are google-research/bert's; those below are not.
-flags.DEFINE_bool(
-    "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
-)
 flags.DEFINE_integer(
     "doc_stride",
     0,
@@ -72,9 +67,11 @@ flags.DEFINE_integer(
 flags.DEFINE_string("pooled_file", None, "A .npy with one vector a line.")
 flags.DEFINE_enum(
     "pooling",
-    "mean",
+    None,
     ["cls", "mean", "max"],
-    "That of [CLS] (of the first window), or the mean or maximum of all.",
+    "Vector of a text in --pooled_file: that of [CLS] (of the first window) or "
+    "the mean or maximum of all tokens'. Default: what 1_Pooling/config.json "
+    "and modules.json of a sentence-transformers folder say; else mean.",
 )
 flags.DEFINE_integer("pooling_layer", -1, "The layer that is pooled.")
 common_flags.define_precision_and_threads()
@@ -95,14 +92,19 @@ def main() -> None:
 
     from data.files import expand_patterns
     from jobs.vectors import npy_header
-    from tasks.features import pool, to_json
+    from tasks.features import to_json
     from training.inference import with_progress
 
     paths = expand_patterns(FLAGS.input_file)
     num_lines = sum(1 for _ in _read(paths))
     layers = wanted + [FLAGS.pooling_layer] * bool(FLAGS.pooled_file)
     config, tokenizer = _read_model_files()
+    pooling = _read_pooling() if FLAGS.pooled_file else None
     results = _run(_read(paths), config, tokenizer, layers)
+    notices = command.Notices()
+    cut = f"it is cut to --max_seq_length={FLAGS.max_seq_length} tokens"
+    if not FLAGS.doc_stride:
+        cut += " (--doc_stride reads a longer text, but not a pair, in windows)"
     with contextlib.ExitStack() as files:
         json_file = _open(files, "output_file")
         npy_file = _open(files, "pooled_file")
@@ -110,13 +112,16 @@ def main() -> None:
             npy_file.write(npy_header((num_lines, config.hidden_size)))
         lines = with_progress(results, num_lines)
         for number, (document, vectors) in enumerate(lines):
+            if document.is_cut:
+                notices.say(number + 1, cut)
             if json_file:
                 chosen = vectors[:, : len(wanted)]
                 line = to_json(number, document.tokens, wanted, chosen)
                 json_file.write((line + "\n").encode())
-            if npy_file:
-                pooled = pool(vectors[:, -1], FLAGS.pooling)
+            if npy_file and pooling:
+                pooled = pooling.vector(vectors[:, -1])
                 npy_file.write(pooled.astype("<f4").tobytes())
+    notices.close()
 
 
 def _layers() -> list[int]:
@@ -143,17 +148,16 @@ def _open(files: contextlib.ExitStack, flag: str) -> IO[bytes] | None:
 
 
 def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
-    from data.any_tokenizer import check_any_vocabulary, load_tokenizer
-    from data.tokenization import validate_case_matches_checkpoint
+    from data.tokenizer_folder import open_tokenizer
     from modeling.config import BertConfig
-    from modeling.folder_files import local_vocabulary, vocabulary_file
     from modeling.hugging_face import model_config_file
+    from tasks.hugging_face_task import check_tokens
 
     model = FLAGS.init_checkpoint
-    validate_case_matches_checkpoint(FLAGS.do_lower_case, model)
     config_file = FLAGS.bert_config_file or model_config_file(model)
-    vocab_file = FLAGS.vocab_file or vocabulary_file(model)
-    if not (config_file and vocab_file):
+    options = common_flags.tokenizer_options()
+    opened = open_tokenizer(model, FLAGS.vocab_file, options)
+    if not config_file or opened is None:
         raise InputError(
             f"beside --init_checkpoint={model} there is no "
             f"{'vocabulary' if config_file else 'bert_config.json'}; give "
@@ -165,11 +169,30 @@ def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
             f"--max_seq_length is {FLAGS.max_seq_length}; the model has "
             f"{config.max_position_embeddings} positions, so expected no more"
         )
-    vocab_file = local_vocabulary(vocab_file)
-    check_any_vocabulary(vocab_file, config.vocab_size)
-    return config, load_tokenizer(
-        vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
+    check_tokens(opened, config, model)
+    return config, opened.load()
+
+
+def _read_pooling() -> "SentencePooling":
+    """How tokens' vectors become one; what is not the default is said."""
+    from tasks.sentence_pooling import (
+        SentencePooling,
+        pooling_file,
+        read_sentence_pooling,
     )
+
+    path = pooling_file(FLAGS.init_checkpoint)
+    if path and not FLAGS.pooling:
+        found = read_sentence_pooling(path)
+        length = ", of length 1" if found.normalizes else ""
+        print(f"pooling: {found.pooling}{length}: {path}", file=sys.stderr)
+        return found
+    if path:
+        print(
+            f"--pooling={FLAGS.pooling} counts, and not what {path} says",
+            file=sys.stderr,
+        )
+    return SentencePooling(FLAGS.pooling or "mean")
 
 
 def _run(

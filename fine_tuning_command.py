@@ -1,7 +1,7 @@
 """What the commands that fine-tune share: their flags, and the way from these
 to a trained model."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -22,13 +22,7 @@ flags.disclaim_key_flags()  # they are of the command that calls
 def define() -> None:
     """What every command that fine-tunes has."""
     common_flags.define_training()
-    flags.DEFINE_bool(
-        "do_lower_case",
-        True,
-        "True for uncased models, False for cased ones. With a vocab.json text "
-        "stays as it is.",
-    )
-    flags.DEFINE_alias("do_lower", "do_lower_case")
+    common_flags.define_tokenizer()
     flags.DEFINE_float(
         "num_train_epochs", 3.0, "Passes over the data.", lower_bound=0.0
     )
@@ -40,9 +34,6 @@ def define() -> None:
         upper_bound=1.0,
     )
     # google-research/bert has none of these.
-    flags.DEFINE_bool(
-        "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
-    )
     flags.DEFINE_integer(
         "num_seeds",
         Selection.num_seeds,
@@ -98,6 +89,18 @@ def check_actions() -> None:
         )
 
 
+def define_labels() -> None:
+    """Of commands whose models have labels."""
+    flags.DEFINE_bool(
+        "keep_classifier_head",
+        False,
+        "Take the classifier of --init_checkpoint as it stands, its outputs in "
+        "the order of the labels here, though its labels have other names or "
+        "it was trained for something else. Otherwise outputs are found by "
+        "their labels' names, and with other labels a classifier starts anew.",
+    )
+
+
 def compares_models() -> bool:
     """Whether models are compared while training, or several of them."""
     return FLAGS.do_train and (FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1)
@@ -122,7 +125,12 @@ class FineTuningCommand:
         self.place = fitting.make_place(
             command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
         )
-        self.run = command.from_flags(fitting.RunConfig)
+        self.run = command.from_flags(
+            fitting.RunConfig,
+            flags=command.flags_text(),
+            data_files=command.given_files(),
+            tokenizer=common_flags.tokenizer_options(),
+        )
         self.stored = fine_tuning.stored_settings(self.run)
         if self.stored and target and self.stored.target != target:
             self.stored = None
@@ -136,6 +144,21 @@ class FineTuningCommand:
 
         return fine_tuning.second_direction(self.run, self.stored)
 
+    def task_settings(self, **values: Any) -> "TaskSettings":
+        """The task's settings: `values`, the flags, and the tokenizer's case;
+        of a model that is used as trained, its own where no flag is given."""
+        from jobs import fitting
+        from tasks.task import TaskSettings
+
+        case = fitting.need_tokenizer(self.run, None).settings
+        return command.from_flags(
+            TaskSettings,
+            self.used,
+            do_lower_case=case.do_lower_case,
+            strip_accents=case.strip_accents,
+            **values,
+        )
+
     def check_target(self, target: str) -> None:
         """Refuses to use a model that was trained for another."""
         if self.used and self.used.target != target:
@@ -145,10 +168,19 @@ class FineTuningCommand:
                 "names the task"
             )
 
-    def set_up(self, settings: "TaskSettings") -> "Setup":
-        """Raises InputError if config, vocabulary and flags do not fit."""
+    def set_up(
+        self, settings: "TaskSettings", other_names: tuple[str, ...] = ()
+    ) -> "Setup":
+        """Raises InputError if config, vocabulary and flags do not fit, or a
+        model is to be used by others than those it was trained with.
+
+        Args:
+            other_names: of the labels in `settings`, in the same order.
+        """
         from jobs import fine_tuning
 
+        if self.used:
+            fine_tuning.check_use(settings, self.used, FLAGS.output_dir)
         return fine_tuning.set_up(
             self.place,
             self.run,
@@ -158,6 +190,7 @@ class FineTuningCommand:
             common_flags.loop_config(),
             settings,
             command.from_flags(TaughtTask),
+            other_names,
         )
 
     def carry_out(
@@ -168,19 +201,10 @@ class FineTuningCommand:
         from jobs.fine_tuning import FineTuning
 
         tuning = FineTuning(job, setup)
-        folder = self.run.output_dir
         if FLAGS.do_train:
             fitting.claim_folder(self.run, self.place.host)
-            # One that goes on may be refused: then its flags do not count.
-            if self.writes and not tuning.has_begun():
-                command.save_flags(folder)
         job.prepare()
         if self.run.dry_run:
             tuning.rehearse(FLAGS.do_train)
             return None
-        if not FLAGS.do_train:
-            return tuning.restore()
-        trained = tuning.train()
-        if self.writes:
-            command.save_flags(folder)
-        return trained
+        return tuning.train() if FLAGS.do_train else tuning.restore()

@@ -18,18 +18,14 @@ from absl import flags
 from tqdm import tqdm
 
 import command
-from data import (
-    any_tokenizer,
-    counting,
-    readable,
-    record_report,
-    text_report,
-)
+import common_flags
+from data import counting, readable, record_report, text_report
 from data.instances import InstanceConfig
 from data.marks import Marks
 from input_error import InputError
 
 if TYPE_CHECKING:
+    from data.tokenizers import Tokenizer
     from jobs.inspecting import RecordBatch
 
 FLAGS = flags.FLAGS
@@ -66,14 +62,7 @@ flags.DEFINE_integer(
     "no masks: that one may have.",
     lower_bound=1,
 )
-flags.DEFINE_bool(
-    "do_lower_case", True, "With --text_file: True for an uncased model."
-)
-flags.DEFINE_bool(
-    "strip_accents",
-    None,
-    "With --text_file: whether accents go; unset: as --do_lower_case.",
-)
+common_flags.define_tokenizer()
 flags.mark_flags_as_required(["vocab_file"])
 
 Summary = record_report.RecordSummary | text_report.TextSummary
@@ -89,15 +78,17 @@ def main() -> None:
         )
     # A terminal of few characters shows the others as \u6d77.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    command.import_tensorflow()
-    from modeling.folder_files import local_vocabulary
+    command.import_tensorflow(computes=False)
+    from data.tokenizer_folder import open_tokenizer
 
-    vocab_file = local_vocabulary(FLAGS.vocab_file)
-    vocab = any_tokenizer.check_any_vocabulary(vocab_file)
+    options = common_flags.tokenizer_options()
+    opened = open_tokenizer(None, FLAGS.vocab_file, options)
+    assert opened is not None, "--vocab_file is required"
+    tokenizer = opened.load()
     if FLAGS.text_file:
-        report_on_text(vocab_file)
+        report_on_text(tokenizer)
     else:
-        inspect(vocab, any_tokenizer.marks_of(vocab_file))
+        inspect(tokenizer.vocab, tokenizer.marks)
 
 
 def inspect(vocab: Mapping[str, int], marks: Marks) -> None:
@@ -143,14 +134,11 @@ def show(batch: "RecordBatch", script: readable.Script) -> None:
             print(readable.format_record(record, script))
 
 
-def report_on_text(vocab_file: str) -> None:
+def report_on_text(tokenizer: "Tokenizer") -> None:
     """Prints the report on --text_file."""
     from data import files
 
     paths = files.expand_patterns(FLAGS.text_file, "--text_file")
-    tokenizer = any_tokenizer.load_tokenizer(
-        vocab_file, FLAGS.do_lower_case, FLAGS.strip_accents
-    )
 
     def lines(bar: tqdm) -> Iterator[str]:
         for path in paths:

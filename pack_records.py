@@ -61,7 +61,7 @@ flags.mark_flags_as_required(["input_file", "output_file"])
 
 
 def main() -> None:
-    command.import_tensorflow()
+    command.import_tensorflow(computes=False)
     from data import (
         files,
         packing,

@@ -10,10 +10,13 @@ from standard input; each gets one line in answer, in their order. What a line
 holds follows from what the model was trained for: a text, or two with a tab
 between them; a question, a tab and a paragraph; a text with [MASK]s.
 
+A .csv, .json or .jsonl file is a table, as in run_classifier.py: each row gets
+one line in answer. So is a .tsv file whose header names the columns that the
+model was trained on, or for which --text_column is given.
+
 Ours; google-research/bert has no such command.
 """
 
-import collections
 import functools
 import json
 import os
@@ -28,18 +31,25 @@ import common_flags
 from input_error import InputError
 
 if TYPE_CHECKING:
-    from tasks.line_predictor import Answer
+    from tasks.line_predictor import Answer, Line
+    from tasks.tables import TableFormat
+    from tasks.task import TaskSettings
 
 FLAGS = flags.FLAGS
-MAX_NOTICES = 10  # of each kind, line by line; others are only counted
+TARGETS = "single_label", "multi_label", "regression"  # of texts and pairs
 
 flags.DEFINE_string(
     "model_dir",
     None,
     "Folder with weights, their config, vocabulary and, if it was fine-tuned, "
-    "task.json.",
+    "task.json (or Hugging Face's config.json, which says what for).",
 )
-flags.DEFINE_string("input_file", None, "Lines: comma-separated names, globs.")
+flags.DEFINE_string(
+    "input_file",
+    None,
+    "Files of lines or tables, plain or .gz: comma-separated names, globs.",
+)
+common_flags.define_table()
 flags.DEFINE_string("output_file", None, "Unset: standard output.")
 flags.DEFINE_enum(
     "output_format",
@@ -58,7 +68,7 @@ flags.DEFINE_bool(
     "terminal. Otherwise many are read at once and sorted by length.",
 )
 flags.DEFINE_integer("top_k", 5, "Pieces for each [MASK].", lower_bound=1)
-common_flags.define_case_of_folder()
+common_flags.define_tokenizer()
 common_flags.define_precision_and_threads()
 flags.DEFINE_bool("use_xla", False, "Compile the model as a whole.")
 flags.mark_flag_as_required("model_dir")
@@ -73,9 +83,10 @@ def main(*texts: str) -> None:
 
     from training.inference import with_progress
 
-    notices = Notices()
-    answer_all = _load()
-    answers = _answers(_decoded(_read(texts), notices), answer_all)
+    notices = command.Notices()
+    folder = _local_folder(FLAGS.model_dir)
+    answer_all = _load(folder)
+    answers = _answers(_decoded(_read(texts, folder), notices), answer_all)
     if FLAGS.output_file:
         with command.writing(FLAGS.output_file, "--output_file") as file:
             for answer in with_progress(answers):
@@ -86,7 +97,7 @@ def main(*texts: str) -> None:
     notices.close()
 
 
-def _load() -> "Callable[[Iterable[str]], Iterator[Answer]]":
+def _load(folder: str) -> "Callable[[Iterable[Line]], Iterator[Answer]]":
     """Reads the model; what was loaded is said on standard error."""
     import keras
 
@@ -99,9 +110,8 @@ def _load() -> "Callable[[Iterable[str]], Iterator[Answer]]":
     strategy = make_strategy(DeviceConfig())
     with strategy.scope():
         model = predictors.load(
-            _local_folder(FLAGS.model_dir),
-            FLAGS.do_lower_case,
-            FLAGS.strip_accents,
+            folder,
+            common_flags.tokenizer_options(),
             FLAGS.top_k,
         )
     print(model.report, file=sys.stderr)
@@ -120,7 +130,7 @@ def _local_folder(folder: str) -> str:
         return folder
     import tensorflow as tf
 
-    from modeling.folder_files import temporary_folder
+    from files import temporary_folder
 
     copy = temporary_folder()
     try:
@@ -134,39 +144,80 @@ def _local_folder(folder: str) -> str:
     return copy
 
 
-def _read(texts: tuple[str, ...]) -> Iterator[bytes]:
+def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
     """Lines of the arguments, else of files, else of standard input."""
+    from data.files import expand_patterns, read_text_lines, text_lines
+    from tasks.tables import read_table
+    from tasks.task import TaskSettings
+
     if texts:
-        yield from (os.fsencode(text) for text in texts)
+        for text in texts:
+            yield os.fsencode(text).decode(errors="surrogateescape")
     elif FLAGS.input_file is None:
-        yield from sys.stdin.buffer
+        yield from text_lines(sys.stdin.buffer, FLAGS.encoding)
     else:
-        import tensorflow as tf
-
-        from data.files import expand_patterns
-
+        settings = TaskSettings.from_folder(folder)
         for path in expand_patterns(FLAGS.input_file):
-            try:
-                with tf.io.gfile.GFile(path, "rb") as file:
-                    yield from iter(file.readline, b"")
-            except tf.errors.OpError as error:
-                raise InputError(
-                    f"cannot read --input_file={path}: {error.message}"
-                ) from error
+            table = _table(path, settings)
+            if table is None:
+                yield from read_text_lines(path, FLAGS.encoding, refuses=False)
+                continue
+            for example in read_table(path, table, has_labels=False):
+                pair = () if example.text_b is None else (example.text_b,)
+                yield (example.text_a, *pair)
 
 
-def _decoded(lines: Iterable[bytes], notices: "Notices") -> Iterator[str]:
+def _table(path: str, settings: "TaskSettings | None") -> "TableFormat | None":
+    """How a file is read by columns; None: by lines."""
+    from tasks.tables import ENDINGS, TableFormat, names_text_columns
+
+    table = command.from_flags(TableFormat, settings, label_column="")
+    is_asked_for = any(
+        FLAGS[flag].present
+        for flag in ("text_column", "text_pair_column", "has_header")
+    )
+    has_columns = is_asked_for or (
+        settings is not None and settings.target in TARGETS
+    )
+    plain = path.removesuffix(".gz")
+    if not is_asked_for:
+        if not plain.endswith(ENDINGS):
+            return None
+        if plain.endswith(".tsv") and not (
+            has_columns and names_text_columns(path, table)
+        ):
+            return None
+    if not has_columns:
+        raise InputError(
+            f"--input_file={path} is a table; give --text_column, the column "
+            "of the text (and --text_pair_column), or a file of lines"
+        )
+    takes_pairs = settings.takes_pairs if settings is not None else None
+    if takes_pairs not in (None, len(table.text_columns) == 2):
+        raise InputError(
+            f"--input_file={path} is a table, of which "
+            f"{' and '.join(table.text_columns)} would be read, and the model "
+            f"takes {'two texts' if takes_pairs else 'one text'}; check "
+            "--text_column and --text_pair_column"
+        )
+    return table
+
+
+def _decoded(
+    lines: "Iterable[Line]", notices: command.Notices
+) -> "Iterator[Line]":
     for number, line in enumerate(lines, 1):
-        try:
-            text = line.decode()
-        except UnicodeDecodeError:
-            notices.say(number, "bytes that are not UTF-8 are left out")
-            text = line.decode(errors="replace")
-        yield text
+        if isinstance(line, str) and not line.isascii():
+            given = line.encode(errors="surrogateescape")
+            decoded = given.decode(errors="replace")
+            if decoded != line:
+                notices.say(number, "bytes that are not UTF-8 are left out")
+            line = decoded
+        yield line
 
 
 def _answers(
-    lines: Iterator[str], answer_all: "Callable[..., Iterator[Answer]]"
+    lines: "Iterator[Line]", answer_all: "Callable[..., Iterator[Answer]]"
 ) -> "Iterator[Answer]":
     line_by_line = FLAGS.line_by_line
     if line_by_line is None:
@@ -180,7 +231,7 @@ def _answers(
     )
 
 
-def _format(answer: "Answer", notices: "Notices") -> str:
+def _format(answer: "Answer", notices: command.Notices) -> str:
     error = answer.fields.get("error", "")
     for sentence in filter(None, (answer.note, error)):
         notices.say(answer.number, sentence)
@@ -196,24 +247,6 @@ def _print(lines: Iterable[str]) -> None:
             print(line, flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-class Notices:
-    """Says on standard error what was odd about lines: of each kind the first
-    few times, then how often."""
-
-    def __init__(self) -> None:
-        self.counts: collections.Counter[str] = collections.Counter()
-
-    def say(self, number: int, sentence: str) -> None:
-        self.counts[sentence] += 1
-        if self.counts[sentence] <= MAX_NOTICES:
-            print(f"line {number}: {sentence}", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        for sentence, count in self.counts.items():
-            if count > MAX_NOTICES:
-                print(f"{count} lines in all: {sentence}", file=sys.stderr)
 
 
 def cli() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 import command
+import common_flags
 import fine_tuning_command
 from input_error import InputError
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 fine_tuning_command.define()
 fine_tuning_command.define_combinations()
 fine_tuning_command.define_taught()
+fine_tuning_command.define_labels()
 flags.DEFINE_string("data_dir", None, "Folder of the task's files.")
 flags.DEFINE_string("task_name", None, "Name of a GLUE task, or XNLI.")
 flags.DEFINE_integer(
@@ -43,11 +45,7 @@ flags.DEFINE_integer("predict_batch_size", 8, "Rows at once.", lower_bound=1)
 flags.DEFINE_string("train_file", None, "Own data: TSV, CSV or JSONL.")
 flags.DEFINE_string("eval_file", None, "Own data to evaluate on.")
 flags.DEFINE_string("predict_file", None, "Own data without labels.")
-flags.DEFINE_bool("has_header", True, "Whether own files name their columns.")
-flags.DEFINE_string(
-    "text_column", "text", "Name of the column; from 0 if there is no header."
-)
-flags.DEFINE_string("text_pair_column", None, "That of the second text, if any")
+common_flags.define_table()
 flags.DEFINE_string("label_column", "label", "That of the label.")
 flags.DEFINE_enum(
     "target",
@@ -84,19 +82,25 @@ def main() -> None:
     fine_tuning = fine_tuning_command.FineTuningCommand()
 
     from jobs import classifying
-    from tasks.task import TaskSettings
 
     used, stored = fine_tuning.used, fine_tuning.stored
-    problem = _read_problem(used, stored.labels if stored else ())
+    problem = _read_problem(used, stored)
     fine_tuning.check_target(problem.target.kind)
-    settings = command.from_flags(
-        TaskSettings,
-        used,
+    if used and used.takes_pairs not in (None, problem.takes_pairs):
+        expected, found = "one text", "two"
+        if used.takes_pairs:
+            expected, found = "pairs of texts", "one text"
+        raise InputError(
+            f"the model was trained on {expected}, and the examples are {found}"
+            "; check --text_pair_column, and what names the task"
+        )
+    settings = fine_tuning.task_settings(
         target=problem.target.kind,
         labels=problem.target.labels,
+        takes_pairs=problem.takes_pairs,
         second_direction=fine_tuning.second_direction,
     )
-    setup = fine_tuning.set_up(settings)
+    setup = fine_tuning.set_up(settings, problem.other_names)
     job = classifying.Classification(
         problem,
         settings,
@@ -130,7 +134,7 @@ def _check_sources() -> None:
 
 
 def _read_problem(
-    used: "TaskSettings | None", stored_labels: tuple[str, ...]
+    used: "TaskSettings | None", stored: "TaskSettings | None"
 ) -> "Problem":
     from jobs import classifying
     from tasks.tables import TableFormat
@@ -138,11 +142,12 @@ def _read_problem(
     wanted = command.from_flags(classifying.Wanted)
     if FLAGS.task_name:
         return classifying.glue_problem(FLAGS.task_name, FLAGS.data_dir, wanted)
+    files = command.from_flags(classifying.OwnFiles, used)
     return classifying.table_problem(
-        command.from_flags(classifying.OwnFiles, used),
-        command.from_flags(TableFormat),
+        files,
+        command.from_flags(TableFormat, used),
         wanted,
-        stored_labels,
+        stored.labels if stored and stored.target == files.target else (),
     )
 
 

@@ -44,24 +44,19 @@ def main() -> None:
     fine_tuning = fine_tuning_command.FineTuningCommand()
 
     from jobs import choosing
-    from tasks.task import TaskSettings
 
     fine_tuning.check_target("choice")
     problem = choosing.read_problem(
         *(FLAGS[name].value if uses else None for name, uses in _files())
     )
-    settings = command.from_flags(
-        TaskSettings, fine_tuning.used, target="choice"
-    )
+    settings = fine_tuning.task_settings(target="choice")
     setup = fine_tuning.set_up(settings)
     job = choosing.Choosing(
         problem,
         settings,
         setup.tokenizer,
-        FLAGS.output_dir,
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
-        fine_tuning.writes,
     )
     done = fine_tuning.carry_out(job, setup)
     if done is None:

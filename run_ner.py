@@ -4,8 +4,10 @@
         --init_checkpoint=$BERT --do_lower_case=False --output_dir=/tmp/ner
 
 $CONLL has train.txt, valid.txt (or dev.txt) and test.txt in CoNLL's columns:
-a word a line, its tag last, an empty line between sentences. Tags are IOB1,
-IOB2 or IOBES. Scores of entities are in eval_results.txt and
+a word a line, its tag last, an empty line between sentences. Other columns are
+named by --word_column and --tag_column, and files that end in .json or .jsonl
+have "tokens" and "ner_tags". Tags are IOB1, IOB2, IOBES (BIOES), BILUO or BMES,
+with or without a type. Scores of entities are in eval_results.txt and
 eval_results_test.txt; test_predictions.txt is test.txt with the predicted tags
 as another column. The same command again goes on where the last run stopped. At
 its end output_dir is a model folder that predict.py takes.
@@ -26,12 +28,25 @@ if TYPE_CHECKING:
     from tasks.task import TaskSettings
 
 fine_tuning_command.define()
+fine_tuning_command.define_labels()
 flags.DEFINE_string(
     "data_dir", None, "Folder of train.txt, valid.txt or dev.txt, and test.txt."
 )
 flags.DEFINE_string("train_file", None, "Unset: --data_dir's train.txt.")
 flags.DEFINE_string("eval_file", None, "Unset: its valid.txt or dev.txt.")
 flags.DEFINE_string("predict_file", None, "Unset: its test.txt.")
+flags.DEFINE_string(
+    "word_column",
+    None,
+    "Column of the words, counted from 0, or downwards from -1, the last "
+    "(default: 0); in JSON, the field of the words (default: tokens).",
+)
+flags.DEFINE_string(
+    "tag_column",
+    None,
+    "Column of the tags, counted from 0, or downwards from -1, the last "
+    "(default: -1); in JSON, the field of the tags (default: ner_tags).",
+)
 flags.DEFINE_bool("do_eval", False, "Whether to evaluate, after any training.")
 flags.DEFINE_bool("do_predict", False, "Whether to tag predict_file.")
 flags.DEFINE_integer(
@@ -77,13 +92,10 @@ def main() -> None:
     fine_tuning = fine_tuning_command.FineTuningCommand(target="tags")
 
     from jobs import frozen_encoder, recognizing
-    from tasks.task import TaskSettings
 
     used, stored = fine_tuning.used, fine_tuning.stored
     problem = _read_problem(stored.labels if stored else ())
-    settings = command.from_flags(
-        TaskSettings,
-        used,
+    settings = fine_tuning.task_settings(
         target="tags",
         labels=problem.labels,
         doc_stride=_stride(used),
@@ -97,10 +109,8 @@ def main() -> None:
         settings,
         way,
         setup.tokenizer,
-        FLAGS.output_dir,
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
-        fine_tuning.writes,
     )
     done = fine_tuning.carry_out(job, setup)
     if done is None:

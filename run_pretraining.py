@@ -71,6 +71,7 @@ flags.DEFINE_bool(
     "do_whole_word_mask", False, "Mask all pieces of a word together, in these."
 )
 common_flags.define_mask_shares()
+common_flags.define_tokenizer()
 flags.DEFINE_enum(
     "direction",
     None,
@@ -163,7 +164,12 @@ def main() -> None:
     lesson = None
     if FLAGS.teacher_model_dir:
         lesson = command.from_flags(Student), command.from_flags(TripleLoss)
-    run = command.from_flags(fitting.RunConfig)
+    run = command.from_flags(
+        fitting.RunConfig,
+        flags=command.flags_text(),
+        data_files=command.given_files(),
+        tokenizer=common_flags.tokenizer_options(),
+    )
     job = LanguageModeling(
         place,
         run,

@@ -74,6 +74,15 @@ flags.DEFINE_bool(
     "Whether a position of padding could be an answer's end, as far as the loss"
     " knows; if not, rows are packed, and training takes about half the time.",
 )
+flags.DEFINE_enum(
+    "answer_offsets",
+    "exact",
+    ["exact", "google"],
+    "How an answer's place in the text is found. exact: by the characters of "
+    "each token, which works in every script. google: as google-research/bert "
+    "does, by words between spaces; the two differ where its way fails, as in "
+    "Chinese, Japanese or Thai text, which has no spaces.",
+)
 flags.DEFINE_bool(
     "apply_best_null_threshold",
     False,
@@ -91,11 +100,8 @@ def main() -> None:
     fine_tuning.check_target("span")
 
     from jobs import answering
-    from tasks.task import TaskSettings
 
-    settings = command.from_flags(
-        TaskSettings,
-        fine_tuning.used,
+    settings = fine_tuning.task_settings(
         target="span",
         second_direction=fine_tuning.second_direction,
     )

@@ -34,6 +34,7 @@ setup(
     py_modules=[
         "command",
         "common_flags",
+        "files",
         "fine_tuning_command",
         "folder_lock",
         "input_error",

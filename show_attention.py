@@ -40,7 +40,7 @@ flags.DEFINE_integer(
     "128 pieces of BERT-base.",
     lower_bound=4,
 )
-common_flags.define_case_of_folder()
+common_flags.define_tokenizer()
 flags.mark_flags_as_required(["model_dir", "text", "output_file"])
 
 
@@ -51,9 +51,8 @@ def main() -> None:
     from jobs import attention_views
     from tasks.attention_maps import AttentionReader
 
-    reader = AttentionReader(
-        FLAGS.model_dir, FLAGS.do_lower_case, FLAGS.strip_accents
-    )
+    options = common_flags.tokenizer_options()
+    reader = AttentionReader(FLAGS.model_dir, options)
     print(reader.report, file=sys.stderr)
     length = FLAGS.max_seq_length
     attention = reader.read(FLAGS.text, FLAGS.text_pair, length)

@@ -22,6 +22,10 @@ ENVIRONMENTS = {
         ("torch", "transformers", "safetensors", "scipy"),
         ("torch==2.13.0", "transformers==5.23.0", "safetensors", "scipy"),
     ),
+    "transformers_current": Environment(  # folder_parity.py's
+        ("torch", "transformers", "safetensors"),
+        ("torch==2.13.0", "transformers==5.24.0", "safetensors"),
+    ),
     "keras_hub": Environment(
         ("tensorflow", "keras_hub", "safetensors"),
         (

@@ -68,27 +68,22 @@ def main() -> None:
     import command
 
     command.import_tensorflow()
-    from data.any_tokenizer import load_tokenizer
     from data.rows import pad
+    from data.tokenizer_folder import open_tokenizer
     from jobs import serving
-    from modeling.folder_files import vocabulary_file
     from tasks.examples import encode_examples
     from tasks.glue import find_task
     from tasks.targets import SingleLabel
     from training.inference import Predictor
 
     settings, config = serving.read_settings(flags.model_dir)
-    vocab_file = vocabulary_file(flags.model_dir)
-    assert settings is not None and vocab_file is not None
+    opened = open_tokenizer(flags.model_dir)
+    assert settings is not None and opened is not None
     task = find_task(flags.task_name)
     target = SingleLabel(settings.labels)
     examples = task.read(flags.data_dir, task.splits("dev")[0])
     labels = np.array([target.encode(e.label) for e in examples])
-    tokenizer = load_tokenizer(
-        vocab_file,
-        settings.do_lower_case,
-        settings.strip_accents,
-    )
+    tokenizer = opened.load()
     length = settings.max_seq_length
     rows = [
         pad(encoded, length, 1)

@@ -17,6 +17,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from data.added_tokens import AddedToken, AddedTokens
 from data.marks import ROBERTA
 from data.tokenization import MAX_CACHED_WORDS, Span
 from input_error import InputError
@@ -80,44 +81,68 @@ class ByteLevelBpe:
     Args:
       vocab: piece -> id.
       merges: pairs of pieces, the first to be joined first.
+      added_tokens: kept whole wherever a text has them.
+      add_prefix_space: a text is read as if it began with a space.
     """
 
     marks = ROBERTA
 
-    def __init__(self, vocab: Mapping[str, int], merges: Iterable[Pair]):
-        self.vocab = vocab
-        self.inv_vocab = {number: piece for piece, number in vocab.items()}
+    def __init__(
+        self,
+        vocab: Mapping[str, int],
+        merges: Iterable[Pair],
+        added_tokens: Sequence[AddedToken] = (),
+        add_prefix_space: bool = False,
+    ):
+        added = {token.content: token.id for token in added_tokens}
+        self.vocab = {**vocab, **added}
+        self.inv_vocab = {i: piece for piece, i in self.vocab.items()}
+        self.added_tokens = AddedTokens(
+            added_tokens, lambda text: (text, range(len(text)))
+        )
+        self.add_prefix_space = add_prefix_space
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
-        self._cache: dict[str, tuple[list[str], list[Span]]] = {}
+        self._cache: dict[str, list[Span]] = {}
 
     def tokenize(self, text: str) -> list[str]:
         """The text's pieces: "the sea." gives the, U+0120 sea, and a dot.
 
         What looks like a mark ("</s>") is text like any other.
         """
-        return [
-            piece
-            for start, end in _locate_words(text)
-            for piece in self._split(text[start:end])[0]
-        ]
+        return [span.piece for span in self.tokenize_with_offsets(text)]
 
     def split_words(self, text: str) -> list[str]:
         """What pieces are made of one by one: "the sea." is the, a space and
         sea, and a dot."""
-        if text.isascii():
-            return _WORDS.findall(text)
-        return [text[start:end] for start, end in _locate_words(text)]
+        return [word for word, _ in self._locate_words(text)]
 
     def tokenize_with_offsets(self, text: str) -> list[Span]:
         """`tokenize`'s pieces, each with the characters it comes from.
 
         Without the space before them. Pieces of one character share it.
         """
-        return [
-            Span(piece, first + start, first + end)
-            for first, last in _locate_words(text)
-            for piece, start, end in self._split(text[first:last])[1]
-        ]
+        spans = []
+        parts = self.added_tokens.split(text) if self.added_tokens else None
+        for added, first, last in parts or [(None, 0, len(text))]:
+            if added is not None:
+                spans.append(Span(added.content, first, last))
+                continue
+            for word, place in self._locate_words(text[first:last]):
+                for piece, start, end in self.split_word(word):
+                    begin = first + place
+                    spans.append(Span(piece, begin + start, begin + end))
+        return spans
+
+    def _locate_words(self, text: str) -> Iterable[tuple[str, int]]:
+        """Words, and the places in `text` where they begin."""
+        start = 0
+        if self.add_prefix_space and text and not text.startswith(" "):
+            text, start = f" {text}", -1
+        kinds = text if text.isascii() else text.translate(_KINDS)
+        return (
+            (text[slice(*word.span())], start + word.start())
+            for word in _WORDS.finditer(kinds)
+        )
 
     def tokenize_words(self, words: Sequence[str]) -> list[list[str]]:
         """Each word's pieces in " ".join(words)."""
@@ -129,7 +154,15 @@ class ByteLevelBpe:
     def to_text(self, pieces: Iterable[str]) -> str:
         """What they were made from, with the space before; a character that
         they hold in part only is U+FFFD."""
-        return read_bytes("".join(pieces))
+        added = {token.content for token in self.added_tokens.tokens}
+        return read_bytes(
+            "".join(
+                "".join(ALPHABET[byte] for byte in piece.encode())
+                if piece in added
+                else piece
+                for piece in pieces
+            )
+        )
 
     def split_like_pieces(self, text: str) -> list[str]:
         """The text, from which `to_text` does not differ."""
@@ -141,14 +174,15 @@ class ByteLevelBpe:
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.inv_vocab[number] for number in ids]
 
-    def _split(self, word: str) -> tuple[list[str], list[Span]]:
-        """A word's pieces and their places in it, remembered."""
+    def split_word(self, word: str) -> list[Span]:
+        """A word's pieces, as `split_words` gives it, with their places in it,
+        remembered."""
         if word not in self._cache:
             if len(self._cache) >= MAX_CACHED_WORDS:
                 self._cache.clear()
             chars = [char.encode(errors="surrogatepass") for char in word]
             pieces = self._join([ALPHABET[b] for char in chars for b in char])
-            self._cache[word] = pieces, _place(pieces, list(map(len, chars)))
+            self._cache[word] = _place(pieces, list(map(len, chars)))
         return self._cache[word]
 
     def _join(self, pieces: list[str]) -> list[str]:
@@ -189,10 +223,6 @@ def read_bytes(text: str) -> str:
     return content.decode(errors="replace")
 
 
-def _locate_words(text: str) -> Iterable[tuple[int, int]]:
-    return (word.span() for word in _WORDS.finditer(text.translate(_KINDS)))
-
-
 def _place(pieces: Sequence[str], num_bytes: Sequence[int]) -> list[Span]:
     """The characters of each piece, of a word whose characters have so many
     bytes."""
@@ -209,8 +239,12 @@ def _place(pieces: Sequence[str], num_bytes: Sequence[int]) -> list[Span]:
     return spans
 
 
-def load_byte_level(vocab_file: str) -> ByteLevelBpe:
-    """Of a vocab.json, with the merges.txt beside it.
+def load_byte_level(
+    vocab_file: str,
+    added_tokens: Sequence[AddedToken] = (),
+    add_prefix_space: bool = False,
+) -> ByteLevelBpe:
+    """The tokenizer of a vocab.json, with the merges.txt beside it.
 
     Raises:
       InputError: as `check_byte_level`, or merges.txt is absent or damaged.
@@ -231,7 +265,7 @@ def load_byte_level(vocab_file: str) -> ByteLevelBpe:
     for number, line in enumerate(lines, 1):
         if line and not line.startswith(VERSION):
             merges.append(_read_pair(line, vocab, f"line {number} of {path}"))
-    return ByteLevelBpe(vocab, merges)
+    return ByteLevelBpe(vocab, merges, added_tokens, add_prefix_space)
 
 
 def _read_pair(line: str, vocab: Mapping[str, int], place: str) -> Pair:

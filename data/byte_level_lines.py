@@ -41,6 +41,9 @@ class ByteLevelLines:
         )
 
     def _encode(self, line: str) -> list[int]:
+        if self.tokenizer.added_tokens:
+            pieces = self.tokenizer.tokenize(line)
+            return self.tokenizer.convert_tokens_to_ids(pieces)
         words = map(self._words.__getitem__, self.tokenizer.split_words(line))
         return list(itertools.chain.from_iterable(words))
 
@@ -55,7 +58,7 @@ class _WordIds(dict[str, list[int]]):
     def __missing__(self, word: str) -> list[int]:
         if len(self) >= MAX_CACHED_WORDS:
             self.clear()
-        pieces = self._tokenizer.tokenize(word)
+        pieces = [span.piece for span in self._tokenizer.split_word(word)]
         ids = self._tokenizer.convert_tokens_to_ids(pieces)
         self[word] = ids
         return ids

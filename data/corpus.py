@@ -22,10 +22,11 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from data.any_tokenizer import Tokenizer
 from data.fast_tokenization import BlockTokenizer, Lines
+from data.pieces import is_ideograph
 from data.sequences import Text
 from data.text_formats import LineError, TextFormat
+from data.tokenizers import Tokenizer
 from input_error import InputError
 
 BLOCK_BYTES = 1 << 19  # of text in memory at once, but for longer documents
@@ -67,6 +68,7 @@ class Counts:
     sentences: int = 0
     pieces: int = 0
     unknown: int = 0  # of these, [UNK]
+    ideographs: int = 0  # of these, a single one each
 
     def __add__(self, other: "Counts") -> "Counts":
         both = zip(
@@ -110,7 +112,7 @@ def tokenize_span(
 ) -> Counts:
     """Writes the span's files; raises what `tokenize` raises."""
     counts = Counts()
-    unknown = unknown_id(tokenizer.tokenizer)
+    counted = counted_pieces(tokenizer.tokenizer)
     with contextlib.ExitStack() as stack:
         files = [
             stack.enter_context(open(f"{prefix}{suffix}", "wb"))
@@ -119,7 +121,7 @@ def tokenize_span(
         for block in tokenize(span, text_format, tokenizer, id_type):
             for file, numbers in zip(files, block, strict=True):
                 file.write(numbers.tobytes())
-            counts += count(block, unknown)
+            counts += count(block, counted)
         for file in files:
             file.flush()
             os.fsync(file.fileno())
@@ -150,17 +152,29 @@ def tokenize(
             )
 
 
-def unknown_id(tokenizer: Tokenizer) -> int:
-    return tokenizer.vocab[tokenizer.marks.unknown]
+class CountedPieces(NamedTuple):
+    """Ids of a vocabulary that `count` looks for."""
+
+    unknown: int
+    ideographs: np.ndarray  # int64
 
 
-def count(block: Block, unknown: int) -> Counts:
-    """What it adds to the counts; `unknown` is the id of [UNK]."""
+def counted_pieces(tokenizer: Tokenizer) -> CountedPieces:
+    vocab = tokenizer.vocab
+    ideographs = [vocab[piece] for piece in vocab if is_ideograph(piece)]
+    return CountedPieces(
+        vocab[tokenizer.marks.unknown], np.array(ideographs, np.int64)
+    )
+
+
+def count(block: Block, counted: CountedPieces) -> Counts:
+    """What it adds to the counts."""
     return Counts(
         len(block.documents),
         len(block.sentences),
         len(block.ids),
-        int(np.sum(block.ids == unknown)),
+        int(np.sum(block.ids == counted.unknown)),
+        int(np.isin(block.ids, counted.ideographs).sum()),
     )
 
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
-from data.any_tokenizer import Tokenizer
-from data.tokenization import MAX_CHARS_PER_WORD, FullTokenizer
+from data.tokenization import FullTokenizer
+from data.tokenizers import Tokenizer
 
 NUM_CODE_POINTS = 0x110000
 UNSEEN, DISTRUSTED, TRUSTED, TRUSTED_BREAK = range(4)  # the last ends words
@@ -26,7 +26,7 @@ CONTEXTS = ("{0}", "a{0}", "{0}a", "a{0}a", "a {0} a", "{0}{0}", ".{0}.")
 SIGMA = "Σ"  # in lower case it is one of two letters, by its neighbours
 # The library counts a word's bytes. A character becomes nine at the most: a
 # hangul syllable, taken apart.
-LONGEST_SAFE_WORD = MAX_CHARS_PER_WORD // 9
+MAX_BYTES_PER_CHAR = 9
 
 
 class Lines(NamedTuple):
@@ -50,6 +50,8 @@ class LineTokenizer:
     def __init__(self, tokenizer: FullTokenizer):
         self.tokenizer = tokenizer
         self._library = _Library.make(tokenizer)
+        longest = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
+        self._longest_safe_word = longest // MAX_BYTES_PER_CHAR
         self._trust = np.full(NUM_CODE_POINTS, UNSEEN, np.uint8)
         self._trust[ord("\n")] = TRUSTED_BREAK
 
@@ -100,7 +102,7 @@ class LineTokenizer:
             trust = self._trust[points]
         breaks = np.flatnonzero(trust == TRUSTED_BREAK)
         ends = np.append(breaks, len(points))
-        is_long = np.diff(ends, prepend=-1) > LONGEST_SAFE_WORD + 1
+        is_long = np.diff(ends, prepend=-1) > self._longest_safe_word + 1
         faults = np.append(
             np.flatnonzero(trust == DISTRUSTED), ends[is_long] - 1
         )
@@ -150,14 +152,19 @@ class _Library:
         self._fast = tensorflow_text.FastBertTokenizer(
             list(tokenizer.vocab),
             lower_case_nfd_strip_accents=lower_case,
-            max_bytes_per_word=MAX_CHARS_PER_WORD,
+            max_bytes_per_word=(
+                tokenizer.wordpiece_tokenizer.max_input_chars_per_word
+            ),
             token_out_type=tf.int32,
         )
         self._normalizer = tensorflow_text.FastBertNormalizer(lower_case)
 
     @classmethod
     def make(cls, tokenizer: FullTokenizer) -> "_Library | None":
-        """None where it is not installed or refuses the vocabulary."""
+        """None where it is not installed or refuses the vocabulary, and where
+        added tokens are kept whole, which it does not do."""
+        if tokenizer.added_tokens:
+            return None
         try:
             import tensorflow_text
 

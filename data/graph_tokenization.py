@@ -113,7 +113,6 @@ class GraphTokenizer(tf.Module):
         self.rewrites = _table(table, list(table.values()), UNCHANGED)
         self.drops_private_use = not basic.tokenize("\ue000")
         self.max_word_chars = word_pieces.max_input_chars_per_word
-        self.prefix = getattr(word_pieces, "prefix", "##")
         self.unknown = tokenizer.vocab[UNKNOWN]
         self.start = tokenizer.vocab[START]
         self.separator = tokenizer.vocab[SEPARATOR]
@@ -121,8 +120,7 @@ class GraphTokenizer(tf.Module):
         self.max_piece_chars = max(map(len, vocab))
         exact: dict[str, str] = {}
         normalized: dict[str, str] = {}
-        added = getattr(tokenizer, "added_tokens", None)
-        for i, token in enumerate(added.tokens if added else ()):
+        for i, token in enumerate(tokenizer.added_tokens.tokens):
             if token.single_word or token.content.strip() != token.content:
                 raise NoGraphError(
                     f"the added token {token.content!r} has single_word or "
@@ -269,7 +267,7 @@ class GraphTokenizer(tf.Module):
             sizes,
             unit="UTF8_CHAR",
         )
-        prefix = tf.where(start > 0, self.prefix, "")[:, None]
+        prefix = tf.where(start > 0, "##", "")[:, None]
         ids = self.ids.lookup(prefix + texts)
         size = tf.reduce_max(tf.where(ids >= 0, sizes, 0), axis=1)
         return tf.gather(ids, tf.maximum(size - 1, 0), batch_dims=1), size

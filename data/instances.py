@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from data import masking
 from data.marks import BERT, Marks
+from data.pieces import is_ideograph
 from data.vocabulary import SEPARATOR, START, UNKNOWN
 from input_error import InputError
 
@@ -21,7 +22,9 @@ NUM_SPECIAL = 3  # [CLS] A [SEP] B [SEP]
 WHY_DOCUMENTS = (
     ", but next sentence prediction draws its wrong second sentences from "
     "other documents: with one alone they would come from the same text and "
-    "be labelled wrong all the same; put a blank line between documents"
+    "be labelled wrong all the same; put a blank line between documents, or "
+    "give --sequence_format=full_sentences (without --sampler=google), whose "
+    "records are no pairs and need no other document"
 )
 SEGMENT_PAIR, SENTENCE_PAIR, FULL_SENTENCES, DOC_SENTENCES = FORMATS = (
     "segment_pair",
@@ -345,6 +348,7 @@ class Summary:
     num_truncated: int  # records whose pair was cut to fit
     num_tokens: int  # in all records, [CLS] and [SEP] too, padding not
     num_masked: int  # of these, to be predicted
+    num_ideographs: int = 0  # of num_pieces
 
 
 def summarize(
@@ -365,5 +369,8 @@ def summarize(
         num_tokens=sum(len(instance.tokens) for instance in instances),
         num_masked=sum(
             len(instance.masked_lm_positions) for instance in instances
+        ),
+        num_ideographs=sum(
+            is_ideograph(piece) for sentence in sentences for piece in sentence
         ),
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from data.byte_level_bpe import SPACE
 from data.marks import ROBERTA, Marks
+from data.tokenization import CJK_RANGES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,4 +59,11 @@ def find_pieces(vocab: Mapping[str, int], marks: Marks) -> Pieces:
         np.array(replacements, np.int32),
         continues,
         joins_over_marks=not is_bytes,
+    )
+
+
+def is_ideograph(piece: str) -> bool:
+    """Whether it is a single one, which for BERT is a word by itself."""
+    return len(piece) == 1 and any(
+        first <= ord(piece) <= last for first, last in CJK_RANGES
     )

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from data.any_tokenizer import Tokenizer
 from data.record_features import (
     NEXT_SENTENCE,
     Feature,
@@ -18,6 +17,7 @@ from data.record_features import (
     without_next_sentence,
 )
 from data.records import read_records
+from data.tokenizers import Tokenizer
 from input_error import InputError
 
 Found = Mapping[str, tf.train.Feature]  # a record's features by their names

@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from data import wire
+from data.files import fingerprint
 from data.record_checks import Found, decode, find_fault, kind_of
 from data.record_features import Feature
 from data.records import RecordWriter
@@ -102,7 +103,7 @@ class SoundRecords:
         found: dict[str, Any] = {
             "copy": None,
             "count": len(faults),
-            "bytes": tf.io.gfile.stat(path).length,
+            "contents": fingerprint(path),
             "kind": self.kind,
         }
         if not faults:
@@ -138,7 +139,7 @@ class SoundRecords:
         """Whether the report is of that file, as it is now, and its copy is
         there."""
         found = report.get(path, {})
-        now = {"bytes": tf.io.gfile.stat(path).length, "kind": self.kind}
+        now = {"contents": fingerprint(path), "kind": self.kind}
         return now.items() <= found.items() and (
             not found["copy"]
             or tf.io.gfile.exists(os.path.join(self.folder, found["copy"]))

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from data import counting
-from data.any_tokenizer import Tokenizer
+from data.tokenizers import Tokenizer
 
 NUM_EXAMPLES = 10  # of what is commonest
 LONGEST_COUNTED = 4096  # pieces of a line; longer ones count as this
@@ -57,7 +57,9 @@ class TextCounter:
         line = line.strip()
         if not line:
             self._end_document()
-        pieces = self._tokenizer.tokenize(line)
+        # As in records: bytes of a sentence's first word follow a space.
+        text = f" {line}" if self._document_lines else line
+        pieces = self._tokenizer.tokenize(text)
         if not pieces:
             return
         self._document_lines += 1
@@ -66,12 +68,12 @@ class TextCounter:
         self._num_pieces += len(pieces)
         self._num_long_lines += len(pieces) > self._room
         if self._unknown in pieces:
-            self._add_unknown(line)
+            self._add_unknown(text)
 
-    def _add_unknown(self, line: str) -> None:
+    def _add_unknown(self, text: str) -> None:
         words = [
-            line[span.start : span.end]
-            for span in self._tokenizer.tokenize_with_offsets(line)
+            text[span.start : span.end]
+            for span in self._tokenizer.tokenize_with_offsets(text)
             if span.piece == self._unknown
         ]
         self._num_unknown += len(words)
@@ -121,6 +123,30 @@ def _show(
     return [(found[line.fingerprint], line.times) for line in repeated]
 
 
+def hints(summary: TextSummary) -> list[str]:
+    """Which flags of create_pretraining_data.py the text asks for."""
+    lines, documents = summary.num_lines, summary.num_documents
+    found = []
+    if summary.num_long_lines > lines / 3:
+        found.append(
+            "these lines look like paragraphs: --input_format=paragraphs cuts "
+            "them into sentences"
+        )
+    if documents == 1:
+        found.append(
+            "a single document has no second sentences for random pairs: put "
+            "a blank line between documents, or give "
+            "--sequence_format=full_sentences"
+        )
+    elif summary.num_single_line_documents > documents / 2:
+        found.append(
+            "documents of a single line have random pairs only: put blank "
+            "lines between documents only, or give "
+            "--sequence_format=full_sentences"
+        )
+    return [f"create_pretraining_data.py: {hint}" for hint in found]
+
+
 def format_report(summary: TextSummary) -> str:
     """The summary as people read it."""
     share, lines = counting.format_share, summary.num_lines
@@ -144,4 +170,5 @@ def format_report(summary: TextSummary) -> str:
         counting.format_lengths(summary.length_counts),
         *counting.format_top("unknown words", summary.unknown_words),
         *counting.format_top("lines that come again", summary.repeated_lines),
+        *hints(summary),
     ])  # fmt: skip

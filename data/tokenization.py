@@ -7,11 +7,13 @@ apart from lower case are ours. Plain Python; exact for all of Unicode as the
 running Python's tables know it.
 """
 
+import functools
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from data.added_tokens import AddedToken, AddedTokens, Part
 from data.marks import BERT
 from input_error import InputError
 
@@ -52,6 +54,10 @@ class FullTokenizer:
       vocab_file: one piece a line; the line's number from 0 is the piece's id.
       do_lower_case: must be what the model was pre-trained with.
       strip_accents: None means "as do_lower_case", which is Google's rule.
+      tokenize_chinese_chars: whether each ideograph is a word.
+      remove_private_use: as in Hugging Face's tokenizers; Google's keep them.
+      max_input_chars_per_word: longer words are [UNK].
+      added_tokens: kept whole wherever a text has them. (Google's keep none.)
     """
 
     marks = BERT
@@ -61,18 +67,40 @@ class FullTokenizer:
         vocab_file: str,
         do_lower_case: bool = True,
         strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
+        remove_private_use: bool = False,
+        max_input_chars_per_word: int = MAX_CHARS_PER_WORD,
+        added_tokens: Sequence[AddedToken] = (),
     ) -> None:
         self.vocab = load_vocab(vocab_file)
+        self.vocab.update({token.content: token.id for token in added_tokens})
+        whole = {t.content for t in added_tokens if not t.is_word_piece}
+        word_pieces = {k: v for k, v in self.vocab.items() if k not in whole}
         self.inv_vocab = {number: piece for piece, number in self.vocab.items()}
-        self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
-        self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
+        self.basic_tokenizer = BasicTokenizer(
+            do_lower_case,
+            strip_accents,
+            tokenize_chinese_chars,
+            remove_private_use,
+        )
+        self.wordpiece_tokenizer = WordpieceTokenizer(
+            word_pieces, UNKNOWN, max_input_chars_per_word
+        )
+        self.added_tokens = AddedTokens(
+            added_tokens, self.basic_tokenizer.normalize
+        )
         self._cache: dict[str, tuple[list[str], list[Span]]] = {}
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """The text's pieces: "unaffable" gives un, ##aff, ##able."""
+        text = convert_to_unicode(text)
         pieces: list[str] = []
-        for word in clean_text(convert_to_unicode(text)).split():
-            pieces += self._split(word)[0]
+        for added, start, end in self._parts(text):
+            if added is not None:
+                pieces.append(added.content)
+                continue
+            for word in self.basic_tokenizer.clean(text[start:end]).split():
+                pieces += self._split(word)[0]
         return pieces
 
     def tokenize_with_offsets(self, text: str) -> list[Span]:
@@ -83,12 +111,24 @@ class FullTokenizer:
         characters that BERT drops belong to no piece unless they lie inside.
         """
         spans = []
-        for word, positions in _locate_words(text):
-            for piece, start, end in self._split(word)[1]:
-                spans.append(
-                    Span(piece, positions[start], positions[end - 1] + 1)
-                )
+        for added, first, last in self._parts(text):
+            if added is not None:
+                spans.append(Span(added.content, first, last))
+                continue
+            words = self.basic_tokenizer.locate_words(text[first:last])
+            for word, positions in words:
+                for piece, start, end in self._split(word)[1]:
+                    begin = first + positions[start]
+                    spans.append(
+                        Span(piece, begin, first + positions[end - 1] + 1)
+                    )
         return spans
+
+    def _parts(self, text: str) -> Iterable[Part]:
+        """What is tokenized, and the added tokens between."""
+        if not self.added_tokens:
+            return (Part(None, 0, len(text)),)
+        return self.added_tokens.split(text)
 
     def tokenize_words(self, words: Sequence[str]) -> list[list[str]]:
         """Each word's pieces in " ".join(words)."""
@@ -100,7 +140,15 @@ class FullTokenizer:
 
     def split_like_pieces(self, text: str) -> list[str]:
         """The words that pieces are cut from, in their case and accents."""
-        return self.basic_tokenizer.tokenize(text)
+        return [
+            word
+            for added, start, end in self._parts(text)
+            for word in (
+                [added.content]
+                if added is not None
+                else self.basic_tokenizer.tokenize(text[start:end])
+            )
+        ]
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
         return convert_by_vocab(self.vocab, tokens)
@@ -130,9 +178,18 @@ class BasicTokenizer:
     """
 
     def __init__(
-        self, do_lower_case: bool = True, strip_accents: bool | None = None
+        self,
+        do_lower_case: bool = True,
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
+        remove_private_use: bool = False,
     ) -> None:
         self.do_lower_case = do_lower_case
+        self.tokenize_chinese_chars = tokenize_chinese_chars
+        self.remove_private_use = remove_private_use
+        self._cleaned = _cleaned_characters(
+            tokenize_chinese_chars, remove_private_use
+        )
         # Theirs: accents go exactly when case goes. Ours: the same unless
         # told apart, because for many languages "ä" is a letter of its own.
         self.strip_accents = (
@@ -142,9 +199,31 @@ class BasicTokenizer:
     def tokenize(self, text: str | bytes) -> list[str]:
         return [
             part
-            for word in clean_text(convert_to_unicode(text)).split()
+            for word in self.clean(convert_to_unicode(text)).split()
             for part, _ in self.split_word(word)
         ]
+
+    def clean(self, text: str) -> str:
+        """Drops control characters, spaces out ideographs, unifies space."""
+        return text.translate(self._cleaned)
+
+    def locate_words(self, text: str) -> Iterable[tuple[str, list[int]]]:
+        """The cleaned words, with the places of their characters in text."""
+        cleaned = self.clean(text)
+        positions = self._positions(text)
+        for match in re.finditer(r"\S+", cleaned):
+            yield match.group(), positions[match.start() : match.end()]
+
+    def normalize(self, text: str) -> tuple[str, list[int]]:
+        """The text cleaned, in its case and accents, with the place in `text`
+        that each of its characters was made from."""
+        positions = self._positions(text)
+        chars, sources = self._normalize(self.clean(text))
+        return chars, [positions[source] for source in sources]
+
+    def _positions(self, text: str) -> list[int]:
+        cleaned = self._cleaned
+        return [i for i, char in enumerate(text) for _ in cleaned[ord(char)]]
 
     def split_word(self, word: str) -> list[tuple[str, Sequence[int]]]:
         """The parts of a cleaned word without white space.
@@ -254,21 +333,26 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
         return {line.strip(): number for number, line in enumerate(lines)}
 
 
-def clean_text(text: str) -> str:
-    """Drops control characters, spaces out ideographs, unifies white space."""
-    return text.translate(_CLEANED)
-
-
 class _CleanedCharacters(dict[int, str]):
-    """Code point -> what `clean_text` makes of it, worked out when met."""
+    """Code point -> what cleaning makes of it, worked out when met."""
+
+    def __init__(self, tokenize_chinese_chars: bool, remove_private_use: bool):
+        super().__init__()
+        self.tokenize_chinese_chars = tokenize_chinese_chars
+        self.remove_private_use = remove_private_use
 
     def __missing__(self, code_point: int) -> str:
         char = chr(code_point)
-        if code_point in (0, 0xFFFD) or _is_control(char):
+        is_private = unicodedata.category(char) == "Co"
+        if (
+            code_point in (0, 0xFFFD)
+            or _is_control(char)
+            or (is_private and self.remove_private_use)
+        ):
             cleaned = ""
         elif _is_whitespace(char):
             cleaned = " "
-        elif _is_chinese_char(code_point):
+        elif self.tokenize_chinese_chars and _is_chinese_char(code_point):
             cleaned = f" {char} "
         else:
             cleaned = char
@@ -276,15 +360,7 @@ class _CleanedCharacters(dict[int, str]):
         return cleaned
 
 
-_CLEANED = _CleanedCharacters()
-
-
-def _locate_words(text: str) -> Iterable[tuple[str, list[int]]]:
-    """The cleaned words, each with the places of its characters in text."""
-    cleaned = clean_text(text)
-    positions = [i for i, char in enumerate(text) for _ in _CLEANED[ord(char)]]
-    for match in re.finditer(r"\S+", cleaned):
-        yield match.group(), positions[match.start() : match.end()]
+_cleaned_characters = functools.cache(_CleanedCharacters)
 
 
 def whitespace_tokenize(text: str) -> list[str]:
@@ -319,25 +395,29 @@ def printable_text(text: str | bytes) -> str:
     return convert_to_unicode(text)
 
 
+def released_case(path: str) -> bool | None:
+    """do_lower_case of the model that Google released under this folder's
+    name; None where `path` has no such folder in it.
+
+    Upstream file: tokenization.py, which looks for bert_model.ckpt alone.
+    """
+    for name in reversed(re.split(r"[/\\]", path)):
+        if name in CASED_MODELS or name in LOWER_CASE_MODELS:
+            return name in LOWER_CASE_MODELS
+    return None
+
+
 def validate_case_matches_checkpoint(
     do_lower_case: bool, init_checkpoint: str | None
 ) -> None:
-    """Refuses --do_lower_case when a released model's folder says otherwise.
-
-    Heuristic, as in Google's code: the case is written nowhere but in the
-    name of the folder that holds bert_model.ckpt.
-    """
-    match = re.search(
-        r"([A-Za-z0-9_-]+)/bert_model\.ckpt", init_checkpoint or ""
-    )
-    name = match.group(1) if match else ""
-    wrong = CASED_MODELS if do_lower_case else LOWER_CASE_MODELS
-    if name in wrong:
+    """Raises an InputError where a released model's folder says otherwise."""
+    released = released_case(init_checkpoint or "")
+    if released not in (None, do_lower_case):
         raise InputError(
             f"--init_checkpoint={init_checkpoint} is "
-            f"{'a cased' if do_lower_case else 'an uncased'} model but "
+            f"{'an uncased' if released else 'a cased'} model but "
             f"--do_lower_case is {do_lower_case}; "
-            f"pass --do_lower_case={not do_lower_case}"
+            f"pass --do_lower_case={released}"
         )
 
 

@@ -9,6 +9,7 @@ special tokens, then pieces. With 99 slots [UNK], [CLS], [SEP] and [MASK] are
 
 import collections
 import contextlib
+import functools
 import os
 import re
 import sys
@@ -78,42 +79,51 @@ def _bounded(vocab_file: str, lines: TextIO) -> Iterator[str]:
 
 
 def _number(vocab_file: str, pieces: list[str]) -> dict[str, int]:
-    """Numbers the pieces from 0, refusing one that comes twice."""
+    """Numbers the pieces from 0. Of one that comes twice the later number
+    counts, as in Google's code and transformers, which is said."""
     vocab: dict[str, int] = {}
+    repeats = []
     for number, piece in enumerate(pieces):
         # Empty lines may repeat: released vocabularies list exotic white
         # space (U+2028 in Chinese), which stripping leaves empty.
         if piece in vocab and piece:
-            raise InputError(
-                f"{vocab_file} lists {piece} twice, in lines "
-                f"{vocab[piece] + 1} and {number + 1}"
-            )
+            repeats.append(f"{number + 1}: {piece}, as in {vocab[piece] + 1}")
         vocab[piece] = number
+    if repeats:
+        _say_repeats(vocab_file, "; ".join(repeats[:3]), len(repeats))
     return vocab
 
 
-def is_uncased(pieces: Iterable[str]) -> bool:
-    """A guess: whether no piece but a mark, as [CLS] or <S>, has capitals."""
-    return not any(
-        piece != piece.lower()
-        for piece in pieces
-        if not piece.startswith(("[", "<"))
+@functools.cache  # a process reads a vocabulary several times
+def _say_repeats(vocab_file: str, lines: str, count: int) -> None:
+    text = (
+        f"{vocab_file} repeats tokens in {count} lines ({lines}); a token's "
+        "last line is its id"
     )
+    print("".join(c for c in text if c.isprintable()), file=sys.stderr)
+
+
+def cased_share(tokens: Iterable[str]) -> float:
+    """The share of a vocabulary's tokens that have capitals, special ones such
+    as [CLS] and <S> aside: 0.29 in Google's cased model, 0.16 in the cased
+    multilingual one."""
+    words = [token for token in tokens if not token.startswith(("[", "<"))]
+    num_cased = sum(word != word.lower() for word in words)
+    return num_cased / max(1, len(words))
 
 
 def count_words(
     lines: Iterable[str],
-    do_lower_case: bool = True,
-    strip_accents: bool | None = None,
+    tokenizer: tokenization.BasicTokenizer | None = None,
 ) -> dict[str, int]:
     """Word -> occurrences, words being the basic tokenizer's.
 
     Sorted by word, so that equal texts give equal dictionaries.
     """
-    tokenizer = tokenization.BasicTokenizer(do_lower_case, strip_accents)
+    tokenizer = tokenizer or tokenization.BasicTokenizer()
     raw_counts: collections.Counter[str] = collections.Counter()
     for line in lines:
-        raw_counts.update(tokenization.clean_text(line).split())
+        raw_counts.update(tokenizer.clean(line).split())
     counts: collections.Counter[str] = collections.Counter()
     for raw_word, count in raw_counts.items():
         for word, _ in tokenizer.split_word(raw_word):

@@ -11,27 +11,27 @@ import math
 import os
 import random
 import statistics
+import sys
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 import command
-from data.any_tokenizer import Tokenizer
 from data.record_features import span_features
 from data.records import RecordWriter, encode
+from data.tokenizers import Tokenizer
+from files import write_whole
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
-from modeling.folder_files import write_whole
-from tasks.answers import Answerer, Logits, Prediction, to_files
+from tasks.answers import NOTHING, Answerer, Logits, Prediction, to_files
 from tasks.metrics import unlearnt
 from tasks.packed import make_encoder
 from tasks.spans import SpanModel
-from tasks.squad import Example, progress, read_examples
+from tasks.squad import Example, describe, progress, read_examples
 from tasks.squad_evaluation import best_thresholds, evaluate_v1, evaluate_v2
 from tasks.task import TASK, TaskSettings
 from tasks.windows import Window, make_windows, record_values
@@ -82,6 +82,7 @@ class QuestionAnswering:
     ):
         self.files = files
         self.settings = settings
+        self.loss_settings: dict[str, Any] = {}
         self.tokenizer = tokenizer
         self.predict_batch_size = predict_batch_size
         self.padding_in_loss = padding_in_loss
@@ -105,8 +106,13 @@ class QuestionAnswering:
         counts its epochs, though there are more windows."""
         examples = self._read(self.files.train_file, True)
         random.Random(SHUFFLE_SEED).shuffle(examples)
-        questions = self._cut(examples, "train")
-        windows = questions.flat
+        self.trained = self._cut(examples, "train")
+        windows = self.trained.flat
+        if not windows:
+            raise InputError(
+                f"--train_file={self.files.train_file} has nothing readable in "
+                "its paragraphs; expected text to find answers in"
+            )
         self.prior = statistics.mean(
             math.log(len(window.row.input_ids)) for window in windows
         )
@@ -121,6 +127,9 @@ class QuestionAnswering:
             len(examples),
             packs=not self.padding_in_loss and self.settings.has_one_encoder,
         )
+
+    def keep_training_data(self) -> None:
+        self._write_records("train", self.trained.flat)
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         return self._evaluate(self._predict(fitted))
@@ -173,12 +182,14 @@ class QuestionAnswering:
             if self.applies_best:
                 self._apply(metrics["best_f1_thresh"], fitted)
                 metrics = self._evaluate(predictions)
-            fitted.write_results({"global_step": step, **metrics})
+            fitted.write_results(
+                {"global_step": step, **metrics}, data="predict_file"
+            )
             self.check(fitted)
         for name, text in to_files(
             self.asked.examples, predictions, self.settings
         ).items():
-            self._write(name, text)
+            fitted.write_result(name, text, "predict_file")
 
     @functools.cached_property
     def asked(self) -> Questions:
@@ -191,36 +202,78 @@ class QuestionAnswering:
 
     def _read(self, path: str | None, is_training: bool) -> list[Example]:
         assert path is not None, "the command has looked"
-        return read_examples(
+        examples = read_examples(
             command.local(path),
             self.settings.version_2_with_negative,
             is_training,
             self.files.verbose_logging,
+            self.settings.answer_offsets,
         )
+        print(f"{path}: {describe(examples)}")
+        return examples
 
     def _cut(self, examples: list[Example], name: str) -> Questions:
-        """Questions with their windows, which name.tf_record then holds."""
+        """Questions with their windows, which name.tf_record then holds; that
+        of the training waits for `keep_training_data`."""
         questions = Questions(
             examples, make_windows(examples, self.tokenizer, self.settings)
         )
-        path = os.path.join(self.files.output_dir, f"{name}.tf_record")
-        if self.writes:
-            self._write_records(
-                path, questions.flat, has_answers=name == "train"
-            )
+        if name != "train":
+            self._write_records(name, questions.flat)
         print(
-            f"{path}: {len(examples):,} questions, "
+            f"{self._records(name)}: {len(examples):,} questions, "
             f"{len(questions.flat):,} windows"
         )
+        self._describe_lengths(questions, name)
         return questions
 
-    def _write_records(
-        self, path: str, windows: list[Window], has_answers: bool
-    ) -> None:
-        """Writes the file that upstream would have trained on."""
+    def _describe_lengths(self, questions: Questions, name: str) -> None:
+        """How long the texts are, on standard output; on standard error what
+        the model does not read of them."""
+        count, most = len(questions.examples), self.settings.max_query_length
+        firsts = [windows[0] for windows in questions.windows if windows]
+        pieces = {id(w.pieces): w.pieces for w in firsts}.values()
+        lengths = {
+            "questions": [window.question_length for window in firsts],
+            "paragraphs": [len(each.tokens) for each in pieces],
+        }
+        if firsts:
+            means = (
+                f"{what} {statistics.fmean(numbers):.1f} on average, at most "
+                f"{max(numbers):,}"
+                for what, numbers in lengths.items()
+            )
+            print(f"tokens: {'; '.join(means)}")
+        num_cut = sum(length > most for length in lengths["questions"])
+        if num_cut:
+            print(
+                f"{num_cut} of {count} questions are longer than "
+                f"--max_query_length={most} tokens and were cut",
+                file=sys.stderr,
+            )
+        if len(firsts) < count:
+            has_null = self.settings.version_2_with_negative
+            print(
+                f"{count - len(firsts)} of {count} questions are about a "
+                "paragraph with nothing readable in it and "
+                + (
+                    "are not trained on"
+                    if name == "train"
+                    else f"get the answer {'' if has_null else NOTHING!r}"
+                ),
+                file=sys.stderr,
+            )
+
+    def _records(self, name: str) -> str:
+        return os.path.join(self.files.output_dir, f"{name}.tf_record")
+
+    def _write_records(self, name: str, windows: list[Window]) -> None:
+        """Writes the file that upstream would have trained on, or asked."""
+        if not self.writes:
+            return
         length = self.settings.max_seq_length
-        features = span_features(length, has_answers)
-        with RecordWriter([path], "--output_dir") as writer:
+        features = span_features(length, has_answers=name == "train")
+        with RecordWriter([self._records(name)], "--output_dir") as writer:
             for number, window in enumerate(
                 progress(windows, "records", " windows")
             ):
@@ -268,12 +321,11 @@ class QuestionAnswering:
         self.settings = dataclasses.replace(
             self.settings, null_score_diff_threshold=threshold
         )
-        if tf.io.gfile.exists(os.path.join(fitted.folder, TASK)):
-            self._write(TASK, self.settings.to_json())
-
-    def _write(self, name: str, text: str) -> None:
-        if not self.writes:
-            return
-        path = os.path.join(self.files.output_dir, name)
-        write_whole(path, text.encode())
-        print(f"written: {path}")
+        stored = TaskSettings.from_folder(fitted.folder)
+        if stored is not None and self.writes:
+            path = os.path.join(fitted.folder, TASK)
+            stored = dataclasses.replace(
+                stored, null_score_diff_threshold=threshold
+            )
+            write_whole(path, stored.to_json().encode())
+            print(f"written: {path}")

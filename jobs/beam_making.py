@@ -27,14 +27,14 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsSingleton
 
 from data import corpus
-from data.corpus import Block, Counts, Span, Stretch
+from data.corpus import Block, CountedPieces, Counts, Span, Stretch
 from data.instances import Summary
 from data.records import RecordWriter
+from files import temporary_folder
 from input_error import InputError
 from jobs import record_making
 from jobs.making import Making, read_vocabulary
 from jobs.record_making import Made
-from modeling.folder_files import temporary_folder
 
 COUNTERS = "create_pretraining_data"
 Place = tuple[int, int, Block]  # span, its documents before these, these
@@ -125,7 +125,7 @@ def _check_output(making: Making) -> None:
 def _build(pipeline: Any, making: Making, spans: Sequence[Span]) -> None:
     """Adds the steps; `>>` gives each the name that it has on Beam's pages."""
     shipped = Shipped.pack(making)
-    unknown = corpus.unknown_id(making.tokenizer)
+    counted = corpus.counted_pieces(making.tokenizer)
     blocks = (
         pipeline
         | "spans"
@@ -137,7 +137,7 @@ def _build(pipeline: Any, making: Making, spans: Sequence[Span]) -> None:
     )
     plan = (
         blocks
-        | "count" >> beam.Map(_count, unknown)
+        | "count" >> beam.Map(_count, counted)
         | "all counts" >> beam.combiners.ToList()
         | "plan" >> beam.Map(make_plan, making)
     )
@@ -166,9 +166,9 @@ def _tokenize(
         num_before += len(block.documents)
 
 
-def _count(place: Place, unknown: int) -> tuple[int, Counts]:
+def _count(place: Place, counted: CountedPieces) -> tuple[int, Counts]:
     number, _, block = place
-    counts = corpus.count(block, unknown)
+    counts = corpus.count(block, counted)
     _add_to_counters(counts)
     return number, counts
 

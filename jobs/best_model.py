@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from files import write_whole
 from input_error import InputError
-from modeling.folder_files import write_whole
 
 BEST = "best"  # folder under output_dir
 METRICS = "best.json"  # step and metrics

@@ -8,20 +8,19 @@ Shapes: C choices of a question.
 import dataclasses
 import functools
 import math
-import os
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from data.any_tokenizer import Tokenizer
 from data.rows import Row
+from data.tokenizers import Tokenizer
 from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
-from modeling.folder_files import write_whole
-from tasks.choice_files import read_questions
+from tasks.choice_files import describe, read_questions
 from tasks.metrics import unlearnt
 from tasks.multiple_choice import (
     NUM_CHOICES,
@@ -56,7 +55,11 @@ def read_problem(
 
 
 def _read(path: str | None, flag: str, has_labels: bool) -> list[Question]:
-    return read_questions(path, flag, has_labels) if path else []
+    if not path:
+        return []
+    questions = read_questions(path, flag, has_labels)
+    print(f"{flag}={path}: {describe(questions)}")
+    return questions
 
 
 class Choosing:
@@ -69,19 +72,15 @@ class Choosing:
         problem: Problem,
         settings: TaskSettings,
         tokenizer: Tokenizer,
-        output_dir: str,
         eval_batch_size: int,
         predict_batch_size: int,
-        writes: bool,
     ):
-        """`writes`: whether this is the host that does."""
         self.problem = problem
         self.settings = settings
+        self.loss_settings: dict[str, Any] = {}
         self.tokenizer = tokenizer
-        self.output_dir = output_dir
         self.eval_batch_size = eval_batch_size
         self.predict_batch_size = predict_batch_size
-        self.writes = writes
 
     def make_model(self, config: BertConfig) -> MultipleChoice:
         return MultipleChoice(config)
@@ -104,6 +103,9 @@ class Choosing:
             packs=True,
             group_size=most,
         )
+
+    def keep_training_data(self) -> None:
+        """There are no records of upstream's."""
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         shares = self._shares(fitted, self._held_out, self.eval_batch_size)
@@ -137,10 +139,7 @@ class Choosing:
         logs = self._shares(fitted, asked, self.predict_batch_size)
         shares = (np.exp(x).astype(np.float32) for x in logs)
         lines = ("\t".join(map(str, row)) + "\n" for row in shares)
-        if self.writes:
-            path = os.path.join(self.output_dir, "test_results.tsv")
-            write_whole(path, "".join(lines).encode())
-            print(f"predictions are in {path}")
+        fitted.write_result("test_results.tsv", "".join(lines), "predict_file")
 
     @functools.cached_property
     def _held_out(self) -> list[list[Row]]:
@@ -148,7 +147,14 @@ class Choosing:
 
     def _encode(self, questions: Sequence[Question]) -> list[list[Row]]:
         length = self.settings.max_seq_length
-        return encode_questions(questions, self.tokenizer, length)
+        encoded = encode_questions(questions, self.tokenizer, length)
+        lengths = [len(row.input_ids) for rows in encoded for row in rows]
+        print(
+            f"{len(questions):,} questions, {len(lengths):,} rows: "
+            f"{statistics.fmean(lengths):.1f} tokens on average, at most "
+            f"{max(lengths):,}"
+        )
+        return encoded
 
     def _shares(
         self, fitted: FineTuned, encoded: list[list[Row]], batch_size: int

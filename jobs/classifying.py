@@ -14,22 +14,28 @@ from typing import Any
 
 import numpy as np
 
-from data.any_tokenizer import Tokenizer
+import command
 from data.record_features import classifier_features
 from data.records import RecordWriter, encode
 from data.rows import Row, pad
+from data.tokenizers import Tokenizer
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, train_losses
 from jobs.start_checks import warn
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
-from modeling.folder_files import write_whole
 from tasks.classification import Classifier, pool_windows
 from tasks.examples import Example, encode_examples
 from tasks.glue import GlueTask, find_task
-from tasks.metrics import degenerate
+from tasks.label_names import in_stored_order
+from tasks.metrics import degenerate, no_better_than_mean, no_label_predicted
 from tasks.packed import make_encoder
-from tasks.tables import TableFormat, labels_of, read_table
+from tasks.tables import (
+    TableFormat,
+    are_measures,
+    labels_of,
+    read_table,
+)
 from tasks.targets import (
     LABELS,
     MultiLabel,
@@ -50,7 +56,13 @@ class Problem:
     # by what ends the names of their results: "" or "_mismatched"
     evaluation: dict[str, list[Example]]
     prediction: dict[str, list[Example]]
+    takes_pairs: bool  # whether an example is two texts
     glue: GlueTask | None = None
+
+    @property
+    def other_names(self) -> tuple[str, ...]:
+        """Of the target's labels, in their order."""
+        return self.glue.hugging_face_labels if self.glue else ()
 
 
 class Classification:
@@ -72,13 +84,16 @@ class Classification:
         named = tuple(f"eval_{name}" for name in problem.metrics)
         self.metric_names = (*named, "eval_loss", "loss")
         self.settings = settings
+        self.loss_settings = {}
+        if isinstance(problem.target, SingleLabel):
+            self.loss_settings["class_weights"] = problem.target.class_weights
         self.tokenizer = tokenizer
         self.output_dir = output_dir
         self.eval_batch_size = eval_batch_size
         self.predict_batch_size = predict_batch_size
         self.writes = writes
         self.encoded: dict[str, list[list[Row]]] = {}  # by record file
-        # classes predicted and classes meant, at the latest evaluation
+        # scores [N, C] and labels [N, ...] of the latest evaluation
         self.latest: tuple[np.ndarray, np.ndarray] | None = None
 
     def make_model(self, config: BertConfig) -> Classifier:
@@ -100,10 +115,52 @@ class Classification:
         )
 
     def prepare(self) -> None:
-        """Looks at the labels to evaluate by: their faults are to show before
-        the training."""
-        for examples in self.problem.evaluation.values():
-            self._labels(examples)
+        """Says what was read, and looks at the labels to evaluate by, too:
+        their faults are to show before the training."""
+        self._describe("train", self.problem.train)
+        for name, examples in self.problem.evaluation.items():
+            self._describe("eval" + name, examples)
+        for name, examples in self.problem.prediction.items():
+            self._describe("predict" + name, examples, has_labels=False)
+        if self.problem.train:
+            self._check_classes(self._labels(self.problem.train))
+
+    def _describe(
+        self, name: str, examples: Sequence[Example], has_labels: bool = True
+    ) -> None:
+        if not examples:
+            return
+        line = f"{name}: {len(examples):,} examples"
+        if has_labels:
+            line += f" ({self.target.describe(self._labels(examples))})"
+        num_empty = sum(
+            not (example.text_a.strip() and (example.text_b or "x").strip())
+            for example in examples
+        )
+        if num_empty:
+            line += f"; {num_empty:,} have an empty text"
+        print(command.one_line(line), flush=True)
+
+    def _check_classes(self, labels: np.ndarray) -> None:
+        """Warns of classes with one example, and of numbers as classes."""
+        if not isinstance(self.target, SingleLabel):
+            return
+        names = self.target.labels
+        counts = np.bincount(labels[:, 0], minlength=len(names))
+        if are_measures(names, len(labels)):
+            warn(
+                f"the labels are {len(names)} different numbers, which are "
+                "learnt as so many classes; --target=regression learns numbers"
+            )
+        elif rare := [names[i] for i in np.flatnonzero(counts == 1)]:
+            warn(
+                f"{len(rare)} of {len(names)} classes have one example, too "
+                f"few to learn from: {', '.join(rare)}"
+            )
+
+    def keep_training_data(self) -> None:
+        if self.writes:
+            self._write_records("train", self.problem.train)
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         """The metrics of the first evaluation set."""
@@ -114,17 +171,23 @@ class Classification:
 
         It is about the evaluation that has just been made.
         """
-        if isinstance(self.target, SingleLabel) and self.latest is not None:
-            predicted, labels = self.latest
+        if self.latest is None:
+            return
+        scores, labels = self.latest
+        if isinstance(self.target, SingleLabel):
             warning = degenerate(
-                predicted,
-                labels,
+                scores.argmax(-1),
+                labels[:, 0],
                 train_losses(fitted.folder),
                 self.target.labels,
                 self.target.class_weights,
             )
-            if warning:
-                warn(warning)
+        elif isinstance(self.target, MultiLabel):
+            warning = no_label_predicted(scores > 0.5, labels)
+        else:
+            warning = no_better_than_mean(scores[:, 0], labels[:, 0])
+        if warning:
+            warn(warning)
 
     def evaluate_set(self, fitted: FineTuned, name: str) -> dict[str, float]:
         """The metrics on problem.evaluation[name], "loss" and "eval_loss"."""
@@ -134,7 +197,7 @@ class Classification:
         logits = self._logits(fitted, encoded, self.eval_batch_size)
         losses = self.target.losses(logits, labels)
         scores = self.target.scores(logits)
-        self.latest = scores.argmax(-1), labels[:, 0]
+        self.latest = scores, labels
         metrics = self.target.evaluate(self.problem.metrics, scores, labels)
         return {
             # upstream's: a mean over batches, the last one smaller; and ...
@@ -159,24 +222,19 @@ class Classification:
             scores = self.target.scores(logits)
             rows = scores.astype(np.float32)
             lines = ("\t".join(map(str, row)) + "\n" for row in rows)
-            self._write(f"test_results{name}.tsv", "".join(lines))
-            if self.problem.glue is not None:
-                self._write(
-                    self.problem.glue.submissions["test" + name],
-                    self.problem.glue.submission(scores),
+            results = {f"test_results{name}.tsv": "".join(lines)}
+            if glue := self.problem.glue:
+                results[glue.submissions["test" + name]] = glue.submission(
+                    scores
                 )
-
-    def _write(self, name: str, text: str) -> None:
-        if not self.writes:
-            return
-        path = os.path.join(self.output_dir, name)
-        write_whole(path, text.encode())
-        print(f"predictions are in {path}")
+            for file_name, text in results.items():
+                fitted.write_result(file_name, text, "predict_file")
 
     def _encode(
         self, examples: Sequence[Example], name: str
     ) -> list[list[Row]]:
-        """Each example's rows, which name.tf_record then holds."""
+        """Each example's rows, which name.tf_record then holds; that of the
+        training waits for `keep_training_data`."""
         if name not in self.encoded:
             self.encoded[name] = encode_examples(
                 examples,
@@ -184,7 +242,7 @@ class Classification:
                 self.settings.max_seq_length,
                 self.settings.doc_stride,
             )
-            if self.writes:
+            if self.writes and name != "train":
                 self._write_records(name, examples)
         return self.encoded[name]
 
@@ -271,6 +329,7 @@ def glue_problem(name: str, data_dir: str, wanted: Wanted) -> Problem:
         task.read(data_dir, "train") if wanted.do_train else [],
         read("dev") if wanted.evaluates else {},
         read("test") if wanted.do_predict else {},
+        next(iter(task.tables.values())).text_b is not None,
         task,
     )
 
@@ -283,6 +342,7 @@ class OwnFiles:
     target: str  # one of tasks.targets'
     label_separator: str
     class_weights: str | None
+    keep_classifier_head: bool = False
 
 
 METRICS = {
@@ -301,8 +361,8 @@ def table_problem(
     """People's own files.
 
     Args:
-        stored_labels: of the model folder that is used or started from. They
-            hold, unless the training examples have others.
+        stored_labels: of the model folder that is used or started from. Their
+            order holds, unless the training examples have others.
     """
 
     def read(path: str | None, flag: str, has_labels: bool) -> list[Example]:
@@ -315,14 +375,23 @@ def table_problem(
         train = read(files.train_file, "--train_file", True)
     if wanted.evaluates:
         held_out = {"": read(files.eval_file, "--eval_file", True)}
+        if files.eval_file == files.train_file:
+            warn(
+                f"--eval_file={files.eval_file} is --train_file, too: scores "
+                "of examples that were trained on say little of others"
+            )
     if wanted.do_predict:
         asked = {"": read(files.predict_file, "--predict_file", False)}
-    target = _target(files, stored_labels, train)
-    return Problem(target, METRICS[files.target], train, held_out, asked)
+    target = _target(files, stored_labels, train, held_out.get("", []))
+    metrics, is_pair = METRICS[files.target], len(table.text_columns) > 1
+    return Problem(target, metrics, train, held_out, asked, is_pair)
 
 
 def _target(
-    files: OwnFiles, stored: tuple[str, ...], train: list[Example]
+    files: OwnFiles,
+    stored: tuple[str, ...],
+    train: list[Example],
+    held_out: Sequence[Example] = (),
 ) -> Target:
     is_single = files.target == "single_label"
     if files.class_weights and not is_single:
@@ -332,8 +401,10 @@ def _target(
     if files.target == "regression":
         return Regression()
     separator = files.label_separator
-    own = labels_of(train, None if is_single else separator)
-    labels = stored if set(own) <= set(stored) else own
+    own = labels_of(train or held_out, None if is_single else separator)
+    labels = in_stored_order(stored, own, files.keep_classifier_head)
+    if labels is None:  # with held_out alone, its first such label is refused
+        labels = own if train else stored
     if len(labels) < 1 + is_single:
         raise InputError(
             f"the examples have {len(labels)} different labels, too few to "
@@ -354,10 +425,13 @@ def _class_weights(
     if text is None or not train:
         return ()
     if text == "balanced":
-        counts = collections.Counter(example.label for example in train)
+        target = SingleLabel(labels)
+        counts = collections.Counter(
+            target.encode(example.label)[0] for example in train
+        )
         return tuple(
-            len(train) / (len(labels) * max(counts[label], 1))
-            for label in labels
+            len(train) / (len(labels) * max(counts[i], 1))
+            for i in range(len(labels))
         )
     try:
         pairs = (pair.rsplit("=", 1) for pair in text.split(","))

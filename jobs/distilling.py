@@ -9,16 +9,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import command
-from data.any_tokenizer import check_any_vocabulary
+from data.tokenizer_folder import open_tokenizer
+from data.tokenizers import check_any_vocabulary
 from input_error import InputError
 from jobs import fitting, start_checks
+from jobs.classifier_head import ClassifierHead, reorder
 from modeling.config import BertConfig
 from modeling.conversion import Binding, load_checkpoint
-from modeling.folder_files import vocabulary_file
 from modeling.hugging_face import model_config_file
 from tasks.distillation import Distillation, student_config
+from tasks.hugging_face_task import folder_task
+from tasks.label_names import order_of
 from tasks.lessons import Student, TaughtTask, TripleLoss, evenly_spaced
-from tasks.task import TaskSettings
 from tasks.taught import Taught
 
 
@@ -101,13 +103,21 @@ def _layers(student: Student, teachers: int) -> tuple[int, ...]:
     return layers
 
 
-def load_teacher(bindings: Sequence[Binding], folder: str) -> None:
+def load_teacher(
+    bindings: Sequence[Binding], folder: str, head: ClassifierHead | None = None
+) -> None:
     """Loads all of a teacher but what nothing looks at.
+
+    Args:
+        head: what the student answers, if it has a classifier; the teacher's
+            answers come in the same order.
 
     Raises:
         InputError: something is missing that it would teach at random without.
     """
+    rows = None if head is None else head.rows(bindings, folder)
     report = load_checkpoint(bindings, folder)
+    reorder(bindings, rows)
     print(f"teacher: {report.source}, {len(report.loaded)} variables loaded")
     for name in report.missing:
         if "/pooler/" not in name or "output_bias" in report.loaded:
@@ -125,15 +135,16 @@ class Teacher:
     task: TaughtTask
     folder: str
     config: BertConfig
+    head: ClassifierHead
 
 
 def read_teacher(
-    task: TaughtTask, settings: TaskSettings, vocab_file: str
+    task: TaughtTask, head: ClassifierHead, vocab_file: str
 ) -> Teacher | None:
     """Looks at --teacher_model_dir; None where there is none.
 
     Args:
-        settings: of the student, who has to have the teacher's task.
+        head: of the student, who has to have the teacher's task.
         vocab_file: the student's, which has to be the teacher's.
 
     Raises:
@@ -147,11 +158,13 @@ def read_teacher(
             "--distillation_temperature and --distillation_weight are for a "
             "model with a teacher; give --teacher_model_dir, or leave them out"
         )
-    folder = task.teacher_model_dir
+    folder, settings = task.teacher_model_dir, head.settings
     config = BertConfig.from_json_file(command.local(_config_file(folder)))
-    _check_task(folder, settings)
-    path = vocabulary_file(folder)
-    if path and check_any_vocabulary(path) != check_any_vocabulary(vocab_file):
+    _check_task(folder, head)
+    own = open_tokenizer(folder)
+    if own and check_any_vocabulary(own.vocab_file) != check_any_vocabulary(
+        vocab_file
+    ):
         raise InputError(
             f"--teacher_model_dir={folder} has other pieces than {vocab_file}; "
             "expected a teacher with the vocabulary of its student"
@@ -161,27 +174,30 @@ def read_teacher(
             f"--max_seq_length is {settings.max_seq_length} but the teacher "
             f"has {config.max_position_embeddings} positions; shorten it"
         )
-    return Teacher(task, folder, config)
+    head = dataclasses.replace(head, is_kept=False)  # that is the student's
+    return Teacher(task, folder, config, head)
 
 
-def _check_task(folder: str, settings: TaskSettings) -> None:
+def _check_task(folder: str, head: ClassifierHead) -> None:
+    settings = head.settings
     if settings.target not in ("single_label", "span"):
         raise InputError(
             f"--teacher_model_dir is for classes and spans; the target is "
             f"{settings.target}"
         )
-    theirs = TaskSettings.from_folder(folder)
+    theirs = folder_task(folder)
     if theirs is None:
         raise InputError(
             f"--teacher_model_dir={folder} has no task.json; expected a model "
             "that was fine-tuned for this task"
         )
+    rows = order_of(theirs.labels, settings.labels, head.other_names)
     for name in (
         "target", "labels", "do_lower_case", "strip_accents", "bilstm",
         "second_direction",
     ):  # fmt: skip
         own, other = getattr(settings, name), getattr(theirs, name)
-        if own != other:
+        if own != other and not (name == "labels" and rows):
             raise InputError(
                 f"--teacher_model_dir={folder} was trained with {name} = "
                 f"{other!r} but here it is {own!r}; expected the same"
@@ -193,7 +209,12 @@ def lesson(teacher: Teacher | None) -> dict[str, Any]:
     is none, as runs of old have none."""
     if teacher is None:
         return {field.name: None for field in dataclasses.fields(TaughtTask)}
-    return dataclasses.asdict(teacher.task)
+    return {
+        **dataclasses.asdict(teacher.task),
+        "teacher_model_dir's contents": fitting.weights_contents(
+            teacher.folder
+        ),
+    }
 
 
 def make_model(
@@ -213,5 +234,5 @@ def make_model(
         run,
         seed,
     )
-    load_teacher(model.teacher.bindings(), teacher.folder)
+    load_teacher(model.teacher.bindings(), teacher.folder, teacher.head)
     return model

@@ -35,7 +35,7 @@ def rehearse(
         InputError: weights, state or settings do not fit the run.
         tf.errors.OpError: the first records are damaged.
     """
-    fitted.take_up(training.settings, may_write=False)
+    fitted.take_up(training, may_write=False)
     done = fitted.restore_state() if saved_states(fitted.folder) else 0
     batch = training.source.batch(done)
     # Rows that are packed step by step are counted as if they were padded.

@@ -10,25 +10,27 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import keras
 import tensorflow as tf
 
-from data.any_tokenizer import Tokenizer, load_tokenizer
 from data.batches import RowShare
 from data.rows import Row, length_batches
-from data.tokenization import validate_case_matches_checkpoint
+from data.tokenizer_folder import OpenedTokenizer
+from data.tokenizers import Tokenizer
+from files import write_json
 from input_error import InputError
 from jobs import distilling, dry_run, fitting, start_checks
+from jobs.classifier_head import ClassifierHead
 from jobs.training_data import Data
 from modeling.config import BertConfig
-from modeling.folder_files import beside, write_whole
+from tasks.hugging_face_task import folder_task
 from tasks.lessons import TaughtTask
 from tasks.metrics import summarize
-from tasks.task import TASK, TaskSettings
-from training.checkpoints import saved_states
+from tasks.task import TaskSettings
+from training.checkpoints import read_settings
 from training.distribution import check_batch_size
 from training.inference import Predictor, predict
 from training.progress import LOG
@@ -56,6 +58,7 @@ class Job(Protocol):
     """What is fine-tuned."""
 
     settings: TaskSettings
+    loss_settings: dict[str, Any]  # of the loss, beside `settings`, by flag
     metric_names: tuple[str, ...]  # of `evaluate`; the first is the main one
 
     def make_model(self, config: BertConfig) -> Model: ...
@@ -65,6 +68,10 @@ class Job(Protocol):
         before it."""
 
     def training_data(self) -> Data: ...
+
+    def keep_training_data(self) -> None:
+        """Writes the records that upstream would have trained on, if any; once
+        it is known that the run is the one that output_dir was begun with."""
 
     def evaluate(self, fitted: "FineTuned") -> dict[str, float]:
         """The metrics on the data for it."""
@@ -106,8 +113,9 @@ class Setup:
     optimizer: OptimizerConfig  # its numbers of steps follow from the data
     loop: LoopConfig
     config: BertConfig
-    vocab_file: str
+    opened: OpenedTokenizer
     tokenizer: Tokenizer
+    head: ClassifierHead
     teacher: distilling.Teacher | None
 
 
@@ -120,26 +128,27 @@ def set_up(
     loop: LoopConfig,
     settings: TaskSettings,
     taught: TaughtTask,
+    other_names: tuple[str, ...] = (),
 ) -> Setup:
     """Reads config and vocabulary and makes the folder of output.
+
+    Args:
+        other_names: of the labels in `settings`, in the same order.
 
     Raises:
         InputError: they do not fit each other, or what is asked.
     """
-    do_lower_case = settings.do_lower_case
-    validate_case_matches_checkpoint(do_lower_case, run.init_checkpoint)
     config = fitting.read_config(run, settings.max_seq_length)
-    vocab_file = fitting.need_vocabulary(run, config)
-    tokenizer = load_tokenizer(
-        vocab_file, do_lower_case, settings.strip_accents
-    )
+    opened = fitting.need_tokenizer(run, config)
+    tokenizer = opened.load()
     least = tokenizer.marks.count(is_pair=True) + 1
     if settings.max_seq_length < least:
         raise InputError(
             f"--max_seq_length is {settings.max_seq_length}; expected at least "
             f"{least}, for the marks of a pair and a piece"
         )
-    teacher = distilling.read_teacher(taught, settings, vocab_file)
+    head = ClassifierHead(settings, other_names, run.keep_classifier_head)
+    teacher = distilling.read_teacher(taught, head, opened.vocab_file)
     fitting.make_folder(run)
     return Setup(
         place,
@@ -149,19 +158,70 @@ def set_up(
         optimizer,
         loop,
         config,
-        vocab_file,
+        opened,
         tokenizer,
+        head,
         teacher,
     )
 
 
+# Settings without which a trained model's outputs mean something else.
+TRAINED_WITH = (
+    "target", "labels", "do_lower_case", "strip_accents", "bilstm",
+    "second_direction", "feature_layers", "lstm_size",
+)  # fmt: skip
+
+
 def stored_settings(run: fitting.RunConfig) -> TaskSettings | None:
-    """task.json of the model that is used or started from."""
+    """Settings of the model that is used or started from: of task.json or,
+    where output_dir has the state of another model, of that one's."""
     stored = TaskSettings.from_folder(run.output_dir)
+    if fitting.uses_state(run.output_dir):
+        began = read_settings(run.output_dir)
+        fields = [field.name for field in dataclasses.fields(TaskSettings)]
+        if "target" in began:
+            values = {name: began[name] for name in fields if name in began}
+            values["labels"] = tuple(began["labels"])
+            values["bilstm"] = bool(began["bilstm"])
+            state = TaskSettings(**values)
+            if stored is None or _differing(state, stored, TRAINED_WITH):
+                return state
     if stored is not None or not run.init_checkpoint:
         return stored
-    task = beside(run.init_checkpoint, [TASK])
-    return TaskSettings.from_folder(os.path.dirname(task)) if task else None
+    return folder_task(run.init_checkpoint, run.tokenizer)
+
+
+def _differing(
+    one: TaskSettings, other: TaskSettings, names: Iterable[str]
+) -> list[str]:
+    return [x for x in names if getattr(one, x) != getattr(other, x)]
+
+
+def check_use(
+    settings: TaskSettings, trained: TaskSettings, output_dir: str
+) -> None:
+    """Compares the settings by which a model is used with its own.
+
+    The labels of a model folder are compared where it is loaded, and may come
+    in another order; those of the state of a run may not.
+
+    Raises:
+        InputError: its answers would be wrong.
+    """
+    fields = {field.name for field in dataclasses.fields(settings)}
+    if not fitting.uses_state(output_dir):
+        fields.remove("labels")
+    for name in _differing(settings, trained, sorted(fields)):
+        difference = (
+            f"{name} is {getattr(settings, name)!r}, and the model was trained "
+            f"with {getattr(trained, name)!r}"
+        )
+        if name in TRAINED_WITH:
+            raise InputError(
+                f"{difference}, without which its answers would be wrong; "
+                f"leave out --{name}, or what it follows from"
+            )
+        print(difference)
 
 
 def second_direction(
@@ -187,13 +247,9 @@ class FineTuning:
         self.optimizer = setup.optimizer
         self.loop = setup.loop
         self.config = setup.config
-        self.vocab_file = setup.vocab_file
+        self.opened = setup.opened
+        self.head = setup.head
         self.teacher = setup.teacher
-
-    def has_begun(self) -> bool:
-        """Whether a stopped run is gone on with, be it of the first seed."""
-        runs = self.run, self._seed_run(self.schedule.seed)
-        return any(saved_states(run.output_dir) for run in runs)
 
     def train(self) -> tuple[FineTuned, int]:
         """Trains with each seed; returns the best run, its model's step."""
@@ -265,8 +321,9 @@ class FineTuning:
             self.config,
             self.place,
             run,
-            self.vocab_file,
+            self.opened,
             self.job.settings.to_json(),
+            self.head,
         )
 
     def _train_one(
@@ -275,6 +332,9 @@ class FineTuning:
         fitting.make_folder(run)
         fitting.claim_folder(run, self.place.host)
         fitted, training = self._prepare(data, seed, run)
+        fitted.begin(training)
+        if self.place.host.is_chief:
+            self.job.keep_training_data()
         return fitted, fitted.train(training)
 
     def _prepare(
@@ -298,6 +358,13 @@ class FineTuning:
             self._optimizer_config(data),
             dataclasses.replace(self.loop, seed=seed),
             {
+                **dataclasses.asdict(schedule),
+                **dataclasses.asdict(self.job.settings),
+                **self.job.loss_settings,
+                "patience": self.selection.patience,
+                # They follow from epochs and proportion.
+                "num_train_steps": None,
+                "num_warmup_steps": None,
                 # None where there is none, as runs of old do not tell
                 "bilstm": self.job.settings.bilstm or None,
                 "second_init_checkpoint": run.second_init_checkpoint,
@@ -312,6 +379,8 @@ class FineTuning:
             fitted.keeper(
                 self.selection, metric, lambda: self.job.evaluate(fitted)
             ),
+            begins_at_random=not run.init_checkpoint,
+            hints=self._length_hint(data),
         )
 
     def _optimizer_config(self, data: Data) -> OptimizerConfig:
@@ -333,6 +402,17 @@ class FineTuning:
             num_warmup_steps=int(steps * self.schedule.warmup_proportion),
         )
 
+    def _length_hint(self, data: Data) -> list[str]:
+        """A sentence if rows are far shorter than they may be."""
+        most = self.job.settings.max_seq_length
+        if 2 * data.longest > most:
+            return []
+        return [
+            f"the longest of {data.num_rows:,} rows has {data.longest} of "
+            f"--max_seq_length={most} positions; "
+            f"--max_seq_length={data.longest} trains the same in less memory"
+        ]
+
     @property
     def _metric(self) -> str:
         return self.selection.best_metric or self.job.metric_names[0]
@@ -347,22 +427,31 @@ class FineTuning:
             self.job.check(fitted)
             del fitted  # two models at once could be too many
             keras.backend.clear_session()
-        best = self._summarize({s: m for s, (_, m) in outcomes.items()})
+        by_seed = {seed: metrics for seed, (_, metrics) in outcomes.items()}
+        summary = self._summarize(by_seed)
+        best = summary["best_seed"]
         fitted = self._make(best, self.run)
         step, metrics = outcomes[best]
         fitted.take_over(self._seed_run(best).output_dir, step, metrics)
+        if self.place.host.is_chief:
+            write_json(
+                os.path.join(self.run.output_dir, SEEDS),
+                {**summary, "seeds": by_seed},
+            )
         return fitted, step
 
     def _seed_run(self, seed: int) -> fitting.RunConfig:
         folder = os.path.join(self.run.output_dir, f"seed-{seed}")
-        return dataclasses.replace(self.run, output_dir=folder)
+        return dataclasses.replace(self.run, output_dir=folder, flags=None)
 
-    def _summarize(self, outcomes: dict[int, dict[str, float]]) -> int:
-        """Writes and prints what the seeds reached; returns the best seed."""
+    def _summarize(
+        self, outcomes: dict[int, dict[str, float]]
+    ) -> dict[str, Any]:
+        """Prints what the seeds reached; returns it, with the best seed."""
         metric = self._metric
         values = {seed: metrics[metric] for seed, metrics in outcomes.items()}
         best = max(values, key=lambda seed: goodness(metric, values[seed]))
-        summary = {
+        summary: dict[str, Any] = {
             "metric": metric,
             "best_seed": best,
             **summarize(list(values.values())),
@@ -372,11 +461,7 @@ class FineTuning:
             f"best {values[best]:.4f} (seed {best}), "
             f"standard deviation {summary['spread']:.4f}",
         )
-        if self.place.host.is_chief:
-            text = json.dumps({**summary, "seeds": outcomes}, indent=2) + "\n"
-            path = os.path.join(self.run.output_dir, SEEDS)
-            write_whole(path, text.encode())
-        return best
+        return summary
 
 
 def train_losses(folder: str) -> list[float]:

@@ -8,18 +8,49 @@ import dataclasses
 import json
 import os
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 import command
 import folder_lock
-from data.any_tokenizer import check_any_vocabulary, vocabulary_digest
+from data.files import fingerprint
+from data.tokenizer_folder import (
+    TOKENIZER_CONFIG,
+    VOCABULARIES,
+    OpenedTokenizer,
+    TokenizerOptions,
+    open_tokenizer,
+    settings_json,
+)
+from data.tokenizers import (
+    TokenizerSettings,
+    vocabulary_digest,
+)
+from files import (
+    VOCABULARY,
+    beside,
+    content,
+)
 from input_error import InputError
 from jobs.best_model import BestModel
-from jobs.start_checks import check_config, check_second, compare_pieces
+from jobs.classifier_head import (
+    ClassifierHead,
+    OtherHeadError,
+    reorder,
+    without_head,
+)
+from jobs.results import Results
+from jobs.start_checks import (
+    check_config,
+    check_second,
+    compare_pieces,
+    optimizer_hints,
+    warn,
+)
 from modeling.combined import AnyEncoder, TwinEncoder, load_both
 from modeling.config import BertConfig
 from modeling.conversion import (
@@ -27,20 +58,26 @@ from modeling.conversion import (
     Binding,
     LoadReport,
     load_checkpoint,
+    open_weights,
     save_model_folder,
 )
-from modeling.folder_files import (
-    local_vocabulary,
-    vocabulary_file,
-    write_whole,
+from modeling.hugging_face import (
+    CONFIG,
+    INDEX,
+    SAFETENSORS,
+    model_config_file,
 )
-from modeling.hugging_face import model_config_file
-from tasks.task import TASK
+from tasks.hugging_face_task import check_tokens
+from tasks.task import TASK, TaskSettings
+from training import progress, watching
 from training.checkpoints import (
     FOLDER,
     TrainingState,
     check_settings,
+    read_settings,
     saved_states,
+    step_of,
+    write_settings,
 )
 from training.cloud_tpu import check_paths
 from training.distribution import (
@@ -60,6 +97,33 @@ from training.settings import (
 from training.watching import BestKeeper
 
 PATTERN = frozenset("*?[")
+FLAGS = "flags.txt"  # with --flagfile the command that trained the model
+# Settings by which nothing that is learnt differs: other files of the same
+# contents, what else a command does, how often it saves.
+FREE = {
+    "output_dir", "bert_config_file", "dry_run", "do_train", "do_eval",
+    "flags", "data_files", "save_checkpoints_steps", "keep_checkpoint_max",
+    "steps_per_call", "num_seeds",
+}  # fmt: skip
+NEW_END = "; the learning rate now falls to 0 at the new end"
+# Settings that a run may resume with another value of, which is said, and with
+# what else.
+MAY_CHANGE = {
+    "num_train_steps": NEW_END,
+    "num_train_epochs": NEW_END,
+    "patience": "",
+    # what a device is short of, or has
+    "precision": "",
+    "use_xla": "",
+    "num_accumulation_steps": "",
+    "recompute": "",
+    "skip_nonfinite_steps": "",
+    # how a model answers, in whatever way it was trained
+    "window_pooling": "",
+    "max_answer_length": "",
+    "n_best_size": "",
+    "null_score_diff_threshold": "",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +140,13 @@ class RunConfig:
     dry_run: bool = False  # nothing is written
     recompute: bool = False  # layers in the backward pass, to save memory
     second_init_checkpoint: str | None = None  # of a second encoder
+    tokenizer: TokenizerOptions = TokenizerOptions()
     direction: str | None = None  # in which it is to read; None: the config's
+    do_train: bool = False
+    flags: str | None = None  # the text of flags.txt; None: without that file
+    # by flag, the files that results are of
+    data_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    keep_classifier_head: bool = False  # whatever the checkpoint's labels are
 
 
 class Training(NamedTuple):
@@ -85,16 +155,11 @@ class Training(NamedTuple):
     source: Source
     optimizer: OptimizerConfig
     loop: LoopConfig
-    # What the order of the data follows from, by flag: a stopped run goes on
-    # with the same alone.
-    data_order: Mapping[str, Any]
+    # What else it follows from, by flag, the order of the data above all.
+    others: Mapping[str, Any]
     keeper: BestKeeper | None = None
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What a run that goes on must have as it was begun with."""
-        kind = self.optimizer.optimizer_type
-        return {**self.data_order, "optimizer_type": kind}
+    begins_at_random: bool = False
+    hints: Sequence[str] = ()  # on the data, printed at the start
 
 
 class Place(NamedTuple):
@@ -143,36 +208,64 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
 
 
 def _beside(run: RunConfig, find: Callable[[str], str | None]) -> str | None:
-    """What lies beside --init_checkpoint, else in an output_dir in use."""
+    """What lies beside the weights that a run begins with or, without
+    --do_train, uses: --init_checkpoint's or output_dir's."""
+    own = find(run.output_dir) if tf.io.gfile.isdir(run.output_dir) else None
     start = run.init_checkpoint and find(run.init_checkpoint)
-    if start or not tf.io.gfile.isdir(run.output_dir):
-        return start
-    return find(run.output_dir)
+    return start or own if run.do_train else own or start
 
 
-def find_vocabulary(run: RunConfig, config: BertConfig) -> str | None:
-    """A local path of --vocab_file, else of what came with the checkpoint."""
-    path = run.vocab_file or _beside(run, vocabulary_file)
-    if path is None:
+def weights_contents(path: str) -> str | None:
+    """Tells the weights that `path` names from others; None where there are
+    none any more."""
+    try:
+        source = open_weights(path).source
+    except InputError:
         return None
-    path = local_vocabulary(path)
-    vocab = check_any_vocabulary(path, config.vocab_size)
+    if tf.io.gfile.exists(source + ".index"):
+        return fingerprint(source + ".index")  # a checksum of each variable
+    files = [source]
+    if source.endswith(INDEX):
+        files = tf.io.gfile.glob(f"{os.path.dirname(source)}/*{SAFETENSORS}")
+    return ", ".join(map(fingerprint, sorted(files)))
+
+
+def find_tokenizer(
+    run: RunConfig, config: BertConfig | None
+) -> OpenedTokenizer | None:
+    """That of an output_dir in use, else of --init_checkpoint, with the tokens
+    of --vocab_file where it is given.
+
+    Args:
+        config: None: its number of tokens is not compared.
+    """
+    model = run.init_checkpoint
+    if tf.io.gfile.isdir(run.output_dir) and beside(
+        run.output_dir, VOCABULARIES
+    ):
+        model = run.output_dir
+    found = open_tokenizer(model, run.vocab_file, run.tokenizer)
+    if found is None or config is None:
+        return found
+    vocab = check_tokens(found, config, model)
     if run.vocab_file:
         compare_pieces(run.vocab_file, vocab, run.init_checkpoint)
-    compare_pieces(path, vocab, run.second_init_checkpoint)
-    return path
+    compare_pieces(found.vocab_file, vocab, run.second_init_checkpoint)
+    return found
 
 
-def need_vocabulary(run: RunConfig, config: BertConfig) -> str:
-    """As find_vocabulary, where there is nothing to be done without it."""
-    path = find_vocabulary(run, config)
-    if path is None:
+def need_tokenizer(
+    run: RunConfig, config: BertConfig | None
+) -> OpenedTokenizer:
+    """As find_tokenizer, where nothing can be done without it."""
+    found = find_tokenizer(run, config)
+    if found is None:
         raise InputError(
             "the vocabulary is not known: give --vocab_file, or an "
             "--init_checkpoint with a vocab.txt beside it (or a vocab.json and "
             "a merges.txt)"
         )
-    return path
+    return found
 
 
 def make_folder(run: RunConfig) -> None:
@@ -242,6 +335,18 @@ def make_model(
     return model
 
 
+def uses_state(output_dir: str) -> bool:
+    """Whether the model of output_dir is that of its newest state."""
+    best_step = BestModel(output_dir).final_step()
+    return best_step is None and bool(saved_states(output_dir))
+
+
+def _learnt(task: str | bytes | None) -> dict[str, Any]:
+    """Of a task.json, what cannot change once the model is trained."""
+    values = dict(json.loads(task or "{}"))
+    return {name: x for name, x in values.items() if name not in MAY_CHANGE}
+
+
 class Run:
     """One model in one output_dir."""
 
@@ -251,52 +356,118 @@ class Run:
         config: BertConfig,
         place: Place,
         run: RunConfig,
-        vocab_file: str | None,
+        tokenizer: OpenedTokenizer | None,
         task: str | None = None,
+        head: ClassifierHead | None = None,
     ):
-        """`task`: the text of task.json, where the model is fine-tuned."""
+        """`task`: the text of task.json, where the model is fine-tuned.
+
+        `head`: what its classifier answers, if it has one."""
         self.model = model
         self.config = config
         self.place = place
         self.run = run
-        self.vocab_file = vocab_file
+        self.tokenizer = tokenizer
         self.task = task
+        self.head = head
         self.folder = run.output_dir
         self.best = BestModel(run.output_dir)
+        self.results = Results(run.output_dir)
+        self._is_at(0)
 
-    def take_up(self, settings: Mapping[str, Any], may_write: bool) -> None:
-        """Loads --init_checkpoint, where output_dir has no state to go on from;
-        refuses to go on with other settings than it began with."""
-        if not saved_states(self.folder):
-            if self.run.second_init_checkpoint:
-                self._load_both(self.run.second_init_checkpoint)
-            elif self.run.init_checkpoint:
-                self._load(self.run.init_checkpoint)
-        elif self.run.init_checkpoint:
-            print("--init_checkpoint is not read again: --output_dir has begun")
-        check_settings(self.folder, {**settings, **self._made_of()}, may_write)
+    def begin(self, training: Training) -> None:
+        """Sees to it that this run is the one that output_dir was begun with,
+        or begins it; call it before `train`.
+
+        Raises:
+            InputError: it was begun with other settings.
+        """
+        self._check_hosts_agree(training)
+        self.take_up(training, self.place.host.is_chief)
+
+    def take_up(self, training: Training, may_write: bool) -> None:
+        """Loads --init_checkpoint, where output_dir has no state to resume
+        from; else holds the run to the settings that it was begun with."""
+        settings = self._settings(training)
+        states = saved_states(self.folder)
+        if not states:
+            if self.run.init_checkpoint:
+                self.load_start(self.run.init_checkpoint)
+            if may_write:
+                write_settings(self.folder, settings)
+        else:
+            is_over = step_of(states[0]) >= training.optimizer.num_train_steps
+            self._resume(settings, may_write and not is_over)
+        hints = optimizer_hints(training.optimizer, training.begins_at_random)
+        for hint in (*hints, *training.hints):
+            warn(hint)
+
+    def _resume(self, settings: dict[str, Any], may_write: bool) -> None:
+        """Compares settings with those that the run was begun with.
+
+        Args:
+            may_write: whether the run goes on with them from here, so that
+                what has changed is kept.
+        """
+        began = self._began()
+        source = "init_checkpoint"
+        if self.run.init_checkpoint:
+            print(f"--{source} is not read again: --output_dir has begun")
+        elif began.get(source):
+            print(f"{self.folder} was begun from --{source}={began[source]}")
+            settings = {
+                name: value
+                for name, value in settings.items()
+                if name not in (source, f"{source}'s contents")
+            }
+        if began:
+            notices = check_settings(self.folder, began, settings, MAY_CHANGE)
+            for notice in notices:
+                print(notice)
+        if may_write:
+            write_settings(self.folder, {**began, **settings})
+
+    def _began(self) -> dict[str, Any]:
+        """The settings that output_dir was begun with. Earlier versions did not
+        store those of a task: they are those of its task.json."""
+        began = read_settings(self.folder)
+        task = TaskSettings.from_folder(self.folder) if began else None
+        if task is None or self.task is None:
+            return began
+        return {**json.loads(task.to_json()), **began}
+
+    def _settings(self, training: Training) -> dict[str, Any]:
+        """All that the outcome follows from, by flag."""
+        settings = {
+            **dataclasses.asdict(self.run),
+            **dataclasses.asdict(training.optimizer),
+            **dataclasses.asdict(training.loop),
+            **training.others,
+            **self._made_of(),
+        }
+        for name in ("init_checkpoint", "second_init_checkpoint"):
+            source = getattr(self.run, name)
+            settings[f"{name}'s contents"] = source and weights_contents(source)
+        return {k: x for k, x in settings.items() if k not in FREE}
 
     def _made_of(self) -> dict[str, Any]:
         """Config and vocabulary, in the form of settings."""
         config = dataclasses.asdict(self.config)
-        digest = self.vocab_file and vocabulary_digest(self.vocab_file)
+        found = self.tokenizer
         return {
             **{f"bert_config_file's {key}": x for key, x in config.items()},
-            "vocab_file": digest,
+            "vocab_file": found and vocabulary_digest(found.vocab_file),
+            "tokenizer": found and found.changes(),
         }
 
     def _check_hosts_agree(self, training: Training) -> None:
         """On all that a step follows from, and when something else is done."""
         strategy, host = self.place
+        settings = self._settings(training)
+        names = "init_checkpoint", "second_init_checkpoint"  # perhaps copies
         alike = [
-            training.settings,
-            self._made_of(),
-            self.run.precision,
-            self.run.layer_decay,
-            self.run.num_frozen_layers,
-            dataclasses.asdict(training.optimizer),
+            {k: x for k, x in settings.items() if k not in names},
             dataclasses.asdict(training.loop),
-            training.keeper and training.keeper.patience,
         ]
         number = zlib.crc32(json.dumps(alike, sort_keys=True).encode())
         if sum_over_hosts(strategy, host, number) != number * host.count:
@@ -309,8 +480,6 @@ class Run:
         """Trains to the end and saves the model; returns its step."""
         strategy, host = self.place
         keeper = training.keeper
-        self._check_hosts_agree(training)
-        self.take_up(training.settings, host.is_chief)
         with strategy.scope():
             optimizer = self._optimizer(training.optimizer)
         step = train(
@@ -326,13 +495,65 @@ class Run:
         if keeper is not None:
             check_hosts_agree(strategy, host, step)  # and wait for the chief
             step = self._load_best()
+        self._is_at(step)
         if host.is_chief:
-            self.best.forget()
-            self._save(self.folder)
+            self._replace([] if keeper else [watching.LOG])
             if keeper is not None:
                 self.best.finish()
+            else:
+                self.best.forget()
             print(f"the model is in {self.folder}")
         return step
+
+    def _is_at(self, step: int) -> None:
+        """The model has got its weights, of so many steps."""
+        self.step = step
+        self._weights = ""
+
+    @property
+    def weights(self) -> str:
+        """Tells the model's weights from others."""
+        if not self._weights:
+            crc = 0
+            for binding in self.model.bindings():
+                value = np.ascontiguousarray(binding.read())
+                crc = zlib.crc32(value.tobytes(), crc)
+            self._weights = f"checksum {crc:08x}"
+        return self._weights
+
+    def _replace(self, logs: Sequence[str]) -> None:
+        """Puts the model in output_dir in the place of another one, whose
+        results and these logs go with it."""
+        if not self._is_written():
+            self.results.put_away(logs)
+            self.best.forget()
+            self._save(self.folder)
+
+    def _is_written(self) -> bool:
+        """Whether output_dir has this very model."""
+        path = os.path.join(self.folder, CHECKPOINT)
+        if not tf.io.gfile.exists(path + ".index"):
+            return False
+        config = content(os.path.join(self.folder, CONFIG))
+        task = content(os.path.join(self.folder, TASK))
+        try:
+            if config != self.config.to_json().encode() or (
+                _learnt(task) != _learnt(self.task)
+            ):
+                return False
+            own = open_tokenizer(self.folder)
+            if (own and vocabulary_digest(own.vocab_file)) != (
+                self._made_of()["vocab_file"]
+            ) or (own and own.changes()) != self._made_of()["tokenizer"]:
+                return False
+            there = open_weights(path)
+            return all(
+                binding.name in there.shapes
+                and np.array_equal(there.read(binding.name), binding.read())
+                for binding in self.model.bindings()
+            )
+        except (ValueError, TypeError):  # it is damaged
+            return False
 
     def keeper(
         self,
@@ -369,9 +590,9 @@ class Run:
         """Makes the model of another run's folder this one's best."""
         check_hosts_agree(*self.place, step)  # and wait for the chief
         self._load(folder, quietly=True)
+        self._is_at(step)
         if self.place.host.is_chief:
-            self.best.forget()
-            self._save(self.folder)
+            self._replace([watching.LOG, progress.LOG])
             self.best.take_over(step, metrics)
 
     def restore(self) -> int:
@@ -380,7 +601,7 @@ class Run:
         What it has is its best model, its newest state, or just a model.
         """
         best_step = self.best.final_step()
-        if best_step is None and saved_states(self.folder):
+        if uses_state(self.folder):
             return self.restore_state()
         has_model = tf.io.gfile.exists(
             os.path.join(self.folder, CHECKPOINT + ".index")
@@ -388,16 +609,28 @@ class Run:
         source = self.folder if has_model else self.run.init_checkpoint
         if has_model:
             check_config(self.config, self.folder)
-        self._refuse_missing(self._load(source or self.folder))
-        return best_step or 0
+        source = source or self.folder
+        try:
+            rows = self._rows(source)
+        except OtherHeadError as error:
+            raise InputError(
+                f"the classifier in {source} is another one: {error}; expected "
+                "a model that was trained for this, or --do_train"
+            ) from error
+        self._refuse_missing(self._load(source))
+        reorder(self.model.bindings(), rows)
+        self._is_at(best_step or 0)
+        return self.step
 
     def restore_state(self) -> int:
         """Loads the weights of output_dir's newest state; returns its step."""
+        began = read_settings(self.folder)
+        check_settings(self.folder, began, self._made_of(), {})
         weights = [v.value for v in self.model.variables]
         state = TrainingState(self.folder, {"weights": weights}, 1, False)
-        step = state.restore()
-        print(f"the model is that of {self.folder} after step {step}")
-        return step
+        self._is_at(state.restore())
+        print(f"the model is that of {self.folder} after step {self.step}")
+        return self.step
 
     def _refuse_missing(self, report: LoadReport) -> None:
         """Of what is trained; a span model has no use for its pooler."""
@@ -414,18 +647,41 @@ class Run:
                 )
 
     def write_results(
-        self, results: Mapping[str, float], suffix: str = ""
+        self,
+        results: Mapping[str, float],
+        suffix: str = "",
+        data: str = "eval_file",
     ) -> None:
         """Writes eval_results.txt in google-research/bert's format.
 
         Args:
             suffix: to the file's name, where there are several.
+            data: the flag of what was evaluated.
         """
         lines = [f"{key} = {results[key]}" for key in sorted(results)]
+        print(f"evaluated after step {self.step}: {self._data(data)}")
         print("***** Eval results *****", *lines, sep="\n")
+        text = "\n".join(lines) + "\n"
+        self.write_result(f"eval_results{suffix}.txt", text, data)
+
+    def write_result(self, name: str, text: str, data: str) -> None:
+        """Writes a file of scores or predictions, if this host does.
+
+        Args:
+            data: the flag of what they are of.
+        """
         if self.place.host.is_chief:
-            path = os.path.join(self.folder, f"eval_results{suffix}.txt")
-            write_whole(path, ("\n".join(lines) + "\n").encode())
+            path = self.results.write(
+                name, text, self.weights, self.step, self._data(data)
+            )
+            print(f"written: {path}")
+
+    def _data(self, flag: str) -> str:
+        """The flag with its value, else those that stand for it."""
+        given = self.run.data_files
+        names = [flag] if flag in given else ["task_name", "data_dir"]
+        found = [f"--{name}={given[name]}" for name in names if name in given]
+        return " ".join(found)
 
     def _optimizer(self, config: OptimizerConfig) -> Optimizer:
         variables, encoder = self.model.trainable_variables, self.model.encoder
@@ -446,16 +702,46 @@ class Run:
             print(report)
         return report
 
-    def _load_both(self, second: str) -> None:
-        first, encoder = self.run.init_checkpoint, self.model.encoder
-        assert first and isinstance(encoder, TwinEncoder), "it was looked at"
-        for report in load_both(encoder, self.model.bindings(), first, second):
-            print(report)
+    def _rows(self, source: str) -> list[int] | None:
+        """Which row of its classifier each of ours is; None: as they stand."""
+        if self.head is None:
+            return None
+        return self.head.rows(self.model.bindings(), source)
+
+    def load_start(self, first: str) -> None:
+        """Loads --init_checkpoint, and a second one into a second encoder; the
+        classifier only if it is one for these labels."""
+        bindings, rows = self.model.bindings(), None
+        try:
+            rows = self._rows(first)
+        except OtherHeadError as error:
+            if self.run.keep_classifier_head:
+                raise
+            print(f"the classifier head starts anew: {error}")
+            bindings = without_head(bindings)
+        second, encoder = self.run.second_init_checkpoint, self.model.encoder
+        if second:
+            assert isinstance(encoder, TwinEncoder), "it was looked at"
+            for report in load_both(encoder, bindings, first, second):
+                print(report)
+        else:
+            print(load_checkpoint(bindings, first))
+        reorder(bindings, rows)
 
     def _save(self, folder: str) -> None:
+        found = self.tokenizer
+        vocab_file = found and found.vocab_file
+        case = self.run.tokenizer
+        if found is None and case.do_lower_case is not None:
+            # A vocabulary may be put beside it later, as with Google's command.
+            settings = TokenizerSettings(case.do_lower_case, case.strip_accents)
+            found = OpenedTokenizer(VOCABULARY, settings, True)
+        others = {
+            TASK: self.task,
+            TOKENIZER_CONFIG: settings_json(found).decode() if found else None,
+        }
+        if folder == self.folder:
+            others[FLAGS] = self.run.flags
         save_model_folder(
-            folder, self.config, self.model.bindings(), self.vocab_file
+            folder, self.config, self.model.bindings(), vocab_file, others
         )
-        if self.task is not None:
-            path = os.path.join(folder, TASK)
-            write_whole(path, self.task.encode())

@@ -37,9 +37,14 @@ class VectorData:
     packs = True  # padding changes no loss
 
     def __init__(
-        self, vectors: np.ndarray, labels: Sequence[Sequence[int]], digest: str
+        self,
+        vectors: np.ndarray,
+        labels: Sequence[Sequence[int]],
+        digest: str,
+        longest: int,
     ):
-        """`labels`: of each sentence's words, from 1."""
+        """`labels`: of each sentence's words, from 1; `longest`: as in Data."""
+        self.longest = longest
         self.vectors = vectors
         self.labels = labels
         self.num_examples = self.num_rows = len(labels)
@@ -104,7 +109,8 @@ class FrozenEncoder:
     ) -> VectorData:
         labels = [[number + 1 for number in own] for own in numbers]
         vectors, digest = self._vectors(words, self._read_features())
-        return VectorData(vectors, labels, digest)
+        longest = max(len(row.input_ids) for row in words.rows)
+        return VectorData(vectors, labels, digest, longest)
 
     def logits(
         self, fitted: FineTuned, words: WordFile, batch_size: int

@@ -6,15 +6,16 @@ Upstream file: run_pretraining.py, whose eval_results.txt this writes.
 import contextlib
 import dataclasses
 import functools
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from data.any_tokenizer import load_tokenizer
 from data.batches import RowShare
 from data.dynamic_masking import MaskConfig
+from data.files import fingerprint
 from data.pipeline import (
     Masker,
     RecordBatches,
@@ -93,21 +94,22 @@ class LanguageModeling:
                 records, next_sentence_prediction=False
             )
         config = fitting.read_config(source, records.max_seq_length)
-        vocab_file = fitting.find_vocabulary(source, config)
+        tokenizer = fitting.find_tokenizer(source, config)
         self._check_batch_sizes(place)
         fitting.make_folder(run)
         if batches.do_train:
             fitting.claim_folder(run, place.host)
         self.inputs = training_records.checked(records, config, place)
+        self.records = records
         self.max_seq_length = records.max_seq_length
         self.skips = records.skip_corrupt_records
         self._check_masks(config.direction)
-        if vocab_file is not None:
+        if tokenizer is not None:
             firsts = sorted({self.inputs.train[0], self.inputs.held_out[0]})
-            check_pieces(firsts, load_tokenizer(vocab_file))
+            check_pieces(firsts, tokenizer.load())
         model = self._make_model(config, place, run)
         self.fitted = fitting.Run(
-            model, model.encoder.config, place, run, vocab_file
+            model, model.encoder.config, place, run, tokenizer
         )
         self.metric = self._metric(model)
         self.evaluation = Evaluation(model, *place)
@@ -165,7 +167,9 @@ class LanguageModeling:
 
     def train(self) -> int:
         """Returns the number of the model's steps."""
-        return self.fitted.train(self._training())
+        training = self._training()
+        self.fitted.begin(training)
+        return self.fitted.train(training)
 
     def restore(self) -> int:
         """The same of a model that is only evaluated."""
@@ -173,8 +177,15 @@ class LanguageModeling:
 
     def evaluate(self, step: int) -> None:
         """Writes eval_results.txt in google-research/bert's format."""
+        if self.inputs.held_out == self.inputs.train:
+            print(
+                "evaluating on the records of --input_file"
+                + (", which were trained on" if self.batches.do_train else "")
+                + "; --eval_file names others"
+            )
         results = {"global_step": step, **self._figures()}
-        self.fitted.write_results(results)
+        data = "eval_file" if self.records.eval_file else "input_file"
+        self.fitted.write_results(results, data=data)
 
     def _figures(self) -> dict[str, float]:
         """Of the model as it is now, on the held-out records."""
@@ -231,8 +242,11 @@ class LanguageModeling:
             self.optimizer,
             self.loop,
             {
+                **dataclasses.asdict(self.records),
+                **dataclasses.asdict(self.batches),
+                "patience": self.selection.patience,
                 "skip_corrupt_records": self.skips or None,
-                "input_file": _with_sizes(self.inputs.given),
+                **_contents("input_file", self.inputs.given),
                 "train_batch_size": self.batches.train_batch_size,
                 "seed": self.batches.seed,
                 # None, which runs of old have of both, where all is seen, ...
@@ -246,6 +260,11 @@ class LanguageModeling:
                 **(dataclasses.asdict(masker.config) if masker else {}),
             },
             self.fitted.keeper(self.selection, self.metric, self._figures),
+            begins_at_random=not self.fitted.run.init_checkpoint
+            and (self.lesson is None or self.lesson[0].random_student),
+            hints=training_records.length_hint(
+                self.inputs, self.max_seq_length
+            ),
         )
 
     @property
@@ -259,7 +278,7 @@ class LanguageModeling:
         settings = {
             "eval_steps": self.selection.eval_steps,
             "best_metric": self.metric,
-            "eval_file": _with_sizes(self.inputs.held_out),
+            **_contents("eval_file", self.inputs.held_out),
             "eval_batch_size": self.batches.eval_batch_size,
             "max_eval_steps": self.batches.max_eval_steps,
             "eval_masked_lm_prob": self.batches.eval_masked_lm_prob,
@@ -270,7 +289,14 @@ class LanguageModeling:
         """By flag; None where there is no teacher, as runs of old have none."""
         if self.lesson is not None:
             student, loss = self.lesson
-            return dataclasses.asdict(student) | dataclasses.asdict(loss)
+            teacher = student.teacher_model_dir
+            return {
+                **dataclasses.asdict(student),
+                **dataclasses.asdict(loss),
+                "teacher_model_dir's contents": fitting.weights_contents(
+                    teacher
+                ),
+            }
         return dict.fromkeys(
             field.name
             for kind in (Student, TripleLoss)
@@ -312,5 +338,13 @@ class LanguageModeling:
             )
 
 
-def _with_sizes(paths: Sequence[str]) -> list[str]:
-    return [f"{path}, {tf.io.gfile.stat(path).length} bytes" for path in paths]
+def _contents(flag: str, paths: Sequence[str]) -> dict[str, list[str]]:
+    """Files, and what is in them in whatever folder they lie."""
+    return {
+        flag: [
+            f"{path}, {tf.io.gfile.stat(path).length} bytes" for path in paths
+        ],
+        f"{flag}'s contents": [
+            f"{os.path.basename(path)}, {fingerprint(path)}" for path in paths
+        ],
+    }

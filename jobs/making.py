@@ -4,21 +4,21 @@ import dataclasses
 import functools
 import hashlib
 import os
+import zlib
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from data.any_tokenizer import Tokenizer, marks_of
-from data.byte_level_bpe import load_byte_level
+from data.byte_level_bpe import ByteLevelBpe
 from data.byte_level_lines import ByteLevelLines
 from data.fast_tokenization import (
     BlockTokenizer,
     LineTokenizer,
     SpacedWordTokenizer,
 )
+from data.files import END_BYTES, fingerprint
 from data.instances import InstanceConfig
-from data.marks import ROBERTA
 from data.record_features import (
     Feature,
     pretraining_features,
@@ -27,7 +27,8 @@ from data.record_features import (
 )
 from data.text_formats import TextFormat
 from data.tokenization import FullTokenizer
-from modeling.folder_files import vocabulary_files
+from data.tokenizers import Tokenizer, TokenizerSettings, load_tokenizer
+from files import vocabulary_files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +38,7 @@ class Making:
     paths: tuple[str, ...]
     output_files: tuple[str, ...]
     vocab_file: str
-    do_lower_case: bool
-    strip_accents: bool | None
+    tokenizer_settings: TokenizerSettings
     words_are_spaced: bool  # those of whole word masking; else "##" tells
     text_format: TextFormat
     worker_memory_mb: int  # for a part, beside what TensorFlow takes
@@ -53,16 +53,17 @@ class Making:
         return _make_tokenizer(
             self.words_are_spaced,
             self.vocab_file,
-            self.do_lower_case,
-            self.strip_accents,
+            self.tokenizer_settings,
         )
 
     @property
     def folder(self) -> str:
-        """Of what is finished; on this machine, even if the output is not."""
-        folder, name = os.path.split(self.output_files[0])
+        """Of what is finished; on this machine, even if the output is not:
+        then its name tells outputs of the same name apart."""
+        path = self.output_files[0]
+        folder, name = os.path.split(path)
         if "://" in folder:
-            folder = ""
+            folder, name = "", f"{name}-{zlib.crc32(path.encode()):08x}"
         return os.path.join(folder, f".{name}.making")
 
     def file(self, name: str) -> str:
@@ -77,21 +78,17 @@ class Making:
 
     def describe(self) -> dict[str, Any]:
         """In JSON's types: what must be equal for the command to go on."""
-        files = [(path, tf.io.gfile.stat(path)) for path in self.paths]
         vocabulary = b"".join(read_vocabulary(self.vocab_file).values())
         digest = hashlib.sha256(vocabulary).hexdigest()
         return {
             **dataclasses.asdict(self.config),
             **dataclasses.asdict(self.text_format),
-            "do_lower_case": self.do_lower_case,
-            "strip_accents": self.strip_accents,
+            "tokenizer": self.tokenizer_settings.to_json(),
             "words_are_spaced": self.words_are_spaced,
             "worker_memory_mb": self.worker_memory_mb,
             "vocab_file": digest,
             "output_file": ",".join(self.output_files),
-            "input_file": [
-                [path, found.length, found.mtime_nsec] for path, found in files
-            ],
+            "input_file's contents": [_contents(path) for path in self.paths],
         }
 
     @property
@@ -106,15 +103,25 @@ class Making:
         return features if config.is_pair else without_next_sentence(features)
 
 
+def _contents(path: str) -> list[Any]:
+    """Tells a text from others; a large one by the time of its last change
+    too, as its checksum is of its ends."""
+    found = tf.io.gfile.stat(path)
+    is_large = found.length > 2 * END_BYTES
+    return [fingerprint(path), found.mtime_nsec if is_large else None]
+
+
 @functools.lru_cache(maxsize=1)
 def _make_tokenizer(
-    words_are_spaced: bool, vocab_file: str, *casing: Any
+    words_are_spaced: bool, vocab_file: str, settings: TokenizerSettings
 ) -> BlockTokenizer:
     """A process makes one for all its tasks."""
-    if marks_of(vocab_file) == ROBERTA:
-        return ByteLevelLines(load_byte_level(vocab_file))
+    tokenizer = load_tokenizer(vocab_file, settings)
+    if isinstance(tokenizer, ByteLevelBpe):
+        return ByteLevelLines(tokenizer)
+    assert isinstance(tokenizer, FullTokenizer)
     kind = SpacedWordTokenizer if words_are_spaced else LineTokenizer
-    return kind(FullTokenizer(vocab_file, *casing))
+    return kind(tokenizer)
 
 
 def read_vocabulary(vocab_file: str) -> dict[str, bytes]:

@@ -5,33 +5,41 @@ Ours; google-research/bert has no such command.
 Shapes: T words of a text, P words of a row, C tags.
 """
 
+import collections
 import dataclasses
 import functools
 import itertools
 import os
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
 import command
-from data.any_tokenizer import Tokenizer
 from data.rows import Row
+from data.tokenizers import Tokenizer
 from input_error import InputError
 from jobs.fine_tuning import FineTuned, Model
 from jobs.start_checks import warn
 from jobs.training_data import Data, TrainingData
 from modeling.config import BertConfig
-from modeling.folder_files import write_whole
-from tasks.conll import ColumnFile, Sentence, read_columns, with_column
+from tasks.conll import (
+    Sentence,
+    TaggedFile,
+    read_columns,
+    with_column,
+)
 from tasks.entities import (
+    are_tags,
     entities,
     entity_scores,
     kinds_of,
     tags_of,
     to_tags,
 )
+from tasks.label_names import shown
+from tasks.tagged_json import is_json, read_tagged_json, with_field
 from tasks.tagging import Tagger
 from tasks.task import TaskSettings
 from tasks.word_rows import WordText, label_arrays, read_words
@@ -43,6 +51,8 @@ NAMES = {
     "predict_file": ("test.txt",),
 }
 
+SHOWN = 20  # different tags
+
 
 @dataclasses.dataclass(frozen=True)
 class Files:
@@ -50,9 +60,16 @@ class Files:
     train_file: str | None
     eval_file: str | None
     predict_file: str | None
+    word_column: str | None
+    tag_column: str | None
 
-    def read(self, flag: str) -> ColumnFile:
-        return read_columns(command.local(self._path(flag)))
+    def read(self, flag: str) -> TaggedFile:
+        path = self._path(flag)
+        if is_json(path):
+            return read_tagged_json(path, self.word_column, self.tag_column)
+        return read_columns(
+            command.local(path), self.word_column, self.tag_column
+        )
 
     def _path(self, flag: str) -> str:
         path: str | None = getattr(self, flag)
@@ -78,9 +95,9 @@ class Problem:
     """The files that are asked for, and the labels of their words."""
 
     labels: tuple[str, ...]
-    train: ColumnFile | None
-    evaluation: ColumnFile | None
-    prediction: ColumnFile | None
+    train: TaggedFile | None
+    evaluation: TaggedFile | None
+    prediction: TaggedFile | None
 
 
 def read_problem(
@@ -98,11 +115,19 @@ def read_problem(
     """
     train = _read_tagged(files, "train_file") if trains else None
     own = tags_of(_kinds(train)) if train else ()
+    if train:
+        _warn_of_rare_tags(train)
     labels = stored_labels if set(own) <= set(stored_labels) else own
     if len(labels) < 2:
         raise InputError(
             "there is no entity to learn from; check --train_file, or "
             "--init_checkpoint, whose task.json would name the tags"
+        )
+    if not are_tags(labels):
+        raise InputError(
+            f"the model's labels are {shown(labels)}, which are not tags of "
+            "entities such as O and B-PER; predict.py gives each word such a "
+            "label"
         )
     evaluation = _read_tagged(files, "eval_file") if evaluates else None
     prediction = files.read("predict_file") if predicts else None
@@ -112,36 +137,49 @@ def read_problem(
     return Problem(labels, train, evaluation, prediction)
 
 
-def _read_tagged(files: Files, flag: str) -> ColumnFile:
+def _read_tagged(files: Files, flag: str) -> TaggedFile:
     file = files.read(flag)
     if not file.has_tags:
         raise InputError(
-            f"--{flag}={file.path} has one column; expected tags in a last one"
+            f"--{flag}={file.path} has no tags where they were expected: "
+            f"{file.layout}; name where they are by --tag_column"
         )
     return file
 
 
-def _kinds(file: ColumnFile) -> set[str]:
+def _kinds(file: TaggedFile) -> set[str]:
     return kinds_of(tag for s in file.sentences for tag in s.tags)
 
 
-def _check_kinds(file: ColumnFile, labels: tuple[str, ...]) -> None:
+def _check_kinds(file: TaggedFile, labels: tuple[str, ...]) -> None:
     known = kinds_of(labels)
     for sentence in file.sentences:
-        for number, tag in enumerate(sentence.tags, sentence.first_line + 1):
+        for line, tag in zip(sentence.lines, sentence.tags, strict=False):
             if not kinds_of([tag]) <= known:
+                names = ", ".join(sorted(known)) or "B and I without a type"
                 raise InputError(
-                    f"{file.path}, line {number} has the tag {tag!r}, but the "
-                    f"model knows {', '.join(sorted(known))} only; correct the "
-                    "line, or train on a file that has it"
+                    f"{file.path}, {file.unit} {line + 1} has the tag {tag!r}, "
+                    f"but the model knows {names} only; correct the "
+                    f"{file.unit}, or train on a file that has it"
                 )
+
+
+def _warn_of_rare_tags(file: TaggedFile) -> None:
+    counts = collections.Counter(t for s in file.sentences for t in s.tags)
+    rare = [repr(tag) for tag, count in counts.items() if count == 1]
+    if rare:
+        more = f" and {len(rare) - SHOWN} others" if len(rare) > SHOWN else ""
+        warn(
+            f"{file.path} has {', '.join(rare[:SHOWN])}{more} only once: "
+            "correct what is misspelt, as nothing is learnt from one example"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class WordFile:
     """A file as a model reads it."""
 
-    file: ColumnFile
+    file: TaggedFile
     groups: list[list[Sentence]]  # sentences that are one text
     texts: list[WordText]
 
@@ -167,7 +205,7 @@ class WordFile:
 
 
 def read_texts(
-    file: ColumnFile, tokenizer: Tokenizer, settings: TaskSettings
+    file: TaggedFile, tokenizer: Tokenizer, settings: TaskSettings
 ) -> WordFile:
     """Cuts a file's sentences, or documents, into windows."""
     assert settings.doc_stride is not None, "the command has set it"
@@ -184,11 +222,38 @@ def read_texts(
         for group in groups
     ]
     own = WordFile(file, groups, texts)
-    print(
-        f"{file.path}: {len(file.sentences):,} sentences in "
-        f"{len(own.rows):,} rows"
-    )
+    print(describe(own, settings.max_seq_length))
     return own
+
+
+def describe(words: WordFile, max_seq_length: int) -> str:
+    """What was read, for people."""
+    file = words.file
+    num_words = sum(len(sentence.words) for sentence in file.sentences)
+    lines = [
+        f"{file.path}: {len(file.sentences):,} sentences of {num_words:,} "
+        f"words ({file.layout}) in {len(words.rows):,} rows"
+    ]
+    lengths = sorted(text.num_tokens for text in words.texts)
+    num_long = sum(len(text.rows) > 1 for text in words.texts)
+    name = (
+        "sentence" if len(words.groups) == len(file.sentences) else "document"
+    )
+    lines.append(
+        f"tokens in a {name}: {lengths[len(lengths) // 2]:,} in the median, "
+        f"{lengths[-1]:,} at most; read through windows, as they do not fit "
+        f"into --max_seq_length={max_seq_length}: {num_long:,}"
+    )
+    if file.has_tags:
+        counts = collections.Counter(t for s in file.sentences for t in s.tags)
+        top = [f"{t} {count:,}" for t, count in counts.most_common(SHOWN)]
+        more = f" and {len(counts) - SHOWN} more" * (len(counts) > SHOWN)
+        empty = sum(not entities(s.tags) for s in file.sentences)
+        lines += [
+            f"tags: {', '.join(top)}{more}",
+            f"sentences without an entity: {empty:,}",
+        ]
+    return "\n  ".join(map(command.one_line, lines))
 
 
 class Way(Protocol):
@@ -240,11 +305,7 @@ class WholeEncoder:
 
 
 class Recognition:
-    """A job of jobs/fine_tuning.py.
-
-    Args:
-        writes: whether this is the host that does.
-    """
+    """A job of jobs/fine_tuning.py."""
 
     metric_names: tuple[str, ...] = (
         "eval_f1", "eval_precision", "eval_recall", "eval_accuracy",
@@ -256,19 +317,16 @@ class Recognition:
         settings: TaskSettings,
         way: Way,
         tokenizer: Tokenizer,
-        output_dir: str,
         eval_batch_size: int,
         predict_batch_size: int,
-        writes: bool,
     ):
         self.problem = problem
         self.settings = settings
+        self.loss_settings: dict[str, Any] = {}
         self.way = way
         self.tokenizer = tokenizer
-        self.output_dir = output_dir
         self.eval_batch_size = eval_batch_size
         self.predict_batch_size = predict_batch_size
-        self.writes = writes
         self.finds_nothing = False  # at the latest evaluation
 
     def make_model(self, config: BertConfig) -> Model:
@@ -299,6 +357,9 @@ class Recognition:
         assert self.problem.prediction is not None, "the command has read it"
         return self._texts(self.problem.prediction)
 
+    def keep_training_data(self) -> None:
+        """There are no records of upstream's."""
+
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         """Of all entities, and of each kind with its name at the end."""
         tags = self._tags(fitted, self.evaluated, self.eval_batch_size)
@@ -323,19 +384,24 @@ class Recognition:
         self.check(fitted)
 
     def predict(self, fitted: FineTuned, step: int) -> None:
-        """Writes test_predictions.txt and, of tags that are known, what they
-        score: eval_results_test.txt."""
+        """Writes test_predictions.txt, of JSON .jsonl, and, of tags that are
+        known, what they score: eval_results_test.txt."""
         words = self.asked
         tags = self._tags(fitted, words, self.predict_batch_size)
         if any(kinds_of(gold) for gold in words.golds):
             metrics = self._scores(words, tags)
-            fitted.write_results({"global_step": step, **metrics}, "_test")
-        if self.writes:
-            path = os.path.join(self.output_dir, "test_predictions.txt")
-            write_whole(path, with_column(words.file, tags).encode())
-            print(f"predictions are in {path}")
+            fitted.write_results(
+                {"global_step": step, **metrics}, "_test", "predict_file"
+            )
+        of_json = is_json(words.file.path)
+        add_tags = with_field if of_json else with_column
+        fitted.write_result(
+            f"test_predictions.{'jsonl' if of_json else 'txt'}",
+            add_tags(words.file, tags),
+            "predict_file",
+        )
 
-    def _texts(self, file: ColumnFile) -> WordFile:
+    def _texts(self, file: TaggedFile) -> WordFile:
         return read_texts(file, self.tokenizer, self.settings)
 
     def _tags(

@@ -21,13 +21,14 @@ import tensorflow as tf
 import command
 from data import corpus, sampling, sequences, wire
 from data.corpus import Counts, FaultyText, Span
+from data.files import fingerprint
 from data.instances import SENTENCE_PAIR, WHY_DOCUMENTS, Summary
 from data.pieces import find_pieces
 from data.sequences import Text
 from input_error import InputError
 from jobs import chunked_file, work_folder
 from jobs.making import Making
-from jobs.work_folder import write_json
+from jobs.work_folder import read_json, write_json
 from jobs.workers import Workers
 
 MAKING = 2  # sets this use of the seed apart; see corpus.DEALING
@@ -101,7 +102,11 @@ def _make_in_folder(making: Making, num_workers: int) -> Summary:
         )
         _join(making, num_parts)
         seconds = workers.seconds()
-    work_folder.finish(making.folder)
+    outputs = enumerate(making.output_files)
+    work_folder.finish(
+        making.folder,
+        {path: read_json(making.file(f"output-{i}")) for i, path in outputs},
+    )
     summary = summarize(counts, made)
     if seconds and not workers.num_skipped:
         print(
@@ -234,6 +239,11 @@ def _join(making: Making, num_parts: int) -> None:
     for output, path in enumerate(making.output_files):
         done = making.file(f"output-{output}")
         if os.path.exists(done):
+            if not _is_as_made(path, read_json(done)):
+                raise InputError(
+                    f"{path} is not as this command left it; delete the folder "
+                    f"{making.folder} to make it again"
+                )
             continue
         sources = [
             _part_file(making, part, output)
@@ -244,7 +254,7 @@ def _join(making: Making, num_parts: int) -> None:
         if packs or len(sources) > 1 or not chunked_file.move(sources[0], path):
             with command.writing(path, "--output_file") as file:
                 chunked_file.mix(sources, file, packs)
-        write_json(done, {})
+        write_json(done, fingerprint(path))
         for source in sources:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(source)
@@ -264,6 +274,7 @@ def summarize(counts: Counts, made: Sequence[Made]) -> Summary:
         num_truncated=sum(part.truncated for part in made),
         num_tokens=sum(part.tokens for part in made),
         num_masked=sum(part.masked for part in made),
+        num_ideographs=counts.ideographs,
     )
 
 
@@ -285,6 +296,21 @@ def _check_outputs(making: Making) -> None:
 
 
 def _is_taken_away(making: Making) -> bool:
-    """Whether someone has deleted what was finished."""
-    is_done = os.path.exists(making.file(work_folder.DONE))
-    return is_done and not all(map(tf.io.gfile.exists, making.output_files))
+    """Whether someone has deleted what was finished, or written over it."""
+    done = making.file(work_folder.DONE)
+    if not os.path.exists(done):
+        return False
+    made = read_json(done)
+    for path in making.output_files:
+        if not _is_as_made(path, made.get(path)):
+            if tf.io.gfile.exists(path):
+                print(f"{path} is not what this command made: made again")
+            return True
+    return False
+
+
+def _is_as_made(path: str, made: str | None) -> bool:
+    """`made`: its fingerprint then; None where none was stored."""
+    if not tf.io.gfile.exists(path):
+        return False
+    return made is None or fingerprint(path) == made

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from data.graph_tokenization import GraphTokenizer, NoGraphError
 from data.tokenization import FullTokenizer
+from data.tokenizer_folder import OpenedTokenizer, TokenizerOptions
 from data.vocabulary import check_vocabulary
 from input_error import InputError
 from modeling.config import BertConfig
@@ -22,6 +23,7 @@ from modeling.conversion import Binding, encoder_bindings, load_checkpoint
 from modeling.encoder import Encoder
 from modeling.hugging_face import model_config_file
 from tasks.classification import Classifier
+from tasks.hugging_face_task import folder_task
 from tasks.multiple_choice import MultipleChoice
 from tasks.packed import make_encoder
 from tasks.spans import SpanModel
@@ -84,12 +86,16 @@ class TextSettings:
     """How texts become rows; fields as in TaskSettings."""
 
     max_seq_length: int
-    do_lower_case: bool
-    strip_accents: bool | None
 
 
-def read_settings(folder: str) -> tuple[TaskSettings | None, BertConfig]:
-    """task.json, if there is one, and the config of a model folder."""
+def read_settings(
+    folder: str, options: TokenizerOptions | None = None
+) -> tuple[TaskSettings | None, BertConfig]:
+    """What a model folder was trained for, if that is known, and its config.
+
+    Args:
+        options: what counts before the folder's statements of its tokenizer.
+    """
     config_file = model_config_file(folder)
     if config_file is None or "://" in folder:
         raise InputError(
@@ -97,7 +103,7 @@ def read_settings(folder: str) -> tuple[TaskSettings | None, BertConfig]:
             "or config.json; expected a model folder"
         )
     config = BertConfig.from_json_file(config_file)
-    return TaskSettings.from_folder(folder), config
+    return folder_task(folder, options), config
 
 
 def load_model(
@@ -129,7 +135,7 @@ def check_length(config: BertConfig, settings: TextSettings) -> None:
 
 
 def graph_tokenizer(
-    vocab_file: str | None,
+    opened: OpenedTokenizer | None,
     config: BertConfig,
     texts: TextSettings,
     settings: TaskSettings | None,
@@ -139,15 +145,16 @@ def graph_tokenizer(
     Texts that are too long are cut, as in training; where it read them through
     windows, they get an error.
     """
-    if vocab_file is None:
+    if opened is None:
         return None
+    tokenizer = opened.load()
     try:
-        if vocab_file.endswith(".json"):
+        if not isinstance(tokenizer, FullTokenizer):
             raise NoGraphError("a byte-level vocabulary has no form in a graph")
-        check_vocabulary(vocab_file, config.vocab_size)
+        check_vocabulary(opened.vocab_file, config.vocab_size)
         check_length(config, texts)
         return GraphTokenizer(
-            FullTokenizer(vocab_file, texts.do_lower_case, texts.strip_accents),
+            tokenizer,
             texts.max_seq_length,
             cuts=settings is None or settings.doc_stride is None,
         )

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Mapping
 
 import command
-from data.any_tokenizer import check_any_vocabulary
+from data.tokenizer_folder import open_tokenizer
+from data.tokenizers import check_any_vocabulary
 from input_error import InputError
 from modeling.config import BertConfig
-from modeling.folder_files import local_vocabulary, vocabulary_file
 from modeling.hugging_face import model_config_file
+from training.settings import OptimizerConfig
 
 
 def warn(sentence: str) -> None:
@@ -26,7 +27,7 @@ def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
     if not path:
         return
     start = BertConfig.from_json_file(command.local(path))
-    for name in ("num_attention_heads", "family"):
+    for name in ("num_attention_heads", "family", "position_offset"):
         if difference := _difference(name, config, start):
             raise InputError(
                 f"{difference} ({path}); change --bert_config_file"
@@ -34,6 +35,32 @@ def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
     for name in ("hidden_act", "layer_norm_eps", "direction"):
         if difference := _difference(name, config, start):
             warn(f"{difference} ({path})")
+
+
+def optimizer_hints(
+    config: OptimizerConfig, begins_at_random: bool
+) -> list[str]:
+    """Sentences on settings that keep a run from learning."""
+    hints = []
+    steps, warmup = config.num_train_steps, config.num_warmup_steps
+    if warmup >= steps:
+        hints.append(
+            f"the learning rate rises for {warmup:,} steps and the run has "
+            f"only {steps:,}, so that it never reaches {config.learning_rate}; "
+            "lower --num_warmup_steps or raise --num_train_steps"
+        )
+    # Until then the mean of squared gradients is far too small, and so the
+    # updates too large.
+    memory = round(1.0 / (1.0 - config.adam_beta_2))
+    is_biased = config.optimizer_type == "adamw" and not config.bias_correction
+    if begins_at_random and is_biased and 2 * warmup < memory:
+        hints.append(
+            f"the weights begin at random, and a warm-up of {warmup:,} steps "
+            f"is short beside the {memory:,} that Adam's mean of squared "
+            "gradients takes to fill: give --bias_correction or a longer "
+            "warm-up"
+        )
+    return hints
 
 
 def _difference(name: str, config: BertConfig, start: BertConfig) -> str:
@@ -98,11 +125,11 @@ def compare_pieces(
 ) -> None:
     """Warns of pieces that --init_checkpoint's weights know by other ids;
     one in a place that was [unused...] is a user's own and all right."""
-    start = init_checkpoint and vocabulary_file(init_checkpoint)
-    if not start:
-        return
     try:
-        theirs = check_any_vocabulary(local_vocabulary(start))
+        start = init_checkpoint and open_tokenizer(init_checkpoint)
+        if not start:
+            return
+        theirs = check_any_vocabulary(start.vocab_file)
     except InputError:  # --vocab_file may be given for that very reason
         return
     own = {number: piece for piece, number in vocab.items()}
@@ -115,6 +142,6 @@ def compare_pieces(
         number, piece = others[0]
         warn(
             f"--vocab_file={vocab_file} has {len(others):,} pieces other than "
-            f"{start}, with which the weights were trained; the first is "
-            f"{own.get(number)!r}, where they have {piece!r} ({number})"
+            f"{start.vocab_file}, with which the weights were trained; the "
+            f"first is {own.get(number)!r}, where they have {piece!r}"
         )

@@ -17,6 +17,7 @@ class Data(Protocol):
 
     num_examples: int  # of which an epoch consists
     num_rows: int
+    longest: int  # pieces of a row
     packs: bool  # whether the model reads packed rows, with the same loss
 
     @property
@@ -51,6 +52,7 @@ class TrainingData:
         self.labels = labels
         self.num_examples = num_examples
         self.num_rows = len(rows)
+        self.longest = max(len(row.input_ids) for row in rows)
         self.packs = packs
         self.group_size = group_size
 

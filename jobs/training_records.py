@@ -2,13 +2,17 @@
 ones of damaged files, and what is hidden in those without masks.
 """
 
+import contextlib
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+import tensorflow as tf
+
 from data import files, record_checks
-from data.any_tokenizer import load_tokenizer
 from data.batches import RowShare
 from data.dynamic_masking import BatchMasker, MaskConfig
 from data.next_pieces import NextPieceConfig, NextPieces
@@ -19,13 +23,15 @@ from data.record_features import (
     has_next_sentence,
     without_next_sentence,
 )
+from data.records import parse_batch, read_records
 from data.salvage import SoundRecords, first_known
+from files import temporary_folder
 from input_error import InputError
 from jobs.fitting import Place, Run
 from modeling.config import BertConfig
-from modeling.folder_files import temporary_folder
 from training.distribution import sum_over_hosts
 
+NUM_MEASURED = 1000  # records
 SOUND = "sound_records"  # folder under output_dir: copies of damaged files
 
 
@@ -83,6 +89,35 @@ def checked(records: Records, config: BertConfig, place: Place) -> Inputs:
     return inputs
 
 
+def length_hint(inputs: Inputs, max_seq_length: int) -> list[str]:
+    """A sentence if no record fills its positions, of which the last ones are
+    then not trained."""
+    records = itertools.chain.from_iterable(map(read_records, inputs.train))
+    first = []
+    with contextlib.suppress(InputError):  # damage is named where it is met
+        for record in itertools.islice(records, NUM_MEASURED):
+            first.append(record)
+    names = {feature.name for feature in inputs.features}
+    filled = next(
+        name
+        for name in ("input_mask", "sequence_numbers", "input_ids")
+        if name in names
+    )
+    try:
+        values = parse_batch(inputs.features, first)[filled].numpy()
+    except tf.errors.InvalidArgumentError:  # the same
+        return []
+    longest = int(np.flatnonzero(values.any(0))[-1]) + 1
+    if longest == max_seq_length:
+        return []
+    return [
+        f"the longest of the first {len(first):,} records has {longest} of "
+        f"--max_seq_length={max_seq_length} positions: if no other is longer, "
+        "the positions beyond are not trained; make records that fill them, or "
+        f"with --max_seq_length={longest}"
+    ]
+
+
 def _wanted(
     next_sentence_prediction: bool | None,
     features: tuple[Feature, ...],
@@ -131,12 +166,12 @@ def make_masker(
     records that have their masks."""
     if has_masks(features):
         return None
-    if fitted.vocab_file is None:
+    if fitted.tokenizer is None:
         raise InputError(
             "the records have no masks, and to draw them the vocabulary has to "
             "be known; give --vocab_file"
         )
-    tokenizer = load_tokenizer(fitted.vocab_file)
+    tokenizer = fitted.tokenizer.load()
     pieces = find_pieces(tokenizer.vocab, tokenizer.marks)
     direction = fitted.config.direction
     if direction != "bidirectional":

@@ -17,9 +17,9 @@ from typing import IO
 import numpy as np
 
 from data.rows import Row
+from files import write_whole
 from jobs.vectors import npy_header
 from modeling.conversion import Binding
-from modeling.folder_files import write_whole
 
 TEXTS_AT_ONCE = 256  # between two entries in the index
 

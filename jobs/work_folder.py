@@ -36,9 +36,13 @@ def claim(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
         yield not os.path.exists(os.path.join(folder, DONE))
 
 
-def finish(folder: str) -> None:
-    """Leaves of the folder what tells that nothing is left to do."""
-    write_json(os.path.join(folder, DONE), {})
+def finish(folder: str, outputs: Mapping[str, str]) -> None:
+    """Leaves of the folder what tells that nothing is left to do.
+
+    Args:
+        outputs: by path, what tells the file that was made from others.
+    """
+    write_json(os.path.join(folder, DONE), outputs)
     _empty(folder, folder_lock.NAME, SETTINGS, DONE)
 
 
@@ -66,7 +70,13 @@ def read_json(path: str) -> Any:
 def _check(
     folder: str, found: dict[str, Any], settings: Mapping[str, Any]
 ) -> None:
-    names = [f"--{n}" for n in settings if found.get(n) != settings[n]]
+    if settings.keys() - found.keys():
+        raise InputError(
+            f"{folder} was made by an earlier version, which did not store all "
+            "that has to be the same; delete the folder to begin anew, or name "
+            "other output files"
+        )
+    names = [f"--{n}" for n in settings if found[n] != settings[n]]
     if names:
         raise InputError(
             f"{folder} holds what was made for the same --output_file with "

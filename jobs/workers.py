@@ -147,6 +147,6 @@ def _begin(pickled: bytes) -> None:
 
     # Otherwise it would wait for tasks for ever if the parent is killed.
     threading.Thread(target=end_with_parent, daemon=True).start()
-    command.import_tensorflow()  # quietly, before others do
+    command.import_tensorflow(computes=False)  # quietly, before others do
     prepare, argument = pickle.loads(pickled)
     prepare(argument)

@@ -7,10 +7,13 @@ Face transformers (configuration_bert.py there) is read too.
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from input_error import InputError
+from modeling.hugging_face_names import family_of, family_of_class
+from modeling.safetensors_files import tensor_names
 
 # "gelu" is the tanh approximation, as in Google's code; Hugging Face's "gelu"
 # is the exact one, here "gelu_erf".
@@ -45,20 +48,42 @@ HUGGING_FACE_KEYS = {"model_type", "architectures", "transformers_version"}
 class Family:
     """What sets Hugging Face's models of one model_type apart."""
 
-    position_offset: int  # rows of the position table before the first's
     # of config.json, where they are not Google's
     defaults: Mapping[str, Any]
     # what is written, and where they have a choice the only value read
     fixed: Mapping[str, Any]
-    ids: Mapping[str, int]  # also written: of pieces of its vocabularies
+    # also written, unless the file that was read had others: ids of tokens
+    ids: Mapping[str, int]
+    # also written: the table of positions is in the weights
+    written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    # positions are rows of their table from pad_token_id + 1 on, not from 0
+    counts_from_padding: bool = False
     pooler_act: str = "tanh"  # one of ACTIVATIONS
     has_pooler: bool = True  # not only as a part of classifiers
     has_segments: bool = True  # a table of token types
     # what its config.json calls a field here, where not by the same name
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # of the names here those that transformers does not take for its own
+    unread: tuple[str, ...] = ()
     # fields that it does not have, and what they are
     unsaid: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
+
+# Keys that change what a model of any family computes, and the values under
+# which they do not: quantised weights, heads that were removed, layers that
+# differ from each other, code that is not transformers'.
+_PLAIN: dict[str, tuple[Any, ...]] = {
+    "is_encoder_decoder": (False, None),
+    "quantization_config": (None,),
+    "pruned_heads": ({}, None),
+    "per_layer_config": ({}, None),
+    "auto_map": ({}, None),
+}
+# Keys that change its training, or nothing here, and go along there and back.
+_KEPT = (
+    "bos_token_id", "eos_token_id", "classifier_dropout", "qa_dropout",
+    "seq_classif_dropout",
+)  # fmt: skip
 
 _ENCODER = {
     "position_embedding_type": "absolute",
@@ -67,26 +92,25 @@ _ENCODER = {
 }
 FAMILIES = {
     "bert": Family(
-        0,
         {"vocab_size": 30522, "type_vocab_size": 2, "hidden_act": "gelu"},
         _ENCODER,
         {"pad_token_id": 0},
     ),
-    # Positions are counted from pad_token_id + 1, and the masked-LM head has
-    # the exact gelu whatever the config says: modeling_roberta.py there.
+    # The masked-LM head has the exact gelu whatever the config says, and
+    # positions are counted from pad_token_id + 1: modeling_roberta.py there.
     "roberta": Family(
-        2,
         {"vocab_size": 50265, "type_vocab_size": 2},
-        {**_ENCODER, "pad_token_id": 1, "hidden_act": "gelu"},
-        {"bos_token_id": 0, "eos_token_id": 2},
+        {**_ENCODER, "hidden_act": "gelu"},
+        {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
+        counts_from_padding=True,
     ),
     # Sanh et al. 2019, section 3. What stands for the pooler in its
     # classifiers has a relu: modeling_distilbert.py there.
     "distilbert": Family(
-        0,
         {"vocab_size": 30522, "hidden_act": "gelu", "num_hidden_layers": 6},
-        {"sinusoidal_pos_embds": False},
+        {},
         {"pad_token_id": 0},
+        {"sinusoidal_pos_embds": False},
         pooler_act="relu",
         has_pooler=False,
         has_segments=False,
@@ -99,6 +123,12 @@ FAMILIES = {
             "hidden_dropout_prob": "dropout",
             "attention_probs_dropout_prob": "attention_dropout",
         },
+        unread=(
+            "intermediate_size",
+            "hidden_act",
+            "hidden_dropout_prob",
+            "attention_probs_dropout_prob",
+        ),
         unsaid={"type_vocab_size": 0, "layer_norm_eps": 1e-12},
     ),
 }
@@ -136,6 +166,7 @@ class BertConfig:
     initializer_range: float = 0.02  # standard deviation
     layer_norm_eps: float = 1e-12  # added to the variance
     family: str = "bert"  # one of FAMILIES
+    pad_token_id: int | None = None  # None: the family's
     direction: str = "bidirectional"  # one of DIRECTIONS
     # keys of the file that this model does not use (pooler_*, directionality)
     other: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -158,6 +189,11 @@ class BertConfig:
             self._refuse("direction", f"one of {', '.join(DIRECTIONS)}")
         if self.hidden_act not in ACTIVATIONS:
             self._refuse("hidden_act", f"one of {', '.join(ACTIVATIONS)}")
+        if self.pad_token_id is not None and not (
+            type(self.pad_token_id) is int
+            and 0 <= self.pad_token_id < self.vocab_size
+        ):
+            self._refuse("pad_token_id", "the id of a token")
         if self.hidden_size % self.num_attention_heads:
             self._refuse(
                 "hidden_size",
@@ -173,7 +209,28 @@ class BertConfig:
     @property
     def position_offset(self) -> int:
         """Rows of the position table before that of the first position."""
-        return FAMILIES[self.family].position_offset
+        family = FAMILIES[self.family]
+        return self._padding_id + 1 if family.counts_from_padding else 0
+
+    @property
+    def _padding_id(self) -> int:
+        default = FAMILIES[self.family].ids["pad_token_id"]
+        return default if self.pad_token_id is None else self.pad_token_id
+
+    def check_padding(self, padding_id: int, vocab_file: str) -> None:
+        """Of a Hugging Face folder, where a RoBERTa counts its positions from
+        the id of the token that it pads with.
+
+        Raises:
+            InputError: that is not the vocabulary's padding token.
+        """
+        family = FAMILIES[self.family]
+        if family.counts_from_padding and padding_id != self._padding_id:
+            raise InputError(
+                f"{vocab_file} has its padding token at {padding_id} but the "
+                f"config has pad_token_id = {self._padding_id}, from which a "
+                f"{self.family} counts its positions; expected the same"
+            )
 
     @property
     def pooler_act(self) -> str:
@@ -222,8 +279,8 @@ class BertConfig:
                 "must name a bert_config.json"
             ) from error
         try:
-            if isinstance(values, dict) and HUGGING_FACE_KEYS & values.keys():
-                values = _from_hugging_face(values)
+            if isinstance(values, dict) and _is_hugging_faces(path, values):
+                values = _from_hugging_face(values, os.path.dirname(path))
             if not isinstance(values, dict) or "vocab_size" not in values:
                 raise InputError(
                     "it has no vocab_size; --bert_config_file must name a "
@@ -247,6 +304,8 @@ class BertConfig:
         for name in ("layer_norm_eps", "family", "direction"):
             if values[name] == getattr(BertConfig, name):
                 del values[name]
+        if self.pad_token_id is None:
+            del values["pad_token_id"]
         return json.dumps(values, indent=2, sort_keys=True) + "\n"
 
     def to_hugging_face(self) -> dict[str, Any]:
@@ -261,7 +320,7 @@ class BertConfig:
                 "Hugging Face's encoders have no setting"
             )
         values = dataclasses.asdict(self)
-        del values["direction"]
+        del values["direction"], values["pad_token_id"]
         values |= {
             "hidden_act": TO_HUGGING_FACE[self.hidden_act],
             "max_position_embeddings": self.max_position_embeddings
@@ -274,23 +333,41 @@ class BertConfig:
             del values[name]
         for name, theirs in family.names.items():
             values[theirs] = values.pop(name)
+        other = values.pop("other")
         return {
-            **values.pop("other"),
+            **family.ids,
+            **other,
             "model_type": values.pop("family"),
             **values,
             **fixed,
-            **family.ids,
+            **family.written,
+            "pad_token_id": self._padding_id,
         }
 
 
-def _from_hugging_face(values: dict[str, Any]) -> dict[str, Any]:
+def _is_hugging_faces(path: str, values: Mapping[str, Any]) -> bool:
+    """Whether a config is theirs: by its keys, or as the config.json that lies
+    beside safetensors."""
+    return bool(HUGGING_FACE_KEYS & values.keys()) or (
+        os.path.basename(path) == "config.json"
+        and bool(tensor_names(os.path.dirname(path)))
+    )
+
+
+def _from_hugging_face(values: dict[str, Any], folder: str) -> dict[str, Any]:
     """A config.json's values as a bert_config.json would have them."""
-    kind = values.get("model_type", "bert")
+    kind = _model_type(values, folder)
     if kind not in list(FAMILIES):  # a list: it may be anything
         raise InputError(
             f"the Hugging Face model has model_type = {kind!r}; expected one "
             f"of {', '.join(FAMILIES)}"
         )
+    for key, plain in _PLAIN.items():
+        if values.get(key) not in plain:
+            raise InputError(
+                f"the Hugging Face model has {key} = {values[key]!r}, which is "
+                "not supported"
+            )
     family = FAMILIES[kind]
     own = {
         name: values[theirs]
@@ -300,7 +377,7 @@ def _from_hugging_face(values: dict[str, Any]) -> dict[str, Any]:
     values = {
         **family.defaults,
         **family.fixed,
-        **values,
+        **{k: v for k, v in values.items() if k not in family.unread},
         **own,
         **family.unsaid,
     }
@@ -312,12 +389,43 @@ def _from_hugging_face(values: dict[str, Any]) -> dict[str, Any]:
             f"{', '.join(FROM_HUGGING_FACE)}"
         )
     known = {field.name for field in dataclasses.fields(BertConfig)}
-    return {
-        **{k: v for k, v in values.items() if k in known or _is_googles(k)},
+    kept = {
+        k: v
+        for k, v in values.items()
+        if k in known
+        or _is_googles(k)
+        or (k in _KEPT and v not in (None, family.ids.get(k)))
+    }
+    config = {
+        **kept,
         **_positions(values, family),
         "hidden_act": FROM_HUGGING_FACE[act],
         "family": kind,
     }
+    if config.get("pad_token_id") == family.ids["pad_token_id"]:
+        del config["pad_token_id"]
+    return config
+
+
+def _model_type(values: Mapping[str, Any], folder: str) -> Any:
+    """As the file says; else as its architectures say, or the names of the
+    tensors beside it."""
+    if values.get("model_type") is not None:
+        return values["model_type"]
+    names = values.get("architectures")
+    if isinstance(names, list) and names:
+        found = family_of_class(str(names[0]))
+        remedy = f"its architectures are {names[0]!r}"
+    else:
+        tensors = tensor_names(folder)
+        found = family_of(tensors) if tensors else "bert"
+        remedy = "the names of its weights are those of several"
+    if found is None:
+        raise InputError(
+            f"the Hugging Face model has no model_type, and {remedy}; add "
+            f'"model_type" to it, one of {", ".join(FAMILIES)}'
+        )
+    return found
 
 
 def _check_fixed(values: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
@@ -333,7 +441,15 @@ def _positions(values: Mapping[str, Any], family: Family) -> dict[str, Any]:
     """Without the rows of their table before that of the first position."""
     key = "max_position_embeddings"
     rows = values.get(key, getattr(BertConfig, key))
-    return {key: rows - family.position_offset if type(rows) is int else rows}
+    if family.counts_from_padding and type(rows) is int:
+        padding = values.get("pad_token_id", family.ids["pad_token_id"])
+        if type(padding) is not int:
+            raise InputError(
+                f"the Hugging Face model has pad_token_id = {padding!r}; "
+                "expected the id of a token, from which its positions count"
+            )
+        rows -= padding + 1
+    return {key: rows}
 
 
 def _is_googles(key: str) -> bool:

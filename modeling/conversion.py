@@ -10,16 +10,24 @@ run_pretraining.py, as listed by `tf.train.list_variables`.
 import contextlib
 import dataclasses
 import os
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
 import numpy as np
 
+from files import (
+    BYTE_LEVEL,
+    MERGES,
+    VOCABULARY,
+    copy_vocabulary,
+    vocabulary_files,
+    write_whole,
+)
 from input_error import InputError, first_line
 from modeling.config import BertConfig
 from modeling.encoder import Encoder, TransformerLayer
-from modeling.folder_files import copy_vocabulary, write_whole
 from modeling.heads import LinearHead, MaskedLmHead
 from modeling.hugging_face import (
     CONFIG,
@@ -49,6 +57,7 @@ class Binding:
     variable: keras.Variable
     block: int = 0  # which block of equal width of the last axis ...
     num_blocks: int = 1  # ... out of how many
+    family: str | None = None  # of an encoder whose embeddings it is among
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -69,7 +78,7 @@ def encoder_bindings(encoder: Encoder) -> list[Binding]:
     """Everything below "bert/"."""
     embeddings, root = encoder.embeddings, "bert/embeddings"
     bindings = [
-        Binding(f"{root}/{name}", table)
+        Binding(f"{root}/{name}", table, family=encoder.config.family)
         for name, table in embeddings.tables.items()
     ]
     bindings += _layer_norm(root, embeddings.layer_norm)
@@ -181,6 +190,7 @@ class Weights(Protocol):
     """A checkpoint that is read variable by variable, by Google's names."""
 
     source: str  # its path
+    family: str | None  # of config.FAMILIES; None: the names do not tell
 
     @property
     def shapes(self) -> Mapping[str, Sequence[int]]: ...
@@ -201,6 +211,8 @@ def open_weights(path: str) -> Weights:
 
 class Checkpoint:
     """Google's."""
+
+    family: str | None = None
 
     def __init__(self, path: str):
         import tensorflow as tf
@@ -249,6 +261,14 @@ def load_checkpoint(bindings: Sequence[Binding], path: str) -> LoadReport:
     """
     weights = open_weights(path)
     source, shapes = weights.source, weights.shapes
+    for binding in bindings:
+        if weights.family and binding.family not in (None, weights.family):
+            raise InputError(
+                f"{source} holds a {weights.family} but the config describes a "
+                f"{binding.family}; give the weights' own config (its "
+                f'"model_type", or the "family" of a bert_config.json, is '
+                f"{weights.family!r})"
+            )
     loaded = [binding for binding in bindings if binding.name in shapes]
     _check_shapes(source, loaded, shapes)
     for binding in loaded:
@@ -293,23 +313,9 @@ def save_checkpoint(bindings: Sequence[Binding], prefix: str) -> None:
 
     The files appear under their names only when they are whole.
     """
-    import tensorflow as tf
-
     with _beside(prefix) as temporary:
-        tf.raw_ops.SaveV2(
-            prefix=temporary,
-            tensor_names=[b.name for b in bindings],
-            shape_and_slices=[""] * len(bindings),
-            tensors=[tf.constant(b.read()) for b in bindings],
-        )
-        # Without an index a checkpoint does not exist: the old one goes first
-        # and the new one comes last.
-        if tf.io.gfile.exists(prefix + ".index"):
-            tf.io.gfile.remove(prefix + ".index")
-        for ending in (".data-00000-of-00001", ".index"):
-            tf.io.gfile.rename(
-                temporary + ending, prefix + ending, overwrite=True
-            )
+        _write(bindings, temporary)
+        _publish(temporary, prefix)
 
 
 def save_model_folder(
@@ -317,13 +323,62 @@ def save_model_folder(
     config: BertConfig,
     bindings: Sequence[Binding],
     vocab_file: str | None,
+    others: Mapping[str, str | None] = types.MappingProxyType({}),
 ) -> None:
     """Writes bert_model.ckpt, bert_config.json and, when known, the
-    vocabulary."""
-    save_checkpoint(bindings, os.path.join(folder, CHECKPOINT))
-    write_whole(os.path.join(folder, CONFIG), config.to_json().encode())
-    if vocab_file is not None:
-        copy_vocabulary(vocab_file, folder)
+    vocabulary.
+
+    What describes the weights is never beside others: it comes when the ones
+    before have gone.
+
+    Args:
+        others: texts of files that describe the model too, by name; None
+            where it has no such file, and an earlier model's is removed.
+    """
+    prefix = os.path.join(folder, CHECKPOINT)
+    stale = {name for name, text in others.items() if text is None}
+    with _beside(prefix) as temporary:
+        _write(bindings, temporary)
+        new = os.path.dirname(temporary)
+        for name, text in {CONFIG: config.to_json(), **others}.items():
+            if text is not None:
+                write_whole(os.path.join(new, name), text.encode())
+        if vocab_file is not None:
+            copy_vocabulary(vocab_file, new)
+            # one of the other kind would count before it
+            stale |= {VOCABULARY, BYTE_LEVEL, MERGES}
+            stale -= vocabulary_files(vocab_file).keys()
+        _publish(temporary, prefix, [os.path.join(folder, n) for n in stale])
+
+
+def _write(bindings: Sequence[Binding], prefix: str) -> None:
+    import tensorflow as tf
+
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=[b.name for b in bindings],
+        shape_and_slices=[""] * len(bindings),
+        tensors=[tf.constant(b.read()) for b in bindings],
+    )
+
+
+def _publish(temporary: str, prefix: str, stale: Sequence[str] = ()) -> None:
+    """Moves all that is beside `temporary` to `prefix`, and removes `stale`."""
+    import tensorflow as tf
+
+    # Without an index a checkpoint does not exist: the old one goes first and
+    # the new one comes last.
+    for path in (prefix + ".index", *stale):
+        if tf.io.gfile.exists(path):
+            tf.io.gfile.remove(path)
+    source, target = os.path.dirname(temporary), os.path.dirname(prefix)
+    names = tf.io.gfile.listdir(source)
+    for name in sorted(names, key=lambda name: name.endswith(".index")):
+        tf.io.gfile.rename(
+            os.path.join(source, name),
+            os.path.join(target, name),
+            overwrite=True,
+        )
 
 
 @contextlib.contextmanager

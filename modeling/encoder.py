@@ -106,8 +106,8 @@ class Encoder(keras.layers.Layer):
             input_ids: int [B, S], each below vocab_size.
             input_mask: [B, S], or [B, S, S] with a row for each query; 1 where
                 a position may be attended to.
-            segment_ids: int [B, S], each below type_vocab_size; if that is 0,
-                nothing looks at them.
+            segment_ids: int [B, S], each below type_vocab_size; if that is 0
+                or 1, nothing looks at them.
             seed: int32 [2], the key of this step's dropout; None for none.
             position_ids: int [B, S], each below max_position_embeddings, of
                 packed rows; None for 0, 1, 2, ...
@@ -226,7 +226,9 @@ class Embeddings(keras.layers.Layer):
         """[B, S] each -> [B, S, H]."""
         config = self.config
         x = ops.take(self.word_embeddings, input_ids, axis=0)
-        if config.type_vocab_size:
+        if config.type_vocab_size == 1:  # the second text of a pair has it too
+            x = x + self.token_type_embeddings[0]
+        elif config.type_vocab_size:
             # So few that a product beats a gather (upstream's remark).
             x = x + ops.matmul(
                 ops.one_hot(
@@ -234,8 +236,9 @@ class Embeddings(keras.layers.Layer):
                 ),
                 self.token_type_embeddings,
             )
-        # RoBERTa numbers real tokens from 2; padding, at the end of a row,
-        # goes on where theirs has 1, but nothing looks at it.
+        # RoBERTa numbers real tokens from pad_token_id + 1; padding, at the
+        # end of a row, goes on where theirs has pad_token_id, but nothing
+        # looks at it.
         first = config.position_offset
         if position_ids is None:
             past = first + ops.shape(input_ids)[1]

@@ -5,54 +5,47 @@ and tokenizer_config.json. The safetensors library reads; a pickle is never
 opened.
 """
 
+import dataclasses
+import functools
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import ml_dtypes  # noqa: F401 (gives NumPy the dtype bfloat16)
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
-from input_error import InputError
-from modeling.config import BertConfig
-from modeling.folder_files import (
-    BYTE_LEVEL,
+from files import (
     beside,
     copy_vocabulary,
     write_json,
+    write_whole,
 )
+from input_error import InputError
+from modeling.config import BertConfig
 from modeling.hugging_face_names import (
     CLASSIFIER,
     architecture_of,
+    family_of,
     google_name,
     has_place,
     hugging_face_name,
+)
+from modeling.safetensors_files import (
+    INDEX,
+    SAFETENSORS,
+    WEIGHTS,
+    open_files,
+    weights_file,
 )
 
 # Google's folder and Hugging Face's.
 CONFIG = "bert_config.json"
 HUGGING_FACE_CONFIG = "config.json"
-TOKENIZER_CONFIG = "tokenizer_config.json"
-SAFETENSORS = ".safetensors"
-WEIGHTS = f"model{SAFETENSORS}"
-INDEX = f"{WEIGHTS}.index.json"  # which tensor is in which of several files
 PICKLES = (".bin", ".pt", ".pth", ".pkl")
-
-_BYTE_LEVEL_TOKENIZER = {
-    "tokenizer_class": "RobertaTokenizer",
-    # The space before a blank is a part of what fills it.
-    "mask_token": {
-        "__type": "AddedToken",
-        "content": "<mask>",
-        "lstrip": True,
-        "normalized": False,
-        "rstrip": False,
-        "single_word": False,
-        "special": True,
-    },
-}
 
 # The output layer's second names, in files that have them: Google's names for
 # what they must equal.
@@ -74,13 +67,16 @@ class Safetensors:
 
     def __init__(self, path: str):
         """Raises InputError where a file is absent or damaged."""
-        self.source = _weights_file(path)
+        self.source = weights_file(path)
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._places: dict[str, tuple[Any, str]] = {}  # file, name in it
         self._twins: dict[str, tuple[Any, str]] = {}  # by Google's name
-        for file in _weights_files(self.source):
+        names = []
+        for file in open_files(self.source):
             for name in file.keys():  # noqa: SIM118 (it is no dictionary)
                 self._add(file, name)
+                names.append(name)
+        self.family = family_of(names)
         for google, place in self._twins.items():
             self._places.setdefault(google, place)
         for google, (file, name) in self._places.items():
@@ -121,58 +117,6 @@ class Safetensors:
                 )
 
 
-def _weights_file(path: str) -> str:
-    import tensorflow as tf
-
-    if "://" in path:
-        raise InputError(
-            f"{path} is not on this machine: safetensors are read from local "
-            "disks only; copy the folder and name the copy"
-        )
-    if not tf.io.gfile.isdir(path):
-        return path
-    whole = os.path.join(path, WEIGHTS)
-    return whole if os.path.exists(whole) else os.path.join(path, INDEX)
-
-
-def _weights_files(path: str) -> list[Any]:
-    """Opens a .safetensors file, or each that an index names."""
-    if not path.endswith(INDEX):
-        return [_open(path)]
-    try:
-        with open(path, encoding="utf-8") as file:
-            names = sorted(set(json.load(file)["weight_map"].values()))
-        if not names:
-            raise ValueError("it names no file")
-        paths = [_inside(os.path.dirname(path), name) for name in names]
-    except (
-        OSError, ValueError, TypeError, LookupError, AttributeError,
-        RecursionError,
-    ) as error:  # fmt: skip
-        raise _unreadable(path, error) from error
-    return [_open(name) for name in paths]
-
-
-def _inside(folder: str, name: str) -> str:
-    """The path of a file of that folder, whatever an index says."""
-    if os.path.basename(name) != name:
-        raise ValueError(f"it names {name!r}, which is not in its folder")
-    return os.path.join(folder, name)
-
-
-def _open(path: str) -> Any:
-    try:
-        return safe_open(path, framework="np")
-    except (OSError, SafetensorError) as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: str, error: Exception) -> InputError:
-    return InputError(
-        f"{path} cannot be read ({error}); expected whole safetensors"
-    )
-
-
 def refuse_pickle(path: str) -> None:
     """Raises an InputError if `path` is one, or a folder with nothing else."""
     import tensorflow as tf
@@ -211,7 +155,38 @@ def model_config_file(path: str) -> str | None:
         The path of bert_config.json or config.json; None where neither is.
     """
     names = [CONFIG, HUGGING_FACE_CONFIG]
-    return beside(path, reversed(names) if is_hugging_face(path) else names)
+    if is_hugging_face(path):
+        names.reverse()
+    found = [file for name in names if (file := beside(path, [name]))]
+    if len(found) == 2:
+        _warn_of_difference(*found)
+    return found[0] if found else None
+
+
+@functools.cache  # once for each folder
+def _warn_of_difference(config_file: str, other_file: str) -> None:
+    """Says on stderr in what two configs in one folder disagree, if so."""
+    if "://" in config_file:
+        return
+    try:
+        config = BertConfig.from_json_file(config_file)
+        other = BertConfig.from_json_file(other_file)
+    except InputError:  # which is raised again where the first is read
+        return
+    differences = [
+        f"{field.name} ({getattr(config, field.name)}, not "
+        f"{getattr(other, field.name)})"
+        for field in dataclasses.fields(BertConfig)
+        if field.name != "other"
+        and getattr(config, field.name) != getattr(other, field.name)
+    ]
+    if differences:
+        print(
+            f"WARNING: {config_file} is used, which goes with the weights "
+            f"beside it, and not {os.path.basename(other_file)}; they differ "
+            f"in {', '.join(differences)}",
+            file=sys.stderr,
+        )
 
 
 class Variable(Protocol):
@@ -234,13 +209,11 @@ def save_hugging_face_folder(
     labels: Sequence[str] = (),
     problem_type: str | None = None,
     classifier: str = CLASSIFIER,
-    do_lower_case: bool = True,
-    strip_accents: bool | None = None,
+    tokenizer_files: Mapping[str, bytes] = MappingProxyType({}),
 ) -> None:
     """Writes what transformers' AutoModel and AutoTokenizer load.
 
-    config.json, model.safetensors and, where there is a vocabulary, its files
-    and tokenizer_config.json.
+    config.json, model.safetensors, the vocabulary's files, `tokenizer_files`.
 
     Args:
         variables: an encoder's and its heads'; which heads there are says
@@ -250,6 +223,7 @@ def save_hugging_face_folder(
             single_label_classification, multi_label_classification, regression.
         classifier: CLASSIFIER, CHOICE or TAGGER of hugging_face_names.py: what
             a head at the root is for.
+        tokenizer_files: what else a tokenizer is read from, by name.
     """
     import tensorflow as tf
 
@@ -269,20 +243,9 @@ def save_hugging_face_folder(
     }
     write_json(os.path.join(folder, HUGGING_FACE_CONFIG), values)
     if vocab_file is not None:
-        copy = copy_vocabulary(vocab_file, folder)
-        is_byte_level = os.path.basename(copy) == BYTE_LEVEL
-        tokenizer = (
-            _BYTE_LEVEL_TOKENIZER
-            if is_byte_level
-            else {
-                "tokenizer_class": "BertTokenizer",
-                "do_lower_case": do_lower_case,
-                "strip_accents": strip_accents,
-                "tokenize_chinese_chars": True,
-            }
-        )
-        length = {"model_max_length": config.max_position_embeddings}
-        write_json(os.path.join(folder, TOKENIZER_CONFIG), tokenizer | length)
+        copy_vocabulary(vocab_file, folder)
+    for name, content in tokenizer_files.items():
+        write_whole(os.path.join(folder, name), content)
 
 
 def _classes(

@@ -6,7 +6,7 @@ modeling_bert.py, modeling_roberta.py and modeling_distilbert.py, as
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from input_error import InputError
 
@@ -78,7 +78,7 @@ MASKED_LM = "ForMaskedLM"
 # pooler; there is no next sentence.
 _CLASSIFIER_DENSE = ("roberta.pooler.dense", "classifier.dense")
 _ABSENT = dict.fromkeys(("roberta", "distilbert"), "cls/seq_relationship")
-_CLASS_PREFIX = {
+CLASS_PREFIX = {
     "bert": "Bert",
     "roberta": "Roberta",
     "distilbert": "DistilBert",
@@ -112,6 +112,32 @@ _FROM_HUGGING_FACE = {
 _OLD_ENDINGS = {"gamma": "weight", "beta": "bias"}  # transformers before 1.0
 
 
+# How names begin that models of one family alone have.
+_FAMILY_NAMES = {
+    "bert": ("bert.", "cls."),
+    "roberta": ("roberta.", "lm_head."),
+    "distilbert": ("distilbert.", "transformer.layer.", "vocab_"),
+}
+
+
+def family_of(names: Iterable[str]) -> str | None:
+    """Whose tensors these are; None where the names do not tell: BertModel's
+    and RobertaModel's are the same."""
+    for name in names:
+        for family, beginnings in _FAMILY_NAMES.items():
+            if name.startswith(beginnings):
+                return family
+    return None
+
+
+def family_of_class(name: str) -> str | None:
+    """Whose model a class of transformers is; None for others' and ""."""
+    for family, prefix in CLASS_PREFIX.items():
+        if re.match(f"{prefix}(Model|For|LMHead)", name):
+            return family
+    return None
+
+
 def architecture_of(
     names: Collection[str], family: str, classifier: str = CLASSIFIER
 ) -> str:
@@ -127,7 +153,7 @@ def architecture_of(
                 f"the model has {name}, for which Hugging Face's {family} has "
                 "no place; expected one that was trained without next sentences"
             )
-    return _CLASS_PREFIX[family] + _class_of(names, classifier)
+    return CLASS_PREFIX[family] + _class_of(names, classifier)
 
 
 def _class_of(names: Collection[str], classifier: str) -> str:

@@ -2,6 +2,12 @@
 
 Upstream file: run_squad.py, write_predictions and get_final_text.
 
+Theirs: the tokens' words are aligned with the words around the answer, and
+where that fails all of these are the answer. In Chinese, Japanese or Thai they
+may be the whole paragraph, and one character that the tokenizer drops or does
+not know is enough. Ours: the characters of the first to the last token, which
+is the same wherever the alignment is right. --answer_offsets=google has theirs.
+
 Shapes: S positions of a window, K candidates.
 """
 
@@ -13,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data.any_tokenizer import Tokenizer
+from data.tokenizers import Tokenizer
 from tasks.squad import Example
 from tasks.task import TaskSettings
-from tasks.windows import Window
+from tasks.windows import Window, word_offsets
 
 PREDICTIONS = "predictions.json"
 NBEST = "nbest_predictions.json"
@@ -78,6 +84,9 @@ class Answerer:
     def __init__(self, tokenizer: Tokenizer, settings: TaskSettings):
         self.tokenizer = tokenizer
         self.settings = settings
+        self._offsets = functools.lru_cache(maxsize=10_000)(
+            functools.partial(word_offsets, tokenizer)
+        )
         self._cut_word = functools.lru_cache(maxsize=100_000)(
             lambda word: " ".join(tokenizer.split_like_pieces(word))
         )
@@ -156,11 +165,22 @@ class Answerer:
         self, example: Example, window: Window, start: int, end: int
     ) -> str:
         """The paragraph's text for the pieces at these places of the row."""
-        tokens, words, _ = window.pieces
+        tokens, word_of, first_piece = window.pieces
         start, end = start - window.shift, end - window.shift
-        joined = self.tokenizer.to_text(tokens[start : end + 1])
-        around = example.paragraph.words[words[start] : words[end] + 1]
-        return final_text(" ".join(joined.split()), " ".join(around), self._cut)
+        first, last = word_of[start], word_of[end]
+        words = example.paragraph.words
+        around = " ".join(words[first : last + 1])
+        if self.settings.answer_offsets == "google":
+            joined = self.tokenizer.to_text(tokens[start : end + 1])
+            return final_text(" ".join(joined.split()), around, self._cut)
+        if start == first_piece[first] and end + 1 == first_piece[last + 1]:
+            return around  # with any character that the tokenizer drops
+        begins = self._offsets(words[first], first == 0)
+        ends = self._offsets(words[last], last == 0)
+        begin = begins[start - first_piece[first]].start
+        num_after = len(words[last]) - ends[end - first_piece[last]].end
+        # A byte-level token may be the space before a word and nothing else.
+        return around[begin : len(around) - num_after] or around
 
     def _cut(self, text: str) -> str:
         return " ".join(filter(None, map(self._cut_word, text.split(" "))))

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data.any_tokenizer import Tokenizer
 from data.marks import ROBERTA
 from data.rows import Row, join, pad
+from data.tokenizer_folder import TokenizerOptions
+from data.tokenizers import Tokenizer
 from input_error import InputError
 from modeling import fused
 from modeling.conversion import LoadReport, encoder_bindings, load_checkpoint
@@ -30,13 +31,9 @@ class AttentionMap(NamedTuple):
 class AttentionReader:
     """A model folder's encoder."""
 
-    def __init__(
-        self, folder: str, do_lower_case: bool, strip_accents: bool | None
-    ):
+    def __init__(self, folder: str, options: TokenizerOptions | None = None):
         """Arguments and errors are those of `predictors.load`."""
-        _, config, self.tokenizer = open_folder(
-            folder, do_lower_case, strip_accents
-        )
+        _, config, self.tokenizer = open_folder(folder, options)
         self.max_length = config.max_position_embeddings
         self.encoder = Encoder(config)
         self.encoder.build()

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from data.any_tokenizer import Tokenizer
 from data.rows import Row, join, most_context, windows
+from data.tokenizers import Tokenizer
 from input_error import InputError
 from modeling.config import BertConfig
 from modeling.conversion import (

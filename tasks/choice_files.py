@@ -5,13 +5,16 @@ an entry is is told from its keys, so that any file may hold any of them:
 
     sent1, sent2, ending0, ending1, ..., label    SWAG: CSV or JSON lines
     article, questions, options, answers          RACE: JSON, .json or .txt
+    article, question, options, answer            RACE on the Hugging Face hub
     context, question, choices, label             own: JSON lines
+
+JSON is one object, a list of them, or one a line.
 """
 
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from data.files import expand_patterns, read_lines
@@ -55,12 +58,13 @@ def read_questions(
 def _entries(path: str) -> Iterator[tuple[str, Entry]]:
     """Yields each with its place, for errors."""
     plain = path.removesuffix(".gz")
-    if plain.endswith((".json", ".txt")):
+    is_lines = plain.endswith(".jsonl") and not _begins_list(path)
+    if plain.endswith((".json", ".txt", ".jsonl")) and not is_lines:
         yield from _json_entries(path)
     elif plain.endswith((".csv", ".jsonl")):
         is_csv = plain.endswith(".csv")
         rows: Iterator[tuple[int, Entry]] = (
-            table_rows(path, True, True) if is_csv else json_objects(path)
+            table_rows(path) if is_csv else json_objects(path)
         )
         for number, row in rows:
             yield f"{path}, line {number}", row
@@ -72,14 +76,18 @@ def _entries(path: str) -> Iterator[tuple[str, Entry]]:
 
 
 def _json_entries(path: str) -> Iterator[tuple[str, Entry]]:
-    """Of a file that is one object, or one list of them."""
+    """Of a file that is one object or one list of them, else of its lines."""
     text = "".join(read_lines(path)).removeprefix("\ufeff")
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
+        if getattr(error, "msg", "") == "Extra data":
+            for number, row in json_objects(path):
+                yield f"{path}, line {number}", row
+            return
         raise InputError(
-            f"{path} is not JSON ({error}); expected an object of RACE or a "
-            "list of them, or an ending .jsonl for an object a line"
+            f"{path} is not JSON ({error}); expected an object, a list of "
+            "objects or an object a line"
         ) from error
     entries = content if isinstance(content, list) else [content]
     for number, entry in enumerate(entries):
@@ -90,8 +98,34 @@ def _json_entries(path: str) -> Iterator[tuple[str, Entry]]:
         yield f"{path}, entry {number}", entry
 
 
+def _begins_list(path: str) -> bool:
+    """Whether it is one JSON list, and not an object a line."""
+    lines = (line.removeprefix("\ufeff").strip() for line in read_lines(path))
+    return next(filter(None, lines), "").startswith("[")
+
+
+def describe(questions: Sequence[Question]) -> str:
+    """What was read, in numbers."""
+    numbers = [len(question.choices) for question in questions]
+    num_labels = sum(question.label is not None for question in questions)
+    texts = [text for q in questions for text in (q.context, *q.choices)]
+    num_empty = sum(not text.strip() for text in texts)
+    fewest, most = min(numbers), max(numbers)
+    choices = f"{most}" if fewest == most else f"{fewest} to {most}"
+    return (
+        f"{len(questions):,} questions of {choices} choices, "
+        f"{num_labels:,} with a label"
+        + (f", {num_empty:,} empty texts" if num_empty else "")
+    )
+
+
 def _questions(place: str, entry: Entry) -> Iterator[Question]:
-    if "article" in entry:
+    if "article" in entry and "questions" not in entry:
+        columns = {"questions": "question", "options": "options"}
+        columns |= {"answers": "answer"} if "answer" in entry else {}
+        several = {many: [entry.get(one)] for many, one in columns.items()}
+        yield from _race(place, {**entry, **several})
+    elif "article" in entry:
         yield from _race(place, entry)
     elif "ending0" in entry:
         yield _swag(place, entry)
@@ -173,13 +207,18 @@ def _question(
 
 
 def _number(label: Any) -> int | None:
-    """That of 2, "2" or "C"; None where there is no label; -1 for another."""
-    if label is None or label == "":
+    """That of 2, "2", 2.0, "2.0" or "C"; -1 for what is not a label.
+
+    None where there is no label: empty or -1, as the hub's test sets have it.
+    """
+    if label is None or label in ("", -1, "-1"):
         return None
     if isinstance(label, str) and re.fullmatch("[A-Z]", label):
         return ord(label) - ord("A")
-    is_number = isinstance(label, str) and re.fullmatch("[0-9]{1,9}", label)
-    return int(label) if is_number or type(label) is int else -1
+    if isinstance(label, str) and re.fullmatch(r"[0-9]{1,9}(\.0*)?", label):
+        return int(float(label))
+    is_whole = type(label) is float and label.is_integer()
+    return int(label) if is_whole or type(label) is int else -1
 
 
 def _text(place: str, entry: Entry, key: str) -> str:

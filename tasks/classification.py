@@ -79,7 +79,7 @@ class Classifier(Parts):
     ) -> tuple[Tensor, Sums]:
         """As `loss`, of what `logits` gave."""
         total, sums = self.target.loss(
-            logits, batch[LABELS], self.weights(batch)
+            logits, batch[LABELS], example_weights(batch)
         )
         # A batch of classes that weigh nothing costs nothing.
         return ops.divide_no_nan(total, totals["rows"]), sums

@@ -3,17 +3,19 @@
 Upstream file: run_classifier.py, InputExample and convert_single_example.
 """
 
+import statistics
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from tqdm import tqdm
 
-from data.any_tokenizer import Tokenizer
 from data.rows import Row, join, windows
+from data.tokenizers import Tokenizer
 
 SECONDS_WITHOUT_PROGRESS = 5.0
 
+Label = str | tuple[str, ...] | None  # several, as a JSON list has them
 Pair = tuple[list[str], list[str] | None]  # the pieces of a text or of two
 
 
@@ -21,7 +23,7 @@ class Example(NamedTuple):
     guid: str  # where it comes from, for people
     text_a: str
     text_b: str | None
-    label: str | None  # None: not known
+    label: Label  # None: not known
 
 
 def encode_examples(
@@ -33,26 +35,33 @@ def encode_examples(
     """The rows of each example: one, or the windows of a long text.
 
     Without a stride, what is too long is cut, and with one so is the first
-    text of a pair where it leaves no room; how often is said on standard
-    error.
+    text of a pair where it leaves no room. Lengths in tokens, [CLS] and [SEP]
+    included, and how many were cut are said on standard error.
 
     Args:
         doc_stride: pieces between the beginnings of two windows; of a pair the
             second text is cut into windows.
     """
-    encoded, num_cut = [], 0
+    encoded, num_cut, lengths = [], 0, []
     for example in tqdm(
         examples, "tokens", unit=" texts", delay=SECONDS_WITHOUT_PROGRESS
     ):
-        rows, is_cut = encode_example(
-            example, tokenizer, max_seq_length, doc_stride
+        first, second = tokenize_example(example, tokenizer)
+        rows, is_cut = encode_pair(
+            (first, second), tokenizer, max_seq_length, doc_stride
         )
         encoded.append(rows)
         num_cut += is_cut
-    if num_cut:
+        lengths.append(
+            len(first)
+            + len(second or ())
+            + tokenizer.marks.count(second is not None)
+        )
+    if lengths:
         print(
-            f"{num_cut} of {len(examples)} texts are longer than "
-            f"--max_seq_length={max_seq_length} pieces and were cut",
+            f"{len(lengths)} texts of {min(lengths)} to {max(lengths)} tokens, "
+            f"median {statistics.median_low(lengths)}; {num_cut} of "
+            f"{len(lengths)} were cut to --max_seq_length={max_seq_length}",
             file=sys.stderr,
         )
     return encoded
@@ -65,11 +74,26 @@ def encode_example(
     doc_stride: int | None = None,
 ) -> tuple[list[Row], bool]:
     """Its rows, and whether it was cut."""
+    pair = tokenize_example(example, tokenizer)
+    return encode_pair(pair, tokenizer, max_seq_length, doc_stride)
+
+
+def tokenize_example(example: Example, tokenizer: Tokenizer) -> Pair:
     first = tokenizer.tokenize(example.text_a)
     # As upstream, a second text without pieces is none.
-    second = tokenizer.tokenize(example.text_b or "") or None
+    return first, tokenizer.tokenize(example.text_b or "") or None
+
+
+def encode_pair(
+    pair: Pair,
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    doc_stride: int | None = None,
+) -> tuple[list[Row], bool]:
+    """As `encode_example`, of the tokens of its texts."""
+    first, second = pair
     room = max_seq_length - tokenizer.marks.count(second is not None)
-    pairs: Sequence[Pair] = [(first, second)]
+    pairs: Sequence[Pair] = [pair]
     is_cut = len(first) + len(second or ()) > room
     if is_cut and doc_stride is not None:
         pairs = _windows(first, second, room, doc_stride)

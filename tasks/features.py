@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from data.any_tokenizer import Tokenizer
 from data.rows import Row, join, most_context, windows
+from data.tokenizers import Tokenizer
 from input_error import InputError
 from modeling.config import BertConfig
 from modeling.conversion import Binding, encoder_bindings
@@ -71,6 +71,7 @@ class Document:
     tokens: list[str]  # [CLS] and [SEP] among them
     rows: list[Row]
     places: list[tuple[int, int]]  # of each token: its window, and where in it
+    is_cut: bool = False  # whether the model reads only its beginning
 
     def vectors(self, outputs: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
         """The windows' [S, L, H] joined to [T, L, H]."""
@@ -90,15 +91,16 @@ def read_document(
             it is cut. A pair that is longer is always cut.
     """
     pair = PAIR.match(line.strip())
-    first = tokenizer.tokenize(pair[1] if pair else line)
+    # A line's end is not text; byte-level vocabularies have a token for it.
+    first = tokenizer.tokenize(pair[1] if pair else line.rstrip("\r\n"))
     second = tokenizer.tokenize(pair[2]) if pair else []
-    if second or not stride:
-        tokens, segments = join(
-            first, second or None, max_length, tokenizer.marks
-        )
-        row = Row(tokenizer.convert_tokens_to_ids(tokens), segments)
-        return Document(tokens, [row], [(0, i) for i in range(len(tokens))])
     marks = tokenizer.marks
+    if second or not stride:
+        tokens, segments = join(first, second or None, max_length, marks)
+        row = Row(tokenizer.convert_tokens_to_ids(tokens), segments)
+        places = [(0, i) for i in range(len(tokens))]
+        room = max_length - marks.count(bool(second))
+        return Document(tokens, [row], places, len(first) + len(second) > room)
     spans = windows(len(first), max_length - marks.count(False), stride)
     parts = [
         join(first[s.start : s.stop], None, max_length, marks) for s in spans

@@ -22,6 +22,7 @@ INFERENCE = ("contradiction", "entailment", "neutral")  # upstream's order
 
 XNLI_LANGUAGE = "zh"  # upstream's, like the two files' names
 XNLI_TRAIN_SPELLING = {"contradictory": "contradiction"}
+NO_TEXTS = "id index label is_duplicate qid1 qid2".split()  # names of columns
 STS_B_RANGE = (0.0, 5.0)
 
 
@@ -51,6 +52,9 @@ class GlueTask:
     metrics: tuple[str, ...]  # of tasks.metrics; the first is the main one
     tables: Mapping[str, Table]  # by split: train, dev, test, test_mismatched
     submissions: Mapping[str, str]  # GLUE's file names, by split
+    # The names that the labels have in Hugging Face's data sets, where they
+    # are others, in the same order.
+    hugging_face_labels: tuple[str, ...] = ()
 
     def splits(self, kind: str) -> list[str]:
         """The splits that begin with "dev" or "test"."""
@@ -87,6 +91,7 @@ class GlueTask:
             if not width:
                 width = self._width(path, number, row, table)
                 if table.has_header:
+                    self._check_header(path, number, row, table)
                     continue
             if len(row) != width:
                 if not table.skips_bad_rows:
@@ -122,6 +127,29 @@ class GlueTask:
             )
         return len(row)
 
+    def _check_header(
+        self, path: str, number: int, row: list[str], table: Table
+    ) -> None:
+        """Refuses an example where the header should be, which would be lost,
+        and another split's columns: of a dev.tsv copied to test.tsv, CoLA's
+        and SST-2's label and QQP's ids would be read as texts."""
+        place = f"{path}, line {number + 1}"
+        index_or_label = row[0 if table.label is None else table.label]
+        if self._has_label(index_or_label) or _is_number(index_or_label):
+            raise InputError(
+                f"{place} looks like an example ({index_or_label!r} in column "
+                f"{row.index(index_or_label) + 1}); {self.name} expects a "
+                f"first line in {table.name} that names the columns"
+            )
+        for column in (table.text_a, table.text_b):
+            name = "" if column is None else row[column]
+            if self._has_label(name) or name.lower() in NO_TEXTS:
+                raise InputError(
+                    f"{place} has {name!r} in a column where the texts in "
+                    f"{table.name} of {self.name} are; is it the file of "
+                    "another split?"
+                )
+
     def _example(
         self, path: str, number: int, row: list[str], table: Table, start: str
     ) -> Example:
@@ -134,17 +162,18 @@ class GlueTask:
 
     def _checked(self, path: str, number: int, label: str) -> str:
         label = XNLI_TRAIN_SPELLING.get(label, label)
-        if self.labels is None:
-            is_known = _is_number(label)
-        else:
-            is_known = label in self.labels
-        if not is_known:
+        if not self._has_label(label):
             expected = ", ".join(self.labels or ("a number",))
             raise InputError(
                 f"{path}, line {number + 1} has the label {label!r}; "
                 f"{self.name} expects {expected}"
             )
         return label
+
+    def _has_label(self, label: str) -> bool:
+        if self.labels is None:
+            return _is_number(label)
+        return XNLI_TRAIN_SPELLING.get(label, label) in self.labels
 
     def submission(self, scores: np.ndarray) -> str:
         """The text of the file that GLUE's server takes.
@@ -207,6 +236,7 @@ def _task(
     metrics: tuple[str, ...],
     train: Table,
     test: Table,
+    hugging_face_labels: tuple[str, ...] = (),
 ) -> GlueTask:
     """One with train.tsv, dev.tsv and test.tsv."""
     tables = {
@@ -214,7 +244,10 @@ def _task(
         "dev": dataclasses.replace(train, name="dev.tsv"),
         "test": test,
     }
-    return GlueTask(name, labels, metrics, tables, {"test": f"{name}.tsv"})
+    submissions = {"test": f"{name}.tsv"}
+    return GlueTask(
+        name, labels, metrics, tables, submissions, hugging_face_labels
+    )
 
 
 _COLA = Table("train.tsv", text_a=3, label=1, has_header=False)
@@ -225,7 +258,12 @@ _QQP = Table("train.tsv", 3, 4, label=5, skips_bad_rows=True)
 
 TASKS = (
     _task(
-        "CoLA", BINARY, ("matthews", "accuracy"), _COLA, Table("test.tsv", 1)
+        "CoLA",
+        BINARY,
+        ("matthews", "accuracy"),
+        _COLA,
+        Table("test.tsv", 1),
+        ("unacceptable", "acceptable"),
     ),
     _task(
         "SST-2",
@@ -233,6 +271,7 @@ TASKS = (
         ("accuracy",),
         Table("train.tsv", 0, label=1),
         Table("test.tsv", 1),
+        ("negative", "positive"),
     ),
     _task(
         "MRPC",
@@ -240,6 +279,7 @@ TASKS = (
         ("accuracy", "f1"),
         Table("train.tsv", 3, 4, label=0),
         Table("test.tsv", 3, 4),
+        ("not_equivalent", "equivalent"),
     ),
     _task(
         "STS-B",
@@ -248,7 +288,14 @@ TASKS = (
         Table("train.tsv", 7, 8, label=9),
         Table("test.tsv", 7, 8),
     ),
-    _task("QQP", BINARY, ("accuracy", "f1"), _QQP, Table("test.tsv", 1, 2)),
+    _task(
+        "QQP",
+        BINARY,
+        ("accuracy", "f1"),
+        _QQP,
+        Table("test.tsv", 1, 2),
+        ("not_duplicate", "duplicate"),
+    ),
     GlueTask(
         "MNLI",
         INFERENCE,
@@ -286,6 +333,7 @@ TASKS = (
         ("accuracy",),
         Table("train.tsv", 1, 2, label=3),
         Table("test.tsv", 1, 2),
+        ("not_entailment", "entailment"),
     ),
     GlueTask(
         "AX",  # predicted by a model of MNLI

@@ -1,16 +1,37 @@
-"""What a Hugging Face config.json says of a fine-tuned model, as task.json's.
+"""What a model folder was trained for: its task.json, or what a Hugging Face
+config.json says of the same.
 
 Names: transformers configuration_utils.py (id2label, problem_type).
 """
 
+import dataclasses
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from data.tokenizer_folder import (
+    TOKENIZER_CONFIG,
+    OpenedTokenizer,
+    TokenizerOptions,
+    open_tokenizer,
+)
+from data.tokenizers import (
+    TokenizerSettings,
+    check_any_vocabulary,
+    marks_of,
+)
+from files import beside, json_beside
 from input_error import InputError
 from modeling.config import BertConfig
+from modeling.conversion import open_weights
+from modeling.hugging_face import (
+    HUGGING_FACE_CONFIG,
+    is_hugging_face,
+)
 from modeling.hugging_face_names import CHOICE, CLASSIFIER, TAGGER
-from tasks.entities import TAG
-from tasks.task import TaskSettings
+from tasks.label_names import shown
+from tasks.task import TASK, TaskSettings
 
 PROBLEM_TYPES = {
     "single_label": "single_label_classification",
@@ -21,8 +42,10 @@ PROBLEM_TYPES = {
 # By target, how transformers' classes end that have a classifier of their own.
 CLASSES = {"choice": CHOICE, "tags": TAGGER}
 
-# What a span model is given, whose config.json says nothing: run_squad.py's.
-SPAN_LENGTH, SPAN_STRIDE = 384, 128  # pieces
+# Pieces that a model is given at most. A config.json does not say on how many
+# it was trained; of spans they are run_squad.py's.
+LENGTH, SPAN_LENGTH, SPAN_STRIDE = 512, 384, 128
+SHORTEST = 8  # pieces; a model_max_length below it is not taken as one
 
 
 def problem_type(task: TaskSettings | None) -> str | None:
@@ -43,25 +66,111 @@ def classifier_class(task: TaskSettings | None) -> str:
     return CLASSES.get(task.target, CLASSIFIER) if task else CLASSIFIER
 
 
+def folder_task(
+    path: str,
+    options: TokenizerOptions | None = None,
+    quietly: bool = False,
+) -> TaskSettings | None:
+    """What the model that `path` names was trained for.
+
+    What is not read from a task.json is said on standard error.
+
+    Args:
+        path: a model folder, or weights in one.
+        options: what counts before the folder's statements of its tokenizer.
+
+    Returns:
+        None where nothing is known of a task.
+    """
+    opened = open_tokenizer(path, options=options)
+    case = opened.settings if opened else TokenizerSettings()
+    task = beside(path, [TASK])
+    if task is not None:
+        settings = TaskSettings.from_folder(os.path.dirname(task))
+        return settings and dataclasses.replace(
+            settings,
+            do_lower_case=case.do_lower_case,
+            strip_accents=case.strip_accents,
+        )
+    config_file = beside(path, [HUGGING_FACE_CONFIG])
+    if config_file is None or not is_hugging_face(path):
+        return None
+    shapes = open_weights(path).shapes
+    values = json_beside(path, HUGGING_FACE_CONFIG)
+    settings = task_of(
+        values,
+        shapes,
+        BertConfig.from_json_file(config_file),
+        case.do_lower_case,
+        case.strip_accents,
+        json_beside(path, TOKENIZER_CONFIG).get("model_max_length"),
+    )
+    if settings is not None and not quietly:
+        print(_describe(path, class_of(values), settings), file=sys.stderr)
+    return settings
+
+
+def check_tokens(
+    tokenizer: OpenedTokenizer, config: BertConfig, path: str | None
+) -> dict[str, int]:
+    """token -> id of a tokenizer that a model is to be used with.
+
+    Args:
+        path: of the model, where it is known.
+
+    Raises:
+        InputError: an id does not fit the config.
+    """
+    vocab_file = tokenizer.vocab_file
+    vocab = check_any_vocabulary(vocab_file, config.vocab_size)
+    if path and is_hugging_face(path):
+        config.check_padding(vocab[marks_of(vocab_file).padding], vocab_file)
+    return vocab
+
+
+def _describe(path: str, name: str, settings: TaskSettings) -> str:
+    count = len(settings.labels)
+    what = {
+        "choice": "which chooses among texts",
+        "regression": "which gives a number",
+        "span": "which finds an answer in every paragraph",
+    }.get(
+        settings.target,
+        f"{settings.target} with {count} labels ({shown(settings.labels)})",
+    )
+    return (
+        f"{path}: Hugging Face {name or 'model'}, {what}; "
+        f"max_seq_length {settings.max_seq_length}"
+    )
+
+
 def task_of(
     values: Mapping[str, Any],
     shapes: Mapping[str, Sequence[int]],
     config: BertConfig,
     do_lower_case: bool,
     strip_accents: bool | None,
+    model_max_length: object = None,
 ) -> TaskSettings | None:
-    """The settings of a model as transformers saved it; None without a task.
+    """The settings of a model as transformers saved it; None without a task,
+    or with a classifier of a class that transformers does not have.
 
     Args:
         values: of config.json.
         shapes: of the checkpoint's variables, by Google's names.
+        model_max_length: of tokenizer_config.json, whatever it is there.
     """
-    longest = config.max_position_embeddings
-    if "output_bias" in shapes and is_a(CHOICE, values):
-        return TaskSettings("choice", longest, do_lower_case, strip_accents)
+    longest = min(config.max_position_embeddings, LENGTH)
+    if type(model_max_length) is int and model_max_length >= SHORTEST:
+        longest = min(longest, model_max_length)
     if "output_bias" in shapes:
+        name = class_of(values)
+        if name.endswith(CHOICE):
+            return TaskSettings("choice", longest, do_lower_case, strip_accents)
+        if not name.endswith((TAGGER, CLASSIFIER)):
+            return None
         labels = _labels(values, shapes["output_bias"][0])
-        is_tagger = is_a(TAGGER, values)
+        is_tagger = name.endswith(TAGGER)
         return TaskSettings(
             "tags" if is_tagger else _target(values, len(labels)),
             longest,
@@ -71,31 +180,23 @@ def task_of(
             doc_stride=longest // 2 if is_tagger else None,
         )
     if "cls/squad/output_bias" in shapes:
+        longest = min(longest, SPAN_LENGTH)
+        third = longest // 3  # for a question, and between two windows
         return TaskSettings(
             "span",
-            min(longest, SPAN_LENGTH),
+            longest,
             do_lower_case,
             strip_accents,
-            doc_stride=SPAN_STRIDE,
+            doc_stride=min(SPAN_STRIDE, third),
+            max_query_length=min(TaskSettings.max_query_length, third),
         )
     return None
 
 
-def is_a(ending: str, values: Mapping[str, Any]) -> bool:
-    """Whether the name of the class in a config.json ends so."""
+def class_of(values: Mapping[str, Any]) -> str:
+    """transformers' class in a config.json; "" where it does not say."""
     names = values.get("architectures")
-    return isinstance(names, list) and any(
-        str(name).endswith(ending) for name in names[:1]
-    )
-
-
-def has_tags(values: Mapping[str, Any]) -> bool:
-    """Whether a tagger's labels are of entities, as run_ner.py has them, and
-    not parts of speech or the like."""
-    names = values.get("id2label")
-    return isinstance(names, dict) and all(
-        TAG.fullmatch(str(name)) for name in names.values()
-    )
+    return str(names[0]) if isinstance(names, list) and names else ""
 
 
 def _labels(values: Mapping[str, Any], count: int) -> tuple[str, ...]:

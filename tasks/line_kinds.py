@@ -3,6 +3,7 @@
 Shapes: W windows of a line, C outputs, T words of a line.
 """
 
+import json
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -10,17 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from data.any_tokenizer import Tokenizer
+from data.tokenizers import Tokenizer
 from input_error import InputError
 from modeling.config import BertConfig
 from tasks.answers import Answerer, Logits
 from tasks.blanks import BlankFiller, encode
 from tasks.classification import Classifier, pool_windows
-from tasks.entities import entities, to_tags
+from tasks.entities import are_tags, entities, to_tags
 from tasks.examples import Example, encode_example
 from tasks.feature_tagging import FeatureTagger
 from tasks.line_predictor import Outputs, Question
-from tasks.multiple_choice import MultipleChoice, encode_question, log_shares
+from tasks.multiple_choice import (
+    CHOICES_TOO,
+    MultipleChoice,
+    encode_question,
+    log_shares,
+)
 from tasks.multiple_choice import Question as ChoiceQuestion
 from tasks.packed import make_encoder
 from tasks.spans import SpanModel
@@ -52,12 +58,15 @@ class TextKind:
         self.tokenizer = tokenizer
         self.settings = settings
 
-    def read(self, number: int, line: str) -> Question:
-        texts = line.split("\t")
-        if len(texts) > 2:
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        takes_pairs = self.settings.takes_pairs
+        if len(texts) > 2 or takes_pairs not in (None, len(texts) == 2):
+            expected = {None: "one or two", True: "two", False: "one"}
             raise InputError(
-                f"it has {len(texts)} texts with tabs between them; one or "
-                "two were expected"
+                f"it has {len(texts)} texts with tabs between them; the model "
+                f"takes {expected[takes_pairs]}"
+                if len(texts) > 1
+                else "it is one text; the model takes two, a tab between them"
             )
         first, *rest = texts
         length = self.settings.max_seq_length
@@ -88,7 +97,11 @@ class TextKind:
             return {"label": best, "probabilities": labels}, [best, *columns]
         chosen = [name for name, share in labels.items() if share > 0.5]
         fields = {"labels": chosen, "probabilities": labels}
-        return fields, [",".join(chosen), *columns]
+        separator = self.settings.label_separator
+        joined = separator.join(chosen)
+        if any(separator in name for name in chosen):
+            joined = json.dumps(chosen, ensure_ascii=False)
+        return fields, [joined, *columns]
 
 
 class SpanKind:
@@ -106,22 +119,27 @@ class SpanKind:
         self.settings = settings
         self.answerer = Answerer(tokenizer, settings)
 
-    def read(self, number: int, line: str) -> Question:
-        question, tab, paragraph = line.partition("\t")
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        question, paragraph = texts[0], "\t".join(texts[1:])
         if not question.strip() or not paragraph.strip():
             raise InputError("expected a question, a tab and a paragraph")
         example = SpanExample(str(number), question, split_words(paragraph))
         (windows,) = make_windows([example], self.tokenizer, self.settings)
         if not windows:
             raise InputError("there is nothing readable in the paragraph")
-        note = (
-            f"its paragraph is read through {len(windows)} windows of "
-            f"{self.settings.max_seq_length} pieces"
-            if len(windows) > 1
-            else ""
-        )
+        notes = []
+        if windows[0].question_length > self.settings.max_query_length:
+            notes.append(
+                f"its question is cut to {self.settings.max_query_length} "
+                "tokens"
+            )
+        if len(windows) > 1:
+            notes.append(
+                f"its paragraph is read through {len(windows)} windows of "
+                f"{self.settings.max_seq_length} pieces"
+            )
         rows = [window.row for window in windows]
-        return Question(number, rows, (example, windows), note)
+        return Question(number, rows, (example, windows), "; ".join(notes))
 
     def answer(
         self, question: Question, outputs: Sequence[Outputs]
@@ -161,16 +179,18 @@ class ChoiceKind:
         self.tokenizer = tokenizer
         self.length = settings.max_seq_length
 
-    def read(self, number: int, line: str) -> Question:
-        context, *choices = line.split("\t")
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        context, *choices = texts
         if len(choices) < 2:
             raise InputError(
                 f"it has {len(choices)} choices; expected a context and two or "
                 "more choices, with a tab before each"
             )
         question = ChoiceQuestion(str(number), context, tuple(choices), None)
-        rows, is_cut = encode_question(question, self.tokenizer, self.length)
-        note = f"its context is cut to {self.length} pieces" if is_cut else ""
+        rows, cut = encode_question(question, self.tokenizer, self.length)
+        note = f"its context is cut to {self.length} pieces" if cut else ""
+        if cut == CHOICES_TOO:
+            note = f"its context and choices are cut to {self.length} pieces"
         return Question(number, rows, choices, note)
 
     def answer(
@@ -184,7 +204,8 @@ class ChoiceKind:
 
 
 class TagKind:
-    """A text: its words with their tags, and the entities that these say.
+    """A text: its words with their tags, and the entities that these say. Of
+    labels that are not of entities, as parts of speech, each word has its own.
 
     Words end at spaces, but for punctuation at their ends, which is apart as it
     is in the texts that taggers learn from.
@@ -205,7 +226,8 @@ class TagKind:
         self.tokenizer = tokenizer
         self.settings = settings
 
-    def read(self, number: int, line: str) -> Question:
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        line = "\t".join(texts)
         spans = word_spans(line)
         length = self.settings.max_seq_length
         text = read_words(
@@ -227,9 +249,13 @@ class TagKind:
         line, spans, text = question.content
         logits = text.join([output["logits"] for output in outputs])  # [T, C]
         labels = [self.settings.labels[i] for i in logits.argmax(-1)]
+        words = [line[begin:end] for begin, end in spans]
+        if not are_tags(self.settings.labels):
+            pairs = zip(words, labels, strict=True)
+            columns = [f"{word} {label}" for word, label in pairs]
+            return {"words": words, "tags": labels}, columns
         found = entities(labels)
         tags = to_tags(found, len(labels))
-        words = [line[begin:end] for begin, end in spans]
         ends = [(spans[e.begin][0], spans[e.end - 1][1]) for e in found]
         fields = {
             "words": words,
@@ -256,7 +282,8 @@ class BlankKind:
         self.max_length = config.max_position_embeddings
         self.tokenizer = tokenizer
 
-    def read(self, number: int, line: str) -> Question:
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        line = "\t".join(texts)
         rows = encode(line, self.tokenizer, self.max_length)
         note = (
             f"it is read through windows of {self.max_length} pieces"

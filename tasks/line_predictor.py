@@ -19,6 +19,9 @@ from modeling.conversion import Binding, LoadReport
 BATCH_SIZE = 32  # rows
 EMPTY = "the line is empty"
 
+# With tabs between its texts, or the texts in the columns of a table's row.
+Line = str | tuple[str, ...]
+
 Outputs = dict[str, np.ndarray]
 Run = Callable[[Iterable[Batch]], Iterator[Outputs]]
 
@@ -56,8 +59,12 @@ class Kind(Protocol):
     @property
     def model(self) -> Model: ...
 
-    def read(self, number: int, line: str) -> Question:
-        """Raises an InputError where the line is not such as it answers."""
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        """Raises an InputError where the line is not such as it answers.
+
+        Args:
+            texts: of a line, those between its tabs.
+        """
 
     def answer(
         self, question: Question, outputs: Sequence[Outputs]
@@ -76,7 +83,7 @@ class LinePredictor:
 
     def answer_all(
         self,
-        lines: Iterable[str],
+        lines: Iterable[Line],
         run: Run,
         batch_size: int = BATCH_SIZE,
         first_number: int = 1,
@@ -110,10 +117,12 @@ class LinePredictor:
                 fields, columns = self.kind.answer(question, outputs)
             yield Answer(question.number, fields, columns, question.note)
 
-    def _read(self, number: int, line: str) -> Question:
-        if not line.strip():
+    def _read(self, number: int, line: Line) -> Question:
+        if isinstance(line, str):
+            line = tuple(line.rstrip("\r\n").split("\t"))
+        if not "".join(line).strip():
             return Question(number, [], error=EMPTY)
         try:
-            return self.kind.read(number, line.rstrip("\r\n"))
+            return self.kind.read(number, line)
         except InputError as error:
             return Question(number, [], error=str(error))

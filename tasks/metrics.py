@@ -137,6 +137,35 @@ def degenerate(
     return unlearnt(train_losses, entropy, "always giving the classes' shares")
 
 
+def no_label_predicted(predicted: np.ndarray, labels: np.ndarray) -> str | None:
+    """A sentence when none of [N, C] labels is predicted, and some are there.
+
+    Args:
+        predicted, labels: true, or above 0.5, where a label is.
+    """
+    number = int(np.sum(labels > 0.5))
+    if np.any(predicted) or not number:
+        return None
+    return (
+        f"degenerate run: none of the {number} labels of {len(labels)} "
+        "examples is predicted, nor any other; more --num_train_epochs or a "
+        "higher --learning_rate may help"
+    )
+
+
+def no_better_than_mean(values: np.ndarray, targets: np.ndarray) -> str | None:
+    """A sentence when [N] values are as far from the targets as their mean."""
+    error = float(np.mean(np.square(values - targets)))
+    variance = float(np.var(targets))
+    if error < variance or not variance:
+        return None
+    return (
+        f"degenerate run: the mean squared error is {error:.4g}, where always "
+        f"giving the mean of these examples costs {variance:.4g}; more "
+        "--num_train_epochs, another --seed or --learning_rate may help"
+    )
+
+
 def unlearnt(
     train_losses: Sequence[float], guess: float, guessing: str
 ) -> str | None:

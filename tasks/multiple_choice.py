@@ -9,6 +9,7 @@ bias, which changes no share.
 Shapes: Q questions, C choices of each, B = Q * C rows, S positions.
 """
 
+import collections
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,8 +18,8 @@ import numpy as np
 from keras import ops
 from tqdm import tqdm
 
-from data.any_tokenizer import Tokenizer
 from data.rows import Row, join
+from data.tokenizers import Tokenizer
 from modeling import fused
 from modeling.config import BertConfig
 from modeling.conversion import (
@@ -40,6 +41,7 @@ Tensor = Any
 Batch = dict[str, Tensor]
 
 NUM_CHOICES = "num_choices"
+CONTEXTS, CHOICES_TOO = "contexts", "contexts and choices"  # that were cut
 
 
 class Question(NamedTuple):
@@ -54,27 +56,28 @@ def encode_questions(
 ) -> list[list[Row]]:
     """The rows of each question; how many were cut is said on standard
     error."""
-    encoded, num_cut = [], 0
+    encoded, cuts = [], collections.Counter[str]()
     for question in tqdm(
         questions, "tokens", unit=" questions", delay=SECONDS_WITHOUT_PROGRESS
     ):
-        rows, is_cut = encode_question(question, tokenizer, max_seq_length)
+        rows, cut = encode_question(question, tokenizer, max_seq_length)
         encoded.append(rows)
-        num_cut += is_cut
-    if num_cut:
-        print(
-            f"{num_cut} of {len(questions)} questions are longer than "
-            f"--max_seq_length={max_seq_length} pieces; their contexts were "
-            "cut",
-            file=sys.stderr,
-        )
+        cuts[cut] += 1
+    for cut, count in cuts.items():
+        if cut:
+            print(
+                f"{count} of {len(questions)} questions are longer than "
+                f"--max_seq_length={max_seq_length} pieces; their {cut} were "
+                "cut",
+                file=sys.stderr,
+            )
     return encoded
 
 
 def encode_question(
     question: Question, tokenizer: Tokenizer, max_seq_length: int
-) -> tuple[list[Row], bool]:
-    """A row for each choice, and whether any of them was cut.
+) -> tuple[list[Row], str]:
+    """A row for each choice, and what was cut: "", CONTEXTS or CHOICES_TOO.
 
     The context gives way: context "a b c d" with the choices "e" and "f g" in
     7 pieces is [CLS] a b c [SEP] e [SEP] and [CLS] a b [SEP] f g [SEP]. Of a
@@ -83,15 +86,18 @@ def encode_question(
     marks = tokenizer.marks
     room = max_seq_length - marks.count(is_pair=True)
     context = tokenizer.tokenize(question.context)
-    rows, is_cut = [], False
+    rows, cut = [], ""
     for choice in question.choices:
         second = tokenizer.tokenize(choice)
-        is_cut = is_cut or len(context) + len(second) > room
+        if len(second) > room:
+            cut = CHOICES_TOO
+        elif len(context) + len(second) > room:
+            cut = cut or CONTEXTS
         second = second[-room:]
         first = context[: room - len(second)]
         tokens, segments = join(first, second, max_seq_length, marks)
         rows.append(Row(tokenizer.convert_tokens_to_ids(tokens), segments))
-    return rows, is_cut
+    return rows, cut
 
 
 def equally_many(encoded: Sequence[list[Row]]) -> tuple[list[Row], int]:

@@ -10,16 +10,15 @@
 
 from typing import NamedTuple
 
-from data.any_tokenizer import (
+from data.tokenizer_folder import TokenizerOptions, open_tokenizer
+from data.tokenizers import (
     Tokenizer,
-    check_any_vocabulary,
-    load_tokenizer,
 )
 from input_error import InputError
 from modeling.config import BertConfig
 from modeling.conversion import LoadReport, load_checkpoint
-from modeling.folder_files import vocabulary_file
 from modeling.hugging_face import model_config_file
+from tasks.hugging_face_task import check_tokens, folder_task
 from tasks.line_kinds import (
     BlankKind,
     ChoiceKind,
@@ -32,26 +31,21 @@ from tasks.task import TaskSettings
 
 
 def load(
-    folder: str,
-    do_lower_case: bool = True,
-    strip_accents: bool | None = None,
-    top_k: int = 5,
+    folder: str, options: TokenizerOptions | None = None, top_k: int = 5
 ) -> LinePredictor:
     """Reads a model folder.
 
-    Its task.json says what it was trained for; without one it is asked to
-    fill in blanks.
+    Its task.json, or Hugging Face's config.json, says what it was trained for;
+    where neither does, it is asked to fill in blanks.
 
     Args:
-        do_lower_case, strip_accents: where there is no task.json.
+        options: what counts before the folder's statements of its tokenizer.
         top_k: pieces wanted for a blank.
 
     Raises:
         InputError: a file is missing or does not fit the others.
     """
-    settings, config, tokenizer = open_folder(
-        folder, do_lower_case, strip_accents
-    )
+    settings, config, tokenizer = open_folder(folder, options)
     kind = _make_kind(config, tokenizer, settings, top_k)
     report = load_checkpoint(kind.model.bindings(), folder)
     _check_complete(folder, kind, report)
@@ -67,29 +61,27 @@ class ModelFolder(NamedTuple):
 
 
 def open_folder(
-    folder: str, do_lower_case: bool, strip_accents: bool | None
+    folder: str, options: TokenizerOptions | None = None
 ) -> ModelFolder:
     """All but the weights; arguments and errors are those of `load`."""
-    settings = TaskSettings.from_folder(folder)
-    config_file, vocab_file = model_config_file(folder), vocabulary_file(folder)
-    if config_file is None or vocab_file is None:
+    settings = folder_task(folder, options)
+    config_file = model_config_file(folder)
+    opened = open_tokenizer(folder, options=options)
+    if config_file is None or opened is None:
         raise InputError(
             f"{folder} has no {'vocabulary' if config_file else 'config'}; "
             "expected a model folder: weights, bert_config.json and vocab.txt "
             "(or vocab.json and merges.txt)"
         )
     config = BertConfig.from_json_file(config_file)
-    check_any_vocabulary(vocab_file, config.vocab_size)
-    if settings is not None:
-        if settings.max_seq_length > config.max_position_embeddings:
-            raise InputError(
-                f"{folder} has a task.json with max_seq_length "
-                f"{settings.max_seq_length}, but its model has "
-                f"{config.max_position_embeddings} positions"
-            )
-        do_lower_case = settings.do_lower_case
-        strip_accents = settings.strip_accents
-    tokenizer = load_tokenizer(vocab_file, do_lower_case, strip_accents)
+    check_tokens(opened, config, folder)
+    longest = config.max_position_embeddings
+    if settings is not None and settings.max_seq_length > longest:
+        raise InputError(
+            f"{folder} has a task.json with max_seq_length "
+            f"{settings.max_seq_length}, but its model has {longest} positions"
+        )
+    tokenizer = opened.load()
     least = tokenizer.marks.count(is_pair=True) + 1
     if settings is not None and settings.max_seq_length < least:
         raise InputError(
@@ -127,7 +119,8 @@ def _check_complete(folder: str, kind: Kind, report: LoadReport) -> None:
     ]
     if missing:
         what = (
-            "fill in blanks, and no task.json says what else it was trained for"
+            "fill in blanks, and neither task.json nor config.json says what "
+            "else it was trained for"
             if isinstance(kind, BlankKind)
             else "predict"
         )

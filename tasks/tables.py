@@ -1,39 +1,69 @@
-"""People's own examples: TSV, CSV and JSONL files, plain or .gz.
+"""Your own examples: TSV, CSV and JSON files, plain or .gz.
 
 Ours; google-research/bert asks for a processor class for each data set.
 """
 
+import contextlib
 import csv
 import dataclasses
+import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from data.files import read_lines
+from data.files import read_text_lines
 from input_error import InputError
-from tasks.examples import Example
+from tasks.examples import Example, Label
+from tasks.label_names import class_key
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".json")
+SEPARATORS = {"\t": "tab", ",": ",", ";": ";", "|": "|"}  # for the flag
+QUOTED = re.compile('"(?:[^"]|"")*"')  # a cell as CSV encloses it
 MAX_CELL = 1 << 30  # characters; the csv module's own limit is 131,072
+HEADER_WORDS = frozenset(
+    "category class id index label labels question review score sentence"
+    " sentence1 sentence2 target text title".split()
+)
+
+Cells = Iterator[tuple[int, list[str]]]  # of each line, with its number
 
 
 @dataclasses.dataclass(frozen=True)
 class TableFormat:
-    """Columns by their names in the header, by their numbers from 0 where
-    there is none, or by the keys of a JSON object."""
+    """Columns by their names in the header, by their numbers from 0 in a file
+    without header, or by the keys of a JSON object."""
 
     text_column: str
     text_pair_column: str | None
     label_column: str
     has_header: bool
-    label_separator: str = ","  # put between those that JSON lists
+    separator: str | None = None  # None: the ending's, or as the header shows
+    encoding: str | None = None  # None: UTF-8, or as a byte-order mark says
+
+    def __post_init__(self) -> None:
+        if self.separator in ("tab", "\\t"):
+            object.__setattr__(self, "separator", "\t")
+        elif self.separator is not None and (
+            len(self.separator) != 1 or self.separator in '"\r\n'
+        ):
+            raise InputError(
+                f"--separator is {self.separator!r}; expected one character, "
+                "or tab"
+            )
+
+    @property
+    def text_columns(self) -> list[str]:
+        pair = self.text_pair_column
+        return [self.text_column, *([] if pair is None else [pair])]
 
 
 def read_table(
     path: str, table: TableFormat, has_labels: bool
 ) -> list[Example]:
-    """The examples of a file; its ending says what it is.
+    """The examples of a file, one for each row; its ending says what it is.
 
     Args:
         has_labels: whether the label column has to be there.
@@ -42,44 +72,89 @@ def read_table(
         InputError: no such file, or a row that does not fit the format.
     """
     plain = path.removesuffix(".gz")
-    if plain.endswith((".jsonl", ".json")):
-        rows = _json_rows(path, table.label_separator)
-    elif plain.endswith((".tsv", ".csv")):
-        rows = table_rows(path, plain.endswith(".csv"), table.has_header)
+    wanted = [*table.text_columns, *([table.label_column] * has_labels)]
+    rows: Iterator[tuple[str, Mapping[str, Any]]]
+    if plain.endswith((".tsv", ".csv")):
+        rows = (
+            (f"{path}, line {number}", row)
+            for number, row in table_rows(
+                path, wanted, table.has_header, table.separator, table.encoding
+            )
+        )
+    elif plain.endswith((".jsonl", ".json")):
+        rows = _json_rows(path, table.encoding)
     else:
         raise InputError(
             f"{path} ends in none of {', '.join(ENDINGS)} (.gz may follow); "
             "the ending says how a table is read"
         )
-    wanted = [table.text_column, table.text_pair_column]
-    wanted.append(table.label_column if has_labels else None)
     examples = []
-    for number, row in rows:
-        text_a, text_b, label = (
-            None if column is None else _cell(path, number, row, column)
-            for column in wanted
+    for place, row in rows:
+        _check_columns(place, list(row), wanted)
+        first, *rest = (
+            _text(place, column, row[column]) for column in table.text_columns
         )
-        guid = f"{path}, line {number}"
-        examples.append(Example(guid, text_a or "", text_b, label))
+        label: Label = None
+        if has_labels:
+            label = _label(place, table.label_column, row[table.label_column])
+        examples.append(Example(place, first, rest[0] if rest else None, label))
     if not examples:
         raise InputError(f"{path} holds no example")
     return examples
 
 
+def names_text_columns(path: str, table: TableFormat) -> bool:
+    """Whether a TSV file has a header with the columns of the texts. If not, a
+    first line that looks like a header is warned of."""
+    lines = read_text_lines(path, table.encoding, refuses=False)
+    header = next((line for line in lines if line.strip()), "")
+    cells = header.rstrip("\r\n").split(table.separator or "\t")
+    names = [_unquoted(cell) for cell in cells]
+    if table.has_header and {*table.text_columns} <= {*names}:
+        return True
+    _warn_of_header(path, names, "give --text_column")
+    return False
+
+
 def labels_of(
     examples: Iterable[Example], separator: str | None = None
 ) -> tuple[str, ...]:
-    """All labels, numbers in their order before the rest in theirs.
+    """All labels, numbers in their order before the rest in theirs. Several
+    spellings of a whole number are one label, which is said.
 
     Args:
         separator: between several labels of one example; None: one each.
     """
     labels: set[str] = set()
     for example in examples:
-        label = example.label or ""
-        parts = [label] if separator is None else label.split(separator)
+        parts: Sequence[str] = example.label or ()
+        if isinstance(parts, str):
+            parts = [parts] if separator is None else parts.split(separator)
         labels.update(part.strip() for part in parts)
-    return tuple(sorted(labels - {""}, key=_natural))
+    spellings: dict[str, list[str]] = {}
+    for label in sorted(labels - {""}, key=lambda label: (len(label), label)):
+        spellings.setdefault(class_key(label), []).append(label)
+    for first, *others in spellings.values():
+        if others:
+            print(
+                f"the labels {', '.join([first, *others])} are one number: "
+                f"they are one class, {first}",
+                file=sys.stderr,
+            )
+    firsts = (first for first, *_ in spellings.values())
+    return tuple(sorted(firsts, key=_natural))
+
+
+def are_measures(labels: Sequence[str], num_examples: int) -> bool:
+    """Whether they look like measured numbers rather than classes: more than
+    ten that are not all whole, or hardly two examples for each."""
+    numbers = [number for is_word, number, _ in map(_natural, labels)]
+    if any(is_word for is_word, _, _ in map(_natural, labels)):
+        return False
+    are_whole = all(number.is_integer() for number in numbers)
+    return len(labels) > 10 and (
+        not are_whole or len(labels) > num_examples / 2
+    )
 
 
 def _natural(label: str) -> tuple[bool, float, str]:
@@ -92,24 +167,59 @@ def _natural(label: str) -> tuple[bool, float, str]:
     return True, 0.0, label
 
 
-def _cell(path: str, number: int, row: dict[str, str], column: str) -> str:
-    if column not in row:
+def _text(place: str, column: str, value: Any) -> str:
+    if isinstance(value, list | dict):
+        kind = "a list" if isinstance(value, list) else "an object"
         raise InputError(
-            f"{path}, line {number} has no column {column!r} but "
-            f"{', '.join(map(repr, row))}; check --text_column, "
-            "--text_pair_column, --label_column and --has_header"
+            f"{place} has {kind} in {column!r}, where a text was expected"
         )
-    return row[column].strip()
+    if value is None or value != value:  # null and NaN
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value)
+    # half of a sign that takes two, as where a text was cut
+    return text.encode("utf-8", "replace").decode().strip()
 
 
-def _lines(path: str) -> Iterator[str]:
-    for number, line in enumerate(read_lines(path)):
-        yield line.removeprefix("\ufeff") if number == 0 else line
+def _label(place: str, column: str, value: Any) -> Label:
+    if isinstance(value, list):
+        return tuple(_text(place, column, part) for part in value)
+    return _text(place, column, value)
 
 
-def json_objects(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _json_rows(
+    path: str, encoding: str | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the objects of JSON lines or, in a .json file, of an array."""
+    lines = read_text_lines(path, encoding)
+    head = next((line for line in lines if line.strip()), "")
+    if (
+        not path.removesuffix(".gz").endswith(".json")
+        or head.strip()[:1] != "["
+    ):
+        for number, row in json_objects(path, encoding):
+            yield f"{path}, line {number}", row
+        return
+    try:
+        rows = json.loads(head + "".join(lines))
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} is not JSON ({error}); expected an array of objects, or "
+            "one object a line"
+        ) from error
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise InputError(
+                f"{path}, entry {number} is not a JSON object but "
+                f"{json.dumps(row)[:60]}"
+            )
+        yield f"{path}, entry {number}", row
+
+
+def json_objects(
+    path: str, encoding: str | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """One a line, with the line's number from 1; empty lines have none."""
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(read_text_lines(path, encoding), 1):
         if not line.strip():
             continue
         try:
@@ -117,7 +227,7 @@ def json_objects(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         except (ValueError, RecursionError) as error:
             raise InputError(
                 f"{path}, line {number} is not JSON ({error}); expected one "
-                "object a line"
+                "object a line, or in a .json file an array of them"
             ) from error
         if not isinstance(row, dict):
             raise InputError(
@@ -126,61 +236,153 @@ def json_objects(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, row
 
 
-def _json_rows(
-    path: str, separator: str
-) -> Iterator[tuple[int, dict[str, str]]]:
-    for number, row in json_objects(path):
-        try:
-            yield number, {k: _text(v, separator) for k, v in row.items()}
-        except RecursionError as error:
-            raise InputError(
-                f"{path}, line {number} has lists in too many lists ({error})"
-            ) from error
-
-
-def _text(value: object, separator: str) -> str:
-    """What a table would say: a list of labels is one cell."""
-    if isinstance(value, list):
-        return separator.join(_text(part, separator) for part in value)
-    if value is None:
-        return ""
-    text = value if isinstance(value, str) else json.dumps(value)
-    # half of a sign that takes two, as where a text was cut
-    return text.encode("utf-8", "replace").decode()
-
-
 def table_rows(
-    path: str, is_csv: bool, has_header: bool
+    path: str,
+    wanted: Sequence[str] = (),
+    has_header: bool = True,
+    separator: str | None = None,
+    encoding: str | None = None,
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """The cells of each line by their columns' names, with its number."""
-    names: Sequence[str] | None = None
-    for number, cells in _csv_rows(path) if is_csv else _tsv_rows(path):
-        if names is None:
+    """The cells of each row of a .csv or .tsv file by their columns' names,
+    with the number of the row's last line.
+
+    An empty line is a row only where rows have one column.
+
+    Args:
+        wanted: columns that must be there. Where the header has them at
+            another separator than the ending's, the columns end at that, which
+            is said.
+        separator: between columns; None: find it.
+
+    Raises:
+        InputError: a wanted column is missing, or a row has more or fewer
+            columns than the first.
+    """
+    csv.field_size_limit(MAX_CELL)
+    is_csv = path.removesuffix(".gz").endswith(".csv")
+    lines = read_text_lines(path, encoding, any_end=is_csv)
+    head = []
+    for line in lines:
+        head.append(line)
+        if line.strip("\r\n"):
+            break
+    if separator is None:
+        separator = "," if is_csv else "\t"
+        if has_header and head:
+            separator = _separator(path, head[-1], wanted, separator)
+    lines = itertools.chain(head, lines)
+    rows = (
+        _csv_rows(path, lines, separator)
+        if is_csv or separator != "\t"
+        else _tsv_rows(path, lines)
+    )
+    names: Sequence[str] = ()
+    empty: list[int] = []  # lines before the first that is not
+    for number, cells in rows:
+        if cells in ([], [""]):
+            if not names:
+                empty.append(number)
+            elif len(names) == 1:
+                yield number, {names[0]: ""}
+            continue
+        if not names:
             names = cells if has_header else [str(i) for i in range(len(cells))]
+            _check_columns(f"{path}, line {number}", names, wanted)
             if has_header:
                 continue
+            used = [cells[names.index(column)] for column in wanted]
+            _warn_of_header(path, used, "leave out --nohas_header")
+            if len(names) == 1:
+                yield from ((blank, {names[0]: ""}) for blank in empty)
         if len(cells) != len(names):
+            remedy = (
+                "; if its cells are enclosed in quotes, name it .csv"
+                if not is_csv and any('"' in cell for cell in cells)
+                else ""
+            )
             raise InputError(
                 f"{path}, line {number} has {len(cells)} columns, where the "
-                f"first line has {len(names)}"
+                f"first line has {len(names)}{remedy}"
             )
         yield number, dict(zip(names, cells, strict=True))
 
 
-def _tsv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(_lines(path), 1):
-        line = line.removesuffix("\n")
-        if line:
-            yield number, line.split("\t")
+def _check_columns(
+    place: str, names: Sequence[str], wanted: Sequence[str]
+) -> None:
+    for column in wanted:
+        if column not in names:
+            raise InputError(
+                f"{place} has no column {column!r} but "
+                f"{', '.join(map(repr, names))}; check --text_column, "
+                "--text_pair_column, --label_column, --separator and "
+                "--has_header"
+            )
+        if names.count(column) > 1:
+            raise InputError(
+                f"{place} names {names.count(column)} columns {column!r}; "
+                "expected one"
+            )
 
 
-def _csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
-    csv.field_size_limit(MAX_CELL)
-    reader = csv.reader(_lines(path), strict=True)
+def _separator(
+    path: str, header: str, wanted: Sequence[str], usual: str
+) -> str:
+    """The one at which the header has the wanted columns, else the usual."""
+    for separator in (usual, *SEPARATORS):
+        with contextlib.suppress(csv.Error):  # NUL, before Python 3.11
+            names = next(csv.reader([header], delimiter=separator), [])
+            if not names or not {*wanted} <= {*names}:
+                continue
+            if separator != usual:
+                print(
+                    f"{path} is read with --separator="
+                    f"'{SEPARATORS[separator]}', as its header shows",
+                    file=sys.stderr,
+                )
+            return separator
+    return usual
+
+
+def _warn_of_header(path: str, cells: Sequence[str], remedy: str) -> None:
+    if HEADER_WORDS.intersection(cell.strip().lower() for cell in cells):
+        print(
+            f"WARNING: {path} begins with {', '.join(map(repr, cells))}, which "
+            f"looks like a header and is read as an example; {remedy} if it is "
+            "one",
+            file=sys.stderr,
+        )
+
+
+def _tsv_rows(path: str, lines: Iterable[str]) -> Cells:
+    """Quotes are characters, unless every cell with one is enclosed in quotes,
+    and some have quotes inside that are doubled, or all of the header is."""
+    rows = [line.rstrip("\r\n").split("\t") for line in lines]
+    cells = [cell for row in rows for cell in row if '"' in cell]
+    header = next((row for row in rows if row != [""]), [])
+    if all(map(QUOTED.fullmatch, cells)) and (
+        any('""' in cell[1:-1] for cell in cells)
+        or (header and all(map(QUOTED.fullmatch, header)))
+    ):
+        print(
+            f"{path} has quotes as CSV has them, and is read so",
+            file=sys.stderr,
+        )
+        rows = [[_unquoted(cell) for cell in row] for row in rows]
+    yield from enumerate(rows, 1)
+
+
+def _unquoted(cell: str) -> str:
+    if QUOTED.fullmatch(cell):
+        return cell[1:-1].replace('""', '"')
+    return cell
+
+
+def _csv_rows(path: str, lines: Iterable[str], separator: str) -> Cells:
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
         for cells in reader:
-            if cells:
-                yield reader.line_num, cells
+            yield reader.line_num, cells
     except csv.Error as error:
         raise InputError(
             f"{path}, line {reader.line_num} is not CSV: {error}"

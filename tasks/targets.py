@@ -22,6 +22,8 @@ from modeling.heads import (
     cross_entropy,
     squared_error,
 )
+from tasks.examples import Label
+from tasks.label_names import class_key
 from tasks.metrics import (
     classification_metrics,
     multi_label_metrics,
@@ -31,6 +33,7 @@ from tasks.metrics import (
 Tensor = Any
 Sums = dict[str, tuple[Tensor, Tensor]]
 LABELS = "label_ids"
+MAX_SHOWN = 12  # classes, in a description
 
 
 class Target(Protocol):
@@ -50,7 +53,7 @@ class Target(Protocol):
     def feature(self) -> Feature:
         """What a record holds of it."""
 
-    def encode(self, label: str | None) -> list[float]:
+    def encode(self, label: Label) -> list[float]:
         """The numbers of a label; zeros where it is not known."""
 
     def weights(self, labels: Tensor, rows: Tensor) -> Tensor:
@@ -62,9 +65,13 @@ class Target(Protocol):
         """
 
     def loss(
-        self, logits: Tensor, labels: Tensor, weights: Tensor
+        self, logits: Tensor, labels: Tensor, rows: Tensor
     ) -> tuple[Tensor, Sums]:
-        """The weighted sum of the rows' losses, and sums for metrics."""
+        """The sum of the rows' losses with `weights`, and sums for metrics, in
+        which a class counts as often as it occurs."""
+
+    def describe(self, labels: np.ndarray) -> str:
+        """How often each of [N, ...] labels occurs, or their range."""
 
     def scores(self, logits: np.ndarray) -> np.ndarray:
         """[..., C] logits to probabilities, or to values."""
@@ -94,7 +101,8 @@ class SingleLabel:
     def feature(self) -> Feature:
         return Feature(LABELS, 1, limit=len(self.labels))
 
-    def encode(self, label: str | None) -> list[float]:
+    def encode(self, label: Label) -> list[float]:
+        label = _only_one(label, "a list of them needs --target=multi_label")
         return [0 if label is None else _number_of(label, self.labels)]
 
     def weights(self, labels: Tensor, rows: Tensor) -> Tensor:
@@ -104,10 +112,18 @@ class SingleLabel:
         return rows * ops.take(table, labels[:, 0])
 
     def loss(
-        self, logits: Tensor, labels: Tensor, weights: Tensor
+        self, logits: Tensor, labels: Tensor, rows: Tensor
     ) -> tuple[Tensor, Sums]:
-        sums = cross_entropy(logits, labels[:, 0], weights)
-        return sums.loss, {"accuracy": (sums.correct, sums.weight)}
+        classes = labels[:, 0]
+        sums = cross_entropy(logits, classes, self.weights(labels, rows))
+        plain = sums
+        if self.class_weights:
+            plain = cross_entropy(logits, classes, rows)
+        return sums.loss, {"accuracy": (plain.correct, plain.weight)}
+
+    def describe(self, labels: np.ndarray) -> str:
+        counts = np.bincount(labels[:, 0], minlength=len(self.labels))
+        return _shown_counts(self.labels, counts)
 
     def scores(self, logits: np.ndarray) -> np.ndarray:
         return np.exp(_log_softmax(logits))
@@ -137,9 +153,12 @@ class MultiLabel:
     def feature(self) -> Feature:
         return Feature(LABELS, len(self.labels), limit=2)
 
-    def encode(self, label: str | None) -> list[float]:
+    def encode(self, label: Label) -> list[float]:
         present: list[float] = [0] * len(self.labels)
-        for name in (label or "").split(self.separator):
+        names = label or ()
+        if isinstance(names, str):
+            names = tuple(names.split(self.separator))
+        for name in names:
             if name.strip():
                 present[_number_of(name.strip(), self.labels)] = 1
         return present
@@ -148,10 +167,14 @@ class MultiLabel:
         return rows
 
     def loss(
-        self, logits: Tensor, labels: Tensor, weights: Tensor
+        self, logits: Tensor, labels: Tensor, rows: Tensor
     ) -> tuple[Tensor, Sums]:
-        sums = binary_cross_entropy(logits, labels, weights)
+        sums = binary_cross_entropy(logits, labels, rows)
         return sums.loss, {"label_accuracy": (sums.correct, sums.weight)}
+
+    def describe(self, labels: np.ndarray) -> str:
+        shown = _shown_counts(self.labels, labels.sum(0))
+        return f"{shown}; {np.sum(~labels.any(-1))} have no label"
 
     def scores(self, logits: np.ndarray) -> np.ndarray:
         return np.exp(-np.logaddexp(0.0, -logits.astype(np.float64)))
@@ -179,14 +202,15 @@ class Regression:
     def feature(self) -> Feature:
         return Feature(LABELS, 1, "float32")
 
-    def encode(self, label: str | None) -> list[float]:
+    def encode(self, label: Label) -> list[float]:
+        label = _only_one(label, "regression expects a number")
         try:
             value = 0.0 if label is None else float(label)
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
             raise InputError(
-                f"the label {label!r} is no number, as regression expects"
+                f"the label {label!r} is not a number, as regression expects"
             )
         return [value]
 
@@ -194,10 +218,16 @@ class Regression:
         return rows
 
     def loss(
-        self, logits: Tensor, labels: Tensor, weights: Tensor
+        self, logits: Tensor, labels: Tensor, rows: Tensor
     ) -> tuple[Tensor, Sums]:
-        total, weight = squared_error(logits[:, 0], labels[:, 0], weights)
+        total, weight = squared_error(logits[:, 0], labels[:, 0], rows)
         return total, {"squared_error": (total, weight)}
+
+    def describe(self, labels: np.ndarray) -> str:
+        return (
+            f"{labels.min():.4g} to {labels.max():.4g}, mean "
+            f"{labels.mean():.4g}"
+        )
 
     def scores(self, logits: np.ndarray) -> np.ndarray:
         return logits.astype(np.float64)
@@ -215,13 +245,37 @@ class Regression:
 def make_target(kind: str, labels: tuple[str, ...]) -> Target:
     """The target that task.json's words mean."""
     if kind == "regression":
+        if len(labels) > 1:
+            raise InputError(
+                f"the model gives {len(labels)} numbers to a text; expected "
+                "a regression of one number"
+            )
         return Regression()
     return MultiLabel(labels) if kind == "multi_label" else SingleLabel(labels)
 
 
+def _shown_counts(labels: tuple[str, ...], counts: np.ndarray) -> str:
+    """The most frequent first."""
+    order = np.argsort(-counts, kind="stable")
+    shown = [f"{labels[i]}: {counts[i]}" for i in order[:MAX_SHOWN]]
+    if others := counts[order[MAX_SHOWN:]].tolist():
+        shown.append(f"{len(others)} others: {others[-1]} to {others[0]}")
+    return ", ".join(shown)
+
+
+def _only_one(label: Label, expected: str) -> str | None:
+    if not isinstance(label, tuple):
+        return label
+    if len(label) != 1:
+        raise InputError(f"it has {len(label)} labels, {label}; {expected}")
+    return label[0]
+
+
 def _number_of(label: str, labels: tuple[str, ...]) -> int:
-    try:
+    if label in labels:
         return labels.index(label)
+    try:
+        return [*map(class_key, labels)].index(class_key(label))
     except ValueError:
         raise InputError(
             f"the label {label!r} is not among {', '.join(labels)}"

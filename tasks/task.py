@@ -11,14 +11,15 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from files import content
 from input_error import InputError
-from modeling.folder_files import content
 
 TASK = "task.json"
 TARGETS = (
     "single_label", "multi_label", "regression", "span", "choice", "tags",
 )  # fmt: skip
 POOLINGS = ("mean", "max")
+ANSWER_OFFSETS = ("exact", "google")
 FEATURE_LAYERS = (  # the rows of Devlin et al. 2018, table 7, and plain sums
     "embeddings", "second_to_last", "last", "sum_last_four", "sum_all",
     "weighted_sum_last_four", "weighted_sum_all", "concat_last_four",
@@ -70,6 +71,13 @@ class TaskSettings:
     labels: tuple[str, ...] = ()  # in the order of the model's outputs
     doc_stride: int | None = None  # pieces between two windows; None: cut off
     window_pooling: str = "mean"  # one of POOLINGS, of a document's windows
+    # of classes and numbers: what an example is, and how its table was read
+    takes_pairs: bool | None = None  # two texts, not one; None: not known
+    text_column: str = "text"
+    text_pair_column: str | None = None
+    label_column: str = "label"
+    has_header: bool = True
+    label_separator: str = ","
     # modeling/combined.py
     bilstm: bool = False  # on the encoder, below the head
     second_direction: str | None = None  # of a second encoder, if there is one
@@ -79,6 +87,7 @@ class TaskSettings:
     n_best_size: int = 20
     version_2_with_negative: bool = False  # questions may have no answer
     null_score_diff_threshold: float = 0.0
+    answer_offsets: str = "exact"  # one of ANSWER_OFFSETS
     # of tags
     document_context: bool = False  # a text is a document, not a sentence
     # of FEATURE_LAYERS, under a BiLSTM; None: the encoder is trained
@@ -98,10 +107,20 @@ class TaskSettings:
                 raise InputError(
                     f"{field.name} is {value!r}; expected {expected}"
                 )
+        if len(set(self.labels)) < len(self.labels):
+            raise InputError(
+                f"the labels are {', '.join(self.labels)}, one of them more "
+                "than once; expected different ones"
+            )
         if self.window_pooling not in POOLINGS:
             raise InputError(
                 f"window_pooling is {self.window_pooling!r}; expected one of "
                 f"{', '.join(POOLINGS)}"
+            )
+        if self.answer_offsets not in ANSWER_OFFSETS:
+            raise InputError(
+                f"answer_offsets is {self.answer_offsets!r}; expected one of "
+                f"{', '.join(ANSWER_OFFSETS)}"
             )
         if self.feature_layers not in (None, *FEATURE_LAYERS):
             raise InputError(

@@ -7,18 +7,28 @@ overlap. Positions in a row are of pieces, with [CLS] at 0.
 """
 
 import dataclasses
+import re
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from data.any_tokenizer import Tokenizer
 from data.rows import Row, most_context, windows
+from data.tokenization import Span
+from data.tokenizers import Tokenizer
 from input_error import InputError
 from tasks.squad import Answer, Example, Paragraph, progress
 from tasks.task import TaskSettings
 
 FIRST_UNIQUE_ID = 1000000000  # of the windows of each file
+
+# Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer,
+# kana and Chinese characters.
+UNSPACED = re.compile(
+    "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    "\uff66-\uff9f\U00020000-\U0002fa1f]"
+)
 
 
 class Pieces(NamedTuple):
@@ -40,6 +50,7 @@ class Window:
     start_position: int = 0  # of the answer in the row; 0 where it has none
     end_position: int = 0  # its last piece
     is_impossible: bool = False
+    question_length: int = 0  # tokens, before it was cut
 
     @property
     def shift(self) -> int:
@@ -93,13 +104,37 @@ def _cut(paragraph: Paragraph, tokenizer: Tokenizer) -> Pieces:
     return Pieces(tokens, words, first_piece)
 
 
+def word_offsets(tokenizer: Tokenizer, word: str, is_first: bool) -> list[Span]:
+    """Each token's characters in a word, counted from the word's beginning.
+
+    With the combining marks after them, which BERT drops from what it reads.
+
+    Args:
+        is_first: whether the word begins its text: of all others a byte-level
+            token includes the space before.
+    """
+    before = "" if is_first else " "
+    spans = tokenizer.tokenize_with_offsets(before + word)
+    places = []
+    for number, (piece, start, end) in enumerate(spans):
+        start, end = max(start - len(before), 0), max(end - len(before), 0)
+        limit = len(word)
+        if number + 1 < len(spans):
+            limit = spans[number + 1].start - len(before)
+        while end < limit and unicodedata.category(word[end])[0] == "M":
+            end += 1
+        places.append(Span(piece, start, end))
+    return places
+
+
 def _example_windows(
     example: Example,
     pieces: Pieces,
     tokenizer: Tokenizer,
     settings: TaskSettings,
 ) -> list[Window]:
-    question = tokenizer.tokenize(example.question)[: settings.max_query_length]
+    whole_question = tokenizer.tokenize(example.question)
+    question = whole_question[: settings.max_query_length]
     marks = tokenizer.marks
     room = settings.max_seq_length - len(question) - marks.count(True)
     if room < 1:
@@ -112,7 +147,9 @@ def _example_windows(
     num_pieces = len(pieces.tokens)
     parts = windows(num_pieces, room, settings.doc_stride) if num_pieces else []
     owners = np.array(most_context(parts, num_pieces))
-    answer = _answer_pieces(example.answer, pieces, tokenizer)
+    answer = _answer_pieces(
+        example.answer, example.paragraph, pieces, tokenizer
+    )
     start = [marks.start, *question, marks.end, *marks.between]
     made = []
     for number, part in enumerate(parts):
@@ -131,20 +168,27 @@ def _example_windows(
         made.append(
             Window(
                 row, pieces, part, max_context, *positions,
-                example.is_impossible,
+                example.is_impossible, len(whole_question),
             )
         )  # fmt: skip
     return made
 
 
 def _answer_pieces(
-    answer: Answer | None, pieces: Pieces, tokenizer: Tokenizer
+    answer: Answer | None,
+    paragraph: Paragraph,
+    pieces: Pieces,
+    tokenizer: Tokenizer,
 ) -> tuple[int, int] | None:
-    """First and last piece of the answer.
+    """First and last token of the answer.
 
-    The words around it may hold more: for 1895 in "(1895-1943)." the pieces
+    The words around it may hold more: for 1895 in "(1895-1943)." the tokens
     are searched for the answer's own, and it is 1895 alone. An answer inside
-    a piece (Japan in Japanese) stays the whole words.
+    a token (Japan in Japanese) stays the whole words.
+
+    Theirs takes the first of several places, and the whole words even where
+    they are a paragraph. Ours, where the answer's characters are known: the
+    tokens that have any of them, in both cases.
     """
     if answer is None:
         return None
@@ -152,9 +196,25 @@ def _answer_pieces(
     last = pieces.first_piece[answer.last_word + 1] - 1
     # Where pieces have the space before them, these are two spellings.
     spellings = [tokenizer.tokenize(f"{s}{answer.text}") for s in ("", " ")]
-    for begin in range(first, last + 1):
-        for wanted in filter(None, spellings):
-            end = begin + len(wanted)
-            if end <= last + 1 and pieces.tokens[begin:end] == wanted:
-                return begin, end - 1
-    return first, last
+    matches = [
+        (begin, begin + len(wanted) - 1)
+        for begin in range(first, last + 1)
+        for wanted in filter(None, spellings)
+        if begin + len(wanted) <= last + 1
+        and pieces.tokens[begin : begin + len(wanted)] == wanted
+    ]
+    found = matches[0] if matches else (first, last)
+    words = range(answer.first_word, answer.last_word + 1)
+    has_spaces = not any(UNSPACED.search(paragraph.words[i]) for i in words)
+    if answer.place is None or (has_spaces and not matches):
+        return found
+    inside = [
+        pieces.first_piece[i] + number
+        for i in words
+        for number, span in enumerate(
+            word_offsets(tokenizer, paragraph.words[i], i == 0)
+        )
+        if paragraph.starts[i] + span.start < answer.place.stop
+        and paragraph.starts[i] + span.end > answer.place.start
+    ]
+    return (inside[0], inside[-1]) if inside else found

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data.any_tokenizer import Tokenizer
 from data.rows import Row, join, most_context, windows
+from data.tokenizers import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +25,7 @@ class WordText:
 
     rows: list[Row]  # `positions`: where words begin; [0]: nowhere
     places: list[tuple[int, int]]  # of each word: its window, and number in it
+    num_tokens: int  # of the text, whatever the windows
 
     def join(self, outputs: Sequence[np.ndarray]) -> np.ndarray:
         """The windows' [P, ...] to the words' [T, ...]."""
@@ -82,7 +83,7 @@ def read_words(
         (int(owner), int(number - begins[owner]))
         for number, owner in enumerate(owners)
     ]
-    return WordText(rows, places)
+    return WordText(rows, places, len(pieces))
 
 
 def label_arrays(

@@ -34,11 +34,20 @@ from data import (
     wire,
 )
 from data.record_features import pretraining_features
+from data.tokenizer_folder import open_tokenizer
 from input_error import InputError
 from jobs import inspecting
-from modeling import conversion, folder_files
+from modeling import conversion
 from modeling.config import BertConfig
-from tasks import choice_files, conll, glue, squad, tables
+from tasks import (
+    choice_files,
+    conll,
+    glue,
+    sentence_pooling,
+    squad,
+    tables,
+    tagged_json,
+)
 from tasks.task import TaskSettings
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -215,11 +224,13 @@ def read_task(content: bytes) -> None:
 
 
 def read_tokenizer_json(content: bytes) -> None:
-    path = write("tokenizer.json", content)
-    found = survives(lambda: folder_files._unpack(path))
+    folder = tempfile.mkdtemp()
+    Path(folder, "tokenizer.json").write_bytes(content)
+    found = survives(lambda: open_tokenizer(folder))
     if found is not None:
-        assert Path(found).read_text("utf-8")
-        shutil.rmtree(Path(found).parent)
+        assert found.load().vocab
+        shutil.rmtree(Path(found.vocab_file).parent)
+    shutil.rmtree(folder)
 
 
 def read_byte_level(content: bytes) -> None:
@@ -287,7 +298,7 @@ def read_table(case: tuple[str, bool, bytes]) -> None:
         table = tables.TableFormat("text", None, "label", True)
     examples = survives(lambda: tables.read_table(path, table, True))
     for example in examples or ():
-        (example.text_a + (example.label or "")).encode()
+        "".join([example.text_a, *(example.label or ())]).encode()
 
 
 def read_questions(case: tuple[str, bytes]) -> None:
@@ -306,6 +317,19 @@ def read_columns(content: bytes) -> None:
     if file is not None:
         own = [s.tags or ["O"] * len(s.words) for s in file.sentences]
         assert len(conll.with_column(file, own).split("\n")) > len(own)
+
+
+def read_tagged(content: bytes) -> None:
+    path = write("tagged.json", content)
+    file = survives(lambda: tagged_json.read_tagged_json(path))
+    if file is not None:
+        own = [s.tags or ["O"] * len(s.words) for s in file.sentences]
+        tagged_json.with_field(file, own).encode()
+
+
+def read_sentence_pooling(content: bytes) -> None:
+    path = write("modules.json", content)
+    survives(lambda: sentence_pooling.read_sentence_pooling(path))
 
 
 def read_glue(case: tuple[str, bytes]) -> None:
@@ -579,6 +603,18 @@ TARGETS = (
         "tagged words",
         hostile(b"-DOCSTART- O\n\nan\tO\nold I-PER\nsea B-PER\n\n"),
         read_columns,
+    ),
+    Target(
+        "tagged words in JSON",
+        hostile(b'[{"tokens": ["an", "old"], "ner_tags": ["O", "B-PER"]}]'),
+        read_tagged,
+    ),
+    Target(
+        "sentence-transformers",
+        hostile(
+            b'[{"path": "", "type": "m.Transformer"}, {"type": "Pooling"}]'
+        ),
+        read_sentence_pooling,
     ),
     Target(
         "GLUE's tables",

@@ -1,5 +1,6 @@
 """Tests of jobs/answering.py that need no model."""
 
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,6 +61,82 @@ def test_an_epoch_has_as_many_rows_as_there_are_questions(
     assert long.training_data().packs
     for positions in data.labels.values():
         assert positions.shape == (len(data.rows), 1)
+
+
+@pytest.mark.parametrize(("offsets", "place"), [("exact", 6), ("google", 4)])
+def test_answer_offsets_reach_the_labels(
+    tmp_path: Path, offsets: str, place: int
+) -> None:
+    """[CLS] ? [SEP] sea the - the [SEP]: the answer is the second "the"."""
+    answer = {"text": "the", "answer_start": 8}
+    qas = [{"id": "q", "question": "?", "answers": [answer]}]
+    paragraphs = [{"context": "sea the-the", "qas": qas}]
+    path = tmp_path / "asked.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    asked = job(tmp_path, str(path))
+    asked.files = Files(str(tmp_path), str(path), None, False)
+    asked.settings = dataclasses.replace(asked.settings, answer_offsets=offsets)
+    labels = asked.training_data().labels
+    assert labels["start_positions"].tolist() == [[place]]
+    assert labels["end_positions"].tolist() == [[place]]
+
+
+def test_what_was_read_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    context = "the old man saw the old sea. " * 5
+    qas = [
+        # 3, 5 and 14 tokens, of which 12 are read: 1, 1 and 2 windows
+        {"id": "a", "question": "the sea?", "answers": []},
+        {"id": "b", "question": "the old sea, ?", "answers": []},
+        {"id": "c", "question": "the sea " * 7, "answers": []},
+    ]
+    empty = {"id": "d", "question": "the sea?", "answers": []}
+    paragraphs = [
+        {"context": context, "qas": qas},
+        {"context": " ", "qas": [empty]},
+    ]
+    path = tmp_path / "asked.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    asked = job(tmp_path, str(path))
+    asked.files = Files(str(tmp_path), str(path), str(path), False)
+    asked.writes = False  # as in --dry_run
+    asked.training_data()
+    asked.prepare()
+    read = (
+        f"{path}: 1 articles, 2 paragraphs, 4 questions: 0 with an answer, 4 "
+        "without, 1 empty paragraphs"
+    )
+    lengths = (
+        "tokens: questions 7.3 on average, at most 14; paragraphs 40.0 on "
+        "average, at most 40"
+    )
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [
+        read,
+        f"{tmp_path}/train.tf_record: 4 questions, 4 windows",
+        lengths,
+        read,
+        f"{tmp_path}/eval.tf_record: 4 questions, 4 windows",
+        lengths,
+    ]
+    cut = (
+        "1 of 4 questions are longer than --max_query_length=12 tokens and "
+        "were cut"
+    )
+    unread = (
+        "1 of 4 questions are about a paragraph with nothing readable in it "
+        "and "
+    )
+    assert said.err.splitlines() == [
+        cut,
+        unread + "are not trained on",
+        cut,
+        unread + "get the answer ''",
+    ]
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs[1:]}]}))
+    with pytest.raises(InputError, match="nothing readable in its paragraphs"):
+        asked.training_data()
 
 
 def test_a_loss_that_never_fell_is_named(

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import unicodedata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ from tasks.answers import (
     final_text,
     to_files,
 )
-from tasks.squad import Example, Paragraph, read_examples, split_words
+from tasks.squad import Example, read_examples, split_words
 from tasks.task import TaskSettings
 from tasks.windows import make_windows
 
@@ -47,7 +49,9 @@ def predict(
     return prediction
 
 
-V1 = dataclasses.replace(SETTINGS, n_best_size=5, max_answer_length=12)
+V1 = dataclasses.replace(
+    SETTINGS, n_best_size=5, max_answer_length=12, answer_offsets="google"
+)
 V2 = dataclasses.replace(
     V1, max_seq_length=40, doc_stride=9, max_query_length=10,
     version_2_with_negative=True,
@@ -153,14 +157,75 @@ def test_final_text(predicted: str, original: str, expected: str) -> None:
 
 def test_case_and_accents_are_the_tokenizers() -> None:
     settings = dataclasses.replace(SETTINGS, do_lower_case=False)
-    example = Example("q", "?", Paragraph(["José's"], [0] * 6))
+    example = Example("q", "?", split_words("José's"))
     tokenizer = FullTokenizer(str(FOLDER / "vocab.txt"), False)
     (windows,) = make_windows([example], tokenizer, settings)
     start, end = np.zeros((2, 48))
     start[3] = end[3] = 1.0  # [CLS] ? [SEP] [UNK] ' s [SEP]
-    answer = Answerer(tokenizer, settings).answer
-    # [UNK] is nowhere in the text, so all of the word is the answer.
-    assert answer(example, windows, [Logits(start, end)]).text(0) == "José's"
+    # [UNK] is nowhere in the text, so Google's answer is all of the word.
+    for offsets, expected in (("exact", "José"), ("google", "José's")):
+        settings = dataclasses.replace(settings, answer_offsets=offsets)
+        answer = Answerer(tokenizer, settings).answer
+        found = answer(example, windows, [Logits(start, end)])
+        assert found.text(0) == expected
+
+
+@pytest.mark.parametrize(
+    ("context", "pieces", "expected"),
+    [
+        # plain, as Google has it too
+        ("北京是首都。明代在北京。", (0, 1), "北京"),
+        # characters that no token has: zero-width space, byte order mark
+        ("北京是\u200b首都。", (2, 4), "是\u200b首都"),
+        ("\ufeff北京是首都。", (0, 1), "北京"),
+        # a character that the vocabulary does not have
+        ("😀北京是首都。", (1, 2), "北京"),
+        ("北京是😀首都。", (2, 3), "是😀"),
+        # white space that ends no word of Google's
+        ("北京\u3000首都", (0, 1), "北京"),
+        ("10\u00a0000 caf", (0, 0), "10"),
+        ("10\u00a0000 caf", (0, 1), "10\u00a0000"),
+        ("10\u202f000 caf", (0, 1), "10 000"),
+        # combining marks are dropped, but belong to their letter
+        ("cafe\u0301s", (0, 0), "cafe\u0301"),
+        ("cafe\u0301s", (1, 1), "s"),
+        # hangul syllables are two or three letters in the tokenizer
+        ("\uc11c\uc6b8\uc5d0\uc11c", (0, 0), "\uc11c\uc6b8"),
+        # a token that is found elsewhere first, in another case
+        ("Kubiak", (2, 2), "k"),
+        # whole words keep what the tokenizer drops
+        ("\ufeffcaf\ufeff caf", (0, 0), "\ufeffcaf\ufeff"),
+    ],
+)
+def test_an_answer_is_what_its_tokens_were_made_of(
+    tmp_path: Path, context: str, pieces: tuple[int, int], expected: str
+) -> None:
+    tokens = [
+        *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "?", "caf"),
+        *(
+            "cafe",
+            "##s",
+            "10",
+            "000",
+            "ku",
+            "##bia",
+            "##k",
+            *"北京是首都明代在。",
+        ),
+        unicodedata.normalize("NFD", "\uc11c\uc6b8"),
+        "##" + unicodedata.normalize("NFD", "\uc5d0\uc11c"),
+    ]
+    (tmp_path / "vocab.txt").write_text("\n".join(tokens), encoding="utf-8")
+    tokenizer = FullTokenizer(str(tmp_path / "vocab.txt"))
+    example = Example("q", "who?", split_words(context))
+    (windows,) = make_windows([example], tokenizer, SETTINGS)
+    start, end = np.full((2, len(windows[0].row.input_ids)), -9.0)
+    # [CLS] who ? [SEP] ... [SEP]
+    start[4 + pieces[0]] = end[4 + pieces[1]] = 9.0
+    answerer = Answerer(tokenizer, SETTINGS)
+    found = answerer.answer(example, windows, [Logits(start, end)])
+    assert found.text(0.0) == expected
+    assert found.probabilities[0] < 1.0 or len(found.nbest) == 1
 
 
 def test_of_equal_scores_the_first_is_best() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import GOLDEN, TINY
 
-from data.any_tokenizer import load_tokenizer
+from data.tokenizers import load_tokenizer
 from input_error import InputError
 from jobs.attention_views import STEPS, to_html, to_png
 from tasks.attention_maps import AttentionMap, AttentionReader, _shown
@@ -25,7 +25,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> AttentionReader:
     folder = tmp_path_factory.mktemp("tiny")
     shutil.copytree(GOLDEN / "tiny_bert", folder, dirs_exist_ok=True)
     shutil.copy(GOLDEN / "tiny_vocab.txt", folder / "vocab.txt")
-    return AttentionReader(str(folder), True, None)
+    return AttentionReader(str(folder))
 
 
 def made_up(pieces: list[str]) -> AttentionMap:
@@ -139,4 +139,4 @@ def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bert_config.json").write_text(json.dumps(config))
     shutil.copy(GOLDEN / "tiny_vocab.txt", tmp_path / "vocab.txt")
     with pytest.raises(InputError, match="has no bert/encoder/layer_3"):
-        AttentionReader(str(tmp_path), True, None)
+        AttentionReader(str(tmp_path))

@@ -7,7 +7,12 @@ import pytest
 import tensorflow as tf
 
 from input_error import InputError
-from training.checkpoints import TrainingState, check_settings
+from training.checkpoints import (
+    TrainingState,
+    check_settings,
+    read_settings,
+    write_settings,
+)
 
 DATA, INDEX = ".data-00000-of-00001", ".index"
 
@@ -161,17 +166,36 @@ def test_a_first_state_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
     assert Run(folder).restored() == 5
 
 
-def test_settings_tell_what_differs(states: Path) -> None:
-    folder = str(states.parent)
-    (states / "settings.json").write_text('{"input_file": ["a", "b"]}')
+def test_settings_tell_what_differs() -> None:
+    began = {"input_file": ["a", "b"], "rate": 0.1, "steps": 10}
+
+    def check(**settings: object) -> list[str]:
+        return check_settings("out", began, settings, {"steps": "; so there"})
+
     for files, sentence in (
         (["a", "c"], "--input_file is 'c' but was 'b'"),
         (["a"], "--input_file is 'a list of 1' but was 'one of 2'"),
     ):
         with pytest.raises(InputError, match=sentence):
-            check_settings(folder, {"input_file": files}, is_chief=True)
-    with pytest.raises(InputError, match="does not say what --seed was"):
-        check_settings(folder, {"seed": 3}, is_chief=True)
+            check(input_file=files)
+    # and how to train on with what is new
+    with pytest.raises(InputError, match="was 0.1 .* --init_checkpoint=out"):
+        check(rate=0.2)
+    assert check(rate=0.1, input_file=("a", "b")) == []
+    assert check(steps=12) == [
+        "--steps is 12 but was 10 when out was begun; so there"
+    ]
+    [notice] = check(rate=0.1, seed=3, case=False, direction=None)
+    assert "did not store seed, case: these are taken" in notice
+
+
+def test_a_copy_of_a_file_is_the_same() -> None:
+    began = {"input_file": ["a"], "input_file's contents": ["7 bytes"]}
+    copied = {"input_file": ["b"], "input_file's contents": ["7 bytes"]}
+    assert check_settings("out", began, copied, {}) == []
+    changed = {"input_file": ["a"], "input_file's contents": ["8 bytes"]}
+    with pytest.raises(InputError, match="contents is '8 bytes' but was '7"):
+        check_settings("out", began, changed, {})
 
 
 def test_damaged_settings_are_named(states: Path) -> None:
@@ -180,8 +204,8 @@ def test_damaged_settings_are_named(states: Path) -> None:
     with pytest.raises(
         InputError, match="settings.json, which says .* damaged"
     ):
-        check_settings(folder, {"seed": 3}, is_chief=True)
+        read_settings(folder)
     (states / "settings.json").unlink()
-    check_settings(folder, {"seed": 3}, is_chief=True)
-    with pytest.raises(InputError, match="--seed is 5 but was 3"):
-        check_settings(folder, {"seed": 5}, is_chief=True)
+    assert read_settings(folder) == {}
+    write_settings(folder, {"seed": 3})
+    assert read_settings(folder) == {"seed": 3}

@@ -3,11 +3,12 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from input_error import InputError
-from tasks.choice_files import read_questions
+from tasks.choice_files import describe, read_questions
 
 SWAG = {
     "sent1": "The captain saw the sea.",
@@ -22,7 +23,7 @@ SWAG_COLUMNS = (
     ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,"
     "ending2,ending3,label\n"
 )
-RACE = {
+RACE: dict[str, Any] = {
     "answers": ["B", "A"],
     "options": [["red", "blue", "green"], ["No.", "Yes."]],
     "questions": ["The sea is  _  today.", "Is it deep?"],
@@ -96,6 +97,65 @@ def test_race_as_one_object_and_as_a_list(tmp_path: Path) -> None:
     assert [q[1:] for q in others] == [first, second] * 2
 
 
+def test_race_as_the_hub_has_it(tmp_path: Path) -> None:
+    entries = [
+        {
+            "article": RACE["article"],
+            "question": RACE["questions"][i],
+            "options": RACE["options"][i],
+            "answer": RACE["answers"][i],
+        }
+        for i in range(2)
+    ]
+    lines = "\n".join(map(json.dumps, entries))
+    flat = write(tmp_path, "hub.jsonl", lines)
+    whole = write(tmp_path, "race.json", json.dumps(RACE))
+    assert [q[1:] for q in read_questions(flat, "--train_file", True)] == [
+        q[1:] for q in read_questions(whole, "--train_file", True)
+    ]
+    del entries[0]["answer"]
+    path = write(tmp_path, "test.jsonl", json.dumps(entries[0]))
+    (question,) = read_questions(path, "--predict_file", False)
+    assert question.label is None and len(question.choices) == 3
+
+
+def test_json_is_read_as_a_list_and_as_lines(tmp_path: Path) -> None:
+    entries = [OWN, SWAG]
+    lines = "\n".join(map(json.dumps, entries)) + "\n"
+    for name, text in (
+        ("list.jsonl", "\n " + json.dumps(entries, indent=1)),
+        ("list.json", json.dumps(entries)),
+        ("lines.jsonl", lines),
+        ("lines.json", lines),
+        ("list.jsonl.gz", "[" + ",".join(map(json.dumps, entries)) + "]"),
+    ):
+        path = str(tmp_path / name)
+        opener = gzip.open if name.endswith(".gz") else open
+        with opener(path, "wt") as file:
+            file.write(text)
+        first, second = read_questions(path, "--train_file", True)
+        assert first[1:] == ("c", ("q? x", "q? y"), 1)
+        assert (len(second.choices), second.label) == (4, 3)
+        place = "line 2" if name.startswith("lines") else "entry 1"
+        assert second.guid == f"{path}, {place}"
+    assert describe([first, second._replace(label=None, context=" ")]) == (
+        "2 questions of 2 to 4 choices, 1 with a label, 1 empty texts"
+    )
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [(1, 1), ("1", 1), (1.0, 1), ("1.0", 1), ("B", 1), (0.0, 0)]
+    + [(None, None), ("", None), (-1, None), ("-1", None)],
+)
+def test_labels_are_read_where_they_are_plain(
+    tmp_path: Path, label: object, expected: int | None
+) -> None:
+    path = write(tmp_path, "a.jsonl", json.dumps({**OWN, "label": label}))
+    (question,) = read_questions(path, "--predict_file", False)
+    assert question.label == expected
+
+
 def test_own_questions(tmp_path: Path) -> None:
     entries = [OWN, {"context": "d", "choices": ["x", "y", "z"]}]
     path = write(tmp_path, "own.jsonl", "\n".join(map(json.dumps, entries)))
@@ -111,6 +171,7 @@ def test_own_questions(tmp_path: Path) -> None:
         ({**OWN, "label": 2}, "2 choices and the label 2; expected a number"),
         ({**OWN, "label": "B "}, "the label 'B '; expected"),
         ({**OWN, "label": True}, "the label True; expected"),
+        ({**OWN, "label": 0.5}, "the label 0.5; expected"),
         ({**OWN, "label": [1]}, "the label a list; expected"),
         ({**OWN, "choices": ["x"]}, "has 1 choices; expected two"),
         ({**OWN, "choices": "xy"}, "has 'xy' for 'choices'; expected a list"),

@@ -137,6 +137,53 @@ def test_a_flag_that_is_no_finite_number() -> None:
     )
 
 
+def test_devices_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("nvidia-smi", "python"):
+        (tmp_path / name).write_text(
+            "#!/bin/sh\necho NVIDIA H100 80GB HBM3, 81559 MiB\n"
+            "echo W0000 Cannot dlopen some GPU libraries >&2\n"
+        )
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5, 7})
+    gpus: list[str] = []
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: gpus)
+    details = {"device_name": "NVIDIA H100 80GB HBM3"}
+    monkeypatch.setattr(
+        tf.config.experimental, "get_device_details", lambda _: details
+    )
+    for hidden in ("", "-1"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+        assert command._devices() == "1 CPU, 3 cores, float32"
+    gpus += ["/gpu:0", "/gpu:1"]
+    assert command._devices() == (
+        "2 GPUs: NVIDIA H100 80GB HBM3, 81559 MiB, float32"
+    )
+
+
+def test_a_gpu_that_is_not_used_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(
+        "#!/bin/sh\necho greetings >&2\n"
+        "echo W0000 Cannot dlopen some GPU libraries >&2\n"
+    )
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: [])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert command._devices().startswith("1 CPU, ")
+    said = capfd.readouterr().err.splitlines()
+    assert said[0] == "TensorFlow: W0000 Cannot dlopen some GPU libraries"
+    assert "tensorflow[and-cuda]" in said[1] and len(said) == 2
+
+
 IMPORT = """
 import gc, sys
 from absl import flags

@@ -136,7 +136,7 @@ def test_a_roberta_there_and_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"pad_token_id": 0}, "pad_token_id = 0; the one .* is 1"),
+        ({"pad_token_id": None}, "pad_token_id = None; expected the id"),
         ({"hidden_act": "gelu_new"}, "hidden_act = 'gelu_new'"),
         ({"max_position_embeddings": 2}, "max_position_embeddings = 0"),
         ({"max_position_embeddings": None}, "max_position_embeddings = None"),
@@ -187,6 +187,7 @@ def test_a_distilbert_there_and_back(tmp_path: Path) -> None:
         max_position_embeddings=61,
         type_vocab_size=0,
         family="distilbert",
+        other={"qa_dropout": 0.1},
     )
     assert config.pooler_act == "relu"
     back = config.to_hugging_face()
@@ -199,9 +200,6 @@ def test_a_distilbert_there_and_back(tmp_path: Path) -> None:
 
 
 def test_another_distilbert_is_refused(tmp_path: Path) -> None:
-    sinusoidal = DISTILBERT | {"sinusoidal_pos_embds": True}
-    with pytest.raises(InputError, match="sinusoidal_pos_embds = True"):
-        BertConfig.from_json_file(write(tmp_path, sinusoidal))
     with pytest.raises(InputError, match="= 2; expected 0 in a distilbert"):
         BertConfig(vocab_size=7, type_vocab_size=2, family="distilbert")
     with pytest.raises(InputError, match="= 0; expected a positive .* a bert"):
@@ -214,6 +212,71 @@ def test_another_distilbert_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="layer_norm_eps = 1e-05; the one"):
         other.to_hugging_face()
+
+
+def test_a_table_of_sines_is_one_that_is_stored(tmp_path: Path) -> None:
+    sinusoidal = DISTILBERT | {"sinusoidal_pos_embds": True}
+    config = BertConfig.from_json_file(write(tmp_path, sinusoidal))
+    assert config == BertConfig.from_json_file(write(tmp_path, DISTILBERT))
+    assert config.to_hugging_face()["sinusoidal_pos_embds"] is False
+
+
+def test_names_that_a_distilbert_does_not_know_are_not_read(
+    tmp_path: Path,
+) -> None:
+    """transformers' attribute_map has three of them; a hidden_act is ignored,
+    and activation has its default."""
+    values = DISTILBERT | {"hidden_act": "relu", "intermediate_size": 7}
+    del values["activation"], values["dim"]
+    values |= {"hidden_size": 50}
+    config = BertConfig.from_json_file(write(tmp_path, values))
+    assert (config.hidden_act, config.intermediate_size) == ("gelu_erf", 53)
+    assert config.hidden_size == 50
+
+
+@pytest.mark.parametrize(
+    ("family", "ids", "rows", "offset"),
+    [
+        ("bert", {"pad_token_id": 3, "bos_token_id": 4}, 60, 0),
+        ("roberta", {"pad_token_id": 0, "eos_token_id": 5}, 61, 1),
+        ("roberta", {"pad_token_id": 5, "bos_token_id": 6}, 66, 6),
+        ("distilbert", {"pad_token_id": 3, "eos_token_id": 4}, 60, 0),
+    ],
+)
+def test_ids_of_tokens_there_and_back(
+    tmp_path: Path,
+    family: str,
+    ids: dict[str, int],
+    rows: int,
+    offset: int,
+) -> None:
+    """A RoBERTa's first position is at pad_token_id + 1 (transformers'
+    create_position_ids_from_input_ids)."""
+    training = {"classifier_dropout": 0.3}
+    values = {
+        "model_type": family,
+        "max_position_embeddings": rows,
+        **ids,
+        **training,
+    }
+    config = BertConfig.from_json_file(write(tmp_path, values))
+    assert config.position_offset == offset
+    assert config.max_position_embeddings == 60
+    google = json.loads(config.to_json())
+    assert google["pad_token_id"] == ids["pad_token_id"]
+    again = BertConfig.from_json_file(write(tmp_path, google))
+    assert again == config
+    assert again.to_hugging_face().items() >= values.items()
+
+
+def test_a_roberta_must_pad_as_its_vocabulary_does() -> None:
+    config = BertConfig(vocab_size=7, family="roberta", type_vocab_size=1)
+    config.check_padding(1, "vocab.json")
+    with pytest.raises(
+        InputError, match="vocab.json .* at 0 but the config has .* = 1"
+    ):
+        config.check_padding(0, "vocab.json")
+    BertConfig(vocab_size=7).check_padding(3, "vocab.txt")  # is never looked at
 
 
 @pytest.mark.parametrize(
@@ -268,6 +331,13 @@ def test_googles_two_names_for_one_activation_go_over_alike() -> None:
         ({"add_cross_attention": True}, "add_cross_attention = True"),
         ({"hidden_act": "silu"}, "hidden_act = 'silu'"),
         ({"hidden_act": ["gelu"]}, r"hidden_act = \['gelu'\]"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config = {'bits'"),
+        ({"pruned_heads": {"0": [1]}}, "pruned_heads = {'0': "),
+        ({"per_layer_config": {"0": {"hidden_act": "relu"}}}, "per_layer_"),
+        ({"auto_map": {"AutoModel": "a.B"}}, "auto_map = {'AutoModel'"),
+        ({"is_encoder_decoder": True}, "is_encoder_decoder = True"),
+        ({"pad_token_id": -1}, "pad_token_id = -1; expected the id of a token"),
+        ({"pad_token_id": 31}, "pad_token_id = 31; expected the id of a token"),
     ],
 )
 def test_another_hugging_face_model_is_refused(
@@ -275,6 +345,21 @@ def test_another_hugging_face_model_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=f"bert_config.json: .*{sentence}"):
         BertConfig.from_json_file(write(tmp_path, HUGGING_FACE | change))
+
+
+def test_keys_that_change_nothing_are_read_over(tmp_path: Path) -> None:
+    harmless = {
+        "chunk_size_feed_forward": 2,
+        "dtype": "float16",
+        "output_hidden_states": True,
+        "pruned_heads": {},
+        "quantization_config": None,
+        "tie_word_embeddings": False,  # the weights are compared
+        "torch_dtype": "bfloat16",
+        "use_cache": False,
+    }
+    config = BertConfig.from_json_file(write(tmp_path, HUGGING_FACE | harmless))
+    assert config == BertConfig.from_json_file(write(tmp_path, HUGGING_FACE))
 
 
 def test_every_activation_has_a_name_there() -> None:

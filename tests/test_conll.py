@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from input_error import InputError
+from jobs.recognizing import Files, read_problem
 from tasks.conll import read_columns, with_column
 
 TEXT = """-DOCSTART- -X- O
@@ -68,13 +69,99 @@ def test_what_separates_columns(tmp_path: Path) -> None:
     )
 
 
+GERMEVAL = """#\thttp://de.wikipedia.org [2009-10-17]
+1\tSchartau\tB-PER\tO
+2\tin\tO\tO
+
+# http://de.wikipedia.org
+1\tBerlin\tB-LOC\tO
+2\t#\tO\tO
+"""
+
+
+def test_columns_that_are_named(tmp_path: Path) -> None:
+    """The words are the second column, and of two levels of tags the first is
+    asked for; comments stay as they are."""
+    file = read_columns(write(tmp_path, GERMEVAL), "1", "2")
+    assert [s.words for s in file.sentences] == [
+        ["Schartau", "in"], ["Berlin", "#"],
+    ]  # fmt: skip
+    assert [s.tags for s in file.sentences] == [["B-PER", "O"], ["B-LOC", "O"]]
+    assert file.layout == (
+        "words in column 1, tags in column 2 (tags, too, in column 3), "
+        "2 lines of comment"
+    )
+    assert with_column(file, [["B-PER", "O"], ["O", "O"]]).splitlines() == [
+        "#\thttp://de.wikipedia.org [2009-10-17]",
+        "1\tSchartau\tB-PER\tO\tB-PER",
+        "2\tin\tO\tO\tO",
+        "",
+        "# http://de.wikipedia.org",
+        "1\tBerlin\tB-LOC\tO\tO",
+        "2\t#\tO\tO\tO",
+    ]
+    last = read_columns(write(tmp_path, GERMEVAL), "-3")
+    assert last.sentences[0].words == ["Schartau", "in"]
+    assert last.sentences[0].tags == ["O", "O"]
+
+
+def test_numbers_of_words_are_not_words(tmp_path: Path) -> None:
+    for text in (GERMEVAL, "0 Rome B-LOC\n1 is O\n\n0 Now O\n"):
+        with pytest.raises(InputError, match="column 0.*--word_column=1"):
+            read_columns(write(tmp_path, text))
+    # One that has numbers among its words, and words alone.
+    for text in ("1 O\n\n2 O\n", "1 O\n2 O\n\nRome B-LOC\n", "1\n2\n"):
+        assert read_columns(write(tmp_path, text)).sentences[0].words[0] == "1"
+
+
+def test_contractions_of_conllu_are_not_words(tmp_path: Path) -> None:
+    text = "# text = im Haus\n1-2\tim\t_\n1\tin\tO\n2\tdem\tO\n2.1\tx\t_\n"
+    file = read_columns(write(tmp_path, text), "1")
+    assert file.sentences[0].words == ["in", "dem"]
+    lines = with_column(file, [["B-X", "O"]]).splitlines()
+    assert [line.split("\t")[-1] for line in lines] == [
+        "# text = im Haus", "_", "B-X", "O", "_",
+    ]  # fmt: skip
+
+
+def test_words_that_begin_like_comments(tmp_path: Path) -> None:
+    file = read_columns(write(tmp_path, "#ner B-MISC\n# O\n\n# O\nis O\n"))
+    assert [s.words for s in file.sentences] == [["#ner", "#"], ["#", "is"]]
+
+
+def test_a_file_without_the_column_of_tags(tmp_path: Path) -> None:
+    file = read_columns(write(tmp_path, "1 Rome\n2 is\n"), "1", "2")
+    assert file.sentences[0].words == ["Rome", "is"] and not file.has_tags
+
+
+@pytest.mark.parametrize(
+    ("word_column", "tag_column", "sentence"),
+    [
+        ("2", None, "has 2 columns, without --word_column=2"),
+        ("-3", None, "has 2 columns, without --word_column=-3"),
+        ("word", None, "--word_column=word is not a number"),
+        (None, "0", "has no tags"),
+    ],
+)
+def test_columns_that_are_not_there(
+    tmp_path: Path,
+    word_column: str | None,
+    tag_column: str | None,
+    sentence: str,
+) -> None:
+    path = write(tmp_path, "Rome B-LOC\n")
+    files = Files(None, path, None, None, word_column, tag_column)
+    with pytest.raises(InputError, match=sentence):
+        read_problem(files, True, False, False, ())
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("", "holds no sentence"),
         ("-DOCSTART- O\n\n", "holds no sentence"),
         ("Rome B-LOC\nis a O\n", "line 2 has 3 columns where the lines before"),
-        ("Rome B-LOC\n\nis VBZ\n", "line 3 ends with 'VBZ'; expected a tag"),
+        ("Rome B-LOC\n\nis VBZ\n", "line 3 has 'VBZ' in column 1; expected a"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, sentence: str) -> None:

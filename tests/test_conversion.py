@@ -10,6 +10,7 @@ import tensorflow as tf
 from conftest import GOLDEN, TINY
 
 from input_error import InputError
+from modeling import conversion
 from modeling.conversion import (
     load_checkpoint,
     resolve_checkpoint,
@@ -131,3 +132,35 @@ def test_a_model_folder_has_three_files(tmp_path: Path) -> None:
         (tmp_path / "x").mkdir(exist_ok=True)
         save_model_folder(str(folder), TINY, bindings, str(kept))
         assert (folder / "vocab.txt").read_text() == "[PAD]\n"
+
+
+def test_weights_appear_when_they_are_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Pretraining(TINY)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("vocab.json", "merges.txt", "task.json"):
+        (folder / name).write_text("an earlier model's")
+    vocabulary = tmp_path / "own.txt"
+    vocabulary.write_text("[PAD]\n")
+    save_model_folder(
+        str(folder),
+        TINY,
+        model.bindings(),
+        str(vocabulary),
+        {"task.json": None, "flags.txt": "--seed=3\n"},
+    )
+    whole = {path.name for path in folder.iterdir()}
+    names = sorted(name for name in whole if "ckpt" not in name)
+    assert names == ["bert_config.json", "flags.txt", "vocab.txt"]
+
+    def full(path: str, content: bytes) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(conversion, "write_whole", full)
+    with pytest.raises(OSError, match="No space"):
+        save_model_folder(str(folder), TINY, model.bindings(), None)
+    # the weights before are there, and what describes them
+    assert {p.name for p in folder.iterdir()} == whole
+    load_checkpoint(model.bindings(), str(folder))

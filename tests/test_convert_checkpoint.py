@@ -78,8 +78,8 @@ def test_a_classifier_goes_to_google_and_back(
 
 
 def test_heads_without_a_place_and_without_a_pooler(tmp_path: Path) -> None:
-    """Two at once: a tagger's classifier is left out; what a span model lacks
-    stays lacking, and its erf GELU is told apart."""
+    """Two at once: a classifier of an unknown class is left out; what a span
+    model lacks stays lacking, and its erf GELU is told apart."""
     tagger = tmp_path / "tagger"
     shutil.copytree(THEIRS / "pretraining", tagger)
     tensors = load_file(tagger / "model.safetensors")
@@ -89,7 +89,7 @@ def test_heads_without_a_place_and_without_a_pooler(tmp_path: Path) -> None:
     }
     save_file(tensors, tagger / "model.safetensors")
     config = json.loads((tagger / "config.json").read_text())
-    config["architectures"] = ["BertForTokenClassification"]
+    config["architectures"] = ["BertCrfForTagging"]
     (tagger / "config.json").write_text(json.dumps(config))
     processes = [
         start(
@@ -101,7 +101,7 @@ def test_heads_without_a_place_and_without_a_pooler(tmp_path: Path) -> None:
         for folder, name in ((tagger, "one"), (THEIRS / "span", "two"))
     ]
     one, two = (process.communicate() for process in processes)
-    assert "BertForTokenClassification's and is left out" in one[0]
+    assert "BertCrfForTagging's and is left out" in one[0]
     assert "unused: output_bias" in one[0]
     names = dict(tf.train.list_variables(str(tmp_path / "one/bert_model.ckpt")))
     assert "output_weights" not in names

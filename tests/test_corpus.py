@@ -126,6 +126,19 @@ def test_packed_files_and_counts(tmp_path: Path) -> None:
     assert counts.documents == 6
 
 
+def test_ideographs_are_counted(tmp_path: Path) -> None:
+    """Two of the three that are a token each; [UNK] is none."""
+    (tmp_path / "vocab.txt").write_text("[UNK]\n\u6d77\n\u4e0a\nsea\n\u3042\n")
+    (tmp_path / "text.txt").write_text("\u6d77\u4e0a sea \u3042 \u8239\n")
+    tokenizer = LineTokenizer(FullTokenizer(str(tmp_path / "vocab.txt")))
+    [span] = corpus.find_spans([str(tmp_path / "text.txt")])
+    prefix = str(tmp_path / "span")
+    counts = corpus.tokenize_span(
+        span, TextFormat(), tokenizer, prefix, np.uint16
+    )
+    assert counts == Counts(1, 1, 5, unknown=1, ideographs=2)
+
+
 def test_a_file_that_ends_ends_its_document(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).write_text("the sea\nold ship")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import GOLDEN, ROOT, fails_with, forked, run
+from conftest import GOLDEN, ROOT, fails_with, forked, run, well_ended
 
 from data import record_features, records, tokenization
 
@@ -124,6 +124,26 @@ def test_summary_by_hand(tmp_path: pathlib.Path, sampler: str) -> None:
     assert vocab["café"] in seen
 
 
+def test_what_defeats_the_run_is_said(tmp_path: pathlib.Path) -> None:
+    """Lines of 40 tokens, for pairs of 30: nearly all are cut and random."""
+    paragraph = "the old captain saw the sea . a storm blew " * 4
+    (tmp_path / "text.txt").write_text(f"{paragraph}\n{paragraph}\n\n" * 3)
+    said = well_ended(
+        COMMAND,
+        f"--input_file={tmp_path}/text.txt",
+        f"--vocab_file={VOCAB}",
+        f"--output_file={tmp_path}/out",
+        "--max_seq_length=33",
+        "--max_predictions_per_seq=2",
+        "--num_workers=1",
+        "--short_seq_prob=0",
+        "--dupe_factor=1",
+    ).errors
+    assert "asks for 5 masked tokens in a record of --max_seq_length=33" in said
+    assert "100% of the pairs are cut and 100% are random" in said
+    assert "lines of 40 tokens in the mean" in said
+
+
 def test_help_is_quick_and_names_googles_defaults() -> None:
     code = (
         "import sys, create_pretraining_data as command\n"
@@ -157,7 +177,10 @@ def bad_files(folder: pathlib.Path) -> None:
     ("flags", "message"),
     [
         (["--input_file={}/nothing*"], "no file matches --input_file={}/noth"),
-        (["--input_file={}/one_document.txt"], "next sentence prediction"),
+        (
+            ["--input_file={}/one_document.txt"],
+            "or give --sequence_format=full_sentences",
+        ),
         (["--input_file={}/latin1.txt"], "{}/latin1.txt, line 4 is not UTF-8"),
         (
             ["--input_file={}/one_document.txt", "--sampler=google"],

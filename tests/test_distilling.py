@@ -9,6 +9,7 @@ from command_world import LENGTHS, make_world
 from conftest import TINY, fails_with, forked
 
 from input_error import InputError
+from jobs.classifier_head import ClassifierHead
 from jobs.distilling import read_teacher
 from modeling.conversion import open_weights, save_model_folder
 from tasks.classification import Classifier
@@ -131,17 +132,19 @@ def test_what_a_student_cannot_be_is_said(
 
 
 def test_what_is_for_a_teacher_is_refused_without_one() -> None:
-    settings = TaskSettings("single_label", 16, True, labels=("0", "1"))
-    assert read_teacher(TaughtTask(None), settings, "vocab.txt") is None
+    head = ClassifierHead(
+        TaskSettings("single_label", 16, True, labels=("0", "1"))
+    )
+    assert read_teacher(TaughtTask(None), head, "vocab.txt") is None
     with pytest.raises(InputError, match="are for a model with a teacher"):
         read_teacher(
-            TaughtTask(None, distillation_weight=0.9), settings, "vocab.txt"
+            TaughtTask(None, distillation_weight=0.9), head, "vocab.txt"
         )
 
 
 def test_a_teacher_of_something_else_is_refused(world: Path) -> None:
     for name, change in (
-        ("other", {"labels": ["1", "0"]}),
+        ("other", {"labels": ["1", "2"]}),
         ("recurrent", {"bilstm": True}),
     ):
         shutil.copytree(world / "taught", world / name)
@@ -155,7 +158,7 @@ def test_a_teacher_of_something_else_is_refused(world: Path) -> None:
         "--max_seq_length=16",
     ]
     for teacher, sentence in (
-        ("other", "was trained with labels = ('1', '0') but here it is"),
+        ("other", "was trained with labels = ('1', '2') but here it is"),
         ("recurrent", "was trained with bilstm = True but here it is False"),
         ("model", "has no task.json"),
     ):

@@ -14,9 +14,10 @@ from conftest import (
     fails_with,
     files_in,
     forked,
+    well_ended,
 )
 
-from jobs.fitting import RunConfig, find_vocabulary
+from jobs.fitting import RunConfig, find_tokenizer
 
 VOCABULARY = GOLDEN / "tiny_vocab.txt"
 NAMES = ["parameters", "data", "steps", "memory", "operations"]
@@ -59,6 +60,8 @@ def test_pretraining_from_nothing(
     assert entries["steps"] == "47 of 6 rows, 2.00 epochs; 0 are done"
     assert "activations of 3 x 29" in entries["memory"]
     assert files_in(tmp_path) == {}
+    ended = well_ended(*args, "--num_warmup_steps=47", "--bias_correction")
+    assert "rises for 47 steps and the run has only 47" in ended.errors
 
 
 def test_what_does_not_fit_is_said(
@@ -114,7 +117,10 @@ def test_classification(model: tuple[str, ...], tmp_path: Path) -> None:
         "--dry_run",
         *model,
     ]
-    output = forked(*args)
+    ended = well_ended(*args)
+    output = ended.output
+    # [CLS] the captain saw 0 [SEP]
+    assert "the longest of 7 rows has 6 of --max_seq_length=16" in ended.errors
     assert "55 variables loaded, 2 missing" in output
     entries = table(output)
     assert list(entries) == NAMES
@@ -158,7 +164,7 @@ def test_a_vocabulary_other_than_the_weights_own(
 
     def warning(own_pieces: list[str]) -> str:
         own.write_text("\n".join(own_pieces), encoding="utf-8")
-        find_vocabulary(run, config)
+        find_tokenizer(run, config)
         return capsys.readouterr().err
 
     assert warning(pieces) == ""

@@ -22,6 +22,8 @@ WRITTEN = {
     "IOB1": "I-LOC I-LOC I-PER B-PER I-PER I-PER O",
     "IOB2": "B-LOC I-LOC B-PER B-PER I-PER I-PER O",
     "IOBES": "B-LOC E-LOC S-PER B-PER I-PER E-PER O",
+    "BILUO": "B-LOC L-LOC U-PER B-PER I-PER L-PER O",
+    "BMES": "B-LOC E-LOC S-PER B-PER M-PER E-PER O",
 }
 
 
@@ -31,6 +33,30 @@ def test_schemes(scheme: str) -> None:
     assert to_tags(FOUND, 7, scheme) == tags
     assert entities(tags) == FOUND
     assert scheme_of([["O"], tags]) == scheme
+
+
+def test_tags_without_a_type() -> None:
+    found = [Entity("", 0, 2), Entity("", 2, 3)]
+    assert entities("B I B O".split()) == found
+    assert entities("B L U O".split()) == found
+    assert to_tags(found, 4) == "B I B O".split()
+    assert tags_of({""}) == ("O", "B", "I")
+    assert kinds_of(["O", "B", "I"]) == {""}
+    assert kinds_of(["O"]) == set()
+    # Two are meant and three found, of which one is right.
+    scores = entity_scores(["B I O B".split()], ["B O B B".split()])
+    assert scores == pytest.approx(
+        {"precision": 1 / 3, "recall": 1 / 2, "f1": 2 / 5}
+    )
+
+
+def test_entities_of_biluo_count_by_their_ends() -> None:
+    """Of PER (words 1-3) and LOC (5), the first is found one word too short."""
+    golds = ["B-PER I-PER L-PER O U-LOC".split()]
+    predicted = ["B-PER L-PER O O U-LOC".split()]
+    scores = entity_scores(golds, predicted)
+    assert scores["precision"] == scores["recall"] == scores["f1"] == 1 / 2
+    assert (scores["f1_PER"], scores["f1_LOC"]) == (0, 1)
 
 
 def test_a_scheme_that_nothing_tells() -> None:

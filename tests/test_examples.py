@@ -165,13 +165,16 @@ def test_what_is_cut_is_told(
     assert encode_example(example, tokenizer, 6, stride)[1] is is_cut
 
 
-def test_how_many_were_cut_is_said(
+def test_lengths_and_how_many_were_cut_are_said(
     tokenizer: FullTokenizer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     examples = [text("abc"), text("abcdefg"), text("abcde")]
     assert len(encode_examples(examples, tokenizer, 6)) == 3
-    assert "2 of 3" in capsys.readouterr().err
-    encode_examples(examples, tokenizer, 7)
-    assert "1 of 3" in capsys.readouterr().err
-    encode_examples(examples, tokenizer, 9)
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == (
+        "3 texts of 5 to 9 tokens, median 7; 2 of 3 were cut to "
+        "--max_seq_length=6\n"
+    )
+    encode_examples([*examples, text("a", "bcd")], tokenizer, 9)
+    assert "4 texts of 5 to 9 tokens, median 7; 0 of 4 were cut" in (
+        capsys.readouterr().err
+    )

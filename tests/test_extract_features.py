@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
-from conftest import GOLDEN, fails_with, forked, run
+from conftest import GOLDEN, fails_with, forked, run, well_ended
+from test_sentence_pooling import write_modules
 
 MODEL = (
     f"--vocab_file={GOLDEN}/tiny_vocab.txt",
@@ -38,6 +40,33 @@ def test_lines_are_the_originals(tmp_path: Path) -> None:
             np.testing.assert_allclose(
                 vector, golden_values[:, 0].mean(0), atol=1e-5
             )
+
+
+def test_a_sentence_transformers_folder(tmp_path: Path) -> None:
+    """Its modules.json asks for the vector of [CLS], of length 1. Of the six
+    lines the fourth and the sixth are longer than 16 tokens."""
+    folder = tmp_path / "model"
+    shutil.copytree(GOLDEN / "tiny_bert", folder)
+    shutil.copy(GOLDEN / "tiny_vocab.txt", folder / "vocab.txt")
+    write_modules(folder, {"pooling_mode_cls_token": True})
+    ended = well_ended(
+        "extract_features.py",
+        *(TEXT, f"--init_checkpoint={folder}"),
+        *(f"--pooled_file={tmp_path}/pooled.npy", "--max_seq_length=16"),
+    )
+    said = ended.errors.splitlines()
+    assert f"pooling: cls, of length 1: {folder}/modules.json" in said
+    with gzip.open(GOLDEN / "tiny_features.jsonl.gz", "rt") as golden:
+        first = np.array([_apart(line)[0][0, 0] for line in golden])
+    np.testing.assert_allclose(
+        np.load(tmp_path / "pooled.npy"),
+        first / np.sqrt((first**2).sum(1, keepdims=True)),
+        atol=1e-5,
+    )
+    cut = "it is cut to --max_seq_length=16 tokens (--doc_stride reads"
+    assert [line[:60] for line in said if "is cut" in line] == [
+        f"line {number}: {cut}"[:60] for number in (2, 5)
+    ]
 
 
 def test_precision(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conftest import GOLDEN, TINY
 
+from data.byte_level_bpe import load_byte_level
 from data.rows import length_batches, run_documents
 from data.tokenization import FullTokenizer
 from input_error import InputError
@@ -31,6 +32,32 @@ def test_without_a_stride_a_line_is_cut() -> None:
     assert TOKENIZER.convert_ids_to_tokens(row.input_ids) == [
         *"[CLS] the old captain saw [SEP]".split()
     ]
+
+
+def test_a_line_without_its_end_is_the_text() -> None:
+    """Ids as transformers has them for "the sea", a space before it or not."""
+    tokenizer = load_byte_level(str(GOLDEN / "byte_level" / "vocab.json"))
+    for line, ids in (
+        ("the sea\n", [0, 266, 285, 2]),  # <s> the \u0120sea </s>
+        (" the sea\r\n", [0, 273, 285, 2]),  # \u0120the
+        ("the sea ||| a ship\n", [0, 266, 285, 2, 2, 68, 296, 2]),
+    ):
+        (row,) = read_document(line, tokenizer, 16).rows
+        assert row.input_ids == ids
+        if "|||" not in line:
+            (row,) = read_document(line, tokenizer, 16, stride=2).rows
+            assert row.input_ids == ids
+
+
+def test_what_is_cut_is_known() -> None:
+    def is_cut(line: str, length: int, stride: int = 0) -> bool:
+        return read_document(line, TOKENIZER, length, stride).is_cut
+
+    assert is_cut(LINE, 11) and not is_cut(LINE, 12)  # with [CLS] and [SEP]
+    assert not is_cut(LINE, 11, stride=2)
+    pair = "the sea ||| the wind."  # two pieces and three
+    assert is_cut(pair, 7) and is_cut(pair, 7, stride=2)
+    assert not is_cut(pair, 8)
 
 
 def test_windows_take_each_token_where_it_has_most_context() -> None:

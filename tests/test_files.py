@@ -63,3 +63,19 @@ def test_a_folder_is_no_file(tmp_path: pathlib.Path) -> None:
     (tmp_path / "text").mkdir()
     with pytest.raises(InputError, match=r"text is a folder; give .*text/\*"):
         files.expand_patterns(str(tmp_path / "*"))
+
+
+def test_a_fingerprint_is_of_what_is_in_a_file(tmp_path: pathlib.Path) -> None:
+    def of(name: str, content: bytes) -> str:
+        (tmp_path / name).write_bytes(content)
+        return files.fingerprint(str(tmp_path / name))
+
+    # crc32 of b"123456789" is the check value of its definition
+    assert of("a", b"123456789") == "9 bytes, checksum cbf43926"
+    assert of("b", b"123456789") == of("a", b"123456789")
+    assert of("a", b"123456798") != of("b", b"123456789")
+    assert of("a", b"") == "0 bytes, checksum 00000000"
+    long = bytes(3 << 20)
+    first, last = b"x" + long[1:], long[1:] + b"x"
+    kinds = {of("a", long), of("a", first), of("a", last), of("a", long[1:])}
+    assert len(kinds) == 4

@@ -296,6 +296,38 @@ def test_bad_files_are_named_with_the_line(
         find_task("mrpc").read(folder, "dev")
 
 
+@pytest.mark.parametrize(
+    ("task", "split", "file", "line"),
+    [
+        (task, split, file, lines[1])
+        for task, split, file, lines, _ in LAYOUTS
+        if (task, split) != ("cola", "train")  # has no header
+    ],
+)
+def test_an_example_in_place_of_the_header_is_not_lost(
+    tmp_path: Path, task: str, split: str, file: str, line: str
+) -> None:
+    folder = write(tmp_path, file, line, line)
+    with pytest.raises(InputError, match="line 1 looks like an example"):
+        find_task(task).read(folder, split)
+
+
+@pytest.mark.parametrize("task", ["cola", "sst-2", "qqp"])
+def test_a_dev_set_is_no_test_set(tmp_path: Path, task: str) -> None:
+    """Texts and labels of these are in other columns."""
+    rows = {
+        "cola": ["gj04\t1\t\tIt is."] * 2,
+        "sst-2": ["sentence\tlabel", "so good\t1"],
+        "qqp": [
+            "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate",
+            "9\t1\t2\tA?\tB?\t0",
+        ],
+    }
+    folder = write(tmp_path, "test.tsv", *rows[task])
+    with pytest.raises(InputError, match="file of another split"):
+        find_task(task).read(folder, "test")
+
+
 def test_bad_scores_files_and_names(tmp_path: Path) -> None:
     row = "0\tg\tf\t2012\t1\tn\tn\tA\tB\t"
     folder = write(tmp_path, "train.tsv", row + "score", row + "nan")
@@ -332,3 +364,17 @@ def test_names_of_submissions() -> None:
         "AX.tsv", "CoLA.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "MRPC.tsv",
         "QNLI.tsv", "QQP.tsv", "RTE.tsv", "SST-2.tsv", "STS-B.tsv", "WNLI.tsv",
     ]  # fmt: skip
+
+
+def test_names_in_hugging_faces_data_sets() -> None:
+    """As huggingface.co/datasets/nyu-mll/glue has them, 0 before 1; of the
+    others they are the labels themselves."""
+    names = {
+        "CoLA": ("unacceptable", "acceptable"),
+        "SST-2": ("negative", "positive"),
+        "MRPC": ("not_equivalent", "equivalent"),
+        "QQP": ("not_duplicate", "duplicate"),
+        "WNLI": ("not_entailment", "entailment"),
+    }
+    for task in TASKS:
+        assert task.hugging_face_labels == names.get(task.name, ())

@@ -3,17 +3,16 @@
 import json
 import random
 import re
-import types
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import GOLDEN
 
+from data.added_tokens import AddedToken
 from data.graph_tokenization import GraphTokenizer, NoGraphError
 from data.rows import Row, join, pad
 from data.tokenization import FullTokenizer
@@ -171,44 +170,30 @@ def test_texts_of_several_scripts(tmp_path: Path) -> None:
     assert set(errors.numpy()) == {b""}
 
 
-def test_longer_words_and_other_prefixes(tmp_path: Path) -> None:
-    """As of folders of Hugging Face that say so."""
-    tokenizer: Any = FullTokenizer(
-        written(tmp_path, "un", "##able", "_able"), UNCASED
-    )
-    tokenizer.wordpiece_tokenizer.max_input_chars_per_word = 6
-    texts = tf.constant(["unable", "unables", "un able"])
-    pieces, _ = GraphTokenizer(tokenizer, 16).pieces(texts)
-    assert pieces.to_list() == [[3, 4], [0], [3, 0]]
-    tokenizer.wordpiece_tokenizer.prefix = "_"
-    pieces, _ = GraphTokenizer(tokenizer, 16).pieces(texts)
-    assert pieces.to_list() == [[3, 5], [0], [3, 0]]
-
-
-class Added(NamedTuple):
-    content: str
-    id: int
-    normalized: bool = False
-    single_word: bool = False
-
-
-def with_added_tokens(folder: Path, *tokens: Added) -> FullTokenizer:
-    tokenizer: Any = FullTokenizer(
-        written(folder, "e", "##1", "[", "]", "1", "cat"), UNCASED
-    )
-    tokenizer.vocab.update({token.content: token.id for token in tokens})
-    tokenizer.added_tokens = types.SimpleNamespace(tokens=tokens)
-    return tokenizer
+def test_settings_of_other_folders(tmp_path: Path) -> None:
+    """Worked by hand: shorter words, unsplit ideographs, private characters."""
+    path = written(tmp_path, "un", "##able", "中", "##文", "##\ue000")
+    texts = tf.constant(["unable", "unables", "中文", "un\ue000"])
+    for settings, expected in (
+        ({}, [[3, 4], [0], [5, 0], [3, 7]]),
+        ({"max_input_chars_per_word": 5}, [[0], [0], [5, 0], [3, 7]]),
+        ({"tokenize_chinese_chars": False}, [[3, 4], [0], [5, 6], [3, 7]]),
+        ({"remove_private_use": True}, [[3, 4], [0], [5, 0], [3]]),
+    ):
+        tokenizer = FullTokenizer(path, CASED, **settings)
+        pieces, _ = GraphTokenizer(tokenizer, 16).pieces(texts)
+        assert pieces.to_list() == expected, settings
 
 
 def test_added_tokens_are_kept_whole(tmp_path: Path) -> None:
-    tokenizer = with_added_tokens(
-        tmp_path,
-        Added("[SEP]", 2),
-        Added("[E1]", 90),
-        Added("[E1][E", 91),
-        Added("<É,>", 92, normalized=True),
-    )
+    tokens = [
+        AddedToken("[SEP]", 2),
+        AddedToken("[E1]", 90),
+        AddedToken("[E1][E", 91, rstrip=True),
+        AddedToken("<É,>", 92, lstrip=True, rstrip=True, normalized=True),
+    ]
+    path = written(tmp_path, "e", "##1", "[", "]", "1", "cat", "中")
+    tokenizer = FullTokenizer(path, UNCASED, added_tokens=tokens)
     expected = {
         "cat[E1]cat [E1]": [8, 90, 8, 90],
         "[e1]": [5, 3, 4, 6],  # of another case
@@ -217,21 +202,29 @@ def test_added_tokens_are_kept_whole(tmp_path: Path) -> None:
         "cat<é,>cat": [8, 92, 8],
         "<E\u0301,><e,>": [92, 92],
         "< e, >": [0, 3, 0, 0],
+        # as Hugging Face's tokenizers: the ideographs stay
+        "中  <É,>\n中cat": [9, 92, 9, 8],
     }
     graph = GraphTokenizer(tokenizer, EXACT_LENGTH)
     pieces, errors = graph.pieces(tf.constant([*expected, "cat\U00040001"]))
     assert pieces.to_list() == [*expected.values(), []]
-    assert [bool(error) for error in errors.numpy()] == [False] * 7 + [True]
+    assert [bool(error) for error in errors.numpy()] == [False] * 8 + [True]
+    parts = [token.content for token in tokens]
+    parts += [*"[E1e,É<>]中 \n\0", "e\u0301", " , ", "cat"]
+    rng = random.Random(5)
+    texts = ["".join(rng.choices(parts, k=8)) for _ in range(3000)]
+    assert_equal((tokenizer, graph), [*expected, *texts])
 
 
 @pytest.mark.parametrize(
-    "token", [Added("[E1]", 9, single_word=True), Added(" cat", 9)]
+    "token", [AddedToken("[E1]", 9, single_word=True), AddedToken(" cat", 9)]
 )
 def test_added_tokens_without_a_form_in_a_graph(
-    tmp_path: Path, token: Added
+    tmp_path: Path, token: AddedToken
 ) -> None:
+    tokenizer = FullTokenizer(written(tmp_path), added_tokens=[token])
     with pytest.raises(NoGraphError, match=re.escape(repr(token.content))):
-        GraphTokenizer(with_added_tokens(tmp_path, token), 16)
+        GraphTokenizer(tokenizer, 16)
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,10 @@ from hypothesis import HealthCheck, given, settings
 import command
 from data import files, record_checks, records, vocabulary, wire
 from data.record_features import Feature
+from data.tokenizer_folder import open_tokenizer
 from input_error import InputError
 from jobs import inspecting
-from modeling import folder_files, hugging_face
+from modeling import hugging_face
 from modeling.config import BertConfig
 from modeling.conversion import open_weights
 from tasks import squad, tables
@@ -120,7 +121,7 @@ def read_squad(path: Path) -> object:
 
 def read_table(path: Path) -> object:
     table = tables.TableFormat("text", None, "label", True)
-    return tables.read_table(str(path), table, True)
+    return tables.read_table(str(path), table, False)
 
 
 def read_task(path: Path) -> object:
@@ -132,7 +133,7 @@ def read_weights(path: Path) -> object:
 
 
 def read_tokenizer(path: Path) -> object:
-    return folder_files.vocabulary_file(str(path.parent))
+    return open_tokenizer(str(path.parent))
 
 
 @pytest.mark.parametrize(
@@ -143,12 +144,12 @@ def read_tokenizer(path: Path) -> object:
         (read_config, "x.json", f'{{"vocab_size": {2**31}}}', "below 2..31"),
         (read_squad, "x.json", DEEPER, "is not JSON"),
         (read_squad, "x.json", '{"data": ' + "1" * 5000 + "}", "is not JSON"),
-        (read_table, "x.jsonl", f'{{"text": {DEEP}}}', "line 1 has lists in"),
+        (read_table, "x.jsonl", f'{{"text": {DEEP}}}', "line 1 has a list in"),
         (read_table, "x.jsonl", DEEPER, "line 1 is not JSON"),
         (read_task, TASK, DEEPER, "task.json cannot be used"),
         (read_weights, hugging_face.INDEX, DEEPER, "cannot be read"),
         (read_weights, hugging_face.INDEX, '{"weight_map": {}}', "no file"),
-        (read_tokenizer, folder_files.TOKENIZER, DEEPER, "no vocabulary"),
+        (read_tokenizer, "tokenizer.json", DEEPER, "is not a JSON file"),
     ],
 )
 def test_json_of_any_depth_and_size(

@@ -3,11 +3,12 @@
 Expected numbers are transformers' own (golden/hugging_face).
 """
 
+import dataclasses
 import json
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +17,6 @@ from conftest import GOLDEN
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from data.any_tokenizer import load_tokenizer
 from input_error import InputError
 from modeling.any_model import AnyModel, largest_difference
 from modeling.config import BertConfig
@@ -26,7 +26,6 @@ from modeling.conversion import (
     open_weights,
     save_model_folder,
 )
-from modeling.folder_files import vocabulary_file
 from modeling.hugging_face import (
     is_hugging_face,
     model_config_file,
@@ -227,17 +226,14 @@ def test_labels_and_tokenizer_are_written(tmp_path: Path) -> None:
         str(vocabulary),
         ["no", "yes", "perhaps"],
         "single_label_classification",
-        do_lower_case=False,
+        tokenizer_files={"tokenizer_config.json": b"{}"},
     )
     config = json.loads((folder / "config.json").read_text())
     original = json.loads((THEIRS / "classifier/config.json").read_text())
     assert config["id2label"] == original["id2label"]
     assert config["label2id"] == {"no": 0, "yes": 1, "perhaps": 2}
     assert config["problem_type"] == original["problem_type"]
-    tokenizer = json.loads((folder / "tokenizer_config.json").read_text())
-    assert tokenizer["tokenizer_class"] == "BertTokenizer"
-    assert tokenizer["do_lower_case"] is False
-    assert tokenizer["model_max_length"] == 23
+    assert (folder / "tokenizer_config.json").read_bytes() == b"{}"
     assert (folder / "vocab.txt").read_text() == "[PAD]\n"
     with pytest.raises(InputError, match="3 outputs and 2 labels, no, yes"):
         save_hugging_face_folder(
@@ -259,17 +255,7 @@ def test_a_byte_level_vocabulary_goes_along(tmp_path: Path) -> None:
         for name in ("vocab.json", "merges.txt"):
             content = (byte_level / name).read_bytes()
             assert (folder / name).read_bytes() == content
-        assert vocabulary_file(str(folder)) == str(folder / "vocab.json")
         assert load(folder)[0].config == model.config
-    tokenizer = json.loads(
-        (
-            tmp_path / "save_hugging_face_folder/tokenizer_config.json"
-        ).read_text()
-    )
-    assert tokenizer["tokenizer_class"] == "RobertaTokenizer"
-    assert tokenizer["mask_token"]["lstrip"] is True
-    assert tokenizer["model_max_length"] == 21
-    assert "do_lower_case" not in tokenizer
 
 
 def test_roberta_has_names_of_its_own() -> None:
@@ -471,6 +457,155 @@ def test_damaged_safetensors(
         load(tmp_path)
 
 
+TELLING = ("model_type", "architectures", "transformers_version")
+
+
+def edited(tmp_path: Path, name: str, *absent: str, **values: object) -> Path:
+    """A copy of a golden folder with another config.json."""
+    folder = changed(tmp_path, name, lambda tensors: tensors)
+    path = folder / "config.json"
+    config = {**json.loads(path.read_text()), **values}
+    for key in absent:
+        del config[key]
+    path.write_text(json.dumps(config))
+    return folder
+
+
+def last_layer(folder: Path, name: str, **inputs: np.ndarray) -> np.ndarray:
+    """Of the real positions of a golden folder's inputs, or of others."""
+    theirs = dict(np.load(THEIRS / name / "outputs.npz"))
+    mask = theirs["in_attention_mask"].astype(np.int32)
+    batch = {
+        "input_ids": theirs["in_input_ids"].astype(np.int32),
+        "input_mask": mask,
+        "segment_ids": np.zeros_like(mask),
+    }
+    model, _ = load(folder)
+    outputs = model.outputs(**batch | inputs, pools=False)
+    return outputs["layers"][-1][mask == 1]
+
+
+def theirs_of(name: str) -> np.ndarray:
+    theirs = dict(np.load(THEIRS / name / "outputs.npz"))
+    return theirs["hidden_states"][-1][theirs["in_attention_mask"] == 1]
+
+
+@pytest.mark.parametrize("absent", [TELLING[:1], TELLING])
+@pytest.mark.parametrize("name", ["roberta_masked_lm", "distilbert_masked_lm"])
+def test_without_model_type_classes_and_tensors_say_it(
+    tmp_path: Path, name: str, absent: tuple[str, ...]
+) -> None:
+    folder = edited(tmp_path, name, *absent)
+    np.testing.assert_allclose(
+        last_layer(folder, name), theirs_of(name), atol=5e-6
+    )
+
+
+def test_a_config_that_lies_beside_safetensors_is_theirs(
+    tmp_path: Path,
+) -> None:
+    """As that of a well-known small BERT: sizes alone, and an exact gelu."""
+    folder = edited(tmp_path, "span", *TELLING, hidden_act="gelu")
+    model, _ = load(folder)
+    assert model.config.hidden_act == "gelu_erf"
+
+
+def test_a_folder_that_does_not_say_its_family_is_refused(
+    tmp_path: Path,
+) -> None:
+    folder = edited(tmp_path, "roberta_bare", *TELLING)
+    with pytest.raises(InputError, match="no model_type, and the names of its"):
+        load(folder)
+    folder = edited(
+        tmp_path / "other",
+        "roberta_bare",
+        "model_type",
+        architectures=["XLMRobertaModel"],
+    )
+    with pytest.raises(InputError, match="are 'XLMRobertaModel'; add"):
+        load(folder)
+
+
+def test_weights_of_another_family_are_refused(tmp_path: Path) -> None:
+    folder = edited(tmp_path, "roberta_masked_lm", model_type="bert")
+    with pytest.raises(
+        InputError, match="holds a roberta but the config describes a bert"
+    ):
+        load(folder)
+
+
+def test_a_roberta_that_pads_with_another_token(tmp_path: Path) -> None:
+    """Its positions begin four rows further down, and so do their vectors."""
+    table = "embeddings.position_embeddings.weight"
+    folder = edited(
+        tmp_path, "roberta_bare", pad_token_id=5, max_position_embeddings=27
+    )
+    tensors = load_file(folder / "model.safetensors")
+    shift = np.full((4, 12), 7, np.float32)
+    tensors[table] = np.concatenate([shift, tensors[table]])
+    save_file(tensors, folder / "model.safetensors")
+    expected = theirs_of("roberta_bare")
+    ours = last_layer(folder, "roberta_bare")
+    np.testing.assert_allclose(ours, expected, atol=5e-6)
+    model, _ = load(folder)
+    for save, there in (
+        (save_model_folder, tmp_path / "google"),
+        (save_hugging_face_folder, tmp_path / "back"),
+    ):
+        save(str(there), model.config, model.bindings(), None)
+        ours = last_layer(there, "roberta_bare")
+        np.testing.assert_allclose(ours, expected, atol=5e-6)
+    config = json.loads((tmp_path / "back" / "config.json").read_text())
+    assert config["pad_token_id"] == 5
+    assert config["max_position_embeddings"] == 27
+
+
+def test_sines_are_read_as_they_are_stored(tmp_path: Path) -> None:
+    name = "distilbert_bare"
+    folder = edited(tmp_path, name, sinusoidal_pos_embds=True)
+    np.testing.assert_allclose(
+        last_layer(folder, name), theirs_of(name), atol=5e-6
+    )
+
+
+def test_with_one_token_type_a_pair_is_read_as_one_text(
+    tmp_path: Path,
+) -> None:
+    """transformers reads it so if it is handed no token_type_ids, and else
+    fails."""
+    table = "bert.embeddings.token_type_embeddings.weight"
+    folder = edited(tmp_path, "pretraining", type_vocab_size=1)
+    tensors = load_file(folder / "model.safetensors")
+    tensors[table] = tensors[table][:1]
+    save_file(tensors, folder / "model.safetensors")
+    expected = last_layer(THEIRS / "pretraining", "pretraining")
+    ones = np.load(THEIRS / "pretraining" / "outputs.npz")["in_input_ids"]
+    pair = np.ones_like(ones, dtype=np.int32)
+    for segment_ids in (pair, np.zeros_like(pair)):
+        np.testing.assert_array_equal(
+            last_layer(folder, "pretraining", segment_ids=segment_ids),
+            expected,
+        )
+
+
+def test_two_configs_that_disagree_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for act, said in (
+        ("gelu_erf", ""),
+        ("relu", "not bert_config.json; .* in hidden_act .gelu_erf, not relu"),
+    ):
+        folder = edited(tmp_path / act, "span", hidden_act="gelu")
+        config = BertConfig.from_json_file(str(folder / "config.json"))
+        google = dataclasses.replace(config, hidden_act=act)
+        (folder / "bert_config.json").write_text(google.to_json())
+        for _ in range(2):
+            assert load(folder)[0].config.hidden_act == "gelu_erf"
+        found = capsys.readouterr().err
+        assert found.count("\n") == (1 if said else 0)
+        assert re.search(said, found)
+
+
 @pytest.mark.parametrize("name", ["", "/pytorch_model.bin"])
 def test_a_pickle_is_never_opened(tmp_path: Path, name: str) -> None:
     (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
@@ -493,10 +628,10 @@ def test_another_shape_is_an_error_that_names_it(tmp_path: Path) -> None:
 
 def test_no_bert_at_all(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    save_file({"roberta.pooler": np.zeros(3, np.float32)}, path)
+    save_file({"electra.pooler": np.zeros(3, np.float32)}, path)
     config = BertConfig.from_json_file(str(THEIRS / "span" / "config.json"))
     model = AnyModel(config, {})
-    with pytest.raises(InputError, match="first is 'roberta.pooler'"):
+    with pytest.raises(InputError, match="first is 'electra.pooler'"):
         load_checkpoint(model.bindings(), str(path))
     with pytest.raises(InputError, match="local"):
         load_checkpoint(model.bindings(), "gs://bucket/model.safetensors")
@@ -511,11 +646,6 @@ def test_what_lies_beside_googles_checkpoint(tmp_path: Path, path: str) -> None:
     (tmp_path / "config.json").touch()  # the hubs' folders have it too
     (tmp_path / "model.safetensors").touch()
     assert model_config_file(named) == str(tmp_path / "bert_config.json")
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.unlink(missing_ok=True)
-    assert vocabulary_file(named) is None
-    vocabulary.touch()
-    assert vocabulary_file(named) == str(vocabulary)
 
 
 @pytest.mark.parametrize(
@@ -537,80 +667,3 @@ def test_a_name_without_a_folder(
     monkeypatch.chdir(tmp_path)
     Path("bert_config.json").touch()
     assert model_config_file("bert_model.ckpt") == "bert_config.json"
-
-
-TOKENIZER_JSON = {
-    "added_tokens": [
-        {"id": 1, "content": "[UNK]"},
-        {"id": 3, "content": "<x>"},
-    ],
-    "model": {
-        "type": "WordPiece",
-        "vocab": {"[UNK]": 1, "[PAD]": 0, "\u00e9": 2},
-    },
-}
-
-
-def test_the_vocabulary_of_a_tokenizer_json(tmp_path: Path) -> None:
-    path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps(TOKENIZER_JSON))
-    found = vocabulary_file(str(tmp_path))
-    assert found is not None
-    assert (
-        Path(found).read_text(encoding="utf-8") == "[PAD]\n[UNK]\n\u00e9\n<x>\n"
-    )
-    (tmp_path / "vocab.txt").touch()
-    assert vocabulary_file(str(tmp_path)) == str(tmp_path / "vocab.txt")
-
-
-def test_the_two_files_of_a_byte_level_tokenizer_json(tmp_path: Path) -> None:
-    byte_level = GOLDEN / "byte_level"
-    vocab = json.loads((byte_level / "vocab.json").read_text("utf-8"))
-    version, *merges = (
-        (byte_level / "merges.txt").read_text("utf-8").split("\n")
-    )
-    del vocab["<mask>"]
-    values: dict[str, Any] = {
-        "added_tokens": [{"id": 419, "content": "<mask>"}],
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
-        "model": {"type": "BPE", "vocab": vocab, "merges": merges},
-    }
-    for _ in range(2):  # transformers has had two forms of the pairs
-        (tmp_path / "tokenizer.json").write_text(json.dumps(values))
-        found = vocabulary_file(str(tmp_path))
-        assert found is not None and Path(found).name == "vocab.json"
-        both = [load_tokenizer(p) for p in (found, f"{byte_level}/vocab.json")]
-        assert both[0].vocab == both[1].vocab
-        text = "The old captain saw the sea."
-        assert both[0].tokenize(text) == both[1].tokenize(text)
-        pairs = [merge.split(" ") for merge in merges]
-        values["model"]["merges"] = pairs
-    values["pre_tokenizer"]["add_prefix_space"] = True
-    (tmp_path / "tokenizer.json").write_text(json.dumps(values))
-    with pytest.raises(InputError, match="pieces are not RoBERTa's"):
-        vocabulary_file(str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"model": {"type": "Unigram", "vocab": {}}}, "a Unigram model"),
-        ({"added_tokens": []}, "ids are not 0, 1, 2"),
-        (
-            {
-                "model": {"type": "WordPiece", "vocab": {}},
-                "added_tokens": [],
-            },
-            "its vocabulary is empty",
-        ),
-        ({"model": None}, "no vocabulary"),
-    ],
-)
-def test_another_kind_of_tokenizer_json(
-    tmp_path: Path, change: dict[str, object], sentence: str
-) -> None:
-    values = json.loads(json.dumps(TOKENIZER_JSON))
-    values["model"]["vocab"]["gap"] = 4
-    (tmp_path / "tokenizer.json").write_text(json.dumps(values | change))
-    with pytest.raises(InputError, match=sentence):
-        vocabulary_file(str(tmp_path))

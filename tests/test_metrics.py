@@ -9,6 +9,8 @@ from tasks.metrics import (
     classification_metrics,
     degenerate,
     multi_label_metrics,
+    no_better_than_mean,
+    no_label_predicted,
     regression_metrics,
     summarize,
 )
@@ -166,6 +168,30 @@ def test_class_weights_move_the_prior() -> None:
     assert "0.693" in sentence
     one_counts = (1.0, 5.0, 0.0)
     assert degenerate(predicted, labels, losses, NAMES, one_counts) is None
+
+
+def test_no_label_predicted_is_named() -> None:
+    labels = np.array([[1.0, 0], [1, 1], [0, 0]])
+    nothing = np.zeros((3, 2), bool)
+    sentence = no_label_predicted(nothing, labels)
+    assert sentence is not None
+    assert "none of the 3 labels of 3 examples" in sentence
+    assert no_label_predicted(nothing, np.zeros((3, 2))) is None
+    one = nothing.copy()
+    one[2, 1] = True
+    assert no_label_predicted(one, labels) is None
+
+
+def test_values_no_better_than_the_mean_are_named() -> None:
+    """The targets' variance is 2/3: (1 + 0 + 1) / 3."""
+    targets = np.array([1.0, 2.0, 3.0])
+    for values, error in (([2.0, 2.0, 2.0], "0.6667"), ([3, 2, 1], "2.667")):
+        sentence = no_better_than_mean(np.array(values), targets)
+        assert sentence is not None
+        assert f"error is {error}, where" in sentence
+        assert "costs 0.6667" in sentence
+    assert no_better_than_mean(np.array([1.9, 2, 2.1]), targets) is None
+    assert no_better_than_mean(np.ones(3), np.full(3, 2.0)) is None
 
 
 def test_a_loss_that_stays_at_the_prior_is_named() -> None:

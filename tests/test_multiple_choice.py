@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 from conftest import GOLDEN, TINY
 
-from data.any_tokenizer import load_tokenizer
 from data.batches import RowBatches, RowShare
 from data.rows import Row, pad
+from data.tokenizers import load_tokenizer
 from modeling import fused
 from modeling.conversion import load_checkpoint
 from tasks.multiple_choice import (
@@ -176,29 +176,39 @@ def test_the_context_gives_way(
     (tmp_path / "vocab.txt").write_text("\n".join(pieces))
     tokenizer = load_tokenizer(str(tmp_path / "vocab.txt"))
     question = Question("here", "a b c d", ("e", "f g"), None)
-    for length, expected in (
+    for length, expected, what in (
         (
             7,
             ["[CLS] a b c [SEP] e [SEP]", "[CLS] a b [SEP] f g [SEP]"],
+            "contexts",
         ),
         (
             9,
             ["[CLS] a b c d [SEP] e [SEP]", "[CLS] a b c d [SEP] f g [SEP]"],
+            "",
         ),
-        (4, ["[CLS] [SEP] e [SEP]", "[CLS] [SEP] g [SEP]"]),
+        (
+            4,
+            ["[CLS] [SEP] e [SEP]", "[CLS] [SEP] g [SEP]"],
+            "contexts and choices",
+        ),
     ):
-        rows, is_cut = encode_question(question, tokenizer, length)
+        rows, cut = encode_question(question, tokenizer, length)
         texts = [
             " ".join(tokenizer.convert_ids_to_tokens(row.input_ids))
             for row in rows
         ]
         assert texts == expected
-        assert is_cut == (length < 9)
+        assert cut == what
         for row in rows:
             end = row.input_ids.index(tokenizer.vocab["[SEP]"]) + 1
             rest = len(row.input_ids) - end
             assert row.segment_ids == [0] * end + [1] * rest
     encode_questions([question, question], tokenizer, 7)
-    assert "2 of 2 questions are longer than --max_seq_length=7" in (
-        capsys.readouterr().err
-    )
+    encode_questions([question], tokenizer, 4)
+    assert capsys.readouterr().err.splitlines() == [
+        "2 of 2 questions are longer than --max_seq_length=7 pieces; their "
+        "contexts were cut",
+        "1 of 1 questions are longer than --max_seq_length=4 pieces; their "
+        "contexts and choices were cut",
+    ]

@@ -1,7 +1,10 @@
 """Tests of predict.py, as processes that a user could have started."""
 
+import dataclasses
+import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -197,6 +200,73 @@ def test_a_file_to_a_file(blanks: str, tmp_path: Path) -> None:
         "line": 2,
         "error": "there is no [MASK] in it",
     }
+
+
+def test_files_are_read_as_in_training(
+    regression: tuple[str, Classifier], tmp_path: Path
+) -> None:
+    """Tables by the columns of the training; other files by lines."""
+    source, model = regression
+    folder = tmp_path / "model"
+    shutil.copytree(source, folder)
+    settings = dataclasses.replace(
+        SETTINGS, takes_pairs=False, text_column="review"
+    )
+    (folder / "task.json").write_text(settings.to_json())
+    marked, texts = b"\xef\xbb\xbf", [b"the sea", b"a storm", b"the captain"]
+    contents = {
+        "a.csv": b'id,review\r\n7,"the\rsea"\r\n8,a storm\r\n9,the captain',
+        "b.jsonl.gz": gzip.compress(
+            b"".join(b'{"review": "%s"}\n' % text for text in texts)
+        ),
+        "c.tsv": b"review\nthe sea\na storm\n\nthe captain\n",
+        "d.tsv": b"the sea\na storm\n7\tthe captain\n",
+        "e.txt.gz": gzip.compress(marked + b"\n".join(texts)),
+        "f.txt": "\r".join(["the sea", "a storm", ""]).encode("utf-16"),
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    output = forked(
+        "predict.py",
+        f"--model_dir={folder}",
+        "--input_file=" + ",".join(f"{tmp_path}/{name}" for name in contents),
+        "--output_format=jsonl",
+    )
+    answers = [json.loads(line) for line in output.splitlines()]
+    values = [expected_value(model, text) for text in texts]
+    none, pair = "the line is empty", "it has 2 texts with tabs between them"
+    expected = [
+        *values, *values, *values[:2], none, values[2],
+        *values[:2], pair, *values, *values[:2],
+    ]  # fmt: skip
+    for answer, wanted in zip(answers, expected, strict=True):
+        if isinstance(wanted, str):
+            assert answer["error"].startswith(wanted)
+        else:
+            assert answer["value"] == pytest.approx(wanted, abs=1e-4)
+
+
+def test_tables_that_do_not_fit_the_model(
+    regression: tuple[str, Classifier], blanks: str, tmp_path: Path
+) -> None:
+    source, _ = regression
+    folder = tmp_path / "model"
+    shutil.copytree(source, folder)
+    pairs = dataclasses.replace(SETTINGS, takes_pairs=True)
+    (folder / "task.json").write_text(pairs.to_json())
+    (tmp_path / "a.csv").write_text("text,id\na storm,7\n")
+    for model, flag, expected in (
+        (folder, [], "the model takes two texts; check --text_column"),
+        (blanks, [], "a.csv is a table; give --text_column"),
+        (blanks, ["--text_column=b"], "a.csv, line 1 has no column 'b' but"),
+    ):
+        sentence = fails_with(
+            "predict.py",
+            f"--model_dir={model}",
+            f"--input_file={tmp_path}/a.csv",
+            *flag,
+        )
+        assert expected in sentence
 
 
 def test_what_cannot_be_done(tmp_path: Path) -> None:

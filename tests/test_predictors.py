@@ -3,6 +3,8 @@ from given logits, and real models read from their folders."""
 
 import functools
 import json
+import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,48 @@ def test_a_number(tmp_path: Path) -> None:
     (answer,) = answers(model, ["The sea."], logits=[2.5])
     assert answer.fields == {"value": 2.5}
     assert answer.columns == ["2.500000"]
+
+
+def test_labels_that_hold_the_separator_can_be_read_back(
+    tmp_path: Path,
+) -> None:
+    labels = ("blue, dark", "red", "green")
+    folder = text_folder(tmp_path, "multi_label", labels=labels)
+    logits = np.log([3.0, 4.0, 0.5])
+    (answer,) = answers(load(folder), ["The sea."], logits=logits)
+    assert json.loads(answer.columns[0]) == ["blue, dark", "red"]
+    text_folder(tmp_path, "multi_label", labels=labels, label_separator=";")
+    (answer,) = answers(load(folder), ["The sea."], logits=logits)
+    assert answer.columns[0] == "blue, dark;red"
+
+
+@pytest.mark.parametrize(
+    ("takes_pairs", "errors"),
+    [
+        (None, ["", "", "3 texts .* one or two"]),
+        (False, ["", "2 texts .* takes one$", "3 texts .* takes one$"]),
+        (True, ["one text; the model takes two", "", "3 texts .* takes two$"]),
+    ],
+)
+def test_one_text_or_two_is_what_it_was_trained_on(
+    tmp_path: Path, takes_pairs: bool | None, errors: list[str]
+) -> None:
+    folder = text_folder(tmp_path, "regression", takes_pairs=takes_pairs)
+    lines = ["a storm\n", "a\tstorm", "a\tb\tc"]
+    for answer, error in zip(
+        answers(load(folder), lines, logits=[2.5]), errors, strict=True
+    ):
+        assert bool(error) == ("error" in answer.fields)
+        assert re.search(error, answer.fields.get("error", ""))
+
+
+def test_columns_are_texts_whatever_is_in_them(tmp_path: Path) -> None:
+    folder = text_folder(tmp_path, "regression", takes_pairs=False)
+    model = load(folder)
+    rows = [("the\tsea",), ("the\nsea",), ("the sea",), ("",)]
+    questions = [model._read(1, row) for row in rows]
+    assert questions[0] == questions[1] == questions[2]
+    assert questions[3].error == "the line is empty"
 
 
 def test_lines_without_an_answer_say_why(tmp_path: Path) -> None:
@@ -201,6 +245,19 @@ def test_a_real_span_model_and_what_is_no_question(tmp_path: Path) -> None:
     assert "windows of 16 pieces" in found[3].note
 
 
+def test_a_long_question_is_cut_which_is_noted(tmp_path: Path) -> None:
+    short = {**SPANS, "max_query_length": 2}
+    model = load(save(tmp_path, SpanModel(TINY), **short))
+    cut = LINE.replace("Who", "Who saw")
+    lines = [LINE, cut, cut + " An island." * 5]
+    assert [model.kind.read(1, line).note for line in lines] == [
+        "",
+        "its question is cut to 2 tokens",
+        "its question is cut to 2 tokens; its paragraph is read through 4 "
+        "windows of 16 pieces",
+    ]
+
+
 def test_tags(tmp_path: Path) -> None:
     """Nine words of a piece each, in windows of five, three apart: 0-4, 3-7 and
     6-8. The first answers about 0 to 3, the second about 4 to 6, and each gives
@@ -262,6 +319,21 @@ def test_blanks(tmp_path: Path) -> None:
     json.dumps([answer.fields for answer in found])
 
 
+def test_a_roberta_must_pad_as_its_vocabulary_does(tmp_path: Path) -> None:
+    """<pad> is 1 in that vocabulary."""
+    shutil.copytree(GOLDEN / "hugging_face" / "roberta_bare", tmp_path / "m")
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(GOLDEN / "byte_level" / name, tmp_path / "m" / name)
+    path = tmp_path / "m" / "config.json"
+    config = json.loads(path.read_text()) | {"vocab_size": 420}
+    for padding in (1, 3):
+        path.write_text(json.dumps(config | {"pad_token_id": padding}))
+        with pytest.raises(InputError) as caught:
+            load(str(tmp_path / "m"))
+        is_refused = "padding token at 1 but the config" in str(caught.value)
+        assert is_refused == (padding == 3)  # else it does not fit the weights
+
+
 def test_folders_that_cannot_answer(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no config"):
         load(str(tmp_path))
@@ -270,7 +342,7 @@ def test_folders_that_cannot_answer(tmp_path: Path) -> None:
         load(folder)
     (tmp_path / "task.json").unlink()
     with pytest.raises(
-        InputError, match="no task.json.*has no cls/predictions"
+        InputError, match="neither task.json nor.*has no cls/predictions"
     ):
         load(folder)
     (tmp_path / "vocab.txt").unlink()

@@ -1,5 +1,6 @@
 """create_pretraining_data.py's own way: workers, stops, and what it refuses."""
 
+import dataclasses
 import gzip
 import os
 import signal
@@ -17,6 +18,7 @@ from data.record_checks import check_files
 from data.record_features import pretraining_features
 from data.records import parse_batch, read_records
 from data.text_formats import TextFormat
+from data.tokenizers import TokenizerSettings
 from input_error import InputError
 from jobs import work_folder
 from jobs.making import Making
@@ -125,6 +127,12 @@ def test_what_is_made_is_made_once(
     assert "made already" in forked(SCRIPT, *given)
     os.remove(tmp_path / "a")
     assert forked(SCRIPT, *given, "--num_workers=1") == first
+    # as large, but another command's
+    (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes()[::-1])
+    os.utime(text)
+    said = f"{tmp_path}/a is not what this command made: made again\n"
+    assert forked(SCRIPT, *given, "--num_workers=1") == said + first
+    assert (tmp_path / "a").read_bytes() == expected[0][0]
     other = tmp_path / "other.txt"
     other.write_text(text.read_text("utf-8") + "\n\nzoo", "utf-8")
     again = flags(other, tmp_path, "a", "b.gz")
@@ -204,15 +212,43 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
         work_folder.claim(folder, {"seed": 1}),
     ):
         pass
-    work_folder.finish(folder)
+    work_folder.finish(folder, {})
     with work_folder.claim(folder, {"seed": 2}) as is_left:
         assert not is_left
+
+
+def test_outputs_of_one_name_in_two_buckets_have_two_folders() -> None:
+    paths = "gs://a/records", "gs://b/records"
+    making = [dataclasses.replace(make(1, 1), output_files=(p,)) for p in paths]
+    assert len({m.folder for m in making}) == 2
+    assert all(os.path.dirname(m.folder) == "" for m in making)
+
+
+def test_what_an_earlier_version_made_is_not_called_the_same(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "settings.json").write_text('{"input_file": [["a", 3, 7]]}')
+    settings = {"input_file's contents": [["3 bytes", None]]}
+    with (
+        pytest.raises(InputError, match="by an earlier version"),
+        work_folder.claim(str(folder), settings),
+    ):
+        pass
 
 
 def make(memory_mb: int, dupe_factor: int) -> Making:
     config = InstanceConfig(dupe_factor=dupe_factor)
     return Making(
-        (), ("a",), "", True, None, False, TextFormat(), memory_mb, config
+        (),
+        ("a",),
+        "",
+        TokenizerSettings(),
+        False,
+        TextFormat(),
+        memory_mb,
+        config,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import GOLDEN, fails_with, forked
 
-from data.any_tokenizer import load_tokenizer
+from data.tokenizers import load_tokenizer
 from modeling.any_model import AnyModel
 from modeling.config import BertConfig
 from modeling.hugging_face import save_hugging_face_folder

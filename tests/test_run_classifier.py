@@ -3,19 +3,33 @@
 import dataclasses
 import json
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import TINY, fails_with, forked, results, start
+from conftest import GOLDEN, TINY, fails_with, files_in, forked, results, start
 
+from data.tokenization import FullTokenizer
 from input_error import InputError
-from jobs.classifying import OwnFiles, _target
+from jobs.classifying import (
+    Classification,
+    OwnFiles,
+    Problem,
+    Wanted,
+    _target,
+    table_problem,
+)
 from tasks.examples import Example
-from tasks.targets import SingleLabel
+from tasks.tables import TableFormat
+from tasks.targets import Regression, SingleLabel, Target
+from tasks.task import TaskSettings
+
+VOCAB = str(GOLDEN / "tiny_vocab.txt")
 
 WORDS = [f"w{i}" for i in range(60)]
 
@@ -153,10 +167,10 @@ def test_evaluation_alone_gives_the_same(
     trained: tuple[Path, str], tables: Path
 ) -> None:
     before = results(trained[0])
-    # config, vocabulary, length and labels are those of the folder
+    # config, vocabulary, length, labels and columns are those of the folder
     forked(
         "run_classifier.py",
-        *files(tables),
+        f"--eval_file={tables}/dev.csv",
         "--do_eval",
         f"--output_dir={trained[0]}",
     )
@@ -218,15 +232,85 @@ def test_another_metric_than_it_began_with_is_refused(
         "--class_weights=balanced",
         f"--output_dir={trained[0]}",
     ]
-    before = (trained[0] / "flags.txt").read_text()
+    before = files_in(trained[0])
     for flags, expected in (
+        (
+            ["--eval_steps=50", "--do_lower_case=False"],
+            "--do_lower_case is False but was True",
+        ),
+        (
+            ["--eval_steps=50", "--class_weights=bad one=2"],
+            "--class_weights is 2.0 but was",
+        ),
+        (
+            ["--eval_steps=50", "--max_seq_length=27"],
+            "--max_seq_length is 27 but was 29",
+        ),
         (["--eval_steps=50", "--best_metric=eval_loss"], "was 'eval_accuracy'"),
         (["--eval_steps=20"], "--eval_steps is 20 but was 50"),
         (["--eval_steps=50", "--best_metric=f1"], "eval_accuracy, eval_macro"),
         (["--patience=3"], "give --eval_steps"),
     ):
         assert expected in fails_with("run_classifier.py", *args, *flags)
-    assert (trained[0] / "flags.txt").read_text() == before
+    after = files_in(trained[0])
+    records = "eval.tf_record", "predict.tf_record"
+    assert {n for n in before if after[n] != before[n]} <= {".", *records}
+
+
+def test_the_same_command_on_a_finished_run_changes_nothing(
+    trained: tuple[Path, str], model: tuple[str, ...], tables: Path
+) -> None:
+    folder, _ = trained
+    args = [
+        *model,
+        *files(tables),
+        "--do_train",
+        "--train_batch_size=8",
+        "--num_train_epochs=6",
+        "--eval_steps=50",
+        "--class_weights=balanced",
+        f"--output_dir={folder}",
+    ]
+    described = [
+        folder / name
+        for name in ("task.json", "flags.txt", "bert_model.ckpt.index")
+    ]
+    before = [path.stat().st_mtime_ns for path in described]
+    output = forked("run_classifier.py", *args, "--save_checkpoints_steps=7")
+    assert "all of its 152 training steps already" in output
+    assert [path.stat().st_mtime_ns for path in described] == before
+    assert (folder / "test_results.tsv").is_file()
+
+    # as the version before left it: settings that it did not store are those
+    # of task.json
+    copy = folder.parent / "of_an_earlier_version"
+    shutil.copytree(folder, copy)
+    path = copy / "training_state" / "settings.json"
+    stored = json.loads(path.read_text())
+    for name in ("do_lower_case", "labels", "learning_rate", "class_weights"):
+        del stored[name]
+    path.write_text(json.dumps(stored))
+    args[-1] = f"--output_dir={copy}"
+    refusal = fails_with("run_classifier.py", *args, "--do_lower_case=False")
+    assert "--do_lower_case is False but was True" in refusal
+    output = forked("run_classifier.py", *args)
+    assert "did not store learning_rate, class_weights" in output
+
+
+def test_a_model_is_used_as_it_was_trained(
+    trained: tuple[Path, str], tables: Path
+) -> None:
+    args = [*files(tables), "--do_eval", f"--output_dir={trained[0]}"]
+    refusal = fails_with("run_classifier.py", *args, "--do_lower_case=False")
+    assert "do_lower_case is False, and the model was trained with" in refusal
+    output = forked("run_classifier.py", *args, "--window_pooling=max")
+    assert "window_pooling is 'max', and the model was trained with" in output
+    noted = json.loads((trained[0] / "results.json").read_text())
+    assert noted["step"] == results(trained[0])["global_step"]
+    assert noted["results"] == {
+        "eval_results.txt": f"--eval_file={tables}/dev.csv",
+        "test_results.tsv": f"--predict_file={tables}/test.jsonl",
+    }
 
 
 def test_several_seeds_on_a_glue_task(
@@ -281,7 +365,7 @@ def test_bad_input_is_one_sentence(
 EXAMPLES = [Example("", "", None, label) for label in ("a", "a", "a", "b")]
 
 
-def own_files(**settings: str) -> OwnFiles:
+def own_files(**settings: Any) -> OwnFiles:
     files = OwnFiles(None, None, None, "single_label", ",", None)
     return dataclasses.replace(files, **settings)
 
@@ -312,5 +396,96 @@ def test_stored_labels_hold_unless_there_are_others() -> None:
     )
     assert _target(own_files(), ("c", "b"), EXAMPLES).labels == ("a", "b")
     assert _target(own_files(), ("c", "b"), []).labels == ("c", "b")
+    assert _target(own_files(), ("B", "A"), EXAMPLES).labels == ("b", "a")
     with pytest.raises(InputError, match="too few"):
         _target(own_files(), (), [])
+
+
+def prepare(target: Target, train: list[Example]) -> None:
+    problem = Problem(
+        target, ("accuracy",), train, {"": train[:2]}, {"": train}, False
+    )
+    settings = TaskSettings(target.kind, 16, True, labels=target.labels)
+    Classification(
+        problem, settings, FullTokenizer(VOCAB), "", 8, 8, writes=False
+    ).prepare()
+
+
+def test_what_was_read_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ["x", "x", "", "x"]
+    train = [
+        example._replace(text_a=text)
+        for text, example in zip(texts, EXAMPLES, strict=True)
+    ]
+    prepare(SingleLabel(("a", "b")), train)
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [
+        "train: 4 examples (a: 3, b: 1); 1 have an empty text",
+        "eval: 2 examples (a: 2, b: 0)",
+        "predict: 4 examples; 1 have an empty text",
+    ]
+    assert "1 of 2 classes have one example, too few to learn from: b" in (
+        said.err
+    )
+
+
+def test_numbers_that_are_learnt_as_classes_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    numbers = [f"{i / 7:.2f}" for i in range(60)]
+    train = [Example("", "x", None, number) for number in [*numbers, "0.14"]]
+    prepare(SingleLabel(tuple(numbers)), train)
+    said = capsys.readouterr().err
+    assert "60 different numbers" in said
+    assert "--target=regression" in said
+    prepare(Regression(), train)
+    assert capsys.readouterr().err == ""
+
+
+def test_scores_of_the_training_examples_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And two spellings of a number weigh as the one class that they are."""
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\nx,1\nx,1.0\nx,1.0\nx,0\n")
+    problem = table_problem(
+        own_files(
+            train_file=str(path),
+            eval_file=str(path),
+            class_weights="balanced",
+        ),
+        TableFormat("text", None, "label", has_header=True),
+        Wanted(True, True, False, 0, 1),
+        (),
+    )
+    assert isinstance(problem.target, SingleLabel)
+    assert problem.target.labels == ("0", "1")
+    # 4 / (2 * 1) and 4 / (2 * 3)
+    assert problem.target.class_weights == pytest.approx((2.0, 2 / 3))
+    said = capsys.readouterr().err
+    assert f"--eval_file={path} is --train_file, too" in said
+
+
+def test_a_model_of_one_text_is_not_given_pairs(
+    trained: tuple[Path, str], tables: Path
+) -> None:
+    assert "trained on one text, and the examples are two" in fails_with(
+        "run_classifier.py",
+        f"--eval_file={tables}/dev.csv",
+        "--text_pair_column=kind",
+        "--do_eval",
+        f"--output_dir={trained[0]}",
+    )
+
+
+def test_labels_to_evaluate_by_have_the_models_order() -> None:
+    """They are told from the examples where there is no training; what the
+    model does not have is refused with its line later."""
+
+    def labels(stored: tuple[str, ...], **settings: Any) -> tuple[str, ...]:
+        return _target(own_files(**settings), stored, [], EXAMPLES).labels
+
+    assert labels(("B", "A")) == ("b", "a")
+    assert labels(("LABEL_0", "LABEL_1")) == ("a", "b")
+    assert labels(("y", "x")) == ("y", "x")
+    assert labels(("y", "x"), keep_classifier_head=True) == ("a", "b")

@@ -65,6 +65,12 @@ def test_it_learns_evaluates_and_predicts(world: Path) -> None:
         f"--output_dir={out}",
     )
     assert f"predict.py --model_dir={out}" in output
+    assert (
+        f"--train_file={world}/train.jsonl: 90 questions of 2 to 4 choices, 90 "
+        "with a label\n"
+    ) in output
+    assert "7 questions of 2 to 4 choices, 0 with a label\n" in output
+    assert "tokens on average, at most 17\n" in output
     found = results(out)
     assert set(found) == {"eval_accuracy", "eval_loss", "global_step"}
     assert found["eval_accuracy"] > 0.9
@@ -91,15 +97,17 @@ def test_it_learns_evaluates_and_predicts(world: Path) -> None:
         "n1\tn2 bad\tn3 good\tn4 bad",
         "n1\tn2 good",
         f"{'n1 ' * 20}\tn2\tn3",
+        f"n1\tn2\t{'n3 ' * 20}",
     ]
     with fused.uncompiled():
         run = functools.partial(predict, Predictor(model.forward))
-        first, second, third = model.answer_all(lines, run)
+        first, second, third, fourth = model.answer_all(lines, run)
     assert first.fields["choice"] == 1
     assert sum(first.fields["probabilities"]) == pytest.approx(1.0)
     assert first.columns[:2] == ["1", "n3 good"]
     assert "it has 1 choices" in second.fields["error"]
     assert third.note == "its context is cut to 17 pieces"
+    assert fourth.note == "its context and choices are cut to 17 pieces"
 
 
 def test_what_is_asked_must_be_there(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ import tensorflow as tf
 from conftest import TINY, fails_with, forked, results
 
 from data.tokenization import FullTokenizer
-from jobs.recognizing import read_texts
+from input_error import InputError
+from jobs.recognizing import Files, read_problem, read_texts
 from tasks.conll import read_columns
-from tasks.entities import entity_scores, scheme_of
+from tasks.entities import entities, entity_scores, scheme_of, to_tags
 from tasks.task import TaskSettings
 
 WORDS = [f"w{i}" for i in range(30)]
@@ -108,6 +110,32 @@ def test_what_is_one_text(
     ] == texts
 
 
+def test_what_was_read_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows have room for two of three tokens; B-PER comes once."""
+    vocabulary = "[PAD] [UNK] [CLS] [SEP] [MASK] Ann reads it".split()
+    (tmp_path / "vocab.txt").write_text("\n".join(vocabulary))
+    path = tmp_path / "words.txt"
+    path.write_text("0 Ann B-PER\n1 reads O\n2 it O\n\n0 it O\n")
+    files = Files(None, str(path), None, None, "1", None)
+    file = read_problem(files, True, False, False, ()).train
+    assert file is not None
+    tokenizer = FullTokenizer(str(tmp_path / "vocab.txt"), do_lower_case=False)
+    settings = TaskSettings("tags", 4, False, doc_stride=1)
+    read_texts(file, tokenizer, settings)
+    captured = capsys.readouterr()
+    assert captured.out == (
+        f"{path}: 2 sentences of 4 words (words in column 1, tags in column 2)"
+        " in 3 rows\n"
+        "  tokens in a sentence: 3 in the median, 3 at most; read through "
+        "windows, as they do not fit into --max_seq_length=4: 1\n"
+        "  tags: O 3, B-PER 1\n"
+        "  sentences without an entity: 1\n"
+    )
+    assert captured.err.startswith(f"WARNING: {path} has 'B-PER' only once")
+
+
 def test_a_tagger_with_document_context(data: Path, trained: Path) -> None:
     task = json.loads((trained / "task.json").read_text())
     assert task["labels"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
@@ -127,6 +155,35 @@ def test_a_tagger_with_document_context(data: Path, trained: Path) -> None:
     scores = entity_scores([s.tags for s in golds], [s.tags for s in tags])
     assert 0.8 < scores["f1"] == pytest.approx(found["eval_f1"])
     assert scheme_of(s.tags for s in tags) == "IOB1"  # as the file's
+
+
+def test_json_in_biluo_is_the_same_file(
+    data: Path, trained: Path, tmp_path: Path
+) -> None:
+    """test.txt as JSON with tags of BILUO: the same scores, the same entities
+    predicted, given back in its own form."""
+    rows: list[dict[str, list[str]]] = []
+    document = -1
+    for sentence in read_columns(str(data / "test.txt")).sentences:
+        if sentence.document != document:
+            rows.append({"tokens": ["-DOCSTART-"], "ner_tags": ["O"]})
+            document = sentence.document
+        tags = to_tags(entities(sentence.tags), len(sentence.words), "BILUO")
+        rows.append({"tokens": sentence.words, "ner_tags": tags})
+    assert {"U", "L"} <= {tag[0] for row in rows for tag in row["ner_tags"]}
+    (tmp_path / "test.json").write_text(json.dumps(rows))
+    folder = tmp_path / "model"
+    shutil.copytree(trained, folder)
+    given = f"--output_dir={folder}", f"--predict_file={tmp_path}/test.json"
+    forked("run_ner.py", *given, "--do_predict")
+    assert results(folder, "_test") == pytest.approx(results(trained, "_test"))
+    lines = (folder / "test_predictions.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    assert [{k: row[k] for k in rows[0]} for row in found] == rows
+    predicted = read_columns(str(trained / "test_predictions.txt")).sentences
+    assert [
+        row["predicted_tags"] for row in found if row["predicted_tags"]
+    ] == [to_tags(entities(s.tags), len(s.words), "BILUO") for s in predicted]
 
 
 def test_a_tagger_on_vectors_that_are_kept(
@@ -180,5 +237,19 @@ def test_refusals(data: Path, trained: Path, tmp_path: Path) -> None:
     )
     frozen = "--feature_layers=last", "--num_frozen_layers=1"
     assert "the whole encoder is frozen" in fails_with(
-        "run_ner.py", *given, *frozen
+        "run_ner.py",
+        *flags(data, tmp_path / "out"),
+        f"--bert_config_file={data}/bert_config.json",
+        f"--vocab_file={data}/vocab.txt",
+        *frozen,
     )
+    # a model is used as it was trained
+    assert "feature_layers is 'last', and the model was trained with" in (
+        fails_with("run_ner.py", *given, *frozen)
+    )
+
+
+def test_parts_of_speech_are_not_entities(data: Path) -> None:
+    files = Files(str(data), None, None, None, None, None)
+    with pytest.raises(InputError, match="NOUN, VERB, which are not tags of"):
+        read_problem(files, False, False, True, ("NOUN", "VERB"))

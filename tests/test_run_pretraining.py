@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -29,9 +30,10 @@ from conftest import (
 )
 
 import folder_lock
-from data.record_checks import check_files
+from data.record_checks import check_files, decode
 from data.record_features import pretraining_features, without_next_sentence
-from data.records import RecordWriter, encode
+from data.records import RecordWriter, encode, read_records
+from jobs import training_records
 
 REPEAT = GOLDEN / "tiny_bert_repeat"
 SHAPE = (
@@ -75,6 +77,7 @@ def golden_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         "--num_train_steps=30",
         "--num_warmup_steps=6",
         "--learning_rate=1e-3",
+        "--do_lower_case=False",  # as Google's multilingual page has it
     )
     return folder / "out", output
 
@@ -90,6 +93,8 @@ def test_losses_and_weights_are_googles(golden_run: tuple[Path, str]) -> None:
     np.testing.assert_allclose(rates, golden["learning_rates"], atol=1e-9)
     written = variables(folder)
     assert len(written) == 62
+    said = json.loads((folder / "tokenizer_config.json").read_text())
+    assert said["do_lower_case"] is False
     finals = [name for name in golden if name.startswith("final/")]
     assert len(finals) == 30
     for name in finals:
@@ -102,6 +107,10 @@ def test_eval_results_are_in_googles_format(
 ) -> None:
     lines = (golden_run[0] / "eval_results.txt").read_text().splitlines()
     figures = dict(line.split(" = ") for line in lines)
+    assert (
+        "evaluating on the records of --input_file, which were trained"
+        in (golden_run[1])
+    )
     assert list(figures) == [
         "global_step",
         "loss",
@@ -129,10 +138,15 @@ def test_a_finished_run_says_so_and_keeps_its_model(
         *SHAPE,
         "--train_batch_size=7",
         "--num_train_steps=30",
+        "--num_warmup_steps=6",
+        "--learning_rate=1e-3",
     )
     assert "all of its 30 training steps" in output
     after = variables(folder)
     assert all((after[name] == before[name]).all() for name in before)
+    assert f"begun from --init_checkpoint={REPEAT}" in output
+    assert "--learning_rate=0.001" in (folder / "flags.txt").read_text()
+    assert results(folder)["global_step"] == 30  # of this very model
 
 
 def test_evaluation_alone_reads_the_checkpoint(
@@ -315,10 +329,21 @@ def test_records_without_labels_have_no_next_sentences(
         "run_pretraining.py", *args, "--next_sentence_prediction"
     )
     assert "records without next_sentence_labels" in sentence
-    output = forked(
+    ended = well_ended(
         "run_pretraining.py", *args, "--num_train_steps=1", "--dry_run"
     )
-    assert "1 of 8 rows" in output
+    assert "1 of 8 rows" in ended.output
+    assert "positions beyond are not trained" not in ended.errors
+    inputs = training_records.Inputs(
+        [f"{tmp_path}/records"], [], features, [f"{tmp_path}/records"]
+    )
+    longest = max(
+        sum(decode(record, "", 1)["input_mask"].int64_list.value)
+        for record in read_records(f"{tmp_path}/records")
+    )
+    assert training_records.length_hint(inputs, longest) == []
+    [hint] = training_records.length_hint(inputs, longest + 1)
+    assert f"the longest of the first 17 records has {longest} of" in hint
 
 
 def test_two_replicas_give_the_weights_of_one_device(
@@ -475,12 +500,12 @@ def test_a_damaged_record_is_found_by_file_and_number(
     assert [*(tmp_path / "out").glob("training_state/step-*")]
 
     skipping = "--skip_corrupt_records"
+    sentence = fails_with("run_pretraining.py", *args, skipping)
+    assert "--skip_corrupt_records is True but was None" in sentence
     path.write_bytes(path.read_bytes()[:-7])
     sentence = fails_with("run_pretraining.py", *args)
     size = path.stat().st_size
-    assert f"--input_file is '{path}, {size} bytes' but was" in sentence
-    sentence = fails_with("run_pretraining.py", *args, skipping)
-    assert "--skip_corrupt_records is True but was None" in sentence
+    assert f"contents is 'cut.tfrecord, {size} bytes, checksum" in sentence
     args = train_args(config_file, str(path), tmp_path / "other")
     output = forked(
         "run_pretraining.py",
@@ -505,7 +530,7 @@ def test_damaged_states_and_changed_flags(
         *train_args(config_file, tiny_records, tmp_path / "out"),
         "--save_checkpoints_steps=5",
     ]
-    forked("run_pretraining.py", *args, "--num_train_steps=10")
+    forked("run_pretraining.py", *args, "--num_train_steps=10", "--do_eval")
     states = tmp_path / "out" / "training_state"
 
     before = files_in(tmp_path)
@@ -520,6 +545,20 @@ def test_damaged_states_and_changed_flags(
     assert "--train_batch_size is 4 but was 8" in sentence
     sentence = fails_with("run_pretraining.py", *args, "--optimizer_type=lamb")
     assert "--optimizer_type is 'lamb' but was 'adamw'" in sentence
+    sentence = fails_with("run_pretraining.py", *args, "--learning_rate=2e-3")
+    assert "--learning_rate is 0.002 but was 0.001" in sentence
+    assert f"--init_checkpoint={tmp_path}/out starts from" in sentence
+
+    # the same number of bytes
+    records = [*map(Path, tf.io.gfile.glob(tiny_records))]
+    for path, other in zip(records, records[::-1], strict=True):
+        shutil.copy(other, tmp_path / path.name)
+    copied = f"--input_file={tmp_path}/*.tfrecord"
+    sentence = fails_with("run_pretraining.py", *args, copied)
+    assert "--input_file's contents is '0.tfrecord, " in sentence
+    for path in records:
+        shutil.copy(path, tmp_path / path.name)
+    args[1] = copied
 
     another = tmp_path / "another.json"
     another.write_text(TINY.to_json().replace('"gelu"', '"relu"'))
@@ -542,6 +581,12 @@ def test_damaged_states_and_changed_flags(
     ended = well_ended("run_pretraining.py", *args, "--num_train_steps=12")
     assert "step-10 is damaged" in ended.errors
     assert "going on from its state after step 5" in ended.output
+    assert "--num_train_steps is 12 but was 10" in ended.output
+    # its scores are of the model before
+    assert not (tmp_path / "out" / "eval_results.txt").exists()
+    assert results(tmp_path / "out" / "earlier_results")["global_step"] == 10
+    flags = (tmp_path / "out" / "flags.txt").read_text()
+    assert "--num_train_steps=12" in flags
     steps = [line["step"] for line in log(tmp_path / "out")]
     assert steps == list(range(1, 13))
     for path in states.glob("step-*.index"):

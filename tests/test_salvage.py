@@ -1,6 +1,7 @@
 """Tests of data/salvage.py."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -71,9 +72,11 @@ def test_damaged_records_are_left_out_once_for_all(
     assert contents[3] == RECORDS[:1]
 
     # what is known is not read again
-    Path(paths[0]).write_bytes(bytes(len(frame(RECORDS))))
+    left_out = (tmp_path / "out" / "left_out.json").stat().st_mtime_ns
+    os.utime(paths[0])
     known.make(paths)
     assert known.files(paths) == sound
+    assert (tmp_path / "out" / "left_out.json").stat().st_mtime_ns == left_out
     report = json.loads((tmp_path / "out" / "left_out.json").read_text())
     assert [report[path]["count"] for path in paths] == [0, 1, 1, 2, 1, 1]
     name = report[paths[1]]["copy"]
@@ -85,6 +88,10 @@ def test_damaged_records_are_left_out_once_for_all(
     assert not known.are_made(paths)
     known.make(paths)
     assert (tmp_path / "out" / name).exists()
+    # of the same size, and something else
+    Path(paths[0]).write_bytes(bytes(len(frame(RECORDS))))
+    known.make(paths)
+    assert paths[0] not in known.files(paths)
     Path(paths[1]).write_bytes(frame(RECORDS) * 2)  # another one by now
     assert not known.are_made(paths)
     known.make(paths)

@@ -83,6 +83,35 @@ def test_class_weights() -> None:
         np.testing.assert_array_equal(other.weights(labels, rows), rows)
 
 
+def test_accuracy_in_training_is_plain_under_class_weights() -> None:
+    """The first of three rows is right: 1/3, not 1 / (1 + 4 + 4)."""
+    target = SingleLabel(("a", "b"), (1.0, 4.0))
+    odds = np.array([[3, 1], [1, 1], [3, 1], [1, 3]], np.float32)
+    labels = tf.constant(numbers(target, "a", "b", "b", "b"))
+    rows = tf.constant([1.0, 1.0, 1.0, 0.0])
+    total, sums = target.loss(tf.constant(np.log(odds)), labels, rows)
+    # probabilities 3/4, 1/2 and 1/4
+    expected = np.log(4 / 3) + 4 * np.log(2) + 4 * np.log(4)
+    assert float(total) == pytest.approx(expected, rel=1e-6)
+    assert [float(x) for x in sums["accuracy"]] == [1.0, 3.0]
+
+
+def test_what_labels_there_are_is_told() -> None:
+    assert CLASSES.describe(numbers(CLASSES, "c", "a", "c")) == (
+        "c: 2, a: 1, b: 0"
+    )
+    many = SingleLabel(tuple(map(str, range(15))))
+    labels = numbers(many, *map(str, range(14)), "3", "3")
+    assert many.describe(labels).startswith("3: 3, 0: 1, 1: 1, ")
+    assert many.describe(labels).endswith(", 11: 1, 3 others: 0 to 1")
+    assert TAGS.describe(numbers(TAGS, "red,blue", "", "red")) == (
+        "red: 2, blue: 1, green: 0; 1 have no label"
+    )
+    assert Regression().describe(numbers(Regression(), "2", "-1", "5")) == (
+        "-1 to 5, mean 2"
+    )
+
+
 @pytest.mark.parametrize(
     ("target", "labels", "metric"),
     [
@@ -147,9 +176,9 @@ def test_a_record_takes_what_encode_gives(target: Target) -> None:
         (CLASSES, "d", "'d' is not among a, b, c"),
         (CLASSES, "", "'' is not among a, b, c"),
         (TAGS, "red, pink", "'pink' is not among red, green, blue"),
-        (Regression(), "much", "'much' is no number"),
-        (Regression(), "nan", "'nan' is no number"),
-        (Regression(), "inf", "'inf' is no number"),
+        (Regression(), "much", "'much' is not a number"),
+        (Regression(), "nan", "'nan' is not a number"),
+        (Regression(), "inf", "'inf' is not a number"),
     ],
 )
 def test_unknown_labels(target: Target, label: str, message: str) -> None:
@@ -160,6 +189,27 @@ def test_unknown_labels(target: Target, label: str, message: str) -> None:
 def test_separators_are_ones_own() -> None:
     target = MultiLabel(("a,b", "c"), separator=";")
     assert target.encode("c; a,b") == [1, 1]
+
+
+def test_a_list_of_labels_is_not_cut_at_the_separator() -> None:
+    assert MultiLabel(("a,b", "c", "d")).encode(("d", "a,b")) == [1, 0, 1]
+    assert MultiLabel(("a,b", "c")).encode(()) == [0, 0]
+    assert CLASSES.encode(("b",)) == [1]
+    with pytest.raises(InputError, match=r"2 labels.*--target=multi_label"):
+        CLASSES.encode(("a", "b"))
+    assert Regression().encode(("2.5",)) == [2.5]
+    with pytest.raises(InputError, match="0 labels.*a number"):
+        Regression().encode(())
+
+
+def test_spellings_of_a_whole_number_are_one_class() -> None:
+    target = SingleLabel(("0", "1", "1.5", "07"))
+    encoded = [target.encode(x) for x in ("0.0", "1.00", "1.", "1.5", "07")]
+    assert encoded == [[0], [1], [1], [2], [3]]
+    assert SingleLabel(("0.0", "1.0")).encode("1") == [1]
+    for label in ("7", "1.50", "1e0", "10"):  # codes may begin with a zero
+        with pytest.raises(InputError, match="is not among 0, 1, 1.5, 07"):
+            target.encode(label)
 
 
 @pytest.mark.parametrize("target", [CLASSES, TAGS, Regression()])

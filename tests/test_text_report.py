@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+from conftest import GOLDEN
+
 from data import text_report
+from data.byte_level_bpe import load_byte_level
+from data.byte_level_lines import ByteLevelLines
 from data.tokenization import FullTokenizer
 
 VOCAB = str(Path(__file__).parent / "golden" / "tiny_vocab.txt")
@@ -52,11 +56,42 @@ def test_counts() -> None:
         ["  [UNK]", "6"],
         ["  [UNK], share", "25.00%"],
     ]
-    assert shown[-3:] == [
+    assert shown[-4:-1] == [
         "lines that come again",
         "          3  The sea.",
         "          2  Zebra sea, zebra Yak",
     ]
+    assert "--input_format=paragraphs" in shown[-1]  # half are longer than 4
+
+
+def test_bytes_are_counted_as_records_have_them() -> None:
+    """After another sentence there is a space: " wind" is one token, and "wind"
+    is w and ind."""
+    tokenizer = load_byte_level(str(GOLDEN / "byte_level" / "vocab.json"))
+    lines = ["the sea\n", "wind\n", "\n", "wind\n"]
+    counter = text_report.TextCounter(tokenizer, 11)
+    for line in lines:
+        counter.add(line)
+    expected = ByteLevelLines(tokenizer).encode("".join(lines).encode())
+    assert expected.lengths.tolist() == [2, 1, 0, 2]
+    counts = counter.summary(lines).length_counts
+    assert counts[:3] == [0, 1, 2]
+
+
+def test_flags_that_a_text_asks_for() -> None:
+    def report(lines: list[str]) -> str:
+        counter = text_report.TextCounter(FullTokenizer(VOCAB), 7)
+        for line in lines:
+            counter.add(line)
+        return text_report.format_report(counter.summary(lines))
+
+    sea = "the sea"
+    shown = report([f"{sea} {sea} {sea}", "", sea])
+    assert "--input_format=paragraphs" in shown
+    assert "--sequence_format=full_sentences" in shown
+    two = [sea, sea, "", sea, sea]
+    assert "create_pretraining_data.py" not in report(two)
+    assert "a single document" in report(two[:2])
 
 
 def test_nothing_repeated_reads_nothing_again() -> None:

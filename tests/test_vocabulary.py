@@ -6,8 +6,14 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
 from data import tokenization, vocabulary
+from data.fast_tokenization import LineTokenizer
+from data.graph_tokenization import GraphTokenizer
+from data.marks import BERT
+from data.pieces import find_pieces
+from data.tokenization import BasicTokenizer
 from input_error import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -50,10 +56,26 @@ def test_check_special_tokens(tmp_path: pathlib.Path) -> None:
         vocabulary.check_vocabulary(path)
 
 
-def test_check_duplicates(tmp_path: pathlib.Path) -> None:
-    path = write(tmp_path, SPECIAL_LINES + "sea\nship\nsea\n")
-    with pytest.raises(InputError, match="sea twice, in lines 6 and 8"):
-        vocabulary.check_vocabulary(path)
+def test_of_a_token_listed_twice_the_later_counts(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever reads it: the ids of "the sea" are 8 and 7, not 5."""
+    path = write(tmp_path, SPECIAL_LINES + "sea\nship\nsea\nthe\n")
+    for _ in range(2):
+        assert vocabulary.check_vocabulary(path, 9)["sea"] == 7
+    assert capsys.readouterr().err == (
+        f"{path} repeats tokens in 1 lines (8: sea, as in 6); a token's last "
+        "line is its id\n"
+    )
+    tokenizer = tokenization.FullTokenizer(path)
+    tokens = tokenizer.tokenize("the sea")
+    assert tokenizer.convert_tokens_to_ids(tokens) == [8, 7]
+    assert LineTokenizer(tokenizer).encode(b"the sea").ids.tolist() == [8, 7]
+    graph = GraphTokenizer(tokenizer, 9)
+    assert graph.pieces(tf.constant(["the sea"]))[0].to_list() == [[8, 7]]
+    assert find_pieces(tokenizer.vocab, BERT).replacements.tolist() == [
+        *range(5), 7, 6, 8,
+    ]  # fmt: skip
 
 
 def test_check_size(tmp_path: pathlib.Path) -> None:
@@ -85,11 +107,9 @@ def test_count_words() -> None:
     assert vocabulary.count_words(["The the sea, The Sea.\n", "Él"]) == {
         ",": 1, ".": 1, "el": 1, "sea": 2, "the": 3,
     }  # fmt: skip
-    assert vocabulary.count_words(["Él él"], strip_accents=False) == {"él": 2}
-    assert vocabulary.count_words(["Él él"], do_lower_case=False) == {
-        "Él": 1,
-        "él": 1,
-    }
+    lower, cased = BasicTokenizer(True, False), BasicTokenizer(False)
+    assert vocabulary.count_words(["Él él"], lower) == {"él": 2}
+    assert vocabulary.count_words(["Él él"], cased) == {"Él": 1, "él": 1}
 
 
 def test_learn_by_hand() -> None:
@@ -146,6 +166,7 @@ def test_learn_refuses(words: dict[str, int], size: int, message: str) -> None:
 LEARN_IN_PYTHON = """
 import random
 from data import vocabulary
+from data.tokenization import BasicTokenizer
 rng = random.Random(5)
 words = {}
 for _ in range(700):

@@ -1,11 +1,13 @@
 """Tests of tasks/windows.py."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from conftest import GOLDEN, ROOT
 
 from data.tokenization import FullTokenizer
-from tasks.squad import read_examples
+from tasks.squad import Example, locate, read_examples, split_words
 from tasks.task import TaskSettings
 from tasks.windows import (
     FIRST_UNIQUE_ID,
@@ -30,6 +32,7 @@ def golden_windows(version: str, is_training: bool) -> list[list[Window]]:
         str(FOLDER / f"{version}.json"),
         settings.version_2_with_negative,
         is_training,
+        answer_offsets="google",
     )
     tokenizer = FullTokenizer(str(FOLDER / "vocab.txt"))
     return make_windows(examples, tokenizer, settings)
@@ -88,7 +91,7 @@ def test_records_of_real_questions_are_googles(
 
 def test_a_question_about_nothing_has_no_window() -> None:
     (example, *_) = read_examples(str(FOLDER / "v1.json"), False, False)
-    empty = type(example)("q", "What?", type(example.paragraph)([], []))
+    empty = type(example)("q", "What?", split_words(""))
     tokenizer = FullTokenizer(str(FOLDER / "vocab.txt"))
     assert make_windows([empty], tokenizer, SETTINGS["v1"]) == [[]]
 
@@ -105,3 +108,65 @@ def test_questions_are_cut_and_answers_found_in_pieces() -> None:
     assert shown[land.start_position : land.end_position + 1] == ["japanese"]
     long_question = windows[2][0]
     assert long_question.row.segment_ids.index(1) == 12 + 2
+
+
+@pytest.mark.parametrize(
+    ("context", "text", "begin", "exact", "google"),
+    [
+        # [CLS] who ? [SEP] is 0 to 3: the first token of the context is 4
+        # of several places that at answer_start
+        ("北京是首都。明代在北京。", "北京", 9, (13, 14), (4, 5)),
+        ("北京是首都。明代在北京。", "北京", 0, (4, 5), (4, 5)),
+        ("50-50", "50", 3, (6, 6), (4, 4)),
+        # not quite at answer_start: the nearest
+        ("北京是首都。明代在北京。", "北京", 8, (13, 14), (4, 5)),
+        # characters that the vocabulary lacks, or that no token has
+        ("😀是😀首都。", "😀", 2, (6, 6), (4, 4)),
+        ("是\u200b北京\u200b北京", "北京", 5, (7, 8), (5, 6)),
+        # not the tokens of the answer alone: ไทย in one word of Thai
+        ("สวัสดีไทยแลนด์", "ไทย", 6, (5, 5), (4, 6)),
+        ("カタカナ北京。", "カナ", 2, (4, 4), (4, 7)),
+        # in scripts with spaces the whole words stay the answer
+        ('"golden', "gold", 1, (4, 5), (4, 5)),
+        ("(10\u00a0000)", "10\u00a0000", 1, (5, 6), None),
+        ("(10\u00a0000)", "10 000", 1, (5, 6), None),
+        ("is 10\u202f000\u00a0is", "10\u202f000\u00a0is", 3, (5, 7), None),
+    ],
+)
+def test_answers_are_labelled_where_they_are(
+    tmp_path: Path,
+    context: str,
+    text: str,
+    begin: int,
+    exact: tuple[int, int],
+    google: tuple[int, int] | None,
+) -> None:
+    tokens = [
+        *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "?", "golden"),
+        *(
+            '"',
+            "gold",
+            "(",
+            ")",
+            "-",
+            "10",
+            "000",
+            "50",
+            "is",
+            "カタカナ",
+            "สวัสดี",
+        ),
+        *("##ไทย", "##แลนด์", "ไทย", *"北京是首都明代在。"),
+    ]
+    (tmp_path / "vocab.txt").write_text("\n".join(tokens), encoding="utf-8")
+    # Thai vowel signs are accents for BERT, and stay.
+    tokenizer = FullTokenizer(str(tmp_path / "vocab.txt"), strip_accents=False)
+    paragraph = split_words(context)
+    for offsets, expected in (("exact", exact), ("google", google)):
+        answer = locate(text, begin, paragraph, offsets)
+        assert (answer is None) == (expected is None)
+        if answer is not None:
+            example = Example("q", "who?", paragraph, answer)
+            ((window,),) = make_windows([example], tokenizer, SETTINGS["v1"])
+            found = window.start_position, window.end_position
+            assert found == expected, offsets

@@ -127,44 +127,82 @@ class TrainingState:
             ) from error
 
 
-def check_settings(
-    output_dir: str, settings: Mapping[str, Any], is_chief: bool
-) -> None:
-    """Refuses to go on with other settings than the run began with.
+def read_settings(output_dir: str) -> dict[str, Any]:
+    """What the run in output_dir was begun with; empty where none has begun.
 
-    Args:
-        settings: by flag, or what of a flag; the chief keeps them when the run
-            begins.
+    Raises:
+        InputError: the file of it is damaged.
     """
     path = os.path.join(output_dir, FOLDER, SETTINGS)
     if not saved_states(output_dir) or not tf.io.gfile.exists(path):
-        if is_chief:
-            tf.io.gfile.makedirs(os.path.dirname(path))
-            with tf.io.gfile.GFile(path + ".tmp", "w") as file:
-                file.write(json.dumps(settings, indent=2) + "\n")
-            tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
-        return
+        return {}
     try:
         with tf.io.gfile.GFile(path) as file:
-            began = dict(json.loads(file.read()))
+            return dict(json.loads(file.read()))
     except (ValueError, TypeError) as error:
         raise InputError(
             f"{path}, which says what the run was begun with, is damaged; "
             "remove it if the flags are still the same"
         ) from error
-    for flag, value in settings.items():
-        if value is not None and flag not in began:
+
+
+def write_settings(output_dir: str, settings: Mapping[str, Any]) -> None:
+    """Keeps what a run is begun with, or goes on with from here."""
+    path = os.path.join(output_dir, FOLDER, SETTINGS)
+    tf.io.gfile.makedirs(os.path.dirname(path))
+    with tf.io.gfile.GFile(path + ".tmp", "w") as file:
+        file.write(json.dumps(settings, indent=2) + "\n")
+    tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+
+
+def check_settings(
+    output_dir: str,
+    began: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    may_change: Mapping[str, str],
+) -> list[str]:
+    """Holds a run that resumes to what it was begun with.
+
+    Args:
+        began, settings: by flag, or what of a flag. Of a file "X's contents"
+            counts, where both have it, and not what "X" names.
+        may_change: by setting, what else is to be said of another value.
+
+    Returns:
+        A sentence for each setting that has changed and may, and one for those
+        that were not stored when the run began.
+
+    Raises:
+        InputError: another setting has changed.
+    """
+    notices, unknown = [], []
+    for flag, value in json.loads(json.dumps(settings)).items():
+        contents = f"{flag}'s contents"
+        if settings.get(contents) and began.get(contents):
+            continue
+        if flag not in began:
+            if value is not None:
+                unknown.append(flag)
+            continue
+        if began[flag] == value:
+            continue
+        now, then = _differing(value, began[flag])
+        changed = (
+            f"--{flag} is {now} but was {then} when {output_dir} was begun"
+        )
+        if flag not in may_change:
             raise InputError(
-                f"{path} does not say what --{flag} was when {output_dir} was "
-                "begun, by another version perhaps; remove that file if all "
-                "flags and files are still the same"
+                f"{changed}; give that again, or train in another "
+                f"--output_dir, where --init_checkpoint={output_dir} starts "
+                "from the weights with which this run ends"
             )
-        if began.get(flag) != value:
-            now, then = _differing(value, began.get(flag))
-            raise InputError(
-                f"--{flag} is {now} but was {then} when {output_dir} was "
-                "begun; give that again, or another --output_dir"
-            )
+        notices.append(changed + may_change[flag])
+    if unknown:
+        notices.append(
+            f"{output_dir} was begun by an earlier version, which did not "
+            f"store {', '.join(unknown)}: these are taken as they are now"
+        )
+    return notices
 
 
 def _differing(value: Any, began: Any) -> tuple[str, str]:
@@ -219,9 +257,10 @@ def _tidy(output_dir: str) -> None:
     states = saved_states(output_dir)
     for step in _data_steps(folder) if states else ():
         state = os.path.join(folder, f"step-{step}")
-        if state not in states and step < _step_of(states[0]):
+        if state not in states and step < step_of(states[0]):
             _remove(state)
 
 
-def _step_of(state: str) -> int:
+def step_of(state: str) -> int:
+    """The step of one of `saved_states`."""
     return int(state.rpartition("-")[2])

@@ -1,4 +1,4 @@
-"""The small files of a model folder: what lies beside weights, and copies.
+"""Files here and on gs:// and the like: read, copied, written whole.
 
 A vocabulary is a vocab.txt, or a vocab.json with a merges.txt beside it; of the
 latter the path of vocab.json stands for both.
@@ -17,7 +17,6 @@ from input_error import InputError
 
 VOCABULARY = "vocab.txt"
 BYTE_LEVEL, MERGES = "vocab.json", "merges.txt"
-TOKENIZER = "tokenizer.json"
 
 
 def beside(path: str, names: Iterable[str]) -> str | None:
@@ -45,6 +44,22 @@ def content(path: str) -> bytes | None:
             return found
     except tf.errors.OpError as error:
         raise InputError(f"cannot read {path}: {error.message}") from error
+
+
+def json_beside(path: str, name: str) -> dict[str, Any]:
+    """The values in a JSON file of the folder that `path` is, or lies in; none
+    where there is no such file.
+
+    Raises:
+        InputError: it is there and is not an object of JSON.
+    """
+    file = beside(path, [name])
+    if file is None:
+        return {}
+    try:
+        return dict(json.loads((content(file) or b"").decode()))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"{file} is not what it should be: {error}") from error
 
 
 def temporary_folder() -> str:
@@ -84,65 +99,6 @@ def _remove(folder: str) -> None:
 
     if tf.io.gfile.exists(folder):
         tf.io.gfile.rmtree(folder)
-
-
-def vocabulary_file(path: str) -> str | None:
-    """The vocabulary beside the weights that `path` names, or None.
-
-    Where tokenizer.json alone is there, as transformers 5 leaves it, what it
-    holds is written to temporary files of the usual form.
-    """
-    tokenizer = beside(path, [TOKENIZER])
-    found = beside(path, [VOCABULARY, BYTE_LEVEL])
-    return found if found or tokenizer is None else _unpack(tokenizer)
-
-
-def _unpack(tokenizer: str) -> str:
-    """Writes the vocabulary in a tokenizer.json; returns its path."""
-    import tensorflow as tf
-
-    try:
-        with tf.io.gfile.GFile(tokenizer) as file:
-            values = json.loads(file.read())
-        contents = _contents(values)
-    except (
-        ValueError, TypeError, LookupError, AttributeError, RecursionError,
-    ) as error:  # fmt: skip
-        raise InputError(
-            f"{tokenizer} holds no vocabulary of BERT's or RoBERTa's "
-            f"({error}); put a {VOCABULARY}, or a {BYTE_LEVEL} and a {MERGES}, "
-            "beside it"
-        ) from error
-    folder = temporary_folder()
-    for name, content in contents.items():
-        with open(os.path.join(folder, name), "wb") as copy:
-            copy.write(content)
-    return os.path.join(folder, next(iter(contents)))
-
-
-def _contents(values: dict[str, Any]) -> dict[str, bytes]:
-    """The files, by name, that say the same as a tokenizer.json."""
-    model = values["model"]
-    ids = dict(model["vocab"])
-    ids |= {token["content"]: token["id"] for token in values["added_tokens"]}
-    if not ids:
-        raise ValueError("its vocabulary is empty")
-    if model["type"] == "WordPiece":
-        pieces = sorted(ids, key=ids.__getitem__)
-        if [ids[piece] for piece in pieces] != list(range(len(pieces))):
-            raise ValueError("its ids are not 0, 1, 2 ...")
-        lines = [f"{piece}\n" for piece in pieces]
-        return {VOCABULARY: "".join(lines).encode()}
-    if model["type"] != "BPE":
-        raise ValueError(f"a {model['type']} model")
-    cut = values["pre_tokenizer"]
-    if cut["type"] != "ByteLevel" or cut["add_prefix_space"]:
-        raise ValueError("its pieces are not RoBERTa's, of bytes")
-    pairs = [p if isinstance(p, str) else " ".join(p) for p in model["merges"]]
-    return {
-        BYTE_LEVEL: json.dumps(ids).encode(),
-        MERGES: "".join(f"{pair}\n" for pair in pairs).encode(),
-    }
 
 
 def vocabulary_files(vocab_file: str) -> dict[str, str]:

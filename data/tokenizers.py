@@ -1,20 +1,41 @@
 """A tokenizer of whichever kind a vocabulary is for.
 
 vocab.txt: BERT's word pieces. vocab.json with merges.txt: RoBERTa's byte-level
-pieces.
+pieces. data/tokenizer_folder.py finds both, with their settings, in a folder.
 """
 
+import dataclasses
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
+from data.added_tokens import AddedToken
 from data.byte_level_bpe import check_byte_level, load_byte_level
 from data.marks import BERT, ROBERTA, Marks
-from data.tokenization import FullTokenizer, Span
+from data.tokenization import MAX_CHARS_PER_WORD, FullTokenizer, Span
 from data.vocabulary import check_vocabulary
 
 BYTE_LEVEL = ".json"  # how the name of such a vocabulary ends
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerSettings:
+    """What a tokenizer does beside its vocabulary; fields as in
+    `FullTokenizer`, with Google's defaults."""
+
+    do_lower_case: bool = True
+    strip_accents: bool | None = None  # None: as do_lower_case
+    tokenize_chinese_chars: bool = True
+    remove_private_use: bool = False
+    max_input_chars_per_word: int = MAX_CHARS_PER_WORD
+    add_prefix_space: bool = False  # of byte-level tokens
+    added_tokens: tuple[AddedToken, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """In JSON's types."""
+        values = dataclasses.asdict(self)
+        return values | {"added_tokens": list(values["added_tokens"])}
 
 
 class Tokenizer(Protocol):
@@ -48,14 +69,23 @@ class Tokenizer(Protocol):
 
 
 def load_tokenizer(
-    vocab_file: str,
-    do_lower_case: bool = True,
-    strip_accents: bool | None = None,
+    vocab_file: str, settings: TokenizerSettings | None = None
 ) -> Tokenizer:
     """Case and accents are of word pieces; of bytes each is what it is."""
+    settings = settings or TokenizerSettings()
     if vocab_file.endswith(BYTE_LEVEL):
-        return load_byte_level(vocab_file)
-    return FullTokenizer(vocab_file, do_lower_case, strip_accents)
+        return load_byte_level(
+            vocab_file, settings.added_tokens, settings.add_prefix_space
+        )
+    return FullTokenizer(
+        vocab_file,
+        settings.do_lower_case,
+        settings.strip_accents,
+        settings.tokenize_chinese_chars,
+        settings.remove_private_use,
+        settings.max_input_chars_per_word,
+        settings.added_tokens,
+    )
 
 
 def marks_of(vocab_file: str) -> Marks:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from conftest import GOLDEN
 
-from data.any_tokenizer import check_any_vocabulary, load_tokenizer
 from data.byte_level_bpe import ByteLevelBpe
 from data.marks import BERT, ROBERTA
 from data.rows import join
 from data.tokenization import FullTokenizer
+from data.tokenizers import check_any_vocabulary, load_tokenizer
 from input_error import InputError
 from tasks.answers import Answerer, Logits
 from tasks.blanks import encode

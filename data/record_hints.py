@@ -1,0 +1,75 @@
+"""Flags of create_pretraining_data.py that a text or model defeats, in words.
+
+Such records train, and worse than they could: masks that were cut, pairs that
+are nearly all random, words that are single ideographs.
+"""
+
+from collections.abc import Iterator
+
+from data.instances import InstanceConfig, Summary
+
+MOST_RANDOM = 0.6  # of pairs; half of them are meant to be
+NOT_GOOGLES = " (and leave out --sampler=google, which does not have it)"
+
+
+def mask_hint(config: InstanceConfig) -> str | None:
+    """Says by how much --max_predictions_per_seq cuts the masks, if it does."""
+    length, most = config.max_seq_length, config.max_predictions_per_seq
+    wanted = round(config.masked_lm_prob * length)
+    if config.dynamic_masking or most > 0.9 * wanted:
+        return None
+    return (
+        f"--masked_lm_prob={config.masked_lm_prob:g} asks for {wanted} masked "
+        f"tokens in a record of --max_seq_length={length}, and "
+        f"--max_predictions_per_seq={most} leaves {most}, which is "
+        f"{most / length:.1%} of it; --max_predictions_per_seq={wanted} keeps "
+        "all of them"
+    )
+
+
+def summary_hints(
+    summary: Summary,
+    config: InstanceConfig,
+    has_sentences: bool,
+    words_are_spaced: bool,
+    is_googles: bool,
+) -> Iterator[str]:
+    """Says what the records show.
+
+    Args:
+        has_sentences: whether each line was read as one.
+        words_are_spaced: as the flag.
+        is_googles: whether --sampler=google made them.
+    """
+    also = NOT_GOOGLES if is_googles else ""
+    ideographs = summary.num_ideographs / max(1, summary.num_pieces)
+    if config.do_whole_word_mask and not words_are_spaced and ideographs > 0.5:
+        yield (
+            f"--do_whole_word_mask changes little: {ideographs:.0%} of the "
+            "tokens are single ideographs, each a word by itself; cut the text "
+            "into words with spaces between them and give --words_are_spaced"
+            f"{also}"
+        )
+    if not config.is_pair or not summary.num_records:
+        return
+    length = summary.num_pieces / summary.num_sentences
+    cut = summary.num_truncated / summary.num_records
+    random = summary.num_random_next / summary.num_records
+    if has_sentences and length > config.max_seq_length / 2 and cut > 0.5:
+        yield (
+            f"{cut:.0%} of the pairs are cut and {random:.0%} are random: "
+            f"lines of {length:.0f} tokens in the mean, for "
+            f"--max_seq_length={config.max_seq_length}, look like paragraphs; "
+            "--input_format=paragraphs cuts them into sentences"
+            f"{also}"
+        )
+    elif random > MOST_RANDOM and summary.num_sentences < (
+        2 * summary.num_documents
+    ):
+        yield (
+            f"{random:.0%} of the pairs are random, as a document of one "
+            f"sentence has no others, and here {summary.num_documents:,} "
+            f"documents have {summary.num_sentences:,} sentences; put blank "
+            "lines between documents only, or give "
+            f"--sequence_format=full_sentences, without pairs{also}"
+        )

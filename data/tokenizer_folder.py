@@ -1,0 +1,580 @@
+"""The tokenizer that a model folder names, with all of its settings.
+
+Settings come from task.json, tokenizer_config.json and tokenizer.json, in this
+order. What none of them says is Google's default in Google's folders and
+Hugging Face's in Hugging Face's. A tokenizer that is neither BERT's nor
+RoBERTa's is refused by name.
+
+Names in the files: transformers tokenization_utils_base.py and
+tokenization_bert.py; tokenizers' serialization of its models.
+"""
+
+import dataclasses
+import functools
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import files
+from data.added_tokens import AddedToken
+from data.marks import BERT, ROBERTA, Marks
+from data.tokenization import released_case, validate_case_matches_checkpoint
+from data.tokenizers import (
+    Tokenizer,
+    TokenizerSettings,
+    check_any_vocabulary,
+    load_tokenizer,
+    marks_of,
+)
+from data.vocabulary import cased_share
+from input_error import InputError
+
+TOKENIZER_CONFIG, TOKENIZER = "tokenizer_config.json", "tokenizer.json"
+TASK, ADDED = "task.json", "added_tokens.json"
+VOCABULARIES = files.VOCABULARY, files.BYTE_LEVEL, TOKENIZER
+CASE = "do_lower_case", "strip_accents"
+# Settings by their names in tokenizer_config.json, and their types.
+SETTINGS: Mapping[str, tuple[type, ...]] = {
+    "do_lower_case": (bool,),
+    "strip_accents": (bool, type(None)),
+    "tokenize_chinese_chars": (bool,),
+    "remove_private_use": (bool,),
+    "max_input_chars_per_word": (int,),
+    "add_prefix_space": (bool,),
+}
+# What transformers does where a folder of its own does not say.
+HUGGING_FACE = {"max_input_chars_per_word": 100, "remove_private_use": True}
+# Classes of transformers that tokenize as BERT and RoBERTa do. The last two do
+# what tokenizer.json says.
+GENERIC = "PreTrainedTokenizerFast"
+CLASSES = (
+    "BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer",
+    "RobertaTokenizer", "PreTrainedTokenizer", "TokenizersBackend",
+)  # fmt: skip
+EXTRA_TOKENS = "additional_special_tokens", "extra_special_tokens"
+CASED_SHARE = 0.05  # of tokens with capitals: as many make a model cased
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerOptions:
+    """What a user says, which counts before what a folder says."""
+
+    do_lower_case: bool | None = None
+    strip_accents: bool | None = None
+    additional_special_tokens: Sequence[str] = ()  # tokens of the vocabulary
+
+
+class OpenedTokenizer(NamedTuple):
+    vocab_file: str  # on this machine; lists the added tokens, too
+    settings: TokenizerSettings
+    is_stated: bool  # whether the case is known, and not assumed
+
+    def load(self) -> Tokenizer:
+        return load_tokenizer(self.vocab_file, self.settings)
+
+    def changes(self) -> dict[str, Any] | None:
+        """The settings that are not Google's defaults; None: all are."""
+        defaults = TokenizerSettings().to_json()
+        values = self.settings.to_json()
+        return {k: v for k, v in values.items() if v != defaults[k]} or None
+
+
+def open_tokenizer(
+    model: str | None,
+    vocab_file: str | None = None,
+    options: TokenizerOptions | None = None,
+) -> OpenedTokenizer | None:
+    """Finds the tokenizer of a model, or that of a vocabulary alone.
+
+    Prints to stderr what was assumed, and which statement of a folder an
+    option overrides.
+
+    Args:
+        model: a model folder, or a file or checkpoint in one; also on gs://.
+        vocab_file: counts before the vocabulary beside `model`. The settings
+            are those of `model`; what it does not say, the folder of
+            `vocab_file` may.
+
+    Returns:
+        None where neither has a vocabulary.
+
+    Raises:
+        InputError: a file is damaged, or the tokenizer is of another kind.
+    """
+    options = options or TokenizerOptions()
+    path = vocab_file or (model and files.beside(model, VOCABULARIES))
+    if not path:
+        return None
+    said = _Statements()
+    for place in filter(None, (vocab_file, model)):
+        said.add(_statements(place))
+    is_own = not (model and vocab_file)
+    vocab_file = _complete_vocabulary(path, said, is_own)
+    vocab = check_any_vocabulary(vocab_file)
+    for content in options.additional_special_tokens:
+        if content not in vocab:
+            raise InputError(
+                f"additional_special_tokens has {content!r}, which is not in "
+                f"the vocabulary {path}; expected one of its tokens, such as "
+                "one in the place of an [unused] token"
+            )
+        said.added[content] = AddedToken(
+            content, vocab[content], special=True, is_word_piece=True
+        )
+
+    values = dict(said.values)
+    for name in CASE:
+        given = getattr(options, name)
+        if given is None:
+            continue
+        if name in values and values[name] != given:
+            _say(
+                f"{name} is {given} as given; {said.sources[name]} says "
+                f"{values[name]}"
+            )
+        values[name] = given
+    if options.do_lower_case is not None:
+        validate_case_matches_checkpoint(options.do_lower_case, model)
+    released = [released_case(place) for place in (model, path) if place]
+    for case in released:
+        if case is not None:
+            values.setdefault("do_lower_case", case)
+    is_stated = "do_lower_case" in values or marks_of(vocab_file) == ROBERTA
+    if not is_stated and (share := cased_share(vocab)):
+        values["do_lower_case"] = share < CASED_SHARE
+        _say(
+            f"{share:.1%} of the tokens in {path} have capitals, and nothing "
+            "says whether the model is cased: do_lower_case is taken to be "
+            f"{values['do_lower_case']}"
+        )
+    added_tokens = tuple(said.added.values())
+    settings = TokenizerSettings(**values, added_tokens=added_tokens)
+    return OpenedTokenizer(vocab_file, settings, is_stated)
+
+
+@functools.cache  # a folder may be opened several times
+def _say(sentence: str) -> None:
+    print(f"tokenizer: {sentence}", file=sys.stderr, flush=True)
+
+
+@dataclasses.dataclass
+class _Statements:
+    """What folders say of a tokenizer; the last one that speaks counts."""
+
+    values: dict[str, Any] = dataclasses.field(default_factory=dict)
+    sources: dict[str, str] = dataclasses.field(default_factory=dict)
+    added: dict[str, AddedToken] = dataclasses.field(default_factory=dict)
+    # special tokens that are listed without their ids
+    named: list[str] = dataclasses.field(default_factory=list)
+    # added tokens that say whether they are word pieces
+    completed: set[str] = dataclasses.field(default_factory=set)
+
+    def say(self, values: Mapping[str, Any], source: str) -> None:
+        for name, expected in SETTINGS.items():
+            if name not in values:
+                continue
+            if type(values[name]) not in expected:
+                kinds = " or ".join(kind.__name__ for kind in expected)
+                raise InputError(
+                    f"{source} has {name} = {values[name]!r}; expected {kinds}"
+                )
+            self.values[name] = values[name]
+            self.sources[name] = source
+
+    def add(self, other: "_Statements") -> None:
+        self.values |= other.values
+        self.sources |= other.sources
+        self.added |= other.added
+        self.named += other.named
+        self.completed |= other.completed
+
+
+def _statements(path: str) -> _Statements:
+    """What is said in the folder that `path` is, or lies in."""
+    config, config_file = _json_beside(path, TOKENIZER_CONFIG)
+    tokenizer, tokenizer_file = _json_beside(path, TOKENIZER)
+    listed, listed_file = _json_beside(path, ADDED)
+    said = _Statements()
+    is_hugging_face = files.beside(path, ["config.json"]) and not files.beside(
+        path, ["bert_config.json"]
+    )
+    if config_file or tokenizer_file or is_hugging_face:
+        said.say(HUGGING_FACE, "Hugging Face")
+    marks = BERT if files.beside(path, [files.VOCABULARY]) else ROBERTA
+    source = tokenizer_file
+    try:
+        if tokenizer_file:
+            marks = _check_tokenizer(tokenizer)
+            _check_same_tokens(path, tokenizer)
+            normalizer = tokenizer.get("normalizer") or {}
+            pre_tokenizer = tokenizer.get("pre_tokenizer") or {}
+            values = {
+                "do_lower_case": normalizer.get("lowercase"),
+                "strip_accents": normalizer.get("strip_accents"),
+                "tokenize_chinese_chars": normalizer.get(
+                    "handle_chinese_chars"
+                ),
+                "max_input_chars_per_word": tokenizer["model"].get(
+                    "max_input_chars_per_word"
+                ),
+                "add_prefix_space": pre_tokenizer.get("add_prefix_space"),
+            }
+            said.say(
+                {
+                    name: value
+                    for name, value in values.items()
+                    if value is not None
+                    or (name == "strip_accents" and normalizer)
+                },
+                tokenizer_file,
+            )
+        source = config_file
+        if config_file:
+            _check_config(config, marks, bool(tokenizer_file))
+            said.say(config, config_file)
+        for name in EXTRA_TOKENS:
+            extra = config.get(name) or ()
+            extra = extra.values() if isinstance(extra, dict) else extra
+            said.named += [_token(token, 0).content for token in extra]
+        decoder = config.get("added_tokens_decoder") or {}
+        tokens = [_token(token, int(key)) for key, token in decoder.items()]
+        said.completed = {
+            token["content"]
+            for token in decoder.values()
+            if "is_word_piece" in token
+        }
+        source = listed_file
+        tokens += [_token(content, listed[content]) for content in listed]
+        source = tokenizer_file
+        tokens += [
+            _token(token, token["id"])
+            for token in tokenizer.get("added_tokens") or ()
+        ]
+    except MALFORMED as error:
+        raise InputError(
+            f"{source} does not describe a tokenizer of BERT's or RoBERTa's "
+            f"({error})"
+        ) from error
+    # As in Google's code, "[MASK]" in a text is three tokens like any others.
+    said.added = {t.content: t for t in tokens if t.content not in marks.pieces}
+    said.named = [name for name in said.named if name not in marks.pieces]
+    task, task_file = _json_beside(path, TASK)
+    said.say({name: task[name] for name in CASE if name in task}, task_file)
+    return said
+
+
+def _json_beside(path: str, name: str) -> tuple[dict[str, Any], str]:
+    """A JSON file's values, and the file; empty where it is absent."""
+    return files.json_beside(path, name), files.beside(path, [name]) or ""
+
+
+def _token(value: Any, number: int) -> AddedToken:
+    """From its text alone, or an object with its flags."""
+    if isinstance(value, str):
+        value = {"content": value, "special": True}
+    if type(number) is not int or number < 0 or not value["content"]:
+        raise ValueError(f"the added token {value!r} with the id {number!r}")
+    flags = {
+        field.name: bool(value.get(field.name, False))
+        for field in dataclasses.fields(AddedToken)
+        if field.type in (bool, "bool")
+    }
+    return AddedToken(str(value["content"]), number, **flags)
+
+
+def _check_tokenizer(tokenizer: Mapping[str, Any]) -> Marks:
+    """Refuses a tokenizer.json that does more, or other things, than BERT's
+    and RoBERTa's tokenizers do; says whose it is."""
+    model = tokenizer["model"]
+    kind = model.get("type") or "WordPiece"
+    if kind not in ("WordPiece", "BPE"):
+        raise ValueError(f"a {kind} model")
+    marks = BERT if kind == "WordPiece" else ROBERTA
+    start, end = marks.start, marks.end
+    between = [(token, 0) for token in marks.between]
+    single = [(start, 0), ("A", 0), (end, 0)]
+    second = marks.second_segment
+    pair = [*single, *between, ("B", second), (end, second)]
+    if marks == BERT:
+        expected: dict[tuple[str, str], tuple[Any, ...]] = {
+            ("model", "continuing_subword_prefix"): ("##", None),
+            ("model", "unk_token"): (BERT.unknown,),
+            ("normalizer", "type"): ("BertNormalizer",),
+            ("normalizer", "clean_text"): (True,),
+            ("pre_tokenizer", "type"): ("BertPreTokenizer",),
+            ("post_processor", "type"): (
+                "TemplateProcessing", "BertProcessing", None,
+            ),
+        }  # fmt: skip
+    else:
+        expected = {
+            ("model", "dropout"): (None, 0.0),
+            ("model", "byte_fallback"): (False, None),
+            ("model", "ignore_merges"): (False, None),
+            ("model", "continuing_subword_prefix"): ("", None),
+            ("model", "end_of_word_suffix"): ("", None),
+            ("normalizer", "type"): (None,),
+            ("pre_tokenizer", "type"): ("ByteLevel",),
+            ("pre_tokenizer", "use_regex"): (True, None),
+            ("post_processor", "type"): (
+                "TemplateProcessing", "RobertaProcessing", None,
+            ),
+        }  # fmt: skip
+    for (part, name), values in expected.items():
+        value = (tokenizer.get(part) or {}).get(name)
+        if value not in values:
+            raise ValueError(f"{part} has {name} = {value!r}")
+    processor = tokenizer.get("post_processor") or {}
+    if processor.get("type") == "TemplateProcessing":
+        for name, expected_template in (("single", single), ("pair", pair)):
+            template = [
+                (value["id"], value["type_id"])
+                for part in processor[name]
+                for value in part.values()
+            ]
+            if template != expected_template:
+                raise ValueError(f"its {name} template is {template}")
+    return marks
+
+
+def _check_same_tokens(path: str, tokenizer: Mapping[str, Any]) -> None:
+    """Refuses a vocab.txt or vocab.json that differs from tokenizer.json."""
+    other = files.beside(path, [files.VOCABULARY, files.BYTE_LEVEL])
+    if other is None:
+        return
+    theirs = {
+        number: token for token, number in tokenizer["model"]["vocab"].items()
+    }
+    for token in tokenizer.get("added_tokens") or ():
+        theirs[token["id"]] = token["content"]
+    listed = check_any_vocabulary(files.local_vocabulary(other))
+    for token, number in listed.items():
+        their = theirs.get(number, token)
+        if token and token not in (their, f"[token {number}]"):
+            raise InputError(
+                f"{other} and the {TOKENIZER} beside it have other tokens: "
+                f"{number} is {token!r} and {their!r}; remove the file that "
+                "is not the model's"
+            )
+
+
+def _check_config(
+    config: Mapping[str, Any], marks: Marks, has_tokenizer: bool
+) -> None:
+    """Refuses a tokenizer_config.json of another kind of tokenizer."""
+    kind = str(config.get("tokenizer_class") or CLASSES[0])
+    if kind.removesuffix("Fast") not in CLASSES and not has_tokenizer:
+        raise ValueError(f"tokenizer_class is {kind}")
+    for name, supported in (
+        ("word_tokenizer_type", "basic"),
+        ("subword_tokenizer_type", "wordpiece"),
+        ("do_basic_tokenize", True),
+        ("split_special_tokens", False),
+        ("unk_token", marks.unknown),
+        ("sep_token", marks.end),
+        ("pad_token", marks.padding),
+        ("cls_token", marks.start),
+        ("mask_token", marks.mask),
+    ):
+        value = config.get(name)
+        value = value.get("content") if isinstance(value, dict) else value
+        if value is not None and value != supported:
+            raise ValueError(f"{name} is {value!r}, and not {supported!r}")
+
+
+def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
+    """A local vocab.txt or vocab.json that has the added tokens in it.
+
+    Special tokens without an id get theirs here: the one that they have in the
+    vocabulary or, as in transformers, the next free one.
+
+    Args:
+        path: of a vocab.txt, a vocab.json or a tokenizer.json.
+        is_own: it belongs to the folder that said so.
+    """
+    if path.endswith(TOKENIZER):
+        try:
+            model = files.json_beside(path, TOKENIZER)["model"]
+            vocab = {
+                str(token): int(model["vocab"][token])
+                for token in model["vocab"]
+            }
+            pairs = [
+                pair if isinstance(pair, str) else " ".join(pair)
+                for pair in model.get("merges") or ()
+            ]
+        except MALFORMED as error:
+            raise InputError(
+                f"{path} does not hold a vocabulary of BERT's or RoBERTa's "
+                f"({error}); put a {files.VOCABULARY}, or a "
+                f"{files.BYTE_LEVEL} and a {files.MERGES}, beside it"
+            ) from error
+        merges = "".join(f"{pair}\n" for pair in pairs)
+        is_byte_level = model.get("type") == "BPE"
+    else:
+        path = files.local_vocabulary(path)
+        vocab = check_any_vocabulary(path)
+        is_byte_level = marks_of(path) == ROBERTA
+        merges_file = files.vocabulary_files(path).get(files.MERGES)
+        merges = (
+            (files.content(merges_file) or b"").decode() if merges_file else ""
+        )
+    for content, token in list(said.added.items()):
+        if vocab.get(content, token.id) == token.id:
+            continue
+        if is_own:
+            raise InputError(
+                f"{path} has {content!r} as {vocab[content]}, but the added "
+                f"tokens beside it have it as {token.id}; expected one number"
+            )
+        del said.added[content]
+    ids = [*vocab.values(), *(t.id for t in said.added.values())]
+    end = 1 + max(ids, default=-1)
+    for content in said.named:
+        if content not in said.added:
+            number = vocab.get(content, end)
+            end = max(end, number + 1)
+            said.added[content] = AddedToken(content, number, special=True)
+    for content in said.added.keys() - said.completed:
+        said.added[content] = dataclasses.replace(
+            said.added[content], is_word_piece=content in vocab
+        )
+    added = {content: token.id for content, token in said.added.items()}
+    if added.items() <= vocab.items() and not path.endswith(TOKENIZER):
+        return path
+    taken = set(added.values())
+    vocab = {k: v for k, v in vocab.items() if v not in taken} | added
+    if is_byte_level:
+        contents = {files.BYTE_LEVEL: json.dumps(vocab), files.MERGES: merges}
+    else:
+        # What cannot be a line, such as "\n", stands in the settings alone.
+        lines = {v: k for k, v in vocab.items() if k == "".join(k.split())}
+        text = "".join(
+            f"{lines.get(number, f'[token {number}]')}\n"
+            for number in range(1 + max(vocab.values(), default=-1))
+        )
+        contents = {files.VOCABULARY: text}
+    folder = files.temporary_folder()
+    for name, text in contents.items():
+        with open(
+            os.path.join(folder, name), "w", encoding="utf-8", newline="\n"
+        ) as file:
+            file.write(text)
+    return os.path.join(folder, next(iter(contents)))
+
+
+def settings_json(tokenizer: OpenedTokenizer) -> bytes:
+    """A tokenizer_config.json that `open_tokenizer` reads the settings from;
+    it states the case only where that is known."""
+    return _json(_config(tokenizer))
+
+
+def _config(tokenizer: OpenedTokenizer) -> dict[str, Any]:
+    values = dataclasses.asdict(tokenizer.settings)
+    is_byte_level = marks_of(tokenizer.vocab_file) == ROBERTA
+    unused = set(SETTINGS) - {"add_prefix_space"}
+    if not is_byte_level:
+        unused = {"add_prefix_space"}
+        if not tokenizer.is_stated:
+            unused.add("do_lower_case")
+    tokens = {token.pop("id"): token for token in values.pop("added_tokens")}
+    return {
+        "tokenizer_class": CLASSES[3 if is_byte_level else 0],
+        **{name: x for name, x in values.items() if name not in unused},
+        "added_tokens_decoder": tokens,
+    }
+
+
+def hugging_face_files(
+    tokenizer: OpenedTokenizer, max_length: int, has_segments: bool = True
+) -> dict[str, bytes]:
+    """What transformers reads the same tokenizer from, beside its vocabulary.
+
+    Two things cannot be said there: that private-use characters stay, as in
+    Google's tokenizer, and that special tokens spelled out in a text are text.
+
+    Args:
+        max_length: the longest input, in tokens.
+        has_segments: whether the model reads segment ids, as DistilBERT does
+            not.
+    """
+    from tokenizers import Tokenizer as Library
+    from tokenizers import models, normalizers, pre_tokenizers, processors
+
+    settings = tokenizer.settings
+    config = _config(tokenizer)
+    tokens = config.pop("added_tokens_decoder")
+    for token in tokens.values():
+        del token["is_word_piece"]
+    marks = marks_of(tokenizer.vocab_file)
+    config |= {
+        "model_max_length": max_length,
+        "unk_token": marks.unknown,
+        "sep_token": marks.end,
+        "pad_token": marks.padding,
+        "cls_token": marks.start,
+        "mask_token": marks.mask,
+    }
+    if marks == ROBERTA:
+        # The space before a blank is a part of what fills it.
+        config["mask_token"] = {
+            "__type": "AddedToken", **_special(marks.mask, lstrip=True)
+        }  # fmt: skip
+        return {
+            TOKENIZER_CONFIG: _json({**config, "added_tokens_decoder": tokens})
+        }
+    config["do_lower_case"] = settings.do_lower_case
+    vocab = check_any_vocabulary(tokenizer.vocab_file)
+    # The library takes tokens that are no word pieces after all others only.
+    whole = {t.id for t in settings.added_tokens if not t.is_word_piece}
+    end = 1 + max(set(vocab.values()) - whole)
+    library = Library(
+        models.WordPiece(
+            {k: v for k, v in vocab.items() if v < end},
+            unk_token=marks.unknown,
+            max_input_chars_per_word=settings.max_input_chars_per_word,
+        )
+    )
+    library.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=settings.tokenize_chinese_chars,
+        strip_accents=settings.strip_accents,
+        lowercase=settings.do_lower_case,
+    )
+    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    library.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(m, vocab[m]) for m in (marks.start, marks.end)],
+    )
+    values = json.loads(library.to_str())
+    values["added_tokens"] = sorted(
+        [
+            *({"id": vocab[m], **_special(m)} for m in marks.pieces),
+            *({"id": number, **token} for number, token in tokens.items()),
+        ],
+        key=lambda token: token["id"],
+    )
+    if settings.max_input_chars_per_word != 100:
+        config["tokenizer_class"] = GENERIC  # BertTokenizer has no other limit
+    segments = ["token_type_ids"] * has_segments
+    config["model_input_names"] = ["input_ids", *segments, "attention_mask"]
+    return {TOKENIZER_CONFIG: _json(config), TOKENIZER: _json(values)}
+
+
+def _special(content: str, lstrip: bool = False) -> dict[str, Any]:
+    return {
+        "content": content,
+        "single_word": False,
+        "lstrip": lstrip,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+    }
+
+
+def _json(values: Mapping[str, Any]) -> bytes:
+    return (json.dumps(values, indent=2) + "\n").encode()

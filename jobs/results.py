@@ -1,0 +1,90 @@
+"""The files of scores and predictions in a folder, and which model's they are.
+
+results.json says so beside them. When the folder gets another model, the
+earlier one's move to earlier_results.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from files import content, write_json, write_whole
+
+RESULTS = "results.json"
+EARLIER = "earlier_results"  # folder
+# What earlier versions wrote without a results.json.
+NAMES = (
+    "eval_results.txt", "eval_results_mismatched.txt", "eval_results_test.txt",
+    "test_results.tsv", "test_results_mismatched.tsv", "test_predictions.txt",
+    "predictions.json", "nbest_predictions.json", "null_odds.json",
+    "seeds.json",
+)  # fmt: skip
+
+
+class Results:
+    """Of one output_dir; for the host that writes."""
+
+    def __init__(self, output_dir: str):
+        self.folder = output_dir
+
+    def write(
+        self, name: str, text: str, weights: str, step: int, data: str
+    ) -> str:
+        """Writes a file of results; returns its path.
+
+        Args:
+            weights: tells the model from others.
+            data: what the results are of.
+        """
+        if self._noted().get("weights", weights) != weights:
+            self.put_away()
+        path = os.path.join(self.folder, name)
+        write_whole(path, text.encode())
+        results = {**self._noted().get("results", {}), name: data}
+        write_json(
+            os.path.join(self.folder, RESULTS),
+            {"weights": weights, "step": step, "results": results},
+        )
+        return path
+
+    def put_away(self, logs: Sequence[str] = ()) -> None:
+        """Moves what is there: it is of a model that no longer is.
+
+        Args:
+            logs: files that go with them, as the model has none of its own.
+        """
+        noted = self._noted().get("results", {})
+        names = {*NAMES, *noted, RESULTS, *logs}
+        found = [
+            name
+            for name in sorted(names)
+            if name == os.path.basename(name)
+            and tf.io.gfile.exists(os.path.join(self.folder, name))
+        ]
+        if not found:
+            return
+        earlier = os.path.join(self.folder, EARLIER)
+        tf.io.gfile.makedirs(earlier)
+        for name in found:
+            tf.io.gfile.rename(
+                os.path.join(self.folder, name),
+                os.path.join(earlier, name),
+                overwrite=True,
+            )
+        print(f"results of the model before this one are in {earlier}")
+
+    def _noted(self) -> dict[str, Any]:
+        """results.json; empty where there is none, or a damaged one."""
+        try:
+            text = content(os.path.join(self.folder, RESULTS))
+            noted = json.loads(text or b"{}")
+            names = dict(noted.get("results", {}))
+            return {
+                **noted,
+                "results": {os.path.basename(n): names[n] for n in names},
+            }
+        except (ValueError, TypeError, AttributeError):
+            return {}

@@ -1,0 +1,104 @@
+"""What a sentence-transformers folder says about one vector for a text.
+
+Its modules.json lists what follows the encoder, and 1_Pooling/config.json how
+the tokens' vectors become one. Names: sentence-transformers 6.2,
+sentence_transformers/sentence_transformer/modules/pooling.py.
+"""
+
+import json
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from files import beside, content
+from input_error import InputError
+from tasks.features import POOLINGS, pool
+
+MODULES, POOLING = "modules.json", "1_Pooling/config.json"
+MODES = {  # its words for them
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+
+
+class SentencePooling(NamedTuple):
+    pooling: str  # one of features.POOLINGS
+    normalizes: bool = False  # to length 1
+
+    def vector(self, x: np.ndarray) -> np.ndarray:
+        """[T, H] -> [H]."""
+        pooled = pool(x, self.pooling)
+        if not self.normalizes:
+            return pooled
+        return pooled / np.maximum(np.linalg.norm(pooled), 1e-12)
+
+
+def pooling_file(model: str) -> str | None:
+    """The file that says how to pool, beside the weights that `model` names."""
+    return beside(model, [MODULES, POOLING])
+
+
+def read_sentence_pooling(path: str) -> SentencePooling:
+    """Of a modules.json, or of a 1_Pooling/config.json alone.
+
+    Raises:
+        InputError: it says something else than this project can do.
+    """
+    if not path.endswith(MODULES):
+        return SentencePooling(_read_mode(path))
+    mode, normalizes = None, False
+    try:
+        modules = [
+            (str(module["type"]).split(".")[-1], str(module["path"]))
+            for module in _read_json(path)
+        ]
+    except (TypeError, LookupError) as error:
+        raise InputError(f"{path} is not a list of modules") from error
+    for place, (kind, folder) in enumerate(modules):
+        follows = mode is not None
+        if kind == "Pooling" and not follows:
+            name = os.path.join(os.path.dirname(path), folder, "config.json")
+            mode = _read_mode(name)
+        elif kind == "Normalize" and follows:
+            normalizes = True
+        elif kind != "Transformer" or place:
+            raise InputError(
+                f"{path} has the module {kind!r}, which is not supported; "
+                "expected Transformer, Pooling and perhaps Normalize; give "
+                "--pooling to do without it"
+            )
+    if mode is None:
+        raise InputError(f"{path} lists no Pooling; give --pooling")
+    return SentencePooling(mode, normalizes)
+
+
+def _read_mode(path: str) -> str:
+    """Of versions before 6 a yes or no for each mode; then names."""
+    values = _read_json(path)
+    if not isinstance(values, dict):
+        raise InputError(f"{path} is not a JSON object")
+    named = [MODES[key] for key in MODES if values.get(key)] or ["mean"]
+    modes = values.get("pooling_mode", named)
+    modes = modes if isinstance(modes, list) else [modes]
+    if len(modes) != 1 or modes[0] not in POOLINGS:
+        raise InputError(
+            f"{path} has the pooling {' and '.join(map(str, modes))}, which is "
+            f"not supported; expected one of {', '.join(POOLINGS)}; give "
+            "--pooling to use another one"
+        )
+    return str(modes[0])
+
+
+def _read_json(path: str) -> Any:
+    text = content(path)
+    if text is None:
+        raise InputError(f"{path} is missing; give --pooling")
+    try:
+        return json.loads(text.decode())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON ({error})") from error
