@@ -56,7 +56,7 @@ def main() -> None:
         opened,
         config,
         command.from_flags(serving.TextSettings, settings),
-        cuts=settings is None or settings.doc_stride is None,
+        settings,
     )
     signatures = serving.signatures(model, config, settings, tokenizer)
     variables = [binding.variable.value for binding in model.bindings()]

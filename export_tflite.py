@@ -54,7 +54,7 @@ def main() -> None:
             open_tokenizer(FLAGS.model_dir, options=options),
             config,
             texts,
-            cuts=True,
+            settings,
         )
         of_pieces = settings and settings.target in serving.OF_PIECES
         if tokenizer is None or of_pieces:

@@ -67,8 +67,18 @@ class AddedTokens:
             for found in _find(chars, self._normal):
                 if found.token is None:
                     continue
-                start = part.start + sources[found.start]
-                end = part.start + sources[found.end - 1] + 1
+                token = chars[found.start : found.end]
+                # Its own characters; the spaces that an ideograph gets are not
+                # the text's.
+                first = found.end - len(token.lstrip() or token)
+                last = found.start + len(token.rstrip() or token) - 1
+                start = part.start + sources[first]
+                end = part.start + sources[last] + 1
+                if found.token.lstrip:
+                    start = max(begin, len(text[:start].rstrip()))
+                if found.token.rstrip:
+                    rest = text[end : part.end]
+                    end += len(rest) - len(rest.lstrip())
                 if begin < start:
                     yield Part(None, begin, start)
                 yield Part(found.token, start, end)

@@ -3,15 +3,20 @@
 Each character is replaced by what `FullTokenizer` makes of it between two
 letters; the text is then split at white space, and word pieces are found for
 all words at once, longest match first. That equals `FullTokenizer` wherever a
-character is treated the same whatever its neighbours are. The others fail in
-the graph: a capital sigma where case goes (its lower case depends on the
-word's end) and, where accents go, some forty rare signs that change their
-order with others; and so does a text that is not UTF-8.
+character is treated the same whatever its neighbours are. A text with one of
+the others gets an error of its own: a capital sigma where case goes (its lower
+case depends on the word's end) and, where accents go, some forty rare signs
+that change their order with others; and so does a text that is not UTF-8.
+
+Added tokens are first replaced by single characters that no text has: Unicode
+has assigned nothing in its fourth plane.
 
 Shapes: B texts, N words of all texts, L lengths of a piece.
 """
 
 import functools
+import inspect
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -21,38 +26,50 @@ import tensorflow as tf
 
 from data.tokenization import (
     CJK_RANGES,
-    MAX_CHARS_PER_WORD,
     UNKNOWN,
     BasicTokenizer,
     FullTokenizer,
 )
 from data.vocabulary import SEPARATOR, START
+from input_error import InputError
 
 # What `rewrites` never gives, as BERT drops both characters.
 UNCHANGED = "\0"
 REFUSED = "\ufffd"
+NOT_UTF8 = "the text is not UTF-8"
 NOT_TOKENIZED = (
-    "a text is not UTF-8, or has a character whose treatment depends on its "
-    "neighbours (such as a capital sigma in an uncased model); send ids instead"
+    "the text has a character whose treatment depends on its neighbours (such "
+    "as a capital sigma in an uncased model); send ids instead"
 )
 TOO_LONG = (
-    "a text is longer than the model's windows, and this graph does not join "
+    "the text is longer than the model's windows, and this graph does not join "
     "windows; send the ids of each window instead"
 )
+ADDED_TOKEN_MARK = chr(0x40000)  # before and after an added token
+FIRST_ADDED_TOKEN = 0x40001  # the characters that stand for added tokens
+
+
+class NoGraphError(InputError):
+    """A tokenizer has no form in a graph."""
 
 
 @functools.cache
-def rewrites(do_lower_case: bool, strip_accents: bool) -> dict[str, str]:
+def rewrites(**settings: bool) -> dict[str, str]:
     """Character -> its text after basic tokenization; unchanged ones are out.
 
     An uncased model has E -> e, "," -> " , ", and "" for a combining accent.
+
+    Args:
+        settings: of `BasicTokenizer`, by its arguments' names.
     """
-    basic = BasicTokenizer(do_lower_case, strip_accents)
+    basic = BasicTokenizer(**settings)
     table = {}
     for char in _assigned_characters():
         text = " ".join(basic.tokenize(f"a{char}a"))[1:-1]
         reordered = any(map(unicodedata.combining, text))
-        if (char == "Σ" and do_lower_case) or (reordered and strip_accents):
+        if (char == "Σ" and basic.do_lower_case) or (
+            reordered and basic.strip_accents
+        ):
             text = REFUSED
         if text != char:
             table[char] = text
@@ -80,18 +97,45 @@ class GraphTokenizer(tf.Module):
         Args:
             max_length: of a row, in pieces.
             cuts: longer texts are cut to it; otherwise they are an error.
+
+        Raises:
+            NoGraphError: an added token cannot be found as the tokenizer does.
         """
         super().__init__()
         self.max_length = max_length
         self.cuts = cuts
-        vocab = tokenizer.vocab
-        self.unknown = vocab[UNKNOWN]
-        self.start, self.separator = vocab[START], vocab[SEPARATOR]
-        self.max_piece_chars = max(map(len, vocab))
-        self.ids = _table(vocab, tf.constant(list(vocab.values())), -1)
-        basic = tokenizer.basic_tokenizer
-        table = rewrites(basic.do_lower_case, basic.strip_accents)
+        basic, word_pieces = (
+            tokenizer.basic_tokenizer,
+            tokenizer.wordpiece_tokenizer,
+        )
+        names = inspect.signature(BasicTokenizer).parameters
+        table = rewrites(**{name: getattr(basic, name) for name in names})
         self.rewrites = _table(table, list(table.values()), UNCHANGED)
+        self.drops_private_use = not basic.tokenize("\ue000")
+        self.max_word_chars = word_pieces.max_input_chars_per_word
+        self.unknown = tokenizer.vocab[UNKNOWN]
+        self.start = tokenizer.vocab[START]
+        self.separator = tokenizer.vocab[SEPARATOR]
+        vocab = dict(word_pieces.vocab)
+        self.max_piece_chars = max(map(len, vocab))
+        exact: dict[str, str] = {}
+        normalized: dict[str, str] = {}
+        for i, token in enumerate(tokenizer.added_tokens.tokens):
+            if token.single_word or token.content.strip() != token.content:
+                raise NoGraphError(
+                    f"the added token {token.content!r} has single_word or "
+                    "white space at an end, for which a graph has no form"
+                )
+            char = chr(FIRST_ADDED_TOKEN + i)
+            vocab[char] = token.id
+            if token.normalized:
+                text = "".join(table.get(c, c) for c in token.content)
+                normalized[text] = char
+            else:
+                exact[token.content] = char
+        self.exact = _AddedTokens(exact) if exact else None
+        self.normalized = _AddedTokens(normalized) if normalized else None
+        self.ids = _table(vocab, tf.constant(list(vocab.values())), -1)
 
     def rows(
         self, first: tf.Tensor, second: tf.Tensor | None = None
@@ -99,19 +143,27 @@ class GraphTokenizer(tf.Module):
         """Texts [B] to input_ids, input_mask, segment_ids, int32 [B, S].
 
         S is the longest row's length. As upstream, a second text without
-        pieces is none.
+        pieces is none. With them come error, string [B]: why the row is not
+        what `data.rows` makes, "" where it is; and is_cut, bool [B]: whether
+        pieces were cut off.
         """
         if second is None:
             second = tf.fill(tf.shape(first), "")
-        pieces, others = self.pieces(first), self.pieces(second)
+        (pieces, error), (others, error_2) = map(self.pieces, (first, second))
+        error = tf.where(error == "", error_2, error)
         num_ends = tf.minimum(others.row_lengths(), 1)
+        room = self.max_length - 2 - num_ends
+        is_cut = pieces.row_lengths() + others.row_lengths() > room
+        if not self.cuts:
+            error = tf.where((error == "") & is_cut, TOO_LONG, error)
         start = tf.fill([pieces.nrows(), 1], self.start)
         end = tf.fill([pieces.nrows(), 1], self.separator)
         ends = tf.fill([tf.reduce_sum(num_ends)], self.separator)
         last = tf.RaggedTensor.from_row_lengths(ends, num_ends)
-        pieces, others = self._cut(
-            pieces, others, self.max_length - 2 - num_ends
-        )
+        # The first text keeps what the second leaves, but at least half.
+        num_others = others.row_lengths()
+        pieces = _first(pieces, tf.maximum(room - num_others, (room + 1) // 2))
+        others = _first(others, room - pieces.row_lengths())
         before = tf.concat([start, pieces, end], axis=1)
         after = tf.concat([others, last], axis=1)
         segments = [tf.zeros_like(before), tf.ones_like(after)]
@@ -120,27 +172,46 @@ class GraphTokenizer(tf.Module):
             "input_ids": ids.to_tensor(),
             "input_mask": tf.ones_like(ids).to_tensor(),
             "segment_ids": tf.concat(segments, axis=1).to_tensor(),
+            "error": error,
+            "is_cut": is_cut & (error == ""),
         }
 
-    def pieces(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Texts [B] to ids [B, (pieces)], at least max_length where so many."""
+    def pieces(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Texts [B] to ids [B, (pieces)], at least max_length where so many;
+        and why a text has none, "" [B] where it is tokenized."""
+        is_utf8 = texts == tf.strings.unicode_transcode(
+            texts, "UTF-8", "UTF-8", errors="replace"
+        )
+        is_refused = tf.zeros_like(is_utf8)
+        if self.exact or self.normalized:
+            last = chr(FIRST_ADDED_TOKEN + 0xFFFF)
+            reserved = f"(?s).*[{ADDED_TOKEN_MARK}-{last}].*"
+            is_refused = tf.strings.regex_full_match(texts, reserved)
+        if self.exact:
+            texts = self.exact.replace(texts)
+        if self.drops_private_use:
+            texts = tf.strings.regex_replace(texts, r"\p{Co}", "")
         chars = tf.strings.unicode_split(texts, "UTF-8", errors="replace")
-        intact = tf.strings.reduce_join(chars, axis=-1) == texts
         flat = self.rewrites.lookup(chars.flat_values)
-        known = tf.reduce_all(intact) & tf.reduce_all(flat != REFUSED)
-        with tf.control_dependencies(
-            [tf.debugging.Assert(known, [NOT_TOKENIZED])]
-        ):
-            flat = tf.where(flat == UNCHANGED, chars.flat_values, flat)
+        is_refused |= tf.reduce_any(
+            chars.with_flat_values(flat == REFUSED), axis=1
+        )
+        flat = tf.where(flat == UNCHANGED, chars.flat_values, flat)
         basic = tf.strings.reduce_join(chars.with_flat_values(flat), axis=-1)
+        if self.normalized:
+            basic = self.normalized.replace(basic)
+        error = tf.where(is_refused, NOT_TOKENIZED, "")
+        error = tf.where(is_utf8, error, NOT_UTF8)
+        basic = tf.where(error == "", basic, "")
         # A word has at least one piece, so no later word can matter.
         words = tf.strings.split(basic)[:, : self.max_length]
-        return words.with_values(self._split(words.values)).merge_dims(1, 2)
+        pieces = words.with_values(self._split(words.values))
+        return pieces.merge_dims(1, 2), error
 
     def _split(self, words: tf.Tensor) -> tf.RaggedTensor:
         """Words [N] to ids [N, (pieces)]: a step finds one piece of each."""
         lengths = tf.strings.length(words, "UTF8_CHAR")
-        failed = lengths > MAX_CHARS_PER_WORD
+        failed = lengths > self.max_word_chars
         ids = tf.TensorArray(tf.int32, 0, dynamic_size=True)
         step = (tf.constant(0), tf.zeros_like(lengths), failed, ids)
 
@@ -201,16 +272,26 @@ class GraphTokenizer(tf.Module):
         size = tf.reduce_max(tf.where(ids >= 0, sizes, 0), axis=1)
         return tf.gather(ids, tf.maximum(size - 1, 0), batch_dims=1), size
 
-    def _cut(
-        self, first: tf.RaggedTensor, second: tf.RaggedTensor, room: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """The first text keeps what the second leaves, but at least half."""
-        num_first, num_second = first.row_lengths(), second.row_lengths()
-        if not self.cuts:
-            fits = tf.reduce_all(num_first + num_second <= room)
-            tf.debugging.Assert(fits, [TOO_LONG])
-        first = _first(first, tf.maximum(room - num_second, (room + 1) // 2))
-        return first, _first(second, room - first.row_lengths())
+
+class _AddedTokens(tf.Module):
+    """Replaces added tokens by the characters that stand for them."""
+
+    def __init__(self, tokens: dict[str, str]):
+        super().__init__()
+        longest_first = sorted(tokens, key=len, reverse=True)
+        self.pattern = f"({'|'.join(map(re.escape, longest_first))})"
+        chars = [f" {char} " for char in tokens.values()]
+        self.chars = _table(tokens, chars, UNCHANGED)
+
+    def replace(self, texts: tf.Tensor) -> tf.Tensor:
+        """The leftmost token counts, and of several there the longest."""
+        marked = tf.strings.regex_replace(
+            texts, self.pattern, rf"{ADDED_TOKEN_MARK}\1{ADDED_TOKEN_MARK}"
+        )
+        parts = tf.strings.split(marked, ADDED_TOKEN_MARK)
+        flat = self.chars.lookup(parts.values)
+        flat = tf.where(flat == UNCHANGED, parts.values, flat)
+        return tf.strings.reduce_join(parts.with_values(flat), axis=-1)
 
 
 def _first(pieces: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:

@@ -10,9 +10,10 @@ import dataclasses
 import sys
 from typing import Any, Protocol
 
+import numpy as np
 import tensorflow as tf
 
-from data.graph_tokenization import GraphTokenizer
+from data.graph_tokenization import GraphTokenizer, NoGraphError
 from data.tokenization import FullTokenizer
 from data.tokenizer_folder import OpenedTokenizer, TokenizerOptions
 from data.vocabulary import check_vocabulary
@@ -136,23 +137,30 @@ def check_length(config: BertConfig, settings: TextSettings) -> None:
 def graph_tokenizer(
     opened: OpenedTokenizer | None,
     config: BertConfig,
-    settings: TextSettings,
-    cuts: bool,
+    texts: TextSettings,
+    settings: TaskSettings | None,
 ) -> GraphTokenizer | None:
-    """None where the vocabulary is unknown or has no form in a graph."""
+    """None where the vocabulary is unknown or has no form in a graph.
+
+    Texts that are too long are cut, as in training; where it read them through
+    windows, they get an error.
+    """
     if opened is None:
         return None
     tokenizer = opened.load()
-    if not isinstance(tokenizer, FullTokenizer):
-        print(
-            "a byte-level vocabulary has no form in a graph: the model is "
-            "asked by ids alone",
-            file=sys.stderr,
+    try:
+        if not isinstance(tokenizer, FullTokenizer):
+            raise NoGraphError("a byte-level vocabulary has no form in a graph")
+        check_vocabulary(opened.vocab_file, config.vocab_size)
+        check_length(config, texts)
+        return GraphTokenizer(
+            tokenizer,
+            texts.max_seq_length,
+            cuts=settings is None or settings.doc_stride is None,
         )
+    except NoGraphError as error:
+        print(f"{error}: the model is asked by ids alone", file=sys.stderr)
         return None
-    check_vocabulary(opened.vocab_file, config.vocab_size)
-    check_length(config, settings)
-    return GraphTokenizer(tokenizer, settings.max_seq_length, cuts)
 
 
 def signatures(
@@ -165,15 +173,23 @@ def signatures(
 
     def answer(batch: Tensors) -> Tensors:
         with tf.control_dependencies(_checks(batch, config)):
-            batch = {name: tf.identity(x) for name, x in batch.items()}
+            # Of no rows, which the model takes, there may be no positions.
+            one_if_none = tf.cast(
+                tf.shape(batch["input_ids"])[1] == 0, tf.int32
+            )
+            batch = {
+                n: tf.pad(x, [[0, 0], [0, one_if_none]])
+                for n, x in batch.items()
+            }
         return _outputs(model.forward(batch), settings)
 
     def answer_text(
         graph: GraphTokenizer, text: tf.Tensor, pair: tf.Tensor | None = None
     ) -> Tensors:
         rows = graph.rows(text, pair)
+        ids = {name: rows[name] for name in INPUTS}
         # Which positions hold which pieces is known to no one else.
-        return answer(rows) | ({} if settings else rows)
+        return _without_refused(answer(ids), rows) | ({} if settings else ids)
 
     ids = tf.TensorSpec([None, None], tf.int32)
     text = tf.TensorSpec([None], tf.string)
@@ -181,9 +197,11 @@ def signatures(
     # What holds of pieces is told from pieces and windows: no use for strings.
     of_pieces = settings is not None and settings.target in OF_PIECES
     if tokenizer is not None and not of_pieces:
-        by_name["text"] = Signature(
-            lambda texts: answer_text(tokenizer, texts["text"]), {"text": text}
-        )
+        if settings is None or settings.target != "choice":  # always a pair
+            by_name["text"] = Signature(
+                lambda texts: answer_text(tokenizer, texts["text"]),
+                {"text": text},
+            )
         by_name["text_pair"] = Signature(
             lambda texts: answer_text(
                 tokenizer, texts["text"], texts["text_pair"]
@@ -221,8 +239,10 @@ def device_text_signatures(
                 tf.pad(x, [[0, 0], [0, length - tf.shape(x)[1]]]), [1, length]
             )
             for name, x in rows.items()
+            if name in INPUTS
         }
-        return _outputs(model.forward(padded), settings)
+        outputs = _outputs(model.forward(padded), settings)
+        return _without_refused(outputs, rows)
 
     text = tf.TensorSpec([1], tf.string)
     inputs = {"text": text, "text_pair": text}
@@ -239,6 +259,7 @@ def _checks(batch: Tensors, config: BertConfig) -> list[Any]:
             tf.reduce_all(shape == tf.shape(mask))
             & tf.reduce_all(shape == tf.shape(segments))
         ),
+        "at least one id a row": (shape[0] == 0) | (shape[1] > 0),
         f"at most {config.max_position_embeddings} ids a row": (
             shape[1] <= config.max_position_embeddings
         ),
@@ -253,6 +274,20 @@ def _checks(batch: Tensors, config: BertConfig) -> list[Any]:
         tf.debugging.Assert(fit, [f"expected {expected}"])
         for expected, fit in fits.items()
     ]
+
+
+def _without_refused(outputs: Tensors, rows: Tensors) -> Tensors:
+    """NaN and "" instead of what was answered to a text with an error; and
+    `rows`' error and is_cut."""
+    answers = {"error": rows["error"], "is_cut": rows["is_cut"]}
+    for name, x in outputs.items():
+        is_fine = tf.reshape(
+            rows["error"] == "", [-1] + [1] * (len(x.shape) - 1)
+        )
+        answers[name] = tf.where(
+            is_fine, x, "" if x.dtype == tf.string else np.nan
+        )
+    return answers
 
 
 def _outputs(outputs: Tensors, settings: TaskSettings | None) -> Tensors:

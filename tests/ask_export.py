@@ -6,7 +6,7 @@ PACKAGES is the folder where TensorFlow is installed; without Python's own look
 into it (-S), an editable installation of this project is not seen. Questions
 are arrays QUESTION/SIGNATURE/INPUT. Each is asked in two ways: of what
 tf.saved_model.load returns, and in a session, as TensorFlow Serving does.
-Answers are arrays WAY/QUESTION/OUTPUT, or WAY/QUESTION/error.
+Answers are arrays WAY/QUESTION/OUTPUT.
 """
 
 import collections
@@ -46,10 +46,7 @@ def answer(ask: Ask, signature: str, inputs: Arrays) -> Arrays:
         else x
         for name, x in inputs.items()
     }
-    try:
-        outputs = ask(signature, encoded)
-    except tf.errors.InvalidArgumentError as error:
-        return {"error": np.array(str(error))}
+    outputs = ask(signature, encoded)
     return {
         name: np.char.decode(x.astype("S"), "utf-8") if x.dtype == object else x
         for name, x in outputs.items()

@@ -1,5 +1,10 @@
 """create_pretraining_data.py where a few kilobytes are a large corpus."""
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
 import create_pretraining_data
 from data import corpus
 from jobs import record_making

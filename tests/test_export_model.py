@@ -83,10 +83,12 @@ def test_an_export_answers_without_this_project(
         "one/text/text": np.array(TEXTS),
         "two/text_pair/text": np.array(TEXTS),
         "two/text_pair/text_pair": np.array(PAIRS),
-        "sigma/text/text": np.array(["a dog", "ΟΔΟΣ"]),
+        "sigma/text/text": np.array(["ΟΔΟΣ", TEXTS[1]]),
+        "no texts/text/text": np.array([], str),
     }
     for name, value in pad(pairs, 19, 4).items():
         questions[f"ids/serving_default/{name}"] = value
+        questions[f"no ids/serving_default/{name}"] = value[:0, :0]
     answers = ask(saved_model, questions)
     for question, rows in (("ids", pairs), ("one", singles), ("two", pairs)):
         expected = probabilities(model, rows)
@@ -96,8 +98,18 @@ def test_an_export_answers_without_this_project(
             found = answers[f"{way}/{question}/probabilities"]
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
             assert answers[f"{way}/{question}/label"].tolist() == names
+    expected = probabilities(model, singles[1:2])[0]
     for way in ("loaded", "session"):
-        assert "send ids instead" in str(answers[f"{way}/sigma/error"])
+        found = answers[f"{way}/sigma/probabilities"]
+        assert np.isnan(found[0]).all()
+        np.testing.assert_allclose(found[1], expected, rtol=0, atol=1e-6)
+        refused, fine = answers[f"{way}/sigma/error"]
+        assert "send ids instead" in refused and not fine
+        assert answers[f"{way}/sigma/label"][0] == ""
+        assert answers[f"{way}/one/is_cut"].tolist() == [False] * 3 + [True]
+        for question in ("no texts", "no ids"):
+            assert answers[f"{way}/{question}/probabilities"].shape == (0, 3)
+            assert answers[f"{way}/{question}/label"].shape == (0,)
     assets = saved_model / "assets"
     assert (assets / "vocab.txt").read_bytes() == Path(VOCAB).read_bytes()
     assert (assets / "task.json").read_text() == SETTINGS.to_json()

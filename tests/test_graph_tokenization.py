@@ -2,15 +2,18 @@
 
 import json
 import random
+import re
 import unicodedata
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import GOLDEN
 
-from data.graph_tokenization import GraphTokenizer
+from data.added_tokens import AddedToken
+from data.graph_tokenization import GraphTokenizer, NoGraphError
 from data.rows import Row, join, pad
 from data.tokenization import FullTokenizer
 
@@ -64,7 +67,9 @@ def assert_equal(
     run = tf.function(
         graph.pieces, [tf.TensorSpec([None], tf.string)], autograph=False
     )
-    for text, ids in zip(texts, run(tf.constant(texts)).to_list(), strict=True):
+    pieces, errors = run(tf.constant(texts))
+    assert set(errors.numpy()) == {b""}
+    for text, ids in zip(texts, pieces.to_list(), strict=True):
         assert ids == ids_of(tokenizer, text), repr(text)
 
 
@@ -116,19 +121,110 @@ def test_what_the_original_recorded() -> None:
         ]
         assert len(known) > 10
         texts, expected = zip(*known, strict=True)
-        assert graph.pieces(tf.constant(texts)).to_list() == list(expected)
+        assert graph.pieces(tf.constant(texts))[0].to_list() == list(expected)
 
 
 def test_refused_texts(pair: tuple[FullTokenizer, GraphTokenizer]) -> None:
     tokenizer, graph = pair
-    refused: list[str | bytes] = [b"\xff", b"the \xe2\x82", b"\xed\xa0\x80"]
+    not_utf8: list[str | bytes] = [b"\xff", b"the \xe2\x82", b"\xed\xa0\x80"]
+    reordered: list[str | bytes] = []
     if tokenizer.basic_tokenizer.do_lower_case:
-        refused += ["ΟΔΟΣ", "\u302e"]
-    for text in refused:
-        with pytest.raises(
-            tf.errors.InvalidArgumentError, match="send ids instead"
-        ):
-            graph.pieces(tf.constant(["the", text]))
+        reordered += ["ΟΔΟΣ", "\u302e"]
+    for texts, expected in (
+        (not_utf8, "the text is not UTF-8"),
+        (reordered, "treatment depends on its neighbours"),
+    ):
+        for text in texts:
+            pieces, errors = graph.pieces(tf.constant(["the", text, "un"]))
+            alone = [ids_of(tokenizer, "the"), [], ids_of(tokenizer, "un")]
+            assert pieces.to_list() == alone
+            fine, error, fine_too = errors.numpy().tolist()
+            assert expected in error.decode() and fine == fine_too == b""
+
+
+def written(folder: Path, *pieces: str) -> str:
+    """A vocab.txt; ids 0, 1, 2 are [UNK], [CLS] and [SEP]."""
+    path = folder / "vocab.txt"
+    pieces = ("[UNK]", "[CLS]", "[SEP]", *pieces)
+    path.write_text("\n".join(pieces), encoding="utf-8")
+    return str(path)
+
+
+def test_texts_of_several_scripts(tmp_path: Path) -> None:
+    """Worked by hand: the marks over and under Thai letters are accents."""
+    scripts = "ส ##ว ##ส ##ด 中 文 😀 👨 ##👩 cat".split()  # ids 3 to 12
+    tokenizer = FullTokenizer(written(tmp_path, *scripts), UNCASED)
+    expected = {
+        "สวัสดี": [3, 4, 5, 6],
+        "中文cat": [7, 8, 12],
+        "Cat😀 😀": [0, 9],  # a word goes on beyond a letter
+        "👨\u200d👩": [10, 11],  # what joins them is dropped
+        "c\0at\0": [12],
+        "\0": [],
+        "": [],
+    }
+    pieces, errors = GraphTokenizer(tokenizer, EXACT_LENGTH).pieces(
+        tf.constant([*expected])
+    )
+    assert pieces.to_list() == [*expected.values()]
+    assert set(errors.numpy()) == {b""}
+
+
+def test_settings_of_other_folders(tmp_path: Path) -> None:
+    """Worked by hand: shorter words, unsplit ideographs, private characters."""
+    path = written(tmp_path, "un", "##able", "中", "##文", "##\ue000")
+    texts = tf.constant(["unable", "unables", "中文", "un\ue000"])
+    for settings, expected in (
+        ({}, [[3, 4], [0], [5, 0], [3, 7]]),
+        ({"max_input_chars_per_word": 5}, [[0], [0], [5, 0], [3, 7]]),
+        ({"tokenize_chinese_chars": False}, [[3, 4], [0], [5, 6], [3, 7]]),
+        ({"remove_private_use": True}, [[3, 4], [0], [5, 0], [3]]),
+    ):
+        tokenizer = FullTokenizer(path, CASED, **settings)
+        pieces, _ = GraphTokenizer(tokenizer, 16).pieces(texts)
+        assert pieces.to_list() == expected, settings
+
+
+def test_added_tokens_are_kept_whole(tmp_path: Path) -> None:
+    tokens = [
+        AddedToken("[SEP]", 2),
+        AddedToken("[E1]", 90),
+        AddedToken("[E1][E", 91, rstrip=True),
+        AddedToken("<É,>", 92, lstrip=True, rstrip=True, normalized=True),
+    ]
+    path = written(tmp_path, "e", "##1", "[", "]", "1", "cat", "中")
+    tokenizer = FullTokenizer(path, UNCASED, added_tokens=tokens)
+    expected = {
+        "cat[E1]cat [E1]": [8, 90, 8, 90],
+        "[e1]": [5, 3, 4, 6],  # of another case
+        "[E1][E1]": [91, 7, 6],  # the longest of the leftmost
+        "[SEP]\0[E\x001]": [2, 5, 3, 4, 6],
+        "cat<é,>cat": [8, 92, 8],
+        "<E\u0301,><e,>": [92, 92],
+        "< e, >": [0, 3, 0, 0],
+        # as Hugging Face's tokenizers: the ideographs stay
+        "中  <É,>\n中cat": [9, 92, 9, 8],
+    }
+    graph = GraphTokenizer(tokenizer, EXACT_LENGTH)
+    pieces, errors = graph.pieces(tf.constant([*expected, "cat\U00040001"]))
+    assert pieces.to_list() == [*expected.values(), []]
+    assert [bool(error) for error in errors.numpy()] == [False] * 8 + [True]
+    parts = [token.content for token in tokens]
+    parts += [*"[E1e,É<>]中 \n\0", "e\u0301", " , ", "cat"]
+    rng = random.Random(5)
+    texts = ["".join(rng.choices(parts, k=8)) for _ in range(3000)]
+    assert_equal((tokenizer, graph), [*expected, *texts])
+
+
+@pytest.mark.parametrize(
+    "token", [AddedToken("[E1]", 9, single_word=True), AddedToken(" cat", 9)]
+)
+def test_added_tokens_without_a_form_in_a_graph(
+    tmp_path: Path, token: AddedToken
+) -> None:
+    tokenizer = FullTokenizer(written(tmp_path), added_tokens=[token])
+    with pytest.raises(NoGraphError, match=re.escape(repr(token.content))):
+        GraphTokenizer(tokenizer, 16)
 
 
 @pytest.fixture(scope="module")
@@ -157,15 +253,16 @@ def test_rows_are_cut_as_rows_are(tokenizer: FullTokenizer) -> None:
     first, second = map(tf.constant, zip(*pairs, strict=True))
     for max_length in (3, 4, 8, 9, 30):
         graph = GraphTokenizer(tokenizer, max_length)
-        for made, expected in (
-            (
-                graph.rows(tf.constant(texts)),
-                rows(tokenizer, [(text,) for text in texts], max_length),
-            ),
-            (graph.rows(first, second), rows(tokenizer, pairs, max_length)),
+        for made, asked in (
+            (graph.rows(tf.constant(texts)), [(text,) for text in texts]),
+            (graph.rows(first, second), pairs),
         ):
+            expected = rows(tokenizer, asked, max_length)
             for name, values in expected.items():
                 np.testing.assert_array_equal(made[name], values)
+            whole = rows(tokenizer, asked, EXACT_LENGTH)["input_mask"].sum(1)
+            np.testing.assert_array_equal(made["is_cut"], whole > max_length)
+            assert set(made["error"].numpy()) == {b""}
 
 
 def test_in_a_data_pipeline(tokenizer: FullTokenizer) -> None:
@@ -184,8 +281,11 @@ def test_texts_that_windows_would_read_are_refused(
     tokenizer: FullTokenizer,
 ) -> None:
     graph = GraphTokenizer(tokenizer, 8, cuts=False)
-    rows = tf.function(graph.rows, autograph=False)
-    assert rows(tf.constant(["a b c d e f"]))["input_ids"].shape == (1, 8)
-    for texts in (["a b c d e f g"],), (["a b c"], ["d e f"]):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="each window"):
-            rows(*map(tf.constant, texts))
+    made = graph.rows(tf.constant(["a b c d e f", "a b c d e f g", b"\xff"]))
+    assert made["input_ids"].shape == (3, 8)
+    fine, too_long, not_utf8 = made["error"].numpy().tolist()
+    assert fine == b"" and b"not UTF-8" in not_utf8
+    assert b"send the ids of each window" in too_long
+    made = graph.rows(tf.constant(["a b c", "a b"]), tf.constant(["d e f"] * 2))
+    assert [bool(x) for x in made["error"].numpy()] == [True, False]
+    assert not made["is_cut"].numpy().any()

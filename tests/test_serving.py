@@ -95,18 +95,69 @@ def test_a_choice_is_scored_row_by_row() -> None:
     np.testing.assert_allclose(answers(task, model)["score"], expected, 1e-5)
 
 
-def test_a_span_has_ids_alone() -> None:
+@pytest.fixture(scope="module")
+def graph() -> GraphTokenizer:
+    return GraphTokenizer(FullTokenizer(str(GOLDEN / "tiny_vocab.txt")), 16)
+
+
+@pytest.mark.parametrize(
+    ("target", "labels"),
+    [
+        ("single_label", ("no", "yes", "perhaps")),
+        ("multi_label", ("red", "green")),
+        ("regression", ()),
+        ("choice", ()),
+    ],
+)
+def test_a_refused_text_leaves_its_neighbours_alone(
+    target: str, labels: tuple[str, ...], graph: GraphTokenizer
+) -> None:
+    task = settings(target, *labels)
+    asked = signatures(make(task), TINY, task, graph)["text_pair"].function
+
+    def ask(texts: list[str | bytes], pairs: list[str | bytes]) -> Any:
+        batch = {"text": tf.constant(texts), "text_pair": tf.constant(pairs)}
+        return {name: x.numpy() for name, x in asked(batch).items()}
+
+    long = "the " * 30
+    mixed = ask(
+        ["a cat", "ΟΔΟΣ", "", "a dog", long], ["", "a", "no", b"\xff", "a"]
+    )
+    fine = [0, 2, 4]
+    alone = ask(["a cat", "", long], ["", "no", "a"])
+    assert [bool(x) for x in mixed.pop("error")] == [False, True] * 2 + [False]
+    assert mixed.pop("is_cut").tolist() == [False] * 4 + [True]
+    assert not any(alone.pop("error"))
+    assert alone.pop("is_cut").tolist() == [False, False, True]
+    assert mixed.keys() == alone.keys()
+    for name, values in mixed.items():
+        refused = values[[1, 3]]
+        if values.dtype == object:
+            assert {*refused.flat} == {b""}
+            np.testing.assert_array_equal(values[fine], alone[name])
+        else:
+            assert np.isnan(refused).all()
+            np.testing.assert_allclose(values[fine], alone[name], atol=1e-5)
+
+
+def test_a_choice_is_asked_by_a_pair(graph: GraphTokenizer) -> None:
+    task = settings("choice")
+    asked = signatures(make_model(TINY, task), TINY, task, graph)
+    assert list(asked) == ["serving_default", "text_pair"]
+
+
+def test_a_span_has_ids_alone(graph: GraphTokenizer) -> None:
     task = settings("span")
     model = make(task)
-    tokenizer = FullTokenizer(str(GOLDEN / "tiny_vocab.txt"))
-    graph = GraphTokenizer(tokenizer, 16)
     assert list(signatures(model, TINY, task, graph)) == ["serving_default"]
     found, expected = answers(task, model), model.forward(BATCH)
     for name in ("start_logits", "end_logits"):
         np.testing.assert_allclose(found[name], expected[name], atol=1e-5)
 
 
-def test_an_encoder_says_which_pieces_a_text_has() -> None:
+def test_an_encoder_says_which_pieces_a_text_has(
+    graph: GraphTokenizer,
+) -> None:
     model: Any = make(None)
     found = answers(None, model)
     expected = model.encoder(*(BATCH[name] for name in INPUTS))
@@ -116,11 +167,14 @@ def test_an_encoder_says_which_pieces_a_text_has() -> None:
     ):
         np.testing.assert_allclose(found[name], value, atol=1e-5)
     tokenizer = FullTokenizer(str(GOLDEN / "tiny_vocab.txt"))
-    graph = GraphTokenizer(tokenizer, 16)
     asked = signatures(model, TINY, None, graph)["text"]
-    told = asked.function({"text": tf.constant(["The cat", ""])})
-    assert told["input_mask"].numpy().tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
-    assert told["sequence_output"].shape == (2, 4, TINY.hidden_size)
+    told = asked.function({"text": tf.constant(["The cat", "", "Σ"])})
+    assert told["input_mask"].numpy().tolist()[:2] == [[1] * 4, [1, 1, 0, 0]]
+    assert told["sequence_output"].shape == (3, 4, TINY.hidden_size)
+    for name in ("sequence_output", "pooled_output"):
+        is_nan = np.isnan(told[name]).reshape(3, -1)
+        assert is_nan.all(1).tolist() == [False, False, True]
+        assert is_nan.any(1).tolist() == [False, False, True]
     pieces = tokenizer.convert_ids_to_tokens(told["input_ids"].numpy()[0])
     assert pieces == ["[CLS]", *tokenizer.tokenize("The cat"), "[SEP]"]
 
@@ -131,6 +185,7 @@ def test_an_encoder_says_which_pieces_a_text_has() -> None:
         ("input_ids", np.full((2, 4), 101), "input_ids from 0 to 100"),
         ("input_ids", np.full((2, 4), -1), "input_ids from 0 to 100"),
         ("input_ids", np.ones((2, 62)), "at most 61 ids a row"),
+        ("input_ids", np.ones((2, 0)), "at least one id a row"),
         ("segment_ids", np.full((2, 4), 2), "segment_ids from 0 to 1"),
         ("segment_ids", np.zeros((2, 1)), "of one shape"),
         ("input_mask", np.ones((1, 4)), "of one shape"),
@@ -141,8 +196,8 @@ def test_wrong_ids_are_refused(
 ) -> None:
     asked = signatures(make_model(TINY, None), TINY, None, None)
     batch = {**BATCH, name: value.astype(np.int32)}
-    if value.shape == (2, 62):
-        batch = {name: np.ones((2, 62), np.int32) for name in INPUTS}
+    if value.shape[1] in (0, 62):
+        batch = dict.fromkeys(INPUTS, value.astype(np.int32))
     with pytest.raises(tf.errors.InvalidArgumentError, match=sentence):
         asked["serving_default"].function(
             {name: tf.constant(x) for name, x in batch.items()}
