@@ -13,11 +13,11 @@ have them, and says what it makes of lines in many scripts. For each folder:
 - there and back: convert_checkpoint.py makes Google's form of it and from that
   Hugging Face's again, which transformers must read with the same results.
 
-Prints a line a folder: equal; refused, and the sentence; assumed, what was said
-of a folder that does not state its case; or DIFFERENT, and where. Exit code 1 if
-anything is DIFFERENT: wrong, and not said. Two rules of Google's are others, and
-lines that show them are counted apart: a sigma at a word's end in lower case, and
-special tokens spelled out in a text.
+Prints a line a folder: equal; refused, and the sentence; assumed, what was
+said of a folder that does not state its case; or DIFFERENT, and where. Exit
+code 1 if anything is DIFFERENT: wrong, and not said. Two rules of Google's are
+others, and lines that show them are counted apart: a sigma at a word's end in
+lower case, and special tokens spelled out in a text.
 --only=TEXT takes the folders whose names have it.
 """
 
