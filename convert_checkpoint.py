@@ -164,7 +164,6 @@ def _write_google(
     folder: str, found: "Sequence[Binding]", around: Surroundings
 ) -> None:
     from data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
-    from files import write_whole
     from modeling.conversion import save_model_folder
     from tasks.task import TASK
 
@@ -185,12 +184,16 @@ def _write_google(
             file=sys.stderr,
         )
     tokenizer = around.tokenizer
-    save_model_folder(folder, config, found, tokenizer and tokenizer.vocab_file)
-    if tokenizer is not None:
-        path = os.path.join(folder, TOKENIZER_CONFIG)
-        write_whole(path, settings_json(tokenizer))
-    if around.task is not None:
-        write_whole(os.path.join(folder, TASK), around.task.to_json().encode())
+    save_model_folder(
+        folder,
+        config,
+        found,
+        tokenizer and tokenizer.vocab_file,
+        {
+            TASK: around.task.to_json() if around.task else None,
+            TOKENIZER_CONFIG: tokenizer and settings_json(tokenizer),
+        },
+    )
 
 
 def _write_hugging_face(

@@ -59,7 +59,9 @@ def json_beside(path: str, name: str) -> dict[str, Any]:
     try:
         return dict(json.loads((content(file) or b"").decode()))
     except (ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{file} is not what it should be: {error}") from error
+        raise InputError(
+            f"{file} is not a JSON file ({error}); expected one object"
+        ) from error
 
 
 def temporary_folder() -> str:

@@ -175,6 +175,12 @@ def read_text_lines(
         ) from error
 
 
+def without_half_characters(text: str) -> str:
+    """A text from JSON, "?" in place of each half of a surrogate pair: a text
+    that was cut between the two has one, and UTF-8 has no bytes for it."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def text_lines(
     reader: Any, encoding: str | None = None, any_end: bool = False
 ) -> Iterator[str]:

@@ -474,7 +474,7 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
     return os.path.join(folder, next(iter(contents)))
 
 
-def settings_json(tokenizer: OpenedTokenizer) -> bytes:
+def settings_json(tokenizer: OpenedTokenizer) -> str:
     """A tokenizer_config.json that `open_tokenizer` reads the settings from;
     it states the case only where that is known."""
     return _json(_config(tokenizer))
@@ -498,7 +498,7 @@ def _config(tokenizer: OpenedTokenizer) -> dict[str, Any]:
 
 def hugging_face_files(
     tokenizer: OpenedTokenizer, max_length: int, has_segments: bool = True
-) -> dict[str, bytes]:
+) -> dict[str, str]:
     """What transformers reads the same tokenizer from, beside its vocabulary.
 
     Two things cannot be said there: that private-use characters stay, as in
@@ -584,5 +584,5 @@ def _special(content: str, lstrip: bool = False) -> dict[str, Any]:
     }
 
 
-def _json(values: Mapping[str, Any]) -> bytes:
-    return (json.dumps(values, indent=2) + "\n").encode()
+def _json(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, indent=2) + "\n"

@@ -212,12 +212,7 @@ def lesson(teacher: Teacher | None) -> dict[str, Any]:
     is none, as runs of old have none."""
     if teacher is None:
         return {field.name: None for field in dataclasses.fields(TaughtTask)}
-    return {
-        **dataclasses.asdict(teacher.task),
-        "teacher_model_dir's contents": fitting.weights_contents(
-            teacher.folder
-        ),
-    }
+    return dataclasses.asdict(teacher.task)
 
 
 def make_model(

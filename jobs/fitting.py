@@ -445,8 +445,10 @@ class Run:
             **training.others,
             **self._made_of(),
         }
-        for name in ("init_checkpoint", "second_init_checkpoint"):
-            source = getattr(self.run, name)
+        for name in (
+            "init_checkpoint", "second_init_checkpoint", "teacher_model_dir",
+        ):  # fmt: skip
+            source = settings.get(name)
             settings[f"{name}'s contents"] = source and weights_contents(source)
         return {k: x for k, x in settings.items() if k not in FREE}
 
@@ -738,7 +740,7 @@ class Run:
             found = OpenedTokenizer(VOCABULARY, settings, True)
         others = {
             TASK: self.task,
-            TOKENIZER_CONFIG: settings_json(found).decode() if found else None,
+            TOKENIZER_CONFIG: settings_json(found) if found else None,
         }
         if folder == self.folder:
             others[FLAGS] = self.run.flags

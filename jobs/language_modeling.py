@@ -289,14 +289,7 @@ class LanguageModeling:
         """By flag; None where there is no teacher, as runs of old have none."""
         if self.lesson is not None:
             student, loss = self.lesson
-            teacher = student.teacher_model_dir
-            return {
-                **dataclasses.asdict(student),
-                **dataclasses.asdict(loss),
-                "teacher_model_dir's contents": fitting.weights_contents(
-                    teacher
-                ),
-            }
+            return dataclasses.asdict(student) | dataclasses.asdict(loss)
         return dict.fromkeys(
             field.name
             for kind in (Student, TripleLoss)

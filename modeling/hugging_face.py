@@ -209,7 +209,7 @@ def save_hugging_face_folder(
     labels: Sequence[str] = (),
     problem_type: str | None = None,
     classifier: str = CLASSIFIER,
-    tokenizer_files: Mapping[str, bytes] = MappingProxyType({}),
+    tokenizer_files: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Writes what transformers' AutoModel and AutoTokenizer load.
 
@@ -244,8 +244,8 @@ def save_hugging_face_folder(
     write_json(os.path.join(folder, HUGGING_FACE_CONFIG), values)
     if vocab_file is not None:
         copy_vocabulary(vocab_file, folder)
-    for name, content in tokenizer_files.items():
-        write_whole(os.path.join(folder, name), content)
+    for name, text in tokenizer_files.items():
+        write_whole(os.path.join(folder, name), text.encode())
 
 
 def _classes(

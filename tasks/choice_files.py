@@ -12,15 +12,15 @@ JSON is one object, a list of them, or one a line.
 """
 
 import itertools
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from data.files import expand_patterns, read_lines
+from data.files import expand_patterns, without_half_characters
 from input_error import InputError
+from tasks.json_files import read_objects
 from tasks.multiple_choice import Question
-from tasks.tables import json_objects, table_rows
+from tasks.tables import table_rows
 
 BLANK = re.compile("_+")  # in a question of RACE, where the choice belongs
 
@@ -58,50 +58,17 @@ def read_questions(
 def _entries(path: str) -> Iterator[tuple[str, Entry]]:
     """Yields each with its place, for errors."""
     plain = path.removesuffix(".gz")
-    is_lines = plain.endswith(".jsonl") and not _begins_list(path)
-    if plain.endswith((".json", ".txt", ".jsonl")) and not is_lines:
-        yield from _json_entries(path)
-    elif plain.endswith((".csv", ".jsonl")):
-        is_csv = plain.endswith(".csv")
-        rows: Iterator[tuple[int, Entry]] = (
-            table_rows(path) if is_csv else json_objects(path)
-        )
-        for number, row in rows:
+    if plain.endswith(".csv"):
+        for number, row in table_rows(path):
             yield f"{path}, line {number}", row
+    elif plain.endswith((".jsonl", ".json", ".txt")):
+        for found in read_objects(path):
+            yield found.place, found.values
     else:
         raise InputError(
             f"{path} ends in none of .csv, .jsonl, .json, .txt (.gz may "
             "follow); the ending says how questions are read"
         )
-
-
-def _json_entries(path: str) -> Iterator[tuple[str, Entry]]:
-    """Of a file that is one object or one list of them, else of its lines."""
-    text = "".join(read_lines(path)).removeprefix("\ufeff")
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        if getattr(error, "msg", "") == "Extra data":
-            for number, row in json_objects(path):
-                yield f"{path}, line {number}", row
-            return
-        raise InputError(
-            f"{path} is not JSON ({error}); expected an object, a list of "
-            "objects or an object a line"
-        ) from error
-    entries = content if isinstance(content, list) else [content]
-    for number, entry in enumerate(entries):
-        if not isinstance(entry, dict):
-            raise InputError(
-                f"{path} has {_shown(entry)} where an object was expected"
-            )
-        yield f"{path}, entry {number}", entry
-
-
-def _begins_list(path: str) -> bool:
-    """Whether it is one JSON list, and not an object a line."""
-    lines = (line.removeprefix("\ufeff").strip() for line in read_lines(path))
-    return next(filter(None, lines), "").startswith("[")
 
 
 def describe(questions: Sequence[Question]) -> str:
@@ -227,8 +194,7 @@ def _text(place: str, entry: Entry, key: str) -> str:
         raise InputError(
             f"{place} has {_shown(value)} for {key!r}; expected a text"
         )
-    # half of a sign that takes two, as where a text was cut
-    return value.encode("utf-8", "replace").decode()
+    return without_half_characters(value)
 
 
 def _shown(value: Any) -> str:

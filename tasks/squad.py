@@ -13,7 +13,7 @@ import collections
 import contextlib
 import dataclasses
 import gzip
-import json
+import io
 import re
 import sys
 import zlib
@@ -22,7 +22,9 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
+from data.files import without_half_characters
 from input_error import InputError
+from tasks.json_files import parse_objects
 
 SECONDS_WITHOUT_PROGRESS = 5.0  # what is quicker shows none
 SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is no terminal
@@ -152,23 +154,6 @@ def progress(things: Sequence[Any], name: str, unit: str) -> Any:
     )
 
 
-def _json_lines(path: str, text: str) -> list[tuple[str, Any]]:
-    """A value a line; none if the first line is not one."""
-    entries: list[tuple[str, Any]] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        try:
-            if line.strip():
-                entries.append((f"line {number}", json.loads(line)))
-        except (ValueError, RecursionError) as error:
-            if not entries:
-                break
-            raise InputError(
-                f"{path}, line {number} is not JSON ({error}); expected one "
-                "object a line"
-            ) from error
-    return entries
-
-
 def _read(path: str) -> str:
     opener: Any = gzip.open if path.endswith(".gz") else open
     try:
@@ -205,29 +190,12 @@ class _Reader:
 
     def entries(self) -> list[tuple[str, Any]]:
         """The articles or questions of the file, each with its place."""
-        text = _read(self.path)
-        try:
-            content = json.loads(text)
-        except json.JSONDecodeError as error:
-            lines = error.msg == "Extra data" and _json_lines(self.path, text)
-            if lines:
-                return lines
-            raise InputError(
-                f"{self.path}, line {error.lineno}, column {error.colno} is "
-                f"not JSON ({error.msg}); a SQuAD file was expected"
-            ) from error
-        except (ValueError, RecursionError) as error:  # a long number; depth
-            raise InputError(
-                f"{self.path} is not JSON ({error}); a SQuAD file was expected"
-            ) from error
-        if isinstance(content, dict) and content.keys() & {
-            "context",
-            "paragraphs",
-        }:
-            return [("the file", content)]
-        if isinstance(content, list):
-            return [(f"entry {i}", entry) for i, entry in enumerate(content)]
-        articles = self._get(content, "", "data", list)
+        lines = io.StringIO(_read(self.path))
+        found = list(parse_objects(self.path, lines))
+        is_entry = {"context", "paragraphs"}.intersection
+        if len(found) != 1 or is_entry(found[0].values):
+            return [(f"{x.unit} {x.number}", x.values) for x in found]
+        articles = self._get(found[0].values, "", "data", list)
         return [(f"data[{i}]", entry) for i, entry in enumerate(articles)]
 
     def examples(self) -> Iterator[Example]:
@@ -390,8 +358,7 @@ class _Reader:
                 f"files have {_NAMES[kind]} there"
             )
         if isinstance(value, str):
-            # half of a sign that takes two, as where a text was cut
-            return value.encode("utf-8", "replace").decode()
+            return without_half_characters(value)
         return value
 
     def _flags(self) -> str:

@@ -14,9 +14,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from data.files import read_text_lines
+from data.files import read_text_lines, without_half_characters
 from input_error import InputError
 from tasks.examples import Example, Label
+from tasks.json_files import read_objects
 from tasks.label_names import class_key
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".json")
@@ -82,7 +83,10 @@ def read_table(
             )
         )
     elif plain.endswith((".jsonl", ".json")):
-        rows = _json_rows(path, table.encoding)
+        rows = (
+            (found.place, found.values)
+            for found in read_objects(path, table.encoding)
+        )
     else:
         raise InputError(
             f"{path} ends in none of {', '.join(ENDINGS)} (.gz may follow); "
@@ -176,64 +180,13 @@ def _text(place: str, column: str, value: Any) -> str:
     if value is None or value != value:  # null and NaN
         return ""
     text = value if isinstance(value, str) else json.dumps(value)
-    # half of a sign that takes two, as where a text was cut
-    return text.encode("utf-8", "replace").decode().strip()
+    return without_half_characters(text).strip()
 
 
 def _label(place: str, column: str, value: Any) -> Label:
     if isinstance(value, list):
         return tuple(_text(place, column, part) for part in value)
     return _text(place, column, value)
-
-
-def _json_rows(
-    path: str, encoding: str | None
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the objects of JSON lines or, in a .json file, of an array."""
-    lines = read_text_lines(path, encoding)
-    head = next((line for line in lines if line.strip()), "")
-    if (
-        not path.removesuffix(".gz").endswith(".json")
-        or head.strip()[:1] != "["
-    ):
-        for number, row in json_objects(path, encoding):
-            yield f"{path}, line {number}", row
-        return
-    try:
-        rows = json.loads(head + "".join(lines))
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path} is not JSON ({error}); expected an array of objects, or "
-            "one object a line"
-        ) from error
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise InputError(
-                f"{path}, entry {number} is not a JSON object but "
-                f"{json.dumps(row)[:60]}"
-            )
-        yield f"{path}, entry {number}", row
-
-
-def json_objects(
-    path: str, encoding: str | None = None
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """One a line, with the line's number from 1; empty lines have none."""
-    for number, line in enumerate(read_text_lines(path, encoding), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"{path}, line {number} is not JSON ({error}); expected one "
-                "object a line, or in a .json file an array of them"
-            ) from error
-        if not isinstance(row, dict):
-            raise InputError(
-                f"{path}, line {number} is not a JSON object but {line[:60]!r}"
-            )
-        yield number, row
 
 
 def table_rows(

@@ -145,7 +145,7 @@ def read_tokenizer(path: Path) -> object:
         (read_squad, "x.json", DEEPER, "is not JSON"),
         (read_squad, "x.json", '{"data": ' + "1" * 5000 + "}", "is not JSON"),
         (read_table, "x.jsonl", f'{{"text": {DEEP}}}', "line 1 has a list in"),
-        (read_table, "x.jsonl", DEEPER, "line 1 is not JSON"),
+        (read_table, "x.jsonl", DEEPER, "x.jsonl is not JSON"),
         (read_task, TASK, DEEPER, "task.json cannot be used"),
         (read_weights, hugging_face.INDEX, DEEPER, "cannot be read"),
         (read_weights, hugging_face.INDEX, '{"weight_map": {}}', "no file"),
