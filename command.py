@@ -21,10 +21,9 @@ from typing import IO, Any, TypeVar
 
 from absl import app, flags, logging
 
-from input_error import InputError
+from input_error import InputError, one_line, warn
 
 Settings = TypeVar("Settings")
-MAX_SENTENCE = 2000  # characters of an error
 MAX_NOTICES = 10  # of each kind, line by line; others are only counted
 # Keras and TensorFlow import these where they are installed, for wrappers,
 # plots and converters that no command uses: a third of the time of an import.
@@ -172,12 +171,11 @@ def _say_why_gpu_is_unused() -> None:
         for line in done.stderr.splitlines():
             if re.search("gpu|cuda|dlopen|nvidia", line, re.IGNORECASE):
                 print(f"TensorFlow: {one_line(line)}", file=sys.stderr)
-    print(
-        "WARNING: a GPU is here, or CUDA_VISIBLE_DEVICES names one, and "
-        "TensorFlow does not use it: it may lack CUDA's libraries, which pip "
-        "install 'tensorflow[and-cuda]' brings, or the driver may be too old "
-        'for them; CUDA_VISIBLE_DEVICES="" hides the GPU on purpose',
-        file=sys.stderr,
+    warn(
+        "this machine has a GPU, or CUDA_VISIBLE_DEVICES names one, but "
+        "TensorFlow does not use it: CUDA's libraries may be missing (pip "
+        "install 'tensorflow[and-cuda]' installs them) or the driver may be "
+        'too old; CUDA_VISIBLE_DEVICES="" hides the GPU on purpose'
     )
 
 
@@ -389,14 +387,3 @@ def _fail(sentence: str) -> None:
     line = one_line(f"{os.path.basename(sys.argv[0])}: {sentence}")
     print(line, file=sys.stderr)
     sys.exit(1)
-
-
-def one_line(sentence: str) -> str:
-    """Without what would command a terminal, and of bounded length: names out
-    of files are in it, whoever wrote them."""
-    words = " ".join(sentence.split())
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
-    if len(shown) > MAX_SENTENCE:
-        half = MAX_SENTENCE // 2
-        shown = f"{shown[:half]} ... {shown[-half:]}"
-    return shown

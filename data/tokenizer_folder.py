@@ -10,10 +10,8 @@ tokenization_bert.py; tokenizers' serialization of its models.
 """
 
 import dataclasses
-import functools
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -29,7 +27,7 @@ from data.tokenizers import (
     marks_of,
 )
 from data.vocabulary import cased_share
-from input_error import InputError
+from input_error import InputError, say_once
 
 TOKENIZER_CONFIG, TOKENIZER = "tokenizer_config.json", "tokenizer.json"
 TASK, ADDED = "task.json", "added_tokens.json"
@@ -131,9 +129,9 @@ def open_tokenizer(
         if given is None:
             continue
         if name in values and values[name] != given:
-            _say(
-                f"{name} is {given} as given; {said.sources[name]} says "
-                f"{values[name]}"
+            say_once(
+                f"tokenizer: {name} is {given} as given; {said.sources[name]} "
+                f"says {values[name]}"
             )
         values[name] = given
     if options.do_lower_case is not None:
@@ -145,19 +143,14 @@ def open_tokenizer(
     is_stated = "do_lower_case" in values or marks_of(vocab_file) == ROBERTA
     if not is_stated and (share := cased_share(vocab)):
         values["do_lower_case"] = share < CASED_SHARE
-        _say(
-            f"{share:.1%} of the tokens in {path} have capitals, and nothing "
-            "says whether the model is cased: do_lower_case is taken to be "
-            f"{values['do_lower_case']}"
+        say_once(
+            f"tokenizer: {share:.1%} of the tokens in {path} have capitals, "
+            "and nothing says whether the model is cased; do_lower_case is "
+            f"assumed to be {values['do_lower_case']}"
         )
     added_tokens = tuple(said.added.values())
     settings = TokenizerSettings(**values, added_tokens=added_tokens)
     return OpenedTokenizer(vocab_file, settings, is_stated)
-
-
-@functools.cache  # a folder may be opened several times
-def _say(sentence: str) -> None:
-    print(f"tokenizer: {sentence}", file=sys.stderr, flush=True)
 
 
 @dataclasses.dataclass

@@ -20,11 +20,11 @@ import numpy as np
 import command
 from data.record_features import span_features
 from data.records import RecordWriter, encode
+from data.rows import describe_lengths
 from data.tokenizers import Tokenizer
 from files import write_whole
-from input_error import InputError
+from input_error import InputError, warn
 from jobs.fine_tuning import FineTuned, train_losses
-from jobs.start_checks import warn
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
 from tasks.answers import NOTHING, Answerer, Logits, Prediction, to_files
@@ -233,18 +233,14 @@ class QuestionAnswering:
         count, most = len(questions.examples), self.settings.max_query_length
         firsts = [windows[0] for windows in questions.windows if windows]
         pieces = {id(w.pieces): w.pieces for w in firsts}.values()
-        lengths = {
-            "questions": [window.question_length for window in firsts],
-            "paragraphs": [len(each.tokens) for each in pieces],
-        }
+        lengths = [window.question_length for window in firsts]
         if firsts:
-            means = (
-                f"{what} {statistics.fmean(numbers):.1f} on average, at most "
-                f"{max(numbers):,}"
-                for what, numbers in lengths.items()
+            paragraphs = [len(each.tokens) for each in pieces]
+            print(
+                f"questions of {describe_lengths(lengths)}; paragraphs of "
+                f"{describe_lengths(paragraphs)}"
             )
-            print(f"tokens: {'; '.join(means)}")
-        num_cut = sum(length > most for length in lengths["questions"])
+        num_cut = sum(length > most for length in lengths)
         if num_cut:
             print(
                 f"{num_cut} of {count} questions are longer than "

@@ -14,14 +14,12 @@ from typing import Any
 
 import numpy as np
 
-import command
 from data.record_features import classifier_features
 from data.records import RecordWriter, encode
 from data.rows import Row, pad
 from data.tokenizers import Tokenizer
-from input_error import InputError
+from input_error import InputError, one_line, warn
 from jobs.fine_tuning import FineTuned, train_losses
-from jobs.start_checks import warn
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
 from tasks.classification import Classifier, pool_windows
@@ -139,7 +137,7 @@ class Classification:
         )
         if num_empty:
             line += f"; {num_empty:,} have an empty text"
-        print(command.one_line(line), flush=True)
+        print(one_line(line), flush=True)
 
     def _check_classes(self, labels: np.ndarray) -> None:
         """Warns of classes with one example, and of numbers as classes."""

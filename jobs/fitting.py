@@ -35,7 +35,7 @@ from files import (
     beside,
     content,
 )
-from input_error import InputError
+from input_error import InputError, warn
 from jobs.best_model import BestModel
 from jobs.classifier_head import (
     ClassifierHead,
@@ -49,7 +49,6 @@ from jobs.start_checks import (
     check_second,
     compare_pieces,
     optimizer_hints,
-    warn,
 )
 from modeling.combined import AnyEncoder, TwinEncoder, load_both
 from modeling.config import BertConfig

@@ -10,7 +10,6 @@ import functools
 import json
 import math
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -24,7 +23,7 @@ from files import (
     write_json,
     write_whole,
 )
-from input_error import InputError
+from input_error import InputError, warn
 from modeling.config import BertConfig
 from modeling.hugging_face_names import (
     CLASSIFIER,
@@ -181,11 +180,10 @@ def _warn_of_difference(config_file: str, other_file: str) -> None:
         and getattr(config, field.name) != getattr(other, field.name)
     ]
     if differences:
-        print(
-            f"WARNING: {config_file} is used, which goes with the weights "
-            f"beside it, and not {os.path.basename(other_file)}; they differ "
-            f"in {', '.join(differences)}",
-            file=sys.stderr,
+        warn(
+            f"{config_file} is used, which goes with the weights beside it, "
+            f"and not {os.path.basename(other_file)}; they differ in "
+            f"{', '.join(differences)}"
         )
 
 

@@ -3,14 +3,13 @@
 Upstream file: run_classifier.py, InputExample and convert_single_example.
 """
 
-import statistics
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from tqdm import tqdm
 
-from data.rows import Row, join, windows
+from data.rows import Row, describe_lengths, join, windows
 from data.tokenizers import Tokenizer
 
 SECONDS_WITHOUT_PROGRESS = 5.0
@@ -59,9 +58,8 @@ def encode_examples(
         )
     if lengths:
         print(
-            f"{len(lengths)} texts of {min(lengths)} to {max(lengths)} tokens, "
-            f"median {statistics.median_low(lengths)}; {num_cut} of "
-            f"{len(lengths)} were cut to --max_seq_length={max_seq_length}",
+            f"{len(lengths):,} texts of {describe_lengths(lengths)}; {num_cut} "
+            f"of {len(lengths)} were cut to --max_seq_length={max_seq_length}",
             file=sys.stderr,
         )
     return encoded

@@ -64,12 +64,12 @@ def in_stored_order(
     return None
 
 
-def shown(labels: Sequence[str]) -> str:
-    """For a sentence."""
+def shown(labels: Sequence[str], most: int = MAX_SHOWN) -> str:
+    """The first ones, for a sentence, and how many more there are."""
     if not labels:
         return "none"
-    more = len(labels) - MAX_SHOWN
-    listed = ", ".join(labels[:MAX_SHOWN])
+    more = len(labels) - most
+    listed = ", ".join(labels[:most])
     return f"{listed} and {more} more" if more > 0 else listed
 
 

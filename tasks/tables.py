@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from data.files import read_text_lines, without_half_characters
-from input_error import InputError
+from input_error import InputError, warn
 from tasks.examples import Example, Label
 from tasks.json_files import read_objects
 from tasks.label_names import class_key
@@ -299,11 +299,9 @@ def _separator(
 
 def _warn_of_header(path: str, cells: Sequence[str], remedy: str) -> None:
     if HEADER_WORDS.intersection(cell.strip().lower() for cell in cells):
-        print(
-            f"WARNING: {path} begins with {', '.join(map(repr, cells))}, which "
-            f"looks like a header and is read as an example; {remedy} if it is "
-            "one",
-            file=sys.stderr,
+        warn(
+            f"{path} begins with {', '.join(map(repr, cells))}, which looks "
+            f"like a header and is read as an example; {remedy} if it is one"
         )
 
 

@@ -246,7 +246,7 @@ def test_the_case_that_nothing_states(
         found = opened(folder)
         assert found.settings.do_lower_case is is_lower
         assert not found.is_stated
-        assert f"do_lower_case is taken to be {is_lower}" in said(capsys)
+        assert f"do_lower_case is assumed to be {is_lower}" in said(capsys)
         assert "do_lower_case" not in json.loads(settings_json(found))
 
 
