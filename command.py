@@ -132,7 +132,7 @@ def _devices() -> str:
 
 
 def _gpu_memory() -> dict[str, str]:
-    """That of each kind of GPU, as text to follow its name."""
+    """The memory of each kind of GPU, as text to follow its name."""
     query = [
         "nvidia-smi",
         "--query-gpu=name,memory.total",
@@ -149,7 +149,7 @@ def _gpu_memory() -> dict[str, str]:
 
 
 def _has_gpu() -> bool:
-    """Whether there is an NVIDIA GPU that is not hidden on purpose."""
+    """Whether an NVIDIA GPU exists that is not hidden on purpose."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return visible not in ("", "-1")
@@ -157,8 +157,8 @@ def _has_gpu() -> bool:
 
 
 def _say_why_gpu_is_unused() -> None:
-    """Lets TensorFlow tell in a process of its own: `run` has lowered its
-    voice in this one."""
+    """Prints TensorFlow's reasons, from another process: in this one `run`
+    has silenced them."""
     looking = "import tensorflow as tf; tf.config.list_physical_devices('GPU')"
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
@@ -282,7 +282,7 @@ def from_flags(
 
 
 def flags_text() -> str:
-    """A text with which --flagfile repeats the command."""
+    """The flags as a --flagfile that repeats the command."""
     known = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
     lines = [flag.serialize() for flag in known if flag.value is not None]
     return "\n".join(filter(None, lines)) + "\n"

@@ -1,9 +1,9 @@
-"""The tokenizer that a model folder names, with all of its settings.
+"""The tokenizer that a model folder describes, with all of its settings.
 
 Settings come from task.json, tokenizer_config.json and tokenizer.json, in this
-order. What none of them says is Google's default in Google's folders and
-Hugging Face's in Hugging Face's. A tokenizer that is neither BERT's nor
-RoBERTa's is refused by name.
+order. A setting that none of them has gets Google's default in Google's folders
+and Hugging Face's in theirs. A tokenizer that is neither BERT's nor RoBERTa's
+is refused by name.
 
 Names in the files: transformers tokenization_utils_base.py and
 tokenization_bert.py; tokenizers' serialization of its models.
@@ -42,23 +42,23 @@ SETTINGS: Mapping[str, tuple[type, ...]] = {
     "max_input_chars_per_word": (int,),
     "add_prefix_space": (bool,),
 }
-# What transformers does where a folder of its own does not say.
+# Defaults of transformers.
 HUGGING_FACE = {"max_input_chars_per_word": 100, "remove_private_use": True}
-# Classes of transformers that tokenize as BERT and RoBERTa do. The last two do
-# what tokenizer.json says.
+# Classes of transformers that tokenize as BERT and RoBERTa do. The last two
+# follow tokenizer.json.
 GENERIC = "PreTrainedTokenizerFast"
 CLASSES = (
     "BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer",
     "RobertaTokenizer", "PreTrainedTokenizer", "TokenizersBackend",
 )  # fmt: skip
 EXTRA_TOKENS = "additional_special_tokens", "extra_special_tokens"
-CASED_SHARE = 0.05  # of tokens with capitals: as many make a model cased
+CASED_SHARE = 0.05  # share of tokens with capitals from which a model is cased
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenizerOptions:
-    """What a user says, which counts before what a folder says."""
+    """Settings that a user gives; they override those of a folder."""
 
     do_lower_case: bool | None = None
     strip_accents: bool | None = None
@@ -87,14 +87,13 @@ def open_tokenizer(
 ) -> OpenedTokenizer | None:
     """Finds the tokenizer of a model, or that of a vocabulary alone.
 
-    Prints to stderr what was assumed, and which statement of a folder an
-    option overrides.
+    Prints to stderr what it assumes, and which setting of a folder an option
+    overrides.
 
     Args:
         model: a model folder, or a file or checkpoint in one; also on gs://.
-        vocab_file: counts before the vocabulary beside `model`. The settings
-            are those of `model`; what it does not say, the folder of
-            `vocab_file` may.
+        vocab_file: overrides the vocabulary beside `model`. Settings are those
+            of `model`, or of the folder of `vocab_file` where it has none.
 
     Returns:
         None where neither has a vocabulary.
@@ -155,7 +154,7 @@ def open_tokenizer(
 
 @dataclasses.dataclass
 class _Statements:
-    """What folders say of a tokenizer; the last one that speaks counts."""
+    """Settings that folders state; a later statement overrides."""
 
     values: dict[str, Any] = dataclasses.field(default_factory=dict)
     sources: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -256,7 +255,7 @@ def _statements(path: str) -> _Statements:
         ]
     except MALFORMED as error:
         raise InputError(
-            f"{source} does not describe a tokenizer of BERT's or RoBERTa's "
+            f"{source} does not describe a tokenizer like BERT's or RoBERTa's "
             f"({error})"
         ) from error
     # As in Google's code, "[MASK]" in a text is three tokens like any others.
@@ -287,8 +286,8 @@ def _token(value: Any, number: int) -> AddedToken:
 
 
 def _check_tokenizer(tokenizer: Mapping[str, Any]) -> Marks:
-    """Refuses a tokenizer.json that does more, or other things, than BERT's
-    and RoBERTa's tokenizers do; says whose it is."""
+    """Refuses a tokenizer.json that does not tokenize as BERT or RoBERTa does;
+    returns the special tokens of the one it is."""
     model = tokenizer["model"]
     kind = model.get("type") or "WordPiece"
     if kind not in ("WordPiece", "BPE"):
@@ -356,9 +355,9 @@ def _check_same_tokens(path: str, tokenizer: Mapping[str, Any]) -> None:
         their = theirs.get(number, token)
         if token and token not in (their, f"[token {number}]"):
             raise InputError(
-                f"{other} and the {TOKENIZER} beside it have other tokens: "
-                f"{number} is {token!r} and {their!r}; remove the file that "
-                "is not the model's"
+                f"{other} and the {TOKENIZER} beside it disagree: token "
+                f"{number} is {token!r} in one and {their!r} in the other; "
+                "remove the file that is not the model's"
             )
 
 
@@ -394,7 +393,7 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
 
     Args:
         path: of a vocab.txt, a vocab.json or a tokenizer.json.
-        is_own: it belongs to the folder that said so.
+        is_own: whether it lies in the folder that lists the added tokens.
     """
     if path.endswith(TOKENIZER):
         try:
@@ -409,7 +408,7 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
             ]
         except MALFORMED as error:
             raise InputError(
-                f"{path} does not hold a vocabulary of BERT's or RoBERTa's "
+                f"{path} does not hold a vocabulary like BERT's or RoBERTa's "
                 f"({error}); put a {files.VOCABULARY}, or a "
                 f"{files.BYTE_LEVEL} and a {files.MERGES}, beside it"
             ) from error
@@ -428,8 +427,9 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
             continue
         if is_own:
             raise InputError(
-                f"{path} has {content!r} as {vocab[content]}, but the added "
-                f"tokens beside it have it as {token.id}; expected one number"
+                f"{path} has {content!r} as token {vocab[content]}, but the "
+                f"added tokens beside it have it as token {token.id}; expected "
+                "the same number"
             )
         del said.added[content]
     ids = [*vocab.values(), *(t.id for t in said.added.values())]

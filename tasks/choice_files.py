@@ -1,14 +1,12 @@
-"""Multiple-choice questions from files: SWAG's, RACE's and people's own.
+"""Multiple-choice questions from files: SWAG, RACE and your own.
 
-Zellers et al. 2018 (SWAG), files of rowanz/swagaf; Lai et al. 2017 (RACE). What
-an entry is is told from its keys, so that any file may hold any of them:
+Zellers et al. 2018 (SWAG), files of rowanz/swagaf; Lai et al. 2017 (RACE). The
+keys of an entry say what it is, so that any file may hold any of these:
 
     sent1, sent2, ending0, ending1, ..., label    SWAG: CSV or JSON lines
     article, questions, options, answers          RACE: JSON, .json or .txt
     article, question, options, answer            RACE on the Hugging Face hub
-    context, question, choices, label             own: JSON lines
-
-JSON is one object, a list of them, or one a line.
+    context, question, choices, label             your own: JSON
 """
 
 import itertools
@@ -36,7 +34,7 @@ def read_questions(
         has_labels: whether each has to have one.
 
     Raises:
-        InputError: no such file, or an entry that is no question.
+        InputError: no such file, or an entry that is not a question.
     """
     questions = [
         question
@@ -72,7 +70,7 @@ def _entries(path: str) -> Iterator[tuple[str, Entry]]:
 
 
 def describe(questions: Sequence[Question]) -> str:
-    """What was read, in numbers."""
+    """Counts what was read."""
     numbers = [len(question.choices) for question in questions]
     num_labels = sum(question.label is not None for question in questions)
     texts = [text for q in questions for text in (q.context, *q.choices)]
@@ -141,7 +139,7 @@ def _race(place: str, entry: Entry) -> Iterator[Question]:
     if not len(asked) == len(options) == len(answers):
         raise InputError(
             f"{place} has {len(asked)} questions, {len(options)} options and "
-            f"{len(answers)} answers; expected as many of each"
+            f"{len(answers)} answers; expected the same number of each"
         )
     for i, question in enumerate(asked):
         where = f"{place}, question {i}"
@@ -174,9 +172,9 @@ def _question(
 
 
 def _number(label: Any) -> int | None:
-    """That of 2, "2", 2.0, "2.0" or "C"; -1 for what is not a label.
+    """2 for 2, "2", 2.0, "2.0" or "C"; -1 for what is not a label.
 
-    None where there is no label: empty or -1, as the hub's test sets have it.
+    None for an empty label and for -1, as in the test sets of the hub.
     """
     if label is None or label in ("", -1, "-1"):
         return None
@@ -198,7 +196,7 @@ def _text(place: str, entry: Entry, key: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    """In short, and however deep it is."""
+    """A value for an error: short, however deep it is."""
     if value is None:
         return "nothing"
     if isinstance(value, list | dict):

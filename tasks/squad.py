@@ -72,7 +72,7 @@ def read_examples(
     In training a question whose answer is not in its paragraph is left out,
     as upstream does; how many, and the first of them (or with `names_all` all
     of them), is said on standard error. Of several answers the first is
-    trained, which is said too.
+    trained, and a line says so.
 
     Args:
         answer_offsets: as in TaskSettings. With "exact" all white space is
@@ -80,8 +80,8 @@ def read_examples(
 
     Raises:
         InputError: no such file, no JSON, a key that is missing or of another
-            type, in training a question without an answer, or to be answered
-            two of one id.
+            type; in training, a question without an answer; in prediction,
+            two questions with the same id.
     """
     reader = _Reader(path, version_2_with_negative, is_training, answer_offsets)
     examples = list(reader.examples())
@@ -105,7 +105,7 @@ def read_examples(
 
 
 def describe(examples: Sequence[Example]) -> str:
-    """What was read, in numbers."""
+    """Counts what was read."""
     paragraphs = {example.paragraph for example in examples}
     articles = {example.article for example in examples} - {None}
     num_answered = sum(bool(e.answer or e.golds) for e in examples)
@@ -237,9 +237,9 @@ class _Reader:
         if not self.is_training:
             if name in self.places:
                 raise InputError(
-                    f"{self.path}: {self.places[name]} and {place} have one "
-                    "id, and answers are written by id; give each question an "
-                    "id of its own"
+                    f"{self.path}: {self.places[name]} and {place} have the "
+                    "same id, and answers are written by id; give each "
+                    "question another id"
                 )
             self.places[name] = place
             golds = self._golds(content, place)
@@ -282,7 +282,7 @@ class _Reader:
             raise InputError(
                 f"{self.path}: {place} has {len(columns['text'])} texts and "
                 f"{len(columns['answer_start'])} places in answer_start; "
-                "expected as many of each"
+                "expected the same number of each"
             )
         rows = zip(*columns.values(), strict=True)
         return [dict(zip(columns, row, strict=True)) for row in rows]

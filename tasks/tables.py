@@ -41,8 +41,8 @@ class TableFormat:
     text_pair_column: str | None
     label_column: str
     has_header: bool
-    separator: str | None = None  # None: the ending's, or as the header shows
-    encoding: str | None = None  # None: UTF-8, or as a byte-order mark says
+    separator: str | None = None  # None: by the ending, or by the header
+    encoding: str | None = None  # None: by a byte-order mark, else UTF-8
 
     def __post_init__(self) -> None:
         if self.separator in ("tab", "\\t"):
@@ -64,7 +64,7 @@ class TableFormat:
 def read_table(
     path: str, table: TableFormat, has_labels: bool
 ) -> list[Example]:
-    """The examples of a file, one for each row; its ending says what it is.
+    """Reads a file whose ending says what it is; each row is an example.
 
     Args:
         has_labels: whether the label column has to be there.
@@ -108,8 +108,8 @@ def read_table(
 
 
 def names_text_columns(path: str, table: TableFormat) -> bool:
-    """Whether a TSV file has a header with the columns of the texts. If not, a
-    first line that looks like a header is warned of."""
+    """Whether a TSV file has a header with the columns of the texts. Warns
+    where it has not, but its first line looks like a header."""
     lines = read_text_lines(path, table.encoding, refuses=False)
     header = next((line for line in lines if line.strip()), "")
     cells = header.rstrip("\r\n").split(table.separator or "\t")
@@ -123,8 +123,8 @@ def names_text_columns(path: str, table: TableFormat) -> bool:
 def labels_of(
     examples: Iterable[Example], separator: str | None = None
 ) -> tuple[str, ...]:
-    """All labels, numbers in their order before the rest in theirs. Several
-    spellings of a whole number are one label, which is said.
+    """All labels: numbers first, in their order, then the others in theirs.
+    Spellings of one whole number become one label, and a line says so.
 
     Args:
         separator: between several labels of one example; None: one each.
@@ -141,8 +141,8 @@ def labels_of(
     for first, *others in spellings.values():
         if others:
             print(
-                f"the labels {', '.join([first, *others])} are one number: "
-                f"they are one class, {first}",
+                f"the labels {', '.join([first, *others])} are the same number "
+                f"and become one class, {first}",
                 file=sys.stderr,
             )
     firsts = (first for first, *_ in spellings.values())
@@ -202,10 +202,10 @@ def table_rows(
     An empty line is a row only where rows have one column.
 
     Args:
-        wanted: columns that must be there. Where the header has them at
-            another separator than the ending's, the columns end at that, which
-            is said.
-        separator: between columns; None: find it.
+        wanted: columns that must exist.
+        separator: between columns; None: the one at which the header has the
+            wanted columns, else a comma for .csv and a tab for .tsv. A line
+            says where this is not the ending's.
 
     Raises:
         InputError: a wanted column is missing, or a row has more or fewer
@@ -306,8 +306,9 @@ def _warn_of_header(path: str, cells: Sequence[str], remedy: str) -> None:
 
 
 def _tsv_rows(path: str, lines: Iterable[str]) -> Cells:
-    """Quotes are characters, unless every cell with one is enclosed in quotes,
-    and some have quotes inside that are doubled, or all of the header is."""
+    """Quotes are characters, unless every cell with a quote is enclosed in
+    quotes, and either some have doubled quotes inside or the whole header is
+    enclosed."""
     rows = [line.rstrip("\r\n").split("\t") for line in lines]
     cells = [cell for row in rows for cell in row if '"' in cell]
     header = next((row for row in rows if row != [""]), [])
@@ -316,7 +317,7 @@ def _tsv_rows(path: str, lines: Iterable[str]) -> Cells:
         or (header and all(map(QUOTED.fullmatch, header)))
     ):
         print(
-            f"{path} has quotes as CSV has them, and is read so",
+            f"{path} encloses cells in quotes as CSV does, and is read so",
             file=sys.stderr,
         )
         rows = [[_unquoted(cell) for cell in row] for row in rows]

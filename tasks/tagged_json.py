@@ -35,11 +35,11 @@ def read_tagged_json(
     """Reads a file, which may also be packed as .gz.
 
     Args:
-        word_field, tag_field: None: the hub's. Without tags, the file has
-            words alone.
+        word_field, tag_field: None: the hub's names. A file in which no object
+            has the field of the tags has words alone.
 
     Raises:
-        InputError: it holds no sentence, or an object is not such as above.
+        InputError: it holds no sentence, or an object that is not one.
     """
     word_field, tag_field = word_field or WORDS, tag_field or TAGS
     objects = list(read_objects(path))
@@ -100,7 +100,7 @@ def _field(
     if not isinstance(values, list):
         raise InputError(
             f"{place} has no list in the field {field!r}; its fields are "
-            f"{', '.join(map(repr, row))}; name the one that is meant by {flag}"
+            f"{', '.join(map(repr, row))}; name the right one by {flag}"
         )
     return values
 
@@ -108,10 +108,10 @@ def _field(
 def _name(place: str, field: str, number: Any, names: Sequence[str]) -> str:
     if not names:
         raise InputError(
-            f"{place} has numbers in {field!r}, and what they stand for is not "
-            f"known: put the {INFO} of the data set beside the file, which "
-            "lists the names, or write the tags as texts (with the datasets "
-            f"library: features[{field!r}].feature.int2str)"
+            f"{place} has numbers in {field!r} without the names of their "
+            f"tags: put the {INFO} of the data set, which lists them, beside "
+            "the file, or write the tags as texts (with the datasets library: "
+            f"features[{field!r}].feature.int2str)"
         )
     if type(number) is not int or not 0 <= number < len(names):
         raise InputError(
@@ -122,7 +122,7 @@ def _name(place: str, field: str, number: Any, names: Sequence[str]) -> str:
 
 
 def _read_names(path: str, field: str) -> list[str]:
-    """The names of numbers that are tags; none where they are not told."""
+    """The names of tags that are numbers; empty where they are not known."""
     info = os.path.join(os.path.dirname(path), INFO)
     text = content(info)
     if text is None:
@@ -136,7 +136,8 @@ def _read_names(path: str, field: str) -> list[str]:
 
 
 def with_field(file: TaggedFile, predicted: Iterable[Sequence[str]]) -> str:
-    """Each object with another field: predicted tags, in the file's scheme."""
+    """The objects with the predicted tags, in the file's scheme, as one more
+    field."""
     objects = {
         number: {**json.loads(line), PREDICTED: []}
         for number, line in enumerate(file.lines)

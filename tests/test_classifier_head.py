@@ -160,7 +160,9 @@ def test_another_head_starts_anew_in_training_and_is_refused_in_use(
     assert ("(--keep_classifier_head takes it" in line) == (
         len(stored.labels) == 3
     )
-    with pytest.raises(InputError, match="is another one: .*or --do_train"):
+    with pytest.raises(
+        InputError, match="is for something else: .*or --do_train"
+    ):
         run.restore()
 
 

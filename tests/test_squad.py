@@ -247,7 +247,7 @@ def test_places_are_read_where_they_are_plain(
 
 def test_answers_by_id_need_ids_that_differ(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", question(), question())
-    with pytest.raises(InputError, match=r"qas\[1\] \(id q\) have one id"):
+    with pytest.raises(InputError, match=r"qas\[1\] \(id q\) have the same id"):
         read_examples(path, False, False)
     assert len(read_examples(path, False, True)) == 2
 
