@@ -101,8 +101,8 @@ def _shapes(task: "TaskSettings | None") -> Shapes:
     if not name or "output_weights" not in shapes:
         return shapes
     print(
-        f"the classifier is a {name}'s and is left out: what such a class does "
-        "with it is not known here"
+        f"the classifier is left out: it is a {name}'s, and what that does "
+        "with it is not known"
     )
     return {k: v for k, v in shapes.items() if not k.startswith("output_")}
 

@@ -22,7 +22,7 @@ NUM_SPECIAL = 3  # [CLS] A [SEP] B [SEP]
 WHY_DOCUMENTS = (
     ", but next sentence prediction draws its wrong second sentences from "
     "other documents: with one alone they would come from the same text and "
-    "be labelled wrong all the same; put a blank line between documents, or "
+    "still be labelled wrong; put a blank line between documents, or "
     "give --sequence_format=full_sentences (without --sampler=google), whose "
     "records are no pairs and need no other document"
 )

@@ -213,8 +213,8 @@ class QuestionAnswering:
         return examples
 
     def _cut(self, examples: list[Example], name: str) -> Questions:
-        """Questions with their windows, which name.tf_record then holds; that
-        of the training waits for `keep_training_data`."""
+        """Questions with their windows, which are also written to
+        name.tf_record (for training by `keep_training_data`)."""
         questions = Questions(
             examples, make_windows(examples, self.tokenizer, self.settings)
         )
@@ -228,8 +228,8 @@ class QuestionAnswering:
         return questions
 
     def _describe_lengths(self, questions: Questions, name: str) -> None:
-        """How long the texts are, on standard output; on standard error what
-        the model does not read of them."""
+        """Prints how long the texts are and, on standard error, what the model
+        does not read of them."""
         count, most = len(questions.examples), self.settings.max_query_length
         firsts = [windows[0] for windows in questions.windows if windows]
         pieces = {id(w.pieces): w.pieces for w in firsts}.values()
@@ -264,7 +264,7 @@ class QuestionAnswering:
         return os.path.join(self.files.output_dir, f"{name}.tf_record")
 
     def _write_records(self, name: str, windows: list[Window]) -> None:
-        """Writes the file that upstream would have trained on, or asked."""
+        """Writes the records that upstream trains on, or predicts."""
         if not self.writes:
             return
         length = self.settings.max_seq_length

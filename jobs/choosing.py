@@ -105,7 +105,7 @@ class Choosing:
         )
 
     def keep_training_data(self) -> None:
-        """There are no records of upstream's."""
+        """google-research/bert has no such task, hence no records of it."""
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         shares = self._shares(fitted, self._held_out, self.eval_batch_size)

@@ -59,7 +59,7 @@ class Problem:
 
     @property
     def other_names(self) -> tuple[str, ...]:
-        """Of the target's labels, in their order."""
+        """Other names for the target's labels, in the same order."""
         return self.glue.hugging_face_labels if self.glue else ()
 
 
@@ -113,8 +113,8 @@ class Classification:
         )
 
     def prepare(self) -> None:
-        """Says what was read, and looks at the labels to evaluate by, too:
-        their faults are to show before the training."""
+        """Prints what was read, and checks the labels to evaluate by, so that
+        their faults show before training."""
         self._describe("train", self.problem.train)
         for name, examples in self.problem.evaluation.items():
             self._describe("eval" + name, examples)
@@ -147,8 +147,8 @@ class Classification:
         counts = np.bincount(labels[:, 0], minlength=len(names))
         if are_measures(names, len(labels)):
             warn(
-                f"the labels are {len(names)} different numbers, which are "
-                "learnt as so many classes; --target=regression learns numbers"
+                f"the labels are {len(names)} different numbers, and each is "
+                "learnt as a class; --target=regression learns numbers"
             )
         elif rare := [names[i] for i in np.flatnonzero(counts == 1)]:
             warn(
@@ -231,8 +231,8 @@ class Classification:
     def _encode(
         self, examples: Sequence[Example], name: str
     ) -> list[list[Row]]:
-        """Each example's rows, which name.tf_record then holds; that of the
-        training waits for `keep_training_data`."""
+        """Each example's rows, which are also written to name.tf_record (for
+        training by `keep_training_data`)."""
         if name not in self.encoded:
             self.encoded[name] = encode_examples(
                 examples,
@@ -356,7 +356,7 @@ def table_problem(
     wanted: Wanted,
     stored_labels: tuple[str, ...],
 ) -> Problem:
-    """People's own files.
+    """A problem from your own files.
 
     Args:
         stored_labels: of the model folder that is used or started from. Their
@@ -376,7 +376,7 @@ def table_problem(
         if files.eval_file == files.train_file:
             warn(
                 f"--eval_file={files.eval_file} is --train_file, too: scores "
-                "of examples that were trained on say little of others"
+                "on training examples say little about new ones"
             )
     if wanted.do_predict:
         asked = {"": read(files.predict_file, "--predict_file", False)}

@@ -122,8 +122,8 @@ def read_problem(
     if not are_tags(labels):
         raise InputError(
             f"the model's labels are {shown(labels)}, which are not tags of "
-            "entities such as O and B-PER; predict.py gives each word such a "
-            "label"
+            "entities such as O and B-PER; use predict.py, which gives each "
+            "word such a label"
         )
     evaluation = _read_tagged(files, "eval_file") if evaluates else None
     prediction = files.read("predict_file") if predicts else None
@@ -137,8 +137,8 @@ def _read_tagged(files: Files, flag: str) -> TaggedFile:
     file = files.read(flag)
     if not file.has_tags:
         raise InputError(
-            f"--{flag}={file.path} has no tags where they were expected: "
-            f"{file.layout}; name where they are by --tag_column"
+            f"--{flag}={file.path} has no tags: {file.layout}; name their "
+            "column by --tag_column"
         )
     return file
 
@@ -222,7 +222,7 @@ def read_texts(
 
 
 def describe(words: WordFile, max_seq_length: int) -> str:
-    """What was read, for people."""
+    """Counts what was read."""
     file = words.file
     num_words = sum(len(sentence.words) for sentence in file.sentences)
     lines = [
@@ -350,7 +350,7 @@ class Recognition:
         return self._texts(self.problem.prediction)
 
     def keep_training_data(self) -> None:
-        """There are no records of upstream's."""
+        """google-research/bert has no such task, hence no records of it."""
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         """Of all entities, and of each kind with its name at the end."""
@@ -376,8 +376,8 @@ class Recognition:
         self.check(fitted)
 
     def predict(self, fitted: FineTuned, step: int) -> None:
-        """Writes test_predictions.txt, of JSON .jsonl, and, of tags that are
-        known, what they score: eval_results_test.txt."""
+        """Writes test_predictions.txt (.jsonl for JSON) and, if the tags are
+        known, eval_results_test.txt with the scores."""
         words = self.asked
         tags = self._tags(fitted, words, self.predict_batch_size)
         if any(kinds_of(gold) for gold in words.golds):

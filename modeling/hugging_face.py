@@ -164,7 +164,7 @@ def model_config_file(path: str) -> str | None:
 
 @functools.cache  # once for each folder
 def _warn_of_difference(config_file: str, other_file: str) -> None:
-    """Says on stderr in what two configs in one folder disagree, if so."""
+    """Warns if two configs in one folder disagree."""
     if "://" in config_file:
         return
     try:
@@ -221,7 +221,7 @@ def save_hugging_face_folder(
             single_label_classification, multi_label_classification, regression.
         classifier: CLASSIFIER, CHOICE or TAGGER of hugging_face_names.py: what
             a head at the root is for.
-        tokenizer_files: what else a tokenizer is read from, by name.
+        tokenizer_files: texts of the tokenizer's other files, by name.
     """
     import tensorflow as tf
 

@@ -35,7 +35,7 @@ def encode_examples(
 
     Without a stride, what is too long is cut, and with one so is the first
     text of a pair where it leaves no room. Lengths in tokens, [CLS] and [SEP]
-    included, and how many were cut are said on standard error.
+    included, and the number of texts that were cut go to standard error.
 
     Args:
         doc_stride: pieces between the beginnings of two windows; of a pair the

@@ -120,7 +120,7 @@ def test_lengths() -> None:
         ({"problem_type": "ranking"}, "the problem_type 'ranking'"),
         ({"problem_type": ["ranking"]}, "expected one of single_label_class"),
         ({"id2label": [1]}, r"id2label in config.json is \[1\]"),
-        ({"id2label": {"0": "a", "1": "b", "2": "a"}}, "more than once"),
+        ({"id2label": {"0": "a", "1": "b", "2": "a"}}, "not all different"),
     ],
 )
 def test_what_cannot_be_is_named(values: dict[str, Any], sentence: str) -> None:
