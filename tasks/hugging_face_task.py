@@ -42,8 +42,8 @@ PROBLEM_TYPES = {
 # By target, how transformers' classes end that have a classifier of their own.
 CLASSES = {"choice": CHOICE, "tags": TAGGER}
 
-# Tokens that a model is given at most, as a config.json does not say how many it
-# was trained on; for spans run_squad.py's.
+# Tokens that a model is given at most, as a config.json does not say how many
+# it was trained on; for spans run_squad.py's.
 LENGTH, SPAN_LENGTH, SPAN_STRIDE = 512, 384, 128
 SHORTEST = 8  # tokens; a smaller model_max_length is ignored
 
