@@ -121,7 +121,7 @@ def read_columns(
         raise InputError(
             f"{path} has numbers (1, 2, 3, ...) in column {layout.word}, where "
             "words were expected; name the column of the words, counted from "
-            f"0, by --word_column (perhaps {layout.word + 1})"
+            f"0, such as --word_column={layout.word + 1}"
         )
     num_comments = (
         sum(map(bool, rows))

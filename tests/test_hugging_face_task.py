@@ -1,5 +1,6 @@
 """Tests of tasks/hugging_face_task.py."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -151,9 +152,14 @@ def test_a_folder_says_it_by_task_json_or_by_config_json(
     stored = TaskSettings("regression", 9, True)
     (folder / "task.json").write_text(stored.to_json())
     assert folder_task(str(folder)) == stored
+    cased = dataclasses.replace(stored, do_lower_case=False)
+    (folder / "task.json").write_text(cased.to_json())
+    assert folder_task(str(folder)) == cased
     assert folder_task(str(GOLDEN / "hugging_face" / "pretraining")) is None
     assert folder_task(str(GOLDEN / "tiny_bert")) is None
     (folder / "task.json").unlink()
     (folder / "tokenizer_config.json").write_text(json.dumps([1]))
-    with pytest.raises(InputError, match=r"tokenizer_config.json is not what"):
+    with pytest.raises(
+        InputError, match="tokenizer_config.json is not a JSON f"
+    ):
         folder_task(str(folder))
