@@ -24,7 +24,7 @@ WHY_DOCUMENTS = (
     "other documents: with one alone they would come from the same text and "
     "still be labelled wrong; put a blank line between documents, or "
     "give --sequence_format=full_sentences (without --sampler=google), whose "
-    "records are no pairs and need no other document"
+    "records are not pairs and do not need a second document"
 )
 SEGMENT_PAIR, SENTENCE_PAIR, FULL_SENTENCES, DOC_SENTENCES = FORMATS = (
     "segment_pair",

@@ -185,7 +185,7 @@ class _Statements:
 
 
 def _statements(path: str) -> _Statements:
-    """What is said in the folder that `path` is, or lies in."""
+    """The settings that the folder states that `path` is, or lies in."""
     config, config_file = _json_beside(path, TOKENIZER_CONFIG)
     tokenizer, tokenizer_file = _json_beside(path, TOKENIZER)
     listed, listed_file = _json_beside(path, ADDED)
@@ -529,7 +529,7 @@ def hugging_face_files(
         }
     config["do_lower_case"] = settings.do_lower_case
     vocab = check_any_vocabulary(tokenizer.vocab_file)
-    # The library takes tokens that are no word pieces after all others only.
+    # The library takes tokens that are not word pieces only after all others.
     whole = {t.id for t in settings.added_tokens if not t.is_word_piece}
     end = 1 + max(set(vocab.values()) - whole)
     library = Library(

@@ -100,8 +100,8 @@ def read_columns(
 
     Args:
         word_column: a number from 0, or downwards from -1, the last; None: 0.
-        tag_column: likewise; None: the last. A file without this column, or
-            with the words in it, has no tags.
+        tag_column: a number like word_column; None: the last. A file without
+            this column, or with the words in it, has no tags.
 
     Raises:
         InputError: it holds no sentence, its lines differ in the number of

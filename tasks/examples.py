@@ -88,7 +88,7 @@ def encode_pair(
     max_seq_length: int,
     doc_stride: int | None = None,
 ) -> tuple[list[Row], bool]:
-    """As `encode_example`, of the tokens of its texts."""
+    """`encode_example` for texts that are tokenized."""
     first, second = pair
     room = max_seq_length - tokenizer.marks.count(second is not None)
     pairs: Sequence[Pair] = [pair]

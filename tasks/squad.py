@@ -71,7 +71,7 @@ def read_examples(
 
     In training a question whose answer is not in its paragraph is left out,
     as upstream does; how many, and the first of them (or with `names_all` all
-    of them), is said on standard error. Of several answers the first is
+    of them), goes to standard error. Of several answers the first is
     trained, and a line says so.
 
     Args:
@@ -253,7 +253,7 @@ class _Reader:
             yield dataclasses.replace(example, answer=answer)
 
     def _is_impossible(self, content: Any, place: str) -> bool:
-        """As the question says; if it does not, whether it has no answer."""
+        """is_impossible, or without that key whether it has no answer."""
         if content.get("is_impossible") is None:
             return self._answers(content, place) == []
         value = self._get(
