@@ -64,7 +64,7 @@ def open_folder(folder: Path) -> Opened:
     errors = io.StringIO()
     with contextlib.redirect_stderr(errors):
         opened = predictors.open_folder(str(folder))
-    assumed = [x for x in errors.getvalue().splitlines() if "is taken to" in x]
+    assumed = [x for x in errors.getvalue().splitlines() if "assumed to be" in x]
     path = pooling_file(str(folder))
     pooling = read_sentence_pooling(path).pooling if path else "mean"
     return Opened(
