@@ -13,11 +13,12 @@ what it makes of lines in many scripts. For each folder:
 - there and back: convert_checkpoint.py makes Google's form of it and from that
   Hugging Face's again, which transformers must read with the same results.
 
-Prints a line a folder: equal; refused, with the sentence; assumed, with what was
-printed about a folder that does not state its case; or DIFFERENT, and where. Exit
-code 1 if anything is DIFFERENT. Two rules are Google's, and lines that show them
-are counted apart: a sigma at a word's end in lower case, and special tokens that
-are spelled out in a text. --only=TEXT takes the folders whose names have it.
+Prints a line a folder: equal; refused, with the sentence; assumed, with what
+was printed about a folder that does not state its case; or DIFFERENT, and
+where. Exit code 1 if anything is DIFFERENT. Two rules are Google's, and lines
+that show them are counted apart: a sigma at a word's end in lower case, and
+special tokens that are spelled out in a text.
+--only=TEXT takes the folders whose names have it.
 """
 
 import argparse
@@ -63,7 +64,8 @@ def open_folder(folder: Path) -> Opened:
     errors = io.StringIO()
     with contextlib.redirect_stderr(errors):
         opened = predictors.open_folder(str(folder))
-    assumed = [x for x in errors.getvalue().splitlines() if "assumed to be" in x]
+    said = errors.getvalue().splitlines()
+    assumed = [line for line in said if "assumed to be" in line]
     path = pooling_file(str(folder))
     pooling = read_sentence_pooling(path).pooling if path else "mean"
     return Opened(
