@@ -128,6 +128,7 @@ def _surroundings() -> Surroundings:
     tokenizer = open_tokenizer(FLAGS.init_checkpoint, FLAGS.vocab_file, options)
     if tokenizer is not None:
         check_tokens(tokenizer, config, FLAGS.init_checkpoint)
+        tokenizer.check_case_is_known()
     return Surroundings(config, tokenizer, _task(options))
 
 

@@ -109,6 +109,7 @@ def _files() -> "tuple[str, OpenedTokenizer]":
             f"there is no {VOCABULARY} beside --init_checkpoint={path}; "
             "expected a model of word pieces (those of bytes spell every word)"
         )
+    opened.check_case_is_known()
     config_file = model_config_file(path)
     if config_file is None:
         raise InputError(

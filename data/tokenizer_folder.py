@@ -54,7 +54,7 @@ CLASSES = (
     "RobertaTokenizer", "PreTrainedTokenizer", "TokenizersBackend",
 )  # fmt: skip
 EXTRA_TOKENS = "additional_special_tokens", "extra_special_tokens"
-CASED_SHARE = 0.05  # of tokens with capitals: as many make a model cased
+CASED_SHARE = 0.05  # of tokens with capitals, in vocabularies of cased models
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
@@ -74,6 +74,20 @@ class OpenedTokenizer(NamedTuple):
 
     def load(self) -> Tokenizer:
         return load_tokenizer(self.vocab_file, self.settings)
+
+    def check_case_is_known(self) -> None:
+        """Call it before the case is written down for others.
+
+        Raises:
+            InputError: it is not stated, and the model may well be cased.
+        """
+        vocab = check_any_vocabulary(self.vocab_file)
+        if not self.is_stated and cased_share(vocab) >= CASED_SHARE:
+            raise InputError(
+                "nothing says whether the model is cased, and its vocabulary "
+                "has capitals; give --do_lower_case=False if it is cased, else "
+                "--do_lower_case"
+            )
 
     def changes(self) -> dict[str, Any] | None:
         """The settings that are not Google's defaults; None: all are."""
@@ -143,12 +157,12 @@ def open_tokenizer(
         if case is not None:
             values.setdefault("do_lower_case", case)
     is_stated = "do_lower_case" in values or marks_of(vocab_file) == ROBERTA
-    if not is_stated and (share := cased_share(vocab)):
-        values["do_lower_case"] = share < CASED_SHARE
+    if not is_stated and (share := cased_share(vocab)) >= CASED_SHARE:
         _say(
-            f"{share:.1%} of the tokens in {path} have capitals, and nothing "
+            f"{share:.0%} of the tokens in {path} have capitals, and nothing "
             "says whether the model is cased: do_lower_case is taken to be "
-            f"{values['do_lower_case']}"
+            "True, as in google-research/bert; give --do_lower_case=False for "
+            "a cased model"
         )
     added_tokens = tuple(said.added.values())
     settings = TokenizerSettings(**values, added_tokens=added_tokens)

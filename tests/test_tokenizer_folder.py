@@ -241,13 +241,15 @@ def test_the_case_that_nothing_states(
     assert said(capsys) == ""
     # capitals: of fewer than one token in twenty, then of more
     lower = " ".join(f"word{i}" for i in range(60))
-    for words, is_lower in (("Sea Ship", True), ("Sea Ship Sail A", False)):
-        folder = folder_with(tmp_path / words, f"{lower} {words}")
-        found = opened(folder)
-        assert found.settings.do_lower_case is is_lower
-        assert not found.is_stated
-        assert f"do_lower_case is taken to be {is_lower}" in said(capsys)
-        assert "do_lower_case" not in json.loads(settings_json(found))
+    found = opened(folder_with(tmp_path / "few", f"{lower} Sea Ship"))
+    found.check_case_is_known()
+    assert said(capsys) == ""
+    found = opened(folder_with(tmp_path / "many", f"{lower} Sea Ship Sail A"))
+    assert found.settings.do_lower_case is True  # Google's default
+    assert "nothing says whether the model is cased" in said(capsys)
+    assert "do_lower_case" not in json.loads(settings_json(found))
+    with pytest.raises(InputError, match="give --do_lower_case=False if it is"):
+        found.check_case_is_known()
 
 
 def test_the_model_says_what_another_vocabulary_does_not(
