@@ -220,13 +220,20 @@ def _takes_pairs(settings: TaskSettings | None) -> bool | None:
 
 
 def device_signatures(
-    model: Model, settings: TaskSettings | None, length: int
+    model: Model,
+    config: BertConfig,
+    settings: TaskSettings | None,
+    length: int,
 ) -> dict[str, Signature]:
     """The one question of a phone: a row of ids, of a length that is fixed,
     since only then are all of its products planned ahead."""
 
     def answer(row: Tensors) -> Tensors:
-        return _outputs(model.forward(row), settings)
+        ids, segments = row["input_ids"], row["segment_ids"]
+        is_wrong = (ids < 0) | (segments < 0) | (segments >= _segments(config))
+        # LiteRT has no assertions, but refuses an id beyond the vocabulary.
+        ids = tf.where(is_wrong, config.vocab_size, ids)
+        return _outputs(model.forward(row | {"input_ids": ids}), settings)
 
     ids = tf.TensorSpec([1, length], tf.int32)
     return {"serving_default": Signature(answer, dict.fromkeys(INPUTS, ids))}
@@ -259,11 +266,15 @@ def device_text_signatures(
     return {"serving_default": Signature(answer, inputs)}
 
 
+def _segments(config: BertConfig) -> int:
+    return config.type_vocab_size or 2  # a tokenizer's, where unused
+
+
 def _checks(batch: Tensors, config: BertConfig) -> list[Any]:
     """What would otherwise be answered wrongly, at least on some device."""
     ids, mask, segments = (batch[name] for name in INPUTS)
     shape = tf.shape(ids)
-    num_segments = config.type_vocab_size or 2  # a tokenizer's, where unused
+    num_segments = _segments(config)
     fits = {
         "input_ids, input_mask and segment_ids of one shape": (
             tf.reduce_all(shape == tf.shape(mask))
