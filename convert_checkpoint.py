@@ -125,10 +125,11 @@ def _surroundings() -> Surroundings:
     if FLAGS.hidden_act:
         config = dataclasses.replace(config, hidden_act=FLAGS.hidden_act)
     options = common_flags.tokenizer_options()
-    tokenizer = open_tokenizer(FLAGS.init_checkpoint, FLAGS.vocab_file, options)
+    tokenizer = open_tokenizer(
+        FLAGS.init_checkpoint, FLAGS.vocab_file, options, tells_case=True
+    )
     if tokenizer is not None:
         check_tokens(tokenizer, config, FLAGS.init_checkpoint)
-        tokenizer.check_case_is_known()
     return Surroundings(config, tokenizer, _task(options))
 
 

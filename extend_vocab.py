@@ -103,13 +103,12 @@ def _files() -> "tuple[str, OpenedTokenizer]":
             f"{path} has Hugging Face's form; expected Google's, which "
             f"convert_checkpoint.py --init_checkpoint={path} makes of it"
         )
-    opened = open_tokenizer(path, options=common_flags.tokenizer_options())
+    opened = open_tokenizer(path, None, common_flags.tokenizer_options(), True)
     if opened is None or beside(path, [VOCABULARY]) is None:
         raise InputError(
             f"there is no {VOCABULARY} beside --init_checkpoint={path}; "
             "expected a model of word pieces (those of bytes spell every word)"
         )
-    opened.check_case_is_known()
     config_file = model_config_file(path)
     if config_file is None:
         raise InputError(

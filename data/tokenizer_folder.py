@@ -75,31 +75,12 @@ class OpenedTokenizer(NamedTuple):
     def load(self) -> Tokenizer:
         return load_tokenizer(self.vocab_file, self.settings)
 
-    def check_case_is_known(self) -> None:
-        """Call it before the case is written down for others.
-
-        Raises:
-            InputError: it is not stated, and the model may well be cased.
-        """
-        vocab = check_any_vocabulary(self.vocab_file)
-        if not self.is_stated and cased_share(vocab) >= CASED_SHARE:
-            raise InputError(
-                "nothing says whether the model is cased, and its vocabulary "
-                "has capitals; give --do_lower_case=False if it is cased, else "
-                "--do_lower_case"
-            )
-
-    def changes(self) -> dict[str, Any] | None:
-        """The settings that are not Google's defaults; None: all are."""
-        defaults = TokenizerSettings().to_json()
-        values = self.settings.to_json()
-        return {k: v for k, v in values.items() if v != defaults[k]} or None
-
 
 def open_tokenizer(
     model: str | None,
     vocab_file: str | None = None,
     options: TokenizerOptions | None = None,
+    tells_case: bool = False,
 ) -> OpenedTokenizer | None:
     """Finds the tokenizer of a model, or that of a vocabulary alone.
 
@@ -111,6 +92,8 @@ def open_tokenizer(
         vocab_file: counts before the vocabulary beside `model`. The settings
             are those of `model`; what it does not say, the folder of
             `vocab_file` may.
+        tells_case: where nothing states the case, take it from the capitals
+            of the vocabulary; else it is Google's default.
 
     Returns:
         None where neither has a vocabulary.
@@ -158,15 +141,17 @@ def open_tokenizer(
             values.setdefault("do_lower_case", case)
     is_stated = "do_lower_case" in values or marks_of(vocab_file) == ROBERTA
     if not is_stated and (share := cased_share(vocab)) >= CASED_SHARE:
+        values["do_lower_case"] = not tells_case
+        assumed = "True, as in google-research/bert"
         _say(
             f"{share:.0%} of the tokens in {path} have capitals, and nothing "
             "says whether the model is cased: do_lower_case is taken to be "
-            "True, as in google-research/bert; give --do_lower_case=False for "
-            "a cased model"
+            f"{'False' if tells_case else assumed}; give --do_lower_case to "
+            "say what it is"
         )
     added_tokens = tuple(said.added.values())
     settings = TokenizerSettings(**values, added_tokens=added_tokens)
-    return OpenedTokenizer(vocab_file, settings, is_stated)
+    return OpenedTokenizer(vocab_file, settings, is_stated or tells_case)
 
 
 @functools.cache  # a folder may be opened several times

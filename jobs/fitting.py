@@ -102,8 +102,8 @@ FLAGS = "flags.txt"  # with --flagfile the command that trained the model
 # contents, what else a command does, how often it saves.
 FREE = {
     "output_dir", "bert_config_file", "dry_run", "do_train", "do_eval",
-    "flags", "data_files", "save_checkpoints_steps", "keep_checkpoint_max",
-    "steps_per_call", "num_seeds",
+    "flags", "data_files", "tokenizer", "save_checkpoints_steps",
+    "keep_checkpoint_max", "steps_per_call", "num_seeds",
 }  # fmt: skip
 NEW_END = "; the learning rate now falls to 0 at the new end"
 # Settings that a run may resume with another value of, which is said, and with
@@ -454,10 +454,15 @@ class Run:
         """Config and vocabulary, in the form of settings."""
         config = dataclasses.asdict(self.config)
         found = self.tokenizer
+        tokenizer: dict[str, Any] = {}
+        if found is not None:
+            tokenizer = found.settings.to_json()
+        elif self.run.tokenizer.do_lower_case is not None:
+            tokenizer = {"do_lower_case": self.run.tokenizer.do_lower_case}
         return {
             **{f"bert_config_file's {key}": x for key, x in config.items()},
             "vocab_file": found and vocabulary_digest(found.vocab_file),
-            "tokenizer": found and found.changes(),
+            **tokenizer,
         }
 
     def _check_hosts_agree(self, training: Training) -> None:
@@ -542,9 +547,14 @@ class Run:
             ):
                 return False
             own = open_tokenizer(self.folder)
-            if (own and vocabulary_digest(own.vocab_file)) != (
-                self._made_of()["vocab_file"]
-            ) or (own and own.changes()) != self._made_of()["tokenizer"]:
+            digest = own and vocabulary_digest(own.vocab_file)
+            if digest != self._made_of()["vocab_file"]:
+                return False
+            if (
+                own
+                and self.tokenizer
+                and (own.settings != self.tokenizer.settings)
+            ):
                 return False
             there = open_weights(path)
             return all(

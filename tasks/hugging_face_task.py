@@ -82,8 +82,13 @@ def folder_task(
     Returns:
         None where nothing is known of a task.
     """
+    options = options or TokenizerOptions()
     opened = open_tokenizer(path, options=options)
-    case = opened.settings if opened else TokenizerSettings()
+    case = TokenizerSettings(
+        options.do_lower_case is not False, options.strip_accents
+    )
+    if opened is not None:
+        case = opened.settings
     task = beside(path, [TASK])
     if task is not None:
         settings = TaskSettings.from_folder(os.path.dirname(task))

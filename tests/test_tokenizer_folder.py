@@ -241,15 +241,17 @@ def test_the_case_that_nothing_states(
     assert said(capsys) == ""
     # capitals: of fewer than one token in twenty, then of more
     lower = " ".join(f"word{i}" for i in range(60))
-    found = opened(folder_with(tmp_path / "few", f"{lower} Sea Ship"))
-    found.check_case_is_known()
+    opened(folder_with(tmp_path / "few", f"{lower} Sea Ship"))
     assert said(capsys) == ""
-    found = opened(folder_with(tmp_path / "many", f"{lower} Sea Ship Sail A"))
+    many = folder_with(tmp_path / "many", f"{lower} Sea Ship Sail A")
+    found = opened(many)
     assert found.settings.do_lower_case is True  # Google's default
-    assert "nothing says whether the model is cased" in said(capsys)
+    assert "taken to be True, as in google-research/bert" in said(capsys)
     assert "do_lower_case" not in json.loads(settings_json(found))
-    with pytest.raises(InputError, match="give --do_lower_case=False if it is"):
-        found.check_case_is_known()
+    cased = open_tokenizer(str(many), tells_case=True)
+    assert cased is not None and cased.settings.do_lower_case is False
+    assert "do_lower_case is taken to be False" in said(capsys)
+    assert json.loads(settings_json(cased))["do_lower_case"] is False
 
 
 def test_the_model_says_what_another_vocabulary_does_not(
