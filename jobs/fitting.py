@@ -239,10 +239,10 @@ def find_tokenizer(
     Args:
         config: None: its number of tokens is not compared.
     """
-    model = run.init_checkpoint
-    is_replaced = model is not None and begins_anew(run)
+    model = start = run.init_checkpoint
+    has_vocabulary = start and (run.vocab_file or beside(start, VOCABULARIES))
     if (
-        not is_replaced
+        not (has_vocabulary and begins_anew(run))
         and tf.io.gfile.isdir(run.output_dir)
         and beside(run.output_dir, VOCABULARIES)
     ):

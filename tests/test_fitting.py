@@ -146,3 +146,10 @@ def test_what_is_replaced_says_nothing_of_the_model_that_is_trained(
     (out / FOLDER).mkdir()
     (out / FOLDER / "step-3.index").touch()  # the run resumes
     assert case_and_file(train) == (True, str(out / "vocab.txt"))
+    # a checkpoint without a vocabulary
+    (out / FOLDER / "step-3.index").unlink()
+    (start / "vocab.txt").unlink()
+    given = dataclasses.replace(train, vocab_file=str(out / "vocab.txt"))
+    assert case_and_file(given) == (False, str(out / "vocab.txt"))
+    found = find_tokenizer(train, None)  # as where it was put by hand
+    assert found is not None and found.vocab_file == str(out / "vocab.txt")
