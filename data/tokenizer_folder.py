@@ -107,7 +107,16 @@ def open_tokenizer(
         return None
     said = _Statements()
     for place in filter(None, (vocab_file, model)):
-        said.add(_statements(place))
+        own = _statements(place)
+        for name in CASE:
+            one, other = own.values.get(name), said.values.get(name)
+            both_say = name in own.values and name in said.values
+            if both_say and one != other and getattr(options, name) is None:
+                _say(
+                    f"{name} is {one} as {own.sources[name]} says; "
+                    f"{said.sources[name]} says {other}"
+                )
+        said.add(own)
     is_own = not (model and vocab_file)
     vocab_file = _complete_vocabulary(path, said, is_own)
     vocab = check_any_vocabulary(vocab_file)

@@ -233,15 +233,18 @@ def weights_contents(path: str) -> str | None:
 def find_tokenizer(
     run: RunConfig, config: BertConfig | None
 ) -> OpenedTokenizer | None:
-    """That of an output_dir in use, else of --init_checkpoint, with the tokens
-    of --vocab_file where it is given.
+    """That of an output_dir in use, else of --init_checkpoint, else of what
+    output_dir has; with the tokens of --vocab_file where it is given.
 
     Args:
         config: None: its number of tokens is not compared.
     """
-    model = run.init_checkpoint
-    if tf.io.gfile.isdir(run.output_dir) and beside(
-        run.output_dir, VOCABULARIES
+    model = start = run.init_checkpoint
+    has_vocabulary = start and (run.vocab_file or beside(start, VOCABULARIES))
+    if (
+        not (has_vocabulary and begins_anew(run))
+        and tf.io.gfile.isdir(run.output_dir)
+        and beside(run.output_dir, VOCABULARIES)
     ):
         model = run.output_dir
     found = open_tokenizer(model, run.vocab_file, run.tokenizer)
@@ -333,6 +336,11 @@ def make_model(
     if run.recompute:
         model.encoder.recompute()
     return model
+
+
+def begins_anew(run: RunConfig) -> bool:
+    """Whether a model is trained in the place of what output_dir may have."""
+    return run.do_train and not saved_states(run.output_dir)
 
 
 def uses_state(output_dir: str) -> bool:

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from data.tokenizer_folder import (
+    CASE,
     TOKENIZER_CONFIG,
     OpenedTokenizer,
     TokenizerOptions,
     open_tokenizer,
 )
 from data.tokenizers import (
-    TokenizerSettings,
     check_any_vocabulary,
     marks_of,
 )
@@ -84,31 +84,30 @@ def folder_task(
     """
     options = options or TokenizerOptions()
     opened = open_tokenizer(path, options=options)
-    case = TokenizerSettings(
-        options.do_lower_case is not False, options.strip_accents
-    )
-    if opened is not None:
-        case = opened.settings
+    known = opened.settings if opened else options  # no vocabulary is here
+    case: dict[str, Any] = {
+        name: value
+        for name in CASE
+        if (value := getattr(known, name, None)) is not None or opened
+    }
     task = beside(path, [TASK])
     if task is not None:
         settings = TaskSettings.from_folder(os.path.dirname(task))
-        return settings and dataclasses.replace(
-            settings,
-            do_lower_case=case.do_lower_case,
-            strip_accents=case.strip_accents,
-        )
+        return settings and dataclasses.replace(settings, **case)
     config_file = beside(path, [HUGGING_FACE_CONFIG])
     if config_file is None or not is_hugging_face(path):
         return None
     shapes = open_weights(path).shapes
     values = json_beside(path, HUGGING_FACE_CONFIG)
+    tokenizer = json_beside(path, TOKENIZER_CONFIG)
+    case = {name: tokenizer.get(name) for name in CASE} | case
     settings = task_of(
         values,
         shapes,
         BertConfig.from_json_file(config_file),
-        case.do_lower_case,
-        case.strip_accents,
-        json_beside(path, TOKENIZER_CONFIG).get("model_max_length"),
+        case["do_lower_case"] is not False,
+        case["strip_accents"],
+        tokenizer.get("model_max_length"),
     )
     if settings is not None and not quietly:
         print(_describe(path, class_of(values), settings), file=sys.stderr)

@@ -77,6 +77,24 @@ def test_a_classifier_goes_to_google_and_back(
         assert vocabulary == (classifier / "vocab.txt").read_bytes()
 
 
+def test_the_case_of_a_vocabulary_that_lies_elsewhere(
+    tmp_path: Path, classifier: Path
+) -> None:
+    there, own = tmp_path / "there", tmp_path / "own"
+    own.mkdir()
+    for name in ("vocab.txt", "tokenizer_config.json"):
+        (classifier / name).rename(own / name)
+    forked(
+        COMMAND,
+        f"--init_checkpoint={classifier}",
+        f"--vocab_file={own / 'vocab.txt'}",
+        f"--output_dir={there}",
+    )
+    for name in ("task.json", "tokenizer_config.json"):
+        values = json.loads((there / name).read_text())
+        assert values.items() >= TOKENIZER.items(), name
+
+
 def test_heads_without_a_place_and_without_a_pooler(tmp_path: Path) -> None:
     """Two at once: a classifier of an unknown class is left out; what a span
     model lacks stays lacking, and its erf GELU is told apart."""

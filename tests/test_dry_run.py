@@ -166,7 +166,7 @@ def test_a_vocabulary_other_than_the_weights_own(
         own.write_text("\n".join(own_pieces), encoding="utf-8")
         find_tokenizer(run, config)
         lines = capsys.readouterr().err.splitlines()
-        return "".join(line for line in lines if line.startswith("WARNING"))
+        return "".join(x for x in lines if x.startswith("WARNING"))
 
     assert warning(pieces) == ""
     assert warning([*pieces, "anchor"]) == ""  # a row that was not used

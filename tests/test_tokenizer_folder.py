@@ -255,7 +255,7 @@ def test_the_case_that_nothing_states(
 
 
 def test_the_model_says_what_another_vocabulary_does_not(
-    tmp_path: Path,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = folder_with(
         tmp_path / "model", "sea", tokenizer_config={"do_lower_case": False}
@@ -267,6 +267,20 @@ def test_the_model_says_what_another_vocabulary_does_not(
     assert found.vocab_file == str(other / "vocab.txt")
     settings = found.settings
     assert (settings.do_lower_case, settings.strip_accents) == (False, True)
+    assert said(capsys) == ""
+    # what both say: the model's counts, which is said, or the option
+    upper = folder_with(
+        tmp_path / "upper", "ship", tokenizer_config={"do_lower_case": True}
+    )
+    vocab_file = str(upper / "vocab.txt")
+    given = opened(model, vocab_file, TokenizerOptions(do_lower_case=True))
+    assert given.settings.do_lower_case is True
+    assert "; upper" not in said(capsys).replace(f"{tmp_path}/", "")
+    assert opened(model, vocab_file).settings.do_lower_case is False
+    assert said(capsys).replace(f"{tmp_path}/", "") == (
+        "tokenizer: do_lower_case is False as model/tokenizer_config.json "
+        "says; upper/tokenizer_config.json says True\n"
+    )
     assert open_tokenizer(None) is None
     assert open_tokenizer(str(tmp_path)) is None
 
