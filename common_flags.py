@@ -223,8 +223,7 @@ def define_tokenizer() -> None:
         "do_lower_case",
         None,
         "Lower-case the text, as uncased models need it. Default: as the files"
-        " beside the model or the vocabulary say, else true, or false where"
-        " the vocabulary has many capitals.",
+        " beside the model or the vocabulary say, else true.",
     )
     flags.DEFINE_alias("do_lower", "do_lower_case")  # Google's README has it
     # google-research/bert has none of these.

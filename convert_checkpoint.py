@@ -125,10 +125,19 @@ def _surroundings() -> Surroundings:
     if FLAGS.hidden_act:
         config = dataclasses.replace(config, hidden_act=FLAGS.hidden_act)
     options = common_flags.tokenizer_options()
-    tokenizer = open_tokenizer(FLAGS.init_checkpoint, FLAGS.vocab_file, options)
+    tokenizer = open_tokenizer(
+        FLAGS.init_checkpoint, FLAGS.vocab_file, options, tells_case=True
+    )
+    task = _task(options)
     if tokenizer is not None:
         check_tokens(tokenizer, config, FLAGS.init_checkpoint)
-    return Surroundings(config, tokenizer, _task(options))
+        if task is not None:  # of --vocab_file the folder does not know
+            task = dataclasses.replace(
+                task,
+                do_lower_case=tokenizer.settings.do_lower_case,
+                strip_accents=tokenizer.settings.strip_accents,
+            )
+    return Surroundings(config, tokenizer, task)
 
 
 def _task(options: "TokenizerOptions") -> "TaskSettings | None":

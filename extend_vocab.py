@@ -65,7 +65,7 @@ def main() -> None:
     config = BertConfig.from_json_file(command.local(config_file))
     vocab_file = opened.vocab_file
     pieces = vocabulary.check_vocabulary(vocab_file, config.vocab_size)
-    num_words = _num_words(vocab_file, pieces)
+    unused = _unused_places(opened, pieces)
     task = _task()
     with new_folder(FLAGS.output_dir) as folder:
         shapes = open_weights(FLAGS.init_checkpoint).shapes
@@ -74,7 +74,8 @@ def main() -> None:
         print(report, flush=True)
         counts = _count_words(opened)
         words = vocabulary.new_words(counts, pieces)
-        places = _places(words[:num_words], pieces)
+        num_words = FLAGS.num_words or len(unused)
+        places = _places(words[:num_words], pieces, unused)
         size = max(config.vocab_size, 1 + max(places.values()))
         extended = AnyModel(
             dataclasses.replace(config, vocab_size=size), shapes
@@ -101,7 +102,7 @@ def _files() -> "tuple[str, OpenedTokenizer]":
             f"{path} has Hugging Face's form; expected Google's, which "
             f"convert_checkpoint.py --init_checkpoint={path} makes of it"
         )
-    opened = open_tokenizer(path, options=common_flags.tokenizer_options())
+    opened = open_tokenizer(path, None, common_flags.tokenizer_options(), True)
     if opened is None or beside(path, [VOCABULARY]) is None:
         raise InputError(
             f"there is no {VOCABULARY} beside --init_checkpoint={path}; "
@@ -116,15 +117,19 @@ def _files() -> "tuple[str, OpenedTokenizer]":
     return config_file, opened
 
 
-def _num_words(vocab_file: str, pieces: Mapping[str, int]) -> int:
-    """How many words may be added."""
-    count: int = FLAGS.num_words or len(vocabulary.unused_places(pieces))
-    if not count:
+def _unused_places(
+    opened: "OpenedTokenizer", pieces: Mapping[str, int]
+) -> list[int]:
+    """Places for words; not those of [unused] tokens that are in use, as
+    tokens to be kept whole."""
+    used = {token.id for token in opened.settings.added_tokens}
+    places = [x for x in vocabulary.unused_places(pieces) if x not in used]
+    if not (places or FLAGS.num_words):
         raise InputError(
-            f"{vocab_file} has no [unused] place; say with --num_words how "
-            "many words to add at its end"
+            f"{opened.vocab_file} has no [unused] place; say with --num_words "
+            "how many words to add at its end"
         )
-    return count
+    return places
 
 
 def _task() -> "TaskSettings | None":
@@ -158,7 +163,9 @@ def _count_words(opened: "OpenedTokenizer") -> dict[str, int]:
         return vocabulary.count_words(lines, tokenizer.basic_tokenizer)
 
 
-def _places(words: Sequence[str], pieces: Mapping[str, int]) -> dict[str, int]:
+def _places(
+    words: Sequence[str], pieces: Mapping[str, int], unused: Sequence[int]
+) -> dict[str, int]:
     """The words and their ids: unused ones, then those past the last."""
     if not words:
         raise InputError(
@@ -166,7 +173,6 @@ def _places(words: Sequence[str], pieces: Mapping[str, int]) -> dict[str, int]:
             "pieces, so that there is nothing to add"
         )
     end = max(pieces.values()) + 1
-    unused = vocabulary.unused_places(pieces)
     places = [*unused, *range(end, end + len(words))]
     return dict(zip(words, places, strict=False))
 

@@ -148,10 +148,12 @@ class FineTuningCommand:
     def task_settings(self, **values: Any) -> "TaskSettings":
         """The task's settings: `values`, flags and the tokenizer's case; for a
         model that is used as trained, its own where no flag is given."""
+        from data.tokenizers import TokenizerSettings
         from jobs import fitting
         from tasks.task import TaskSettings
 
-        case = fitting.need_tokenizer(self.run, None).settings
+        found = fitting.find_tokenizer(self.run, None)  # else set_up refuses
+        case = found.settings if found else TokenizerSettings()
         return command.from_flags(
             TaskSettings,
             self.used,

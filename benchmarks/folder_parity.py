@@ -65,7 +65,7 @@ def open_folder(folder: Path) -> Opened:
     with contextlib.redirect_stderr(errors):
         opened = predictors.open_folder(str(folder))
     said = errors.getvalue().splitlines()
-    assumed = [line for line in said if "assumed to be" in line]
+    assumed = [line for line in said if "is taken to" in line]
     path = pooling_file(str(folder))
     pooling = read_sentence_pooling(path).pooling if path else "mean"
     return Opened(

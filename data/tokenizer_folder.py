@@ -52,7 +52,7 @@ CLASSES = (
     "RobertaTokenizer", "PreTrainedTokenizer", "TokenizersBackend",
 )  # fmt: skip
 EXTRA_TOKENS = "additional_special_tokens", "extra_special_tokens"
-CASED_SHARE = 0.05  # share of tokens with capitals from which a model is cased
+CASED_SHARE = 0.05  # share of tokens with capitals in cased vocabularies
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
@@ -73,17 +73,12 @@ class OpenedTokenizer(NamedTuple):
     def load(self) -> Tokenizer:
         return load_tokenizer(self.vocab_file, self.settings)
 
-    def changes(self) -> dict[str, Any] | None:
-        """The settings that are not Google's defaults; None: all are."""
-        defaults = TokenizerSettings().to_json()
-        values = self.settings.to_json()
-        return {k: v for k, v in values.items() if v != defaults[k]} or None
-
 
 def open_tokenizer(
     model: str | None,
     vocab_file: str | None = None,
     options: TokenizerOptions | None = None,
+    tells_case: bool = False,
 ) -> OpenedTokenizer | None:
     """Finds the tokenizer of a model, or that of a vocabulary alone.
 
@@ -94,6 +89,8 @@ def open_tokenizer(
         model: a model folder, or a file or checkpoint in one; also on gs://.
         vocab_file: overrides the vocabulary beside `model`. Settings are those
             of `model`, or of the folder of `vocab_file` where it has none.
+        tells_case: if nothing states the case, take it from the capitals of
+            the vocabulary; otherwise it is Google's default.
 
     Returns:
         None where neither has a vocabulary.
@@ -107,7 +104,16 @@ def open_tokenizer(
         return None
     said = _Statements()
     for place in filter(None, (vocab_file, model)):
-        said.add(_statements(place))
+        own = _statements(place)
+        for name in CASE:
+            one, other = own.values.get(name), said.values.get(name)
+            both_say = name in own.values and name in said.values
+            if both_say and one != other and getattr(options, name) is None:
+                say_once(
+                    f"tokenizer: {name} is {one} as {own.sources[name]} says; "
+                    f"{said.sources[name]} says {other}"
+                )
+        said.add(own)
     is_own = not (model and vocab_file)
     vocab_file = _complete_vocabulary(path, said, is_own)
     vocab = check_any_vocabulary(vocab_file)
@@ -140,16 +146,18 @@ def open_tokenizer(
         if case is not None:
             values.setdefault("do_lower_case", case)
     is_stated = "do_lower_case" in values or marks_of(vocab_file) == ROBERTA
-    if not is_stated and (share := cased_share(vocab)):
-        values["do_lower_case"] = share < CASED_SHARE
+    if not is_stated and (share := cased_share(vocab)) >= CASED_SHARE:
+        values["do_lower_case"] = not tells_case
+        assumed = "True, as in google-research/bert"
         say_once(
-            f"tokenizer: {share:.1%} of the tokens in {path} have capitals, "
-            "and nothing says whether the model is cased; do_lower_case is "
-            f"assumed to be {values['do_lower_case']}"
+            f"tokenizer: {share:.0%} of the tokens in {path} have capitals, "
+            "and nothing says whether the model is cased: do_lower_case is "
+            f"taken to be {'False' if tells_case else assumed}; give "
+            "--do_lower_case to say what it is"
         )
     added_tokens = tuple(said.added.values())
     settings = TokenizerSettings(**values, added_tokens=added_tokens)
-    return OpenedTokenizer(vocab_file, settings, is_stated)
+    return OpenedTokenizer(vocab_file, settings, is_stated or tells_case)
 
 
 @dataclasses.dataclass

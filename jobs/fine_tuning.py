@@ -174,7 +174,9 @@ TRAINED_WITH = (
 def stored_settings(run: fitting.RunConfig) -> TaskSettings | None:
     """Settings of the model that is used or started from: those of task.json
     or, where output_dir has the state of another model, those of the state."""
-    stored = TaskSettings.from_folder(run.output_dir)
+    stored = None
+    if not fitting.begins_anew(run):
+        stored = TaskSettings.from_folder(run.output_dir)
     if fitting.uses_state(run.output_dir):
         began = read_settings(run.output_dir)
         fields = [field.name for field in dataclasses.fields(TaskSettings)]

@@ -101,8 +101,8 @@ FLAGS = "flags.txt"  # --flagfile=flags.txt repeats the training
 # compared), what else a command does, how often it saves.
 FREE = {
     "output_dir", "bert_config_file", "dry_run", "do_train", "do_eval",
-    "flags", "data_files", "save_checkpoints_steps", "keep_checkpoint_max",
-    "steps_per_call", "num_seeds",
+    "flags", "data_files", "tokenizer", "save_checkpoints_steps",
+    "keep_checkpoint_max", "steps_per_call", "num_seeds",
 }  # fmt: skip
 NEW_END = "; the learning rate now falls to 0 at the new end"
 # Settings that may change when a run resumes. It prints the change, followed by
@@ -232,15 +232,18 @@ def weights_contents(path: str) -> str | None:
 def find_tokenizer(
     run: RunConfig, config: BertConfig | None
 ) -> OpenedTokenizer | None:
-    """The tokenizer of an output_dir in use, else of --init_checkpoint, with
-    the tokens of --vocab_file if it is given.
+    """The tokenizer of an output_dir in use, else of --init_checkpoint, else of
+    output_dir; with the tokens of --vocab_file if it is given.
 
     Args:
         config: None: its number of tokens is not compared.
     """
-    model = run.init_checkpoint
-    if tf.io.gfile.isdir(run.output_dir) and beside(
-        run.output_dir, VOCABULARIES
+    model = start = run.init_checkpoint
+    has_vocabulary = start and (run.vocab_file or beside(start, VOCABULARIES))
+    if (
+        not (has_vocabulary and begins_anew(run))
+        and tf.io.gfile.isdir(run.output_dir)
+        and beside(run.output_dir, VOCABULARIES)
     ):
         model = run.output_dir
     found = open_tokenizer(model, run.vocab_file, run.tokenizer)
@@ -332,6 +335,11 @@ def make_model(
     if run.recompute:
         model.encoder.recompute()
     return model
+
+
+def begins_anew(run: RunConfig) -> bool:
+    """Whether a model is trained in the place of what output_dir may have."""
+    return run.do_train and not saved_states(run.output_dir)
 
 
 def uses_state(output_dir: str) -> bool:
@@ -455,10 +463,15 @@ class Run:
         """Config and vocabulary, in the form of settings."""
         config = dataclasses.asdict(self.config)
         found = self.tokenizer
+        tokenizer: dict[str, Any] = {}
+        if found is not None:
+            tokenizer = found.settings.to_json()
+        elif self.run.tokenizer.do_lower_case is not None:
+            tokenizer = {"do_lower_case": self.run.tokenizer.do_lower_case}
         return {
             **{f"bert_config_file's {key}": x for key, x in config.items()},
             "vocab_file": found and vocabulary_digest(found.vocab_file),
-            "tokenizer": found and found.changes(),
+            **tokenizer,
         }
 
     def _check_hosts_agree(self, training: Training) -> None:
@@ -543,9 +556,14 @@ class Run:
             ):
                 return False
             own = open_tokenizer(self.folder)
-            if (own and vocabulary_digest(own.vocab_file)) != (
-                self._made_of()["vocab_file"]
-            ) or (own and own.changes()) != self._made_of()["tokenizer"]:
+            digest = own and vocabulary_digest(own.vocab_file)
+            if digest != self._made_of()["vocab_file"]:
+                return False
+            if (
+                own
+                and self.tokenizer
+                and (own.settings != self.tokenizer.settings)
+            ):
                 return False
             there = open_weights(path)
             return all(

@@ -82,12 +82,13 @@ def folder_task(
     Returns:
         None if no task is known.
     """
+    options = options or TokenizerOptions()
     opened = open_tokenizer(path, options=options)
-    known = opened.settings if opened else options
-    case = {
+    known = opened.settings if opened else options  # no vocabulary is here
+    case: dict[str, Any] = {
         name: value
         for name in CASE
-        if (value := getattr(known, name, None)) is not None
+        if (value := getattr(known, name, None)) is not None or opened
     }
     task = beside(path, [TASK])
     if task is not None:
@@ -98,13 +99,15 @@ def folder_task(
         return None
     shapes = open_weights(path).shapes
     values = json_beside(path, HUGGING_FACE_CONFIG)
+    tokenizer = json_beside(path, TOKENIZER_CONFIG)
+    case = {name: tokenizer.get(name) for name in CASE} | case
     settings = task_of(
         values,
         shapes,
         BertConfig.from_json_file(config_file),
-        case.get("do_lower_case", True),
-        case.get("strip_accents"),
-        json_beside(path, TOKENIZER_CONFIG).get("model_max_length"),
+        case["do_lower_case"] is not False,
+        case["strip_accents"],
+        tokenizer.get("model_max_length"),
     )
     if settings is not None and not quietly:
         print(_describe(path, class_of(values), settings), file=sys.stderr)

@@ -153,7 +153,7 @@ def test_help_is_quick_and_names_googles_defaults() -> None:
         "print([flags[name].value for name in sys.argv[1:]])\n"
     )
     names = (
-        "do_whole_word_mask max_seq_length random_seed "
+        "do_lower_case do_whole_word_mask max_seq_length random_seed "
         "max_predictions_per_seq dupe_factor masked_lm_prob short_seq_prob"
     )
     done = subprocess.run(
@@ -163,7 +163,8 @@ def test_help_is_quick_and_names_googles_defaults() -> None:
         capture_output=True,
         text=True,
     )
-    assert done.stdout == "[False, 128, 12345, 20, 10, 0.15, 0.1]\n"
+    # The case is True unless a file beside the vocabulary says otherwise.
+    assert done.stdout == "[None, False, 128, 12345, 20, 10, 0.15, 0.1]\n"
 
 
 def bad_files(folder: pathlib.Path) -> None:

@@ -97,6 +97,7 @@ def test_a_student_from_start_to_a_task(world: Path) -> None:
         "convert_checkpoint.py",
         f"--init_checkpoint={student}",
         f"--output_dir={there}",
+        "--do_lower_case",
     )
     config = json.loads((there / "config.json").read_text())
     assert config["architectures"] == ["DistilBertForMaskedLM"]

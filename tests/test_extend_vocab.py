@@ -149,6 +149,23 @@ def test_a_checkpoint_of_a_run_of_googles_and_an_odd_vocabulary(
     assert new == [*lines[:5], words[0], *lines[6:], *words[1:], ""]
 
 
+def test_an_unused_place_that_is_in_use_stays(model: Path) -> None:
+    """A user's own token, as ColBERT's folders have them."""
+    token = {"content": "[unused0]", "special": True}
+    config = {"do_lower_case": True, "added_tokens_decoder": {"5": token}}
+    (model / "tokenizer_config.json").write_text(json.dumps(config))
+    forked(COMMAND, *flags(model, num_words=2))
+    extended = model.parent / "extended"
+    lines = (extended / "vocab.txt").read_text("utf-8").split("\n")
+    assert lines[5] == "[unused0]"
+    assert lines[95:97] == ["qqq", "sailships"]  # met 4 and 3 times
+    before, after = variables(model), variables(extended)
+    for name in TABLES:
+        np.testing.assert_array_equal(after[name][5], before[name][5])
+    unlimited = flags(model, output_dir=model.parent / "other")
+    assert "has no [unused] place" in fails_with(COMMAND, *unlimited)
+
+
 def test_what_cannot_be_extended(model: Path, tmp_path: Path) -> None:
     (tmp_path / "known.txt").write_text("the sea, the sea")
     known = flags(model, input_file=tmp_path / "known.txt")

@@ -10,13 +10,22 @@ from conftest import TINY
 
 from input_error import InputError
 from jobs.fine_tuning import check_use, stored_settings
-from jobs.fitting import FREE, MAY_CHANGE, Place, Run, RunConfig, Training
+from jobs.fitting import (
+    FREE,
+    MAY_CHANGE,
+    Place,
+    Run,
+    RunConfig,
+    Training,
+    find_tokenizer,
+)
 from tasks.task import TaskSettings
 from training.checkpoints import FOLDER, check_settings
 from training.distribution import Host
 from training.settings import LoopConfig, OptimizerConfig
 
 CONFIG = RunConfig("out", None, None, None, "float32")
+PIECES = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 TASK = TaskSettings("single_label", 16, True, labels=("neg", "pos"))
 
 
@@ -48,8 +57,7 @@ def test_a_run_is_held_to_each_setting(default: Any) -> None:
     began = json.loads(json.dumps(settings()))
     held = 0
     for field in dataclasses.fields(default):
-        of_folders = "vocab_file", "tokenizer", "data_files"
-        if field.name in FREE or field.name in of_folders:
+        if field.name in FREE or field.name in ("vocab_file", "data_files"):
             continue
         changed = object.__new__(type(default))  # not all values are sensible
         for name, value in vars(default).items():
@@ -102,3 +110,45 @@ def test_a_model_is_not_used_by_other_labels_or_case(
     assert capsys.readouterr().out == (
         "max_seq_length is 9, and the model was trained with 16\n"
     )
+
+
+def test_what_is_replaced_says_nothing_of_the_model_that_is_trained(
+    tmp_path: Path,
+) -> None:
+    """As where --output_dir has the best of several seeds of another model."""
+    for name, is_uncased in (("out", True), ("start", False)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "vocab.txt").write_text(f"{PIECES}{name}\n")
+        says = json.dumps({"do_lower_case": is_uncased})
+        (folder / "tokenizer_config.json").write_text(says)
+        task = dataclasses.replace(TASK, do_lower_case=is_uncased)
+        (folder / "task.json").write_text(task.to_json())
+    out, start = tmp_path / "out", tmp_path / "start"
+    use = dataclasses.replace(
+        CONFIG, output_dir=str(out), vocab_file=None, init_checkpoint=str(start)
+    )
+
+    def case_and_file(run: RunConfig) -> tuple[bool, str]:
+        found, task = find_tokenizer(run, None), stored_settings(run)
+        assert found is not None
+        assert task is None or task.do_lower_case == (
+            found.settings.do_lower_case
+        )
+        return found.settings.do_lower_case, found.vocab_file
+
+    assert case_and_file(use) == (True, str(out / "vocab.txt"))
+    train = dataclasses.replace(use, do_train=True)
+    assert case_and_file(train) == (False, str(start / "vocab.txt"))
+    at_random = dataclasses.replace(train, init_checkpoint=None)
+    assert case_and_file(at_random) == (True, str(out / "vocab.txt"))
+    (out / FOLDER).mkdir()
+    (out / FOLDER / "step-3.index").touch()  # the run resumes
+    assert case_and_file(train) == (True, str(out / "vocab.txt"))
+    # a checkpoint without a vocabulary
+    (out / FOLDER / "step-3.index").unlink()
+    (start / "vocab.txt").unlink()
+    given = dataclasses.replace(train, vocab_file=str(out / "vocab.txt"))
+    assert case_and_file(given) == (False, str(out / "vocab.txt"))
+    found = find_tokenizer(train, None)  # as where it was put by hand
+    assert found is not None and found.vocab_file == str(out / "vocab.txt")

@@ -527,7 +527,9 @@ def test_a_folder_that_does_not_say_its_family_is_refused(
     tmp_path: Path,
 ) -> None:
     folder = edited(tmp_path, "roberta_bare", *TELLING)
-    with pytest.raises(InputError, match="no model_type, and the names of its"):
+    with pytest.raises(
+        InputError, match="no model_type, and several have weights"
+    ):
         load(folder)
     folder = edited(
         tmp_path / "other",

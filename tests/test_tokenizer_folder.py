@@ -241,17 +241,21 @@ def test_the_case_that_nothing_states(
     assert said(capsys) == ""
     # capitals: of fewer than one token in twenty, then of more
     lower = " ".join(f"word{i}" for i in range(60))
-    for words, is_lower in (("Sea Ship", True), ("Sea Ship Sail A", False)):
-        folder = folder_with(tmp_path / words, f"{lower} {words}")
-        found = opened(folder)
-        assert found.settings.do_lower_case is is_lower
-        assert not found.is_stated
-        assert f"do_lower_case is assumed to be {is_lower}" in said(capsys)
-        assert "do_lower_case" not in json.loads(settings_json(found))
+    opened(folder_with(tmp_path / "few", f"{lower} Sea Ship"))
+    assert said(capsys) == ""
+    many = folder_with(tmp_path / "many", f"{lower} Sea Ship Sail A")
+    found = opened(many)
+    assert found.settings.do_lower_case is True  # Google's default
+    assert "taken to be True, as in google-research/bert" in said(capsys)
+    assert "do_lower_case" not in json.loads(settings_json(found))
+    cased = open_tokenizer(str(many), tells_case=True)
+    assert cased is not None and cased.settings.do_lower_case is False
+    assert "do_lower_case is taken to be False" in said(capsys)
+    assert json.loads(settings_json(cased))["do_lower_case"] is False
 
 
 def test_the_model_says_what_another_vocabulary_does_not(
-    tmp_path: Path,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = folder_with(
         tmp_path / "model", "sea", tokenizer_config={"do_lower_case": False}
@@ -263,6 +267,20 @@ def test_the_model_says_what_another_vocabulary_does_not(
     assert found.vocab_file == str(other / "vocab.txt")
     settings = found.settings
     assert (settings.do_lower_case, settings.strip_accents) == (False, True)
+    assert said(capsys) == ""
+    # what both say: the model's counts, which is said, or the option
+    upper = folder_with(
+        tmp_path / "upper", "ship", tokenizer_config={"do_lower_case": True}
+    )
+    vocab_file = str(upper / "vocab.txt")
+    given = opened(model, vocab_file, TokenizerOptions(do_lower_case=True))
+    assert given.settings.do_lower_case is True
+    assert "; upper" not in said(capsys).replace(f"{tmp_path}/", "")
+    assert opened(model, vocab_file).settings.do_lower_case is False
+    assert said(capsys).replace(f"{tmp_path}/", "") == (
+        "tokenizer: do_lower_case is False as model/tokenizer_config.json "
+        "says; upper/tokenizer_config.json says True\n"
+    )
     assert open_tokenizer(None) is None
     assert open_tokenizer(str(tmp_path)) is None
 
