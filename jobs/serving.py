@@ -245,7 +245,7 @@ def device_text_signatures(
     length: int,
     tokenizer: GraphTokenizer,
 ) -> dict[str, Signature]:
-    """The same of a text, or of a pair, whose second text may be empty."""
+    """Answers to one text, or to a pair, whose second text may be empty."""
 
     def answer(texts: Tensors) -> Tensors:
         rows = tokenizer.rows(texts["text"], texts.get("text_pair"))
