@@ -148,7 +148,7 @@ def read_tokenizer(path: Path) -> object:
         (read_task, TASK, DEEPER, "task.json cannot be used"),
         (read_weights, hugging_face.INDEX, DEEPER, "cannot be read"),
         (read_weights, hugging_face.INDEX, '{"weight_map": {}}', "no file"),
-        (read_tokenizer, "tokenizer.json", DEEPER, "not what it should be"),
+        (read_tokenizer, "tokenizer.json", DEEPER, "is not a JSON file"),
     ],
 )
 def test_json_of_any_depth_and_size(
