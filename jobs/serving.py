@@ -94,7 +94,7 @@ def read_settings(
     """What a model folder was trained for, if that is known, and its config.
 
     Args:
-        options: what counts before the folder's statements of its tokenizer.
+        options: override the folder's settings of its tokenizer.
     """
     config_file = model_config_file(folder)
     if config_file is None or "://" in folder:
@@ -173,7 +173,7 @@ def signatures(
 
     def answer(batch: Tensors) -> Tensors:
         with tf.control_dependencies(_checks(batch, config)):
-            # Of no rows, which the model takes, there may be no positions.
+            # A batch of no rows, which the model takes, may have no positions.
             one_if_none = tf.cast(
                 tf.shape(batch["input_ids"])[1] == 0, tf.int32
             )
@@ -298,8 +298,8 @@ def _checks(batch: Tensors, config: BertConfig) -> list[Any]:
 
 
 def _without_refused(outputs: Tensors, rows: Tensors) -> Tensors:
-    """NaN and "" instead of what was answered to a text with an error; and
-    `rows`' error and is_cut."""
+    """The answers, NaN or "" for texts with an error, and the error and is_cut
+    of `rows`."""
     answers = {"error": rows["error"], "is_cut": rows["is_cut"]}
     for name, x in outputs.items():
         is_fine = tf.reshape(

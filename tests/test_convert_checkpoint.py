@@ -118,7 +118,7 @@ def test_heads_without_a_place_and_without_a_pooler(tmp_path: Path) -> None:
         )
         for folder, name in ((tagger, "one"), (THEIRS / "span", "two"))
     )
-    assert "BertCrfForTagging's and is left out" in one.output
+    assert "is left out: it is a BertCrfForTagging's" in one.output
     assert "unused: output_bias" in one.output
     names = dict(tf.train.list_variables(str(tmp_path / "one/bert_model.ckpt")))
     assert "output_weights" not in names
