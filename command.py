@@ -21,10 +21,9 @@ from typing import IO, Any, TypeVar
 
 from absl import app, flags, logging
 
-from input_error import InputError
+from input_error import InputError, one_line, warn
 
 Settings = TypeVar("Settings")
-MAX_SENTENCE = 2000  # characters of an error
 MAX_NOTICES = 10  # of each kind, line by line; others are only counted
 # Keras and TensorFlow import these where they are installed, for wrappers,
 # plots and converters that no command uses: a third of the time of an import.
@@ -133,7 +132,7 @@ def _devices() -> str:
 
 
 def _gpu_memory() -> dict[str, str]:
-    """That of each kind of GPU, as text to follow its name."""
+    """The memory of each kind of GPU, as text to follow its name."""
     query = [
         "nvidia-smi",
         "--query-gpu=name,memory.total",
@@ -150,7 +149,7 @@ def _gpu_memory() -> dict[str, str]:
 
 
 def _has_gpu() -> bool:
-    """Whether there is an NVIDIA GPU that is not hidden on purpose."""
+    """Whether an NVIDIA GPU exists that is not hidden on purpose."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return visible not in ("", "-1")
@@ -158,8 +157,8 @@ def _has_gpu() -> bool:
 
 
 def _say_why_gpu_is_unused() -> None:
-    """Lets TensorFlow tell in a process of its own: `run` has lowered its
-    voice in this one."""
+    """Prints TensorFlow's reasons, from another process: in this one `run`
+    has silenced them."""
     looking = "import tensorflow as tf; tf.config.list_physical_devices('GPU')"
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
@@ -172,12 +171,11 @@ def _say_why_gpu_is_unused() -> None:
         for line in done.stderr.splitlines():
             if re.search("gpu|cuda|dlopen|nvidia", line, re.IGNORECASE):
                 print(f"TensorFlow: {one_line(line)}", file=sys.stderr)
-    print(
-        "WARNING: a GPU is here, or CUDA_VISIBLE_DEVICES names one, and "
-        "TensorFlow does not use it: it may lack CUDA's libraries, which pip "
-        "install 'tensorflow[and-cuda]' brings, or the driver may be too old "
-        'for them; CUDA_VISIBLE_DEVICES="" hides the GPU on purpose',
-        file=sys.stderr,
+    warn(
+        "this machine has a GPU, or CUDA_VISIBLE_DEVICES names one, but "
+        "TensorFlow does not use it: CUDA's libraries may be missing (pip "
+        "install 'tensorflow[and-cuda]' installs them) or the driver may be "
+        'too old; CUDA_VISIBLE_DEVICES="" hides the GPU on purpose'
     )
 
 
@@ -284,7 +282,7 @@ def from_flags(
 
 
 def flags_text() -> str:
-    """A text with which --flagfile repeats the command."""
+    """The flags as a --flagfile that repeats the command."""
     known = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
     lines = [flag.serialize() for flag in known if flag.value is not None]
     return "\n".join(filter(None, lines)) + "\n"
@@ -389,14 +387,3 @@ def _fail(sentence: str) -> None:
     line = one_line(f"{os.path.basename(sys.argv[0])}: {sentence}")
     print(line, file=sys.stderr)
     sys.exit(1)
-
-
-def one_line(sentence: str) -> str:
-    """Without what would command a terminal, and of bounded length: names out
-    of files are in it, whoever wrote them."""
-    words = " ".join(sentence.split())
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
-    if len(shown) > MAX_SENTENCE:
-        half = MAX_SENTENCE // 2
-        shown = f"{shown[:half]} ... {shown[-half:]}"
-    return shown

@@ -218,13 +218,12 @@ def define_exported_model() -> None:
 
 
 def define_tokenizer() -> None:
-    """How texts become tokens, against what a folder says of it."""
+    """How texts become tokens, unless a folder's settings are to be used."""
     flags.DEFINE_bool(
         "do_lower_case",
         None,
         "Lower-case the text, as uncased models need it. Default: as the files"
-        " beside the model or the vocabulary say, else true, or false where"
-        " the vocabulary has many capitals.",
+        " beside the model or the vocabulary say, else true.",
     )
     flags.DEFINE_alias("do_lower", "do_lower_case")  # Google's README has it
     # google-research/bert has none of these.
@@ -255,25 +254,28 @@ def define_table() -> None:
         "text_column",
         "text",
         "Column of the text: its name in the header, its number from 0 in a "
-        "file without header, its key in JSON. Unset where a model is used: "
-        "that of its training.",
+        "file without header, its key in JSON. Without training, the default "
+        "is the column that the model was trained on.",
     )
     flags.DEFINE_string(
         "text_pair_column", None, "Column of the second text, if there is one."
     )
     flags.DEFINE_bool(
-        "has_header", True, "Whether TSV and CSV files name their columns."
+        "has_header",
+        True,
+        "Whether the first line of TSV and CSV files names the columns.",
     )
     flags.DEFINE_string(
         "separator",
         None,
-        "Character between the columns of TSV and CSV files, or tab. Unset: "
-        "that of the ending or, where the header shows another, that one.",
+        "Character between the columns of TSV and CSV files; tab is a tab. "
+        "Default: a tab in .tsv and a comma in .csv files, unless the header "
+        "shows another one.",
     )
     flags.DEFINE_string(
         "encoding",
         None,
-        "Encoding of text files, such as cp1252. Unset: UTF-8, or what a "
+        "Encoding of text files, such as cp1252. Default: UTF-8, or what a "
         "byte-order mark says.",
     )
 

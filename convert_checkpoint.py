@@ -101,8 +101,8 @@ def _shapes(task: "TaskSettings | None") -> Shapes:
     if not name or "output_weights" not in shapes:
         return shapes
     print(
-        f"the classifier is a {name}'s and is left out: what such a class does "
-        "with it is not known here"
+        f"the classifier is left out: it is a {name}'s, and what that does "
+        "with it is not known"
     )
     return {k: v for k, v in shapes.items() if not k.startswith("output_")}
 
@@ -125,7 +125,9 @@ def _surroundings() -> Surroundings:
     if FLAGS.hidden_act:
         config = dataclasses.replace(config, hidden_act=FLAGS.hidden_act)
     options = common_flags.tokenizer_options()
-    tokenizer = open_tokenizer(FLAGS.init_checkpoint, FLAGS.vocab_file, options)
+    tokenizer = open_tokenizer(
+        FLAGS.init_checkpoint, FLAGS.vocab_file, options, tells_case=True
+    )
     task = _task(options)
     if tokenizer is not None:
         check_tokens(tokenizer, config, FLAGS.init_checkpoint)
@@ -171,7 +173,6 @@ def _write_google(
     folder: str, found: "Sequence[Binding]", around: Surroundings
 ) -> None:
     from data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
-    from files import write_whole
     from modeling.conversion import save_model_folder
     from tasks.task import TASK
 
@@ -192,12 +193,16 @@ def _write_google(
             file=sys.stderr,
         )
     tokenizer = around.tokenizer
-    save_model_folder(folder, config, found, tokenizer and tokenizer.vocab_file)
-    if tokenizer is not None:
-        path = os.path.join(folder, TOKENIZER_CONFIG)
-        write_whole(path, settings_json(tokenizer))
-    if around.task is not None:
-        write_whole(os.path.join(folder, TASK), around.task.to_json().encode())
+    save_model_folder(
+        folder,
+        config,
+        found,
+        tokenizer and tokenizer.vocab_file,
+        {
+            TASK: around.task.to_json() if around.task else None,
+            TOKENIZER_CONFIG: tokenizer and settings_json(tokenizer),
+        },
+    )
 
 
 def _write_hugging_face(

@@ -23,7 +23,7 @@ import common_flags
 from data import instances, record_hints, tokenizers
 from data.instances import InstanceConfig
 from data.marks import BERT
-from input_error import InputError
+from input_error import InputError, warn
 
 if TYPE_CHECKING:
     from data.tokenizer_folder import OpenedTokenizer
@@ -149,7 +149,6 @@ def main(*beam_options: str) -> None:
     command.import_tensorflow(computes=False)
     from data import files
     from data.tokenizer_folder import open_tokenizer
-    from jobs.start_checks import warn
 
     options = common_flags.tokenizer_options()
     opened = open_tokenizer(None, FLAGS.vocab_file, options)

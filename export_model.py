@@ -47,7 +47,7 @@ def main() -> None:
     if settings is not None:
         assets[TASK] = settings.to_json().encode()
     if opened is not None:
-        assets[TOKENIZER_CONFIG] = settings_json(opened)
+        assets[TOKENIZER_CONFIG] = settings_json(opened).encode()
         for name, path in vocabulary_files(opened.vocab_file).items():
             with open(path, "rb") as file:
                 assets[name] = file.read()

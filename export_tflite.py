@@ -66,7 +66,7 @@ def main() -> None:
             model, settings, length, tokenizer
         )
     else:
-        signatures = serving.device_signatures(model, settings, length)
+        signatures = serving.device_signatures(model, config, settings, length)
     variables = [binding.variable.value for binding in model.bindings()]
     with command.writing(FLAGS.output_file, "--output_file") as file:
         with fused.uncompiled():

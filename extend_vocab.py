@@ -11,7 +11,6 @@ goes on from there. Ours; google-research/bert's README only says that the
 """
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from data.tokenizer_folder import OpenedTokenizer
-    from data.tokenizers import TokenizerSettings
     from modeling.any_model import AnyModel
     from tasks.task import TaskSettings
 
@@ -68,7 +66,7 @@ def main() -> None:
     vocab_file = opened.vocab_file
     pieces = vocabulary.check_vocabulary(vocab_file, config.vocab_size)
     unused = _unused_places(opened, pieces)
-    task = _task(os.path.dirname(config_file), opened.settings)
+    task = _task()
     with new_folder(FLAGS.output_dir) as folder:
         shapes = open_weights(FLAGS.init_checkpoint).shapes
         model = AnyModel(config, shapes)
@@ -104,7 +102,7 @@ def _files() -> "tuple[str, OpenedTokenizer]":
             f"{path} has Hugging Face's form; expected Google's, which "
             f"convert_checkpoint.py --init_checkpoint={path} makes of it"
         )
-    opened = open_tokenizer(path, options=common_flags.tokenizer_options())
+    opened = open_tokenizer(path, None, common_flags.tokenizer_options(), True)
     if opened is None or beside(path, [VOCABULARY]) is None:
         raise InputError(
             f"there is no {VOCABULARY} beside --init_checkpoint={path}; "
@@ -134,24 +132,19 @@ def _unused_places(
     return places
 
 
-def _task(folder: str, tokenizer: "TokenizerSettings") -> "TaskSettings | None":
-    """The folder's task.json, with the tokenizer's case."""
-    from tasks.task import TaskSettings
+def _task() -> "TaskSettings | None":
+    """What the model was trained for, if that is known."""
+    from tasks.hugging_face_task import folder_task
 
-    task = TaskSettings.from_folder(folder)
-    if task is None:
-        return None
-    if not task.has_one_encoder:
+    options = common_flags.tokenizer_options()
+    task = folder_task(FLAGS.init_checkpoint, options)
+    if task is not None and not task.has_one_encoder:
         raise InputError(
             f"{FLAGS.init_checkpoint} has a second encoder, or a BiLSTM on its "
             "encoder; expected a model fine-tuned without "
             "--second_init_checkpoint, --bilstm and --feature_layers"
         )
-    return dataclasses.replace(
-        task,
-        do_lower_case=tokenizer.do_lower_case,
-        strip_accents=tokenizer.strip_accents,
-    )
+    return task
 
 
 def _count_words(opened: "OpenedTokenizer") -> dict[str, int]:
@@ -234,18 +227,18 @@ def _write(
     task: "TaskSettings | None",
 ) -> None:
     from data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
-    from files import VOCABULARY, write_whole
+    from files import VOCABULARY
     from modeling.conversion import save_model_folder
     from tasks.task import TASK
 
     bindings = [b for b in model.bindings() if b.name in names]
-    save_model_folder(folder, model.config, bindings, None)
     lines = _extended_lines(opened.vocab_file, places)
-    text = "".join(f"{line}\n" for line in lines)
-    write_whole(os.path.join(folder, VOCABULARY), text.encode())
-    write_whole(os.path.join(folder, TOKENIZER_CONFIG), settings_json(opened))
-    if task is not None:
-        write_whole(os.path.join(folder, TASK), task.to_json().encode())
+    others = {
+        VOCABULARY: "".join(f"{line}\n" for line in lines),
+        TOKENIZER_CONFIG: settings_json(opened),
+        TASK: task.to_json() if task else None,
+    }
+    save_model_folder(folder, model.config, bindings, None, others)
 
 
 def _extended_lines(vocab_file: str, places: Mapping[str, int]) -> list[str]:

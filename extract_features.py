@@ -69,9 +69,9 @@ flags.DEFINE_enum(
     "pooling",
     None,
     ["cls", "mean", "max"],
-    "Vector of a text in --pooled_file: that of [CLS] (of the first window) or "
-    "the mean or maximum of all tokens'. Default: what 1_Pooling/config.json "
-    "and modules.json of a sentence-transformers folder say; else mean.",
+    "Vector of a text in --pooled_file: that of [CLS] (in the first window), "
+    "or the mean or maximum over all tokens. Default: as the modules.json and "
+    "1_Pooling/config.json of a sentence-transformers folder say; else mean.",
 )
 flags.DEFINE_integer("pooling_layer", -1, "The layer that is pooled.")
 common_flags.define_precision_and_threads()
@@ -159,9 +159,9 @@ def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
     opened = open_tokenizer(model, FLAGS.vocab_file, options)
     if not config_file or opened is None:
         raise InputError(
-            f"beside --init_checkpoint={model} there is no "
-            f"{'vocabulary' if config_file else 'bert_config.json'}; give "
-            f"--{'vocab_file' if config_file else 'bert_config_file'}"
+            f"--init_checkpoint={model} has no "
+            f"{'vocabulary' if config_file else 'bert_config.json'} beside it; "
+            f"give --{'vocab_file' if config_file else 'bert_config_file'}"
         )
     config = BertConfig.from_json_file(command.local(config_file))
     if FLAGS.max_seq_length > config.max_position_embeddings:
@@ -174,7 +174,7 @@ def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
 
 
 def _read_pooling() -> "SentencePooling":
-    """How tokens' vectors become one; what is not the default is said."""
+    """How tokens' vectors become one; prints what is not the default."""
     from tasks.sentence_pooling import (
         SentencePooling,
         pooling_file,
@@ -189,7 +189,7 @@ def _read_pooling() -> "SentencePooling":
         return found
     if path:
         print(
-            f"--pooling={FLAGS.pooling} counts, and not what {path} says",
+            f"--pooling={FLAGS.pooling} overrides {path}",
             file=sys.stderr,
         )
     return SentencePooling(FLAGS.pooling or "mean")

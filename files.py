@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from input_error import InputError
@@ -29,10 +29,10 @@ def beside(path: str, names: Iterable[str]) -> str | None:
 
 
 def content(path: str) -> bytes | None:
-    """A file's, which may lie on gs:// and the like; None where there is none.
+    """The bytes of a file, also on gs:// and the like; None without the file.
 
     Raises:
-        InputError: it is there and cannot be read.
+        InputError: the file exists and cannot be read.
     """
     import tensorflow as tf
 
@@ -47,11 +47,11 @@ def content(path: str) -> bytes | None:
 
 
 def json_beside(path: str, name: str) -> dict[str, Any]:
-    """The values in a JSON file of the folder that `path` is, or lies in; none
-    where there is no such file.
+    """The object in a JSON file of the folder that `path` is, or lies in;
+    empty without such a file.
 
     Raises:
-        InputError: it is there and is not an object of JSON.
+        InputError: the file exists and does not hold one JSON object.
     """
     file = beside(path, [name])
     if file is None:
@@ -59,7 +59,9 @@ def json_beside(path: str, name: str) -> dict[str, Any]:
     try:
         return dict(json.loads((content(file) or b"").decode()))
     except (ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{file} is not what it should be: {error}") from error
+        raise InputError(
+            f"{file} is not a JSON file ({error}); expected one object"
+        ) from error
 
 
 def temporary_folder() -> str:
@@ -141,7 +143,7 @@ def copy_whole(source: str, path: str) -> str:
     return write_whole(path, content)
 
 
-def write_json(path: str, values: dict[str, Any]) -> None:
+def write_json(path: str, values: Mapping[str, Any]) -> None:
     write_whole(path, (json.dumps(values, indent=2) + "\n").encode())
 
 

@@ -91,14 +91,15 @@ def check_actions() -> None:
 
 
 def define_labels() -> None:
-    """Of commands whose models have labels."""
+    """What commands have whose models have labels."""
     flags.DEFINE_bool(
         "keep_classifier_head",
         False,
-        "Take the classifier of --init_checkpoint as it stands, its outputs in "
-        "the order of the labels here, though its labels have other names or "
-        "it was trained for something else. Otherwise outputs are found by "
-        "their labels' names, and with other labels a classifier starts anew.",
+        "Keep the classifier of --init_checkpoint although its labels have "
+        "other names or it was trained for something else; its outputs get "
+        "the labels of your data, in order. By default outputs are found by "
+        "the names of their labels, and for other labels a new classifier is "
+        "trained.",
     )
 
 
@@ -146,12 +147,14 @@ class FineTuningCommand:
         return fine_tuning.second_direction(self.run, self.stored)
 
     def task_settings(self, **values: Any) -> "TaskSettings":
-        """The task's settings: `values`, the flags, and the tokenizer's case;
-        of a model that is used as trained, its own where no flag is given."""
+        """The task's settings: `values`, flags and the tokenizer's case; for a
+        model that is used as trained, its own where no flag is given."""
+        from data.tokenizers import TokenizerSettings
         from jobs import fitting
         from tasks.task import TaskSettings
 
-        case = fitting.need_tokenizer(self.run, None).settings
+        found = fitting.find_tokenizer(self.run, None)  # else set_up refuses
+        case = found.settings if found else TokenizerSettings()
         return command.from_flags(
             TaskSettings,
             self.used,
@@ -173,10 +176,10 @@ class FineTuningCommand:
         self, settings: "TaskSettings", other_names: tuple[str, ...] = ()
     ) -> "Setup":
         """Raises InputError if config, vocabulary and flags do not fit, or a
-        model is to be used by others than those it was trained with.
+        model is to be used with other settings than it was trained with.
 
         Args:
-            other_names: of the labels in `settings`, in the same order.
+            other_names: for the labels in `settings`, in the same order.
         """
         from jobs import fine_tuning, fitting
 

@@ -11,8 +11,8 @@ holds follows from what the model was trained for: a text, or two with a tab
 between them; a question, a tab and a paragraph; a text with [MASK]s.
 
 A .csv, .json or .jsonl file is a table, as in run_classifier.py: each row gets
-one line in answer. So is a .tsv file whose header names the columns that the
-model was trained on, or for which --text_column is given.
+one line in answer. A .tsv file is a table if its header names the columns that
+the model was trained on, or if --text_column is given.
 
 Ours; google-research/bert has no such command.
 """
@@ -168,7 +168,7 @@ def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
 
 
 def _table(path: str, settings: "TaskSettings | None") -> "TableFormat | None":
-    """How a file is read by columns; None: by lines."""
+    """How to read a file by columns; None: read it by lines."""
     from tasks.tables import ENDINGS, TableFormat, names_text_columns
 
     table = command.from_flags(TableFormat, settings, label_column="")
@@ -195,8 +195,8 @@ def _table(path: str, settings: "TaskSettings | None") -> "TableFormat | None":
     takes_pairs = settings.takes_pairs if settings is not None else None
     if takes_pairs not in (None, len(table.text_columns) == 2):
         raise InputError(
-            f"--input_file={path} is a table, of which "
-            f"{' and '.join(table.text_columns)} would be read, and the model "
+            f"--input_file={path} is a table and its columns "
+            f"{' and '.join(table.text_columns)} would be read, but the model "
             f"takes {'two texts' if takes_pairs else 'one text'}; check "
             "--text_column and --text_pair_column"
         )

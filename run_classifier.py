@@ -42,11 +42,13 @@ flags.DEFINE_integer("eval_batch_size", 8, "Rows at once.", lower_bound=1)
 flags.DEFINE_integer("predict_batch_size", 8, "Rows at once.", lower_bound=1)
 
 # The flags above are google-research/bert's; those below are not.
-flags.DEFINE_string("train_file", None, "Own data: TSV, CSV or JSONL.")
-flags.DEFINE_string("eval_file", None, "Own data to evaluate on.")
-flags.DEFINE_string("predict_file", None, "Own data without labels.")
+flags.DEFINE_string(
+    "train_file", None, "Your data to train on: TSV, CSV or JSON."
+)
+flags.DEFINE_string("eval_file", None, "Your data to evaluate on.")
+flags.DEFINE_string("predict_file", None, "Your data without labels.")
 common_flags.define_table()
-flags.DEFINE_string("label_column", "label", "That of the label.")
+flags.DEFINE_string("label_column", "label", "Column of the label.")
 flags.DEFINE_enum(
     "target",
     "single_label",
@@ -87,12 +89,11 @@ def main() -> None:
     problem = _read_problem(used, stored)
     fine_tuning.check_target(problem.target.kind)
     if used and used.takes_pairs not in (None, problem.takes_pairs):
-        expected, found = "one text", "two"
-        if used.takes_pairs:
-            expected, found = "pairs of texts", "one text"
+        kinds = ["single texts", "pairs of texts"]
         raise InputError(
-            f"the model was trained on {expected}, and the examples are {found}"
-            "; check --text_pair_column, and what names the task"
+            f"the model was trained on {kinds[bool(used.takes_pairs)]}, but "
+            f"these are {kinds[problem.takes_pairs]}; check "
+            "--text_pair_column, and what names the task"
         )
     settings = fine_tuning.task_settings(
         target=problem.target.kind,

@@ -4,20 +4,20 @@
 
 $VOCAB has the folders bert-base-uncased, bert-base-cased, bert-base-chinese,
 bert-base-multilingual-cased (vocab.txt) and roberta-base (vocab.json and
-merges.txt). In an environment of its own (made under the work folder, or found
-in --env_dir) transformers writes tiny model folders of many kinds, as people
-have them, and says what it makes of lines in many scripts. For each folder:
+merges.txt). In a separate environment (made under the work folder, or found
+in --env_dir) transformers writes tiny model folders of many kinds and records
+what it makes of lines in many scripts. For each folder:
 
 - tokens, token ids and segment ids must be equal, last layers within 1e-5, and
   so must logits, probabilities and labels;
 - there and back: convert_checkpoint.py makes Google's form of it and from that
   Hugging Face's again, which transformers must read with the same results.
 
-Prints a line a folder: equal; refused, and the sentence; assumed, what was
-said of a folder that does not state its case; or DIFFERENT, and where. Exit
-code 1 if anything is DIFFERENT: wrong, and not said. Two rules of Google's are
-others, and lines that show them are counted apart: a sigma at a word's end in
-lower case, and special tokens spelled out in a text.
+Prints a line a folder: equal; refused, with the sentence; assumed, with what
+was printed about a folder that does not state its case; or DIFFERENT, and
+where. Exit code 1 if anything is DIFFERENT. Two rules are Google's, and lines
+that show them are counted apart: a sigma at a word's end in lower case, and
+special tokens that are spelled out in a text.
 --only=TEXT takes the folders whose names have it.
 """
 
@@ -64,7 +64,8 @@ def open_folder(folder: Path) -> Opened:
     errors = io.StringIO()
     with contextlib.redirect_stderr(errors):
         opened = predictors.open_folder(str(folder))
-    assumed = [x for x in errors.getvalue().splitlines() if "is taken to" in x]
+    said = errors.getvalue().splitlines()
+    assumed = [line for line in said if "assumed to be" in line]
     path = pooling_file(str(folder))
     pooling = read_sentence_pooling(path).pooling if path else "mean"
     return Opened(

@@ -68,7 +68,7 @@ class Counts:
     sentences: int = 0
     pieces: int = 0
     unknown: int = 0  # of these, [UNK]
-    ideographs: int = 0  # of these, a single one each
+    ideographs: int = 0  # of these, a single Chinese character each
 
     def __add__(self, other: "Counts") -> "Counts":
         both = zip(

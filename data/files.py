@@ -64,9 +64,9 @@ def expand_patterns(patterns: str, flag: str = "--input_file") -> list[str]:
 
 
 def fingerprint(path: str) -> str:
-    """Tells what is in a file from what is in others, wherever it lies.
+    """Identifies the contents of a file, wherever it lies.
 
-    It is of the size and both ends: of everything up to 2 MiB.
+    It is made of the size and of the first and last MiB.
     """
     size = tf.io.gfile.stat(path).length
     with tf.io.gfile.GFile(path, "rb") as file:
@@ -130,7 +130,7 @@ def read_text_lines(
     Args:
         encoding, any_end: see `text_lines`.
         refuses: whether bytes of another encoding are an error; if not, they
-            come as the "surrogateescape" of Python's codecs.
+            become the "surrogateescape" of Python's codecs.
     """
     number, shown = 0, (encoding or "UTF-8").upper()
     try:
@@ -173,6 +173,12 @@ def read_text_lines(
         raise InputError(
             f"cannot read {path} after line {number}: {error}"
         ) from error
+
+
+def without_half_characters(text: str) -> str:
+    """A text from JSON, "?" in place of each half of a surrogate pair: a text
+    that was cut between the two has one, and UTF-8 has no bytes for it."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def text_lines(

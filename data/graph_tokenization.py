@@ -210,6 +210,9 @@ class GraphTokenizer(tf.Module):
 
     def _split(self, words: tf.Tensor) -> tf.RaggedTensor:
         """Words [N] to ids [N, (pieces)]: a step finds one piece of each."""
+        # LiteRT divides by the number of words whose piece a step finds: with
+        # one more, whose pieces are dropped, the first step has at least one.
+        words = tf.concat([words, ["a"]], axis=0)
         lengths = tf.strings.length(words, "UTF8_CHAR")
         failed = lengths > self.max_word_chars
         ids = tf.TensorArray(tf.int32, 0, dynamic_size=True)
@@ -243,6 +246,7 @@ class GraphTokenizer(tf.Module):
         none = tf.fill(tf.shape(found[:, 1:]), -1)
         unknown = tf.pad(none, [[0, 0], [1, 0]], constant_values=self.unknown)
         found = tf.where(failed[:, None], unknown, found)
+        found = found[:-1]
         is_piece = found >= 0
         return tf.RaggedTensor.from_row_lengths(
             tf.gather_nd(found, tf.where(is_piece)),

@@ -22,9 +22,9 @@ NUM_SPECIAL = 3  # [CLS] A [SEP] B [SEP]
 WHY_DOCUMENTS = (
     ", but next sentence prediction draws its wrong second sentences from "
     "other documents: with one alone they would come from the same text and "
-    "be labelled wrong all the same; put a blank line between documents, or "
+    "still be labelled wrong; put a blank line between documents, or "
     "give --sequence_format=full_sentences (without --sampler=google), whose "
-    "records are no pairs and need no other document"
+    "records are not pairs and do not need a second document"
 )
 SEGMENT_PAIR, SENTENCE_PAIR, FULL_SENTENCES, DOC_SENTENCES = FORMATS = (
     "segment_pair",

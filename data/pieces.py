@@ -63,7 +63,7 @@ def find_pieces(vocab: Mapping[str, int], marks: Marks) -> Pieces:
 
 
 def is_ideograph(piece: str) -> bool:
-    """Whether it is a single one, which for BERT is a word by itself."""
+    """Whether it is a single ideograph, which BERT reads as a word."""
     return len(piece) == 1 and any(
         first <= ord(piece) <= last for first, last in CJK_RANGES
     )

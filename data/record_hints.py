@@ -1,7 +1,7 @@
-"""Flags of create_pretraining_data.py that a text or model defeats, in words.
+"""Hints on flags of create_pretraining_data.py that do not suit the text.
 
-Such records train, and worse than they could: masks that were cut, pairs that
-are nearly all random, words that are single ideographs.
+The records can be trained on, but teach less than they could: masks were cut,
+nearly all pairs are random, or words are single ideographs.
 """
 
 from collections.abc import Iterator
@@ -34,11 +34,11 @@ def summary_hints(
     words_are_spaced: bool,
     is_googles: bool,
 ) -> Iterator[str]:
-    """Says what the records show.
+    """Hints that follow from the records.
 
     Args:
-        has_sentences: whether each line was read as one.
-        words_are_spaced: as the flag.
+        has_sentences: whether each line was read as a sentence.
+        words_are_spaced: the flag's value.
         is_googles: whether --sampler=google made them.
     """
     also = NOT_GOOGLES if is_googles else ""
@@ -58,7 +58,7 @@ def summary_hints(
     if has_sentences and length > config.max_seq_length / 2 and cut > 0.5:
         yield (
             f"{cut:.0%} of the pairs are cut and {random:.0%} are random: "
-            f"lines of {length:.0f} tokens in the mean, for "
+            f"lines of {length:.0f} tokens on average, for "
             f"--max_seq_length={config.max_seq_length}, look like paragraphs; "
             "--input_format=paragraphs cuts them into sentences"
             f"{also}"
@@ -67,9 +67,9 @@ def summary_hints(
         2 * summary.num_documents
     ):
         yield (
-            f"{random:.0%} of the pairs are random, as a document of one "
-            f"sentence has no others, and here {summary.num_documents:,} "
-            f"documents have {summary.num_sentences:,} sentences; put blank "
-            "lines between documents only, or give "
+            f"{random:.0%} of the pairs are random: {summary.num_documents:,} "
+            f"documents have {summary.num_sentences:,} sentences, and a "
+            "document of one sentence has no second one; put blank lines "
+            "between documents only, or give "
             f"--sequence_format=full_sentences, without pairs{also}"
         )

@@ -10,6 +10,7 @@ Shapes: B rows of a batch, S positions, P of them asked for.
 """
 
 import collections
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -27,6 +28,16 @@ class Row(NamedTuple):
     input_ids: list[int]
     segment_ids: list[int]  # 0 for the first text, 1 for the second
     positions: Sequence[int] = ()  # of the pieces that are asked for
+
+
+def describe_lengths(lengths: Sequence[int]) -> str:
+    """What to print of the numbers of tokens in texts.
+
+    >>> describe_lengths([5, 9, 7])
+    '5 to 9 tokens, median 7'
+    """
+    median = statistics.median_low(lengths)
+    return f"{min(lengths):,} to {max(lengths):,} tokens, median {median:,}"
 
 
 class Document(Protocol):

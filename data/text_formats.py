@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 
 import sentencex
 
+from data.files import without_half_characters
+
 FORMATS = ("sentences", "paragraphs", "jsonl")
 
 
@@ -73,8 +75,7 @@ class TextFormat:
                 number,
                 f"has no text in the field --text_field={self.text_field}",
             )
-        # half of a sign that takes two, as where a text was cut
-        return text.encode("utf-8", "replace").decode()
+        return without_half_characters(text)
 
 
 class LineError(Exception):

@@ -124,7 +124,7 @@ def _show(
 
 
 def hints(summary: TextSummary) -> list[str]:
-    """Which flags of create_pretraining_data.py the text asks for."""
+    """Flags of create_pretraining_data.py that suit the text."""
     lines, documents = summary.num_lines, summary.num_documents
     found = []
     if summary.num_long_lines > lines / 3:
@@ -140,7 +140,7 @@ def hints(summary: TextSummary) -> list[str]:
         )
     elif summary.num_single_line_documents > documents / 2:
         found.append(
-            "documents of a single line have random pairs only: put blank "
+            "documents of a single line give random pairs only: put blank "
             "lines between documents only, or give "
             "--sequence_format=full_sentences"
         )

@@ -1,19 +1,17 @@
-"""The tokenizer that a model folder names, with all of its settings.
+"""The tokenizer that a model folder describes, with all of its settings.
 
 Settings come from task.json, tokenizer_config.json and tokenizer.json, in this
-order. What none of them says is Google's default in Google's folders and
-Hugging Face's in Hugging Face's. A tokenizer that is neither BERT's nor
-RoBERTa's is refused by name.
+order. A setting that none of them has gets Google's default in Google's folders
+and Hugging Face's in theirs. A tokenizer that is neither BERT's nor RoBERTa's
+is refused by name.
 
 Names in the files: transformers tokenization_utils_base.py and
 tokenization_bert.py; tokenizers' serialization of its models.
 """
 
 import dataclasses
-import functools
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -29,7 +27,7 @@ from data.tokenizers import (
     marks_of,
 )
 from data.vocabulary import cased_share
-from input_error import InputError
+from input_error import InputError, say_once
 
 TOKENIZER_CONFIG, TOKENIZER = "tokenizer_config.json", "tokenizer.json"
 TASK, ADDED = "task.json", "added_tokens.json"
@@ -44,23 +42,23 @@ SETTINGS: Mapping[str, tuple[type, ...]] = {
     "max_input_chars_per_word": (int,),
     "add_prefix_space": (bool,),
 }
-# What transformers does where a folder of its own does not say.
+# Defaults of transformers.
 HUGGING_FACE = {"max_input_chars_per_word": 100, "remove_private_use": True}
-# Classes of transformers that tokenize as BERT and RoBERTa do. The last two do
-# what tokenizer.json says.
+# Classes of transformers that tokenize as BERT and RoBERTa do. The last two
+# follow tokenizer.json.
 GENERIC = "PreTrainedTokenizerFast"
 CLASSES = (
     "BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer",
     "RobertaTokenizer", "PreTrainedTokenizer", "TokenizersBackend",
 )  # fmt: skip
 EXTRA_TOKENS = "additional_special_tokens", "extra_special_tokens"
-CASED_SHARE = 0.05  # of tokens with capitals: as many make a model cased
+CASED_SHARE = 0.05  # of tokens with capitals, in vocabularies of cased models
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenizerOptions:
-    """What a user says, which counts before what a folder says."""
+    """Settings that a user gives; they override those of a folder."""
 
     do_lower_case: bool | None = None
     strip_accents: bool | None = None
@@ -75,28 +73,24 @@ class OpenedTokenizer(NamedTuple):
     def load(self) -> Tokenizer:
         return load_tokenizer(self.vocab_file, self.settings)
 
-    def changes(self) -> dict[str, Any] | None:
-        """The settings that are not Google's defaults; None: all are."""
-        defaults = TokenizerSettings().to_json()
-        values = self.settings.to_json()
-        return {k: v for k, v in values.items() if v != defaults[k]} or None
-
 
 def open_tokenizer(
     model: str | None,
     vocab_file: str | None = None,
     options: TokenizerOptions | None = None,
+    tells_case: bool = False,
 ) -> OpenedTokenizer | None:
     """Finds the tokenizer of a model, or that of a vocabulary alone.
 
-    Prints to stderr what was assumed, and which statement of a folder an
-    option overrides.
+    Prints to stderr what it assumes, and which setting of a folder an option
+    overrides.
 
     Args:
         model: a model folder, or a file or checkpoint in one; also on gs://.
-        vocab_file: counts before the vocabulary beside `model`. The settings
-            are those of `model`; what it does not say, the folder of
-            `vocab_file` may.
+        vocab_file: overrides the vocabulary beside `model`. Settings are those
+            of `model`; what it does not say, the folder of `vocab_file` may.
+        tells_case: where nothing states the case, take it from the capitals
+            of the vocabulary; else it is Google's default.
 
     Returns:
         None where neither has a vocabulary.
@@ -115,8 +109,8 @@ def open_tokenizer(
             one, other = own.values.get(name), said.values.get(name)
             both_say = name in own.values and name in said.values
             if both_say and one != other and getattr(options, name) is None:
-                _say(
-                    f"{name} is {one} as {own.sources[name]} says; "
+                say_once(
+                    f"tokenizer: {name} is {one} as {own.sources[name]} says; "
                     f"{said.sources[name]} says {other}"
                 )
         said.add(own)
@@ -140,9 +134,9 @@ def open_tokenizer(
         if given is None:
             continue
         if name in values and values[name] != given:
-            _say(
-                f"{name} is {given} as given; {said.sources[name]} says "
-                f"{values[name]}"
+            say_once(
+                f"tokenizer: {name} is {given} as given; {said.sources[name]} "
+                f"says {values[name]}"
             )
         values[name] = given
     if options.do_lower_case is not None:
@@ -152,26 +146,24 @@ def open_tokenizer(
         if case is not None:
             values.setdefault("do_lower_case", case)
     is_stated = "do_lower_case" in values or marks_of(vocab_file) == ROBERTA
-    if not is_stated and (share := cased_share(vocab)):
-        values["do_lower_case"] = share < CASED_SHARE
-        _say(
-            f"{share:.1%} of the tokens in {path} have capitals, and nothing "
-            "says whether the model is cased: do_lower_case is taken to be "
-            f"{values['do_lower_case']}"
+    if not is_stated and (share := cased_share(vocab)) >= CASED_SHARE:
+        values["do_lower_case"] = not tells_case
+        assumed = "True, as in google-research/bert"
+        say_once(
+            f"tokenizer: {share:.0%} of the tokens in {path} have capitals, "
+            "and nothing says whether the model is cased: do_lower_case is "
+            "taken to be "
+            f"{'False' if tells_case else assumed}; give --do_lower_case to "
+            "say what it is"
         )
     added_tokens = tuple(said.added.values())
     settings = TokenizerSettings(**values, added_tokens=added_tokens)
-    return OpenedTokenizer(vocab_file, settings, is_stated)
-
-
-@functools.cache  # a folder may be opened several times
-def _say(sentence: str) -> None:
-    print(f"tokenizer: {sentence}", file=sys.stderr, flush=True)
+    return OpenedTokenizer(vocab_file, settings, is_stated or tells_case)
 
 
 @dataclasses.dataclass
 class _Statements:
-    """What folders say of a tokenizer; the last one that speaks counts."""
+    """Settings that folders state; a later statement overrides."""
 
     values: dict[str, Any] = dataclasses.field(default_factory=dict)
     sources: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -202,7 +194,7 @@ class _Statements:
 
 
 def _statements(path: str) -> _Statements:
-    """What is said in the folder that `path` is, or lies in."""
+    """The settings that the folder states that `path` is, or lies in."""
     config, config_file = _json_beside(path, TOKENIZER_CONFIG)
     tokenizer, tokenizer_file = _json_beside(path, TOKENIZER)
     listed, listed_file = _json_beside(path, ADDED)
@@ -272,7 +264,7 @@ def _statements(path: str) -> _Statements:
         ]
     except MALFORMED as error:
         raise InputError(
-            f"{source} does not describe a tokenizer of BERT's or RoBERTa's "
+            f"{source} does not describe a tokenizer like BERT's or RoBERTa's "
             f"({error})"
         ) from error
     # As in Google's code, "[MASK]" in a text is three tokens like any others.
@@ -303,8 +295,8 @@ def _token(value: Any, number: int) -> AddedToken:
 
 
 def _check_tokenizer(tokenizer: Mapping[str, Any]) -> Marks:
-    """Refuses a tokenizer.json that does more, or other things, than BERT's
-    and RoBERTa's tokenizers do; says whose it is."""
+    """Refuses a tokenizer.json that does not tokenize as BERT or RoBERTa does;
+    returns the special tokens of the one it is."""
     model = tokenizer["model"]
     kind = model.get("type") or "WordPiece"
     if kind not in ("WordPiece", "BPE"):
@@ -372,9 +364,9 @@ def _check_same_tokens(path: str, tokenizer: Mapping[str, Any]) -> None:
         their = theirs.get(number, token)
         if token and token not in (their, f"[token {number}]"):
             raise InputError(
-                f"{other} and the {TOKENIZER} beside it have other tokens: "
-                f"{number} is {token!r} and {their!r}; remove the file that "
-                "is not the model's"
+                f"{other} and the {TOKENIZER} beside it disagree: token "
+                f"{number} is {token!r} in one and {their!r} in the other; "
+                "remove the file that is not the model's"
             )
 
 
@@ -410,7 +402,7 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
 
     Args:
         path: of a vocab.txt, a vocab.json or a tokenizer.json.
-        is_own: it belongs to the folder that said so.
+        is_own: whether it lies in the folder that lists the added tokens.
     """
     if path.endswith(TOKENIZER):
         try:
@@ -425,7 +417,7 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
             ]
         except MALFORMED as error:
             raise InputError(
-                f"{path} does not hold a vocabulary of BERT's or RoBERTa's "
+                f"{path} does not hold a vocabulary like BERT's or RoBERTa's "
                 f"({error}); put a {files.VOCABULARY}, or a "
                 f"{files.BYTE_LEVEL} and a {files.MERGES}, beside it"
             ) from error
@@ -444,8 +436,9 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
             continue
         if is_own:
             raise InputError(
-                f"{path} has {content!r} as {vocab[content]}, but the added "
-                f"tokens beside it have it as {token.id}; expected one number"
+                f"{path} has {content!r} as token {vocab[content]}, but the "
+                f"added tokens beside it have it as token {token.id}; expected "
+                "the same number"
             )
         del said.added[content]
     ids = [*vocab.values(), *(t.id for t in said.added.values())]
@@ -483,7 +476,7 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
     return os.path.join(folder, next(iter(contents)))
 
 
-def settings_json(tokenizer: OpenedTokenizer) -> bytes:
+def settings_json(tokenizer: OpenedTokenizer) -> str:
     """A tokenizer_config.json that `open_tokenizer` reads the settings from;
     it states the case only where that is known."""
     return _json(_config(tokenizer))
@@ -507,7 +500,7 @@ def _config(tokenizer: OpenedTokenizer) -> dict[str, Any]:
 
 def hugging_face_files(
     tokenizer: OpenedTokenizer, max_length: int, has_segments: bool = True
-) -> dict[str, bytes]:
+) -> dict[str, str]:
     """What transformers reads the same tokenizer from, beside its vocabulary.
 
     Two things cannot be said there: that private-use characters stay, as in
@@ -545,7 +538,7 @@ def hugging_face_files(
         }
     config["do_lower_case"] = settings.do_lower_case
     vocab = check_any_vocabulary(tokenizer.vocab_file)
-    # The library takes tokens that are no word pieces after all others only.
+    # The library takes tokens that are not word pieces only after all others.
     whole = {t.id for t in settings.added_tokens if not t.is_word_piece}
     end = 1 + max(set(vocab.values()) - whole)
     library = Library(
@@ -593,5 +586,5 @@ def _special(content: str, lstrip: bool = False) -> dict[str, Any]:
     }
 
 
-def _json(values: Mapping[str, Any]) -> bytes:
-    return (json.dumps(values, indent=2) + "\n").encode()
+def _json(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, indent=2) + "\n"

@@ -39,7 +39,7 @@ class TokenizerSettings:
 
 
 class Tokenizer(Protocol):
-    """What is asked of one."""
+    """What every tokenizer does."""
 
     @property
     def marks(self) -> Marks: ...
@@ -71,7 +71,7 @@ class Tokenizer(Protocol):
 def load_tokenizer(
     vocab_file: str, settings: TokenizerSettings | None = None
 ) -> Tokenizer:
-    """Case and accents are of word pieces; of bytes each is what it is."""
+    """Byte-level tokens keep case and accents, whatever the settings say."""
     settings = settings or TokenizerSettings()
     if vocab_file.endswith(BYTE_LEVEL):
         return load_byte_level(

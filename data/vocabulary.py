@@ -9,7 +9,6 @@ special tokens, then pieces. With 99 slots [UNK], [CLS], [SEP] and [MASK] are
 
 import collections
 import contextlib
-import functools
 import os
 import re
 import sys
@@ -18,7 +17,7 @@ from typing import TextIO
 
 from data import tokenization
 from data.marks import BERT
-from input_error import InputError
+from input_error import InputError, say_once
 
 PAD, UNKNOWN, START, SEPARATOR, MASK = SPECIAL_TOKENS = BERT.pieces
 NUM_UNUSED = 99
@@ -79,8 +78,8 @@ def _bounded(vocab_file: str, lines: TextIO) -> Iterator[str]:
 
 
 def _number(vocab_file: str, pieces: list[str]) -> dict[str, int]:
-    """Numbers the pieces from 0. Of one that comes twice the later number
-    counts, as in Google's code and transformers, which is said."""
+    """Numbers the tokens from 0. If a token is listed twice, its later number
+    counts, as in Google's code and transformers, and a line says so."""
     vocab: dict[str, int] = {}
     repeats = []
     for number, piece in enumerate(pieces):
@@ -90,17 +89,11 @@ def _number(vocab_file: str, pieces: list[str]) -> dict[str, int]:
             repeats.append(f"{number + 1}: {piece}, as in {vocab[piece] + 1}")
         vocab[piece] = number
     if repeats:
-        _say_repeats(vocab_file, "; ".join(repeats[:3]), len(repeats))
+        say_once(
+            f"{vocab_file} repeats tokens in {len(repeats)} lines "
+            f"({'; '.join(repeats[:3])}); the last line of a token is its id"
+        )
     return vocab
-
-
-@functools.cache  # a process reads a vocabulary several times
-def _say_repeats(vocab_file: str, lines: str, count: int) -> None:
-    text = (
-        f"{vocab_file} repeats tokens in {count} lines ({lines}); a token's "
-        "last line is its id"
-    )
-    print("".join(c for c in text if c.isprintable()), file=sys.stderr)
 
 
 def cased_share(tokens: Iterable[str]) -> float:

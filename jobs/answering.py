@@ -20,11 +20,11 @@ import numpy as np
 import command
 from data.record_features import span_features
 from data.records import RecordWriter, encode
+from data.rows import describe_lengths
 from data.tokenizers import Tokenizer
 from files import write_whole
-from input_error import InputError
+from input_error import InputError, warn
 from jobs.fine_tuning import FineTuned, train_losses
-from jobs.start_checks import warn
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
 from tasks.answers import NOTHING, Answerer, Logits, Prediction, to_files
@@ -213,8 +213,8 @@ class QuestionAnswering:
         return examples
 
     def _cut(self, examples: list[Example], name: str) -> Questions:
-        """Questions with their windows, which name.tf_record then holds; that
-        of the training waits for `keep_training_data`."""
+        """Questions with their windows, which are also written to
+        name.tf_record (for training by `keep_training_data`)."""
         questions = Questions(
             examples, make_windows(examples, self.tokenizer, self.settings)
         )
@@ -228,23 +228,19 @@ class QuestionAnswering:
         return questions
 
     def _describe_lengths(self, questions: Questions, name: str) -> None:
-        """How long the texts are, on standard output; on standard error what
-        the model does not read of them."""
+        """Prints how long the texts are and, on standard error, what the model
+        does not read of them."""
         count, most = len(questions.examples), self.settings.max_query_length
         firsts = [windows[0] for windows in questions.windows if windows]
         pieces = {id(w.pieces): w.pieces for w in firsts}.values()
-        lengths = {
-            "questions": [window.question_length for window in firsts],
-            "paragraphs": [len(each.tokens) for each in pieces],
-        }
+        lengths = [window.question_length for window in firsts]
         if firsts:
-            means = (
-                f"{what} {statistics.fmean(numbers):.1f} on average, at most "
-                f"{max(numbers):,}"
-                for what, numbers in lengths.items()
+            paragraphs = [len(each.tokens) for each in pieces]
+            print(
+                f"questions of {describe_lengths(lengths)}; paragraphs of "
+                f"{describe_lengths(paragraphs)}"
             )
-            print(f"tokens: {'; '.join(means)}")
-        num_cut = sum(length > most for length in lengths["questions"])
+        num_cut = sum(length > most for length in lengths)
         if num_cut:
             print(
                 f"{num_cut} of {count} questions are longer than "
@@ -268,7 +264,7 @@ class QuestionAnswering:
         return os.path.join(self.files.output_dir, f"{name}.tf_record")
 
     def _write_records(self, name: str, windows: list[Window]) -> None:
-        """Writes the file that upstream would have trained on, or asked."""
+        """Writes the records that upstream trains on, or predicts."""
         if not self.writes:
             return
         length = self.settings.max_seq_length

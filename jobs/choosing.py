@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from data.rows import Row
+from data.rows import Row, describe_lengths
 from data.tokenizers import Tokenizer
+from input_error import warn
 from jobs.fine_tuning import FineTuned, train_losses
-from jobs.start_checks import warn
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
 from tasks.choice_files import describe, read_questions
@@ -105,7 +105,7 @@ class Choosing:
         )
 
     def keep_training_data(self) -> None:
-        """There are no records of upstream's."""
+        """google-research/bert has no such task, hence no records of it."""
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         shares = self._shares(fitted, self._held_out, self.eval_batch_size)
@@ -150,9 +150,8 @@ class Choosing:
         encoded = encode_questions(questions, self.tokenizer, length)
         lengths = [len(row.input_ids) for rows in encoded for row in rows]
         print(
-            f"{len(questions):,} questions, {len(lengths):,} rows: "
-            f"{statistics.fmean(lengths):.1f} tokens on average, at most "
-            f"{max(lengths):,}"
+            f"{len(questions):,} questions, {len(lengths):,} rows of "
+            f"{describe_lengths(lengths)}"
         )
         return encoded
 

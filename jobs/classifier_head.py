@@ -1,7 +1,8 @@
 """Which rows of a checkpoint's classifier belong to the labels in use here.
 
 Every kind of classifier lies at the root of Google's names, as output_weights
-[C, H] and output_bias [C], and shapes do not tell whose rows they are.
+[C, H] and output_bias [C]; their shapes do not say for which labels the
+rows are.
 """
 
 import dataclasses
@@ -15,7 +16,7 @@ from tasks.label_names import are_generic, order_of, shown
 from tasks.task import TaskSettings
 
 NAMES = (f"{CLASSIFIER}output_weights", f"{CLASSIFIER}output_bias")
-# Of TaskSettings: what a head answers, and on what it stands.
+# Fields of TaskSettings: what a head answers, and from which outputs.
 KIND = ("target", "bilstm", "second_direction", "feature_layers")
 
 
@@ -28,8 +29,8 @@ class ClassifierHead:
     """What a run's classifier answers."""
 
     settings: TaskSettings
-    other_names: tuple[str, ...] = ()  # of its labels, in their order
-    is_kept: bool = False  # whatever the checkpoint's labels are
+    other_names: tuple[str, ...] = ()  # for its labels, in the same order
+    is_kept: bool = False  # --keep_classifier_head
 
     def rows(self, bindings: Sequence[Binding], path: str) -> list[int] | None:
         """Which row of the checkpoint's classifier each of ours is.
@@ -39,10 +40,11 @@ class ClassifierHead:
             path: as --init_checkpoint names it.
 
         Returns:
-            None: as they stand, or there is no classifier.
+            None if the rows stay as they are, or there is no classifier.
 
         Raises:
-            OtherHeadError: it is another one; the sentence says why.
+            OtherHeadError: the classifier is for something else; the sentence
+                says why.
         """
         shapes = open_weights(path).shapes
         own = {b.name: b.shape for b in bindings if b.name in NAMES}
@@ -62,7 +64,7 @@ class ClassifierHead:
         if self.is_kept:
             reason = ""
         elif reason and fits and ours.labels:
-            reason += " (--keep_classifier_head takes it all the same)"
+            reason += " (--keep_classifier_head keeps it all the same)"
         if not fits and not reason:
             one, other = map(list, pairs[0])
             reason = f"in the checkpoint it is {other}, and here {one}"
@@ -74,14 +76,14 @@ class ClassifierHead:
             return None
         if are_generic(theirs.labels) and theirs.labels != ours.labels:
             print(
-                "the checkpoint's labels have no names but LABEL_0 and so on: "
-                f"they are taken to be {shown(ours.labels)}, in this order"
+                "the checkpoint's labels have no names (LABEL_0, ...): they "
+                f"are taken to be {shown(ours.labels)}, in this order"
             )
         return order_of(theirs.labels, ours.labels, self.other_names)
 
     def _difference(self, theirs: TaskSettings) -> str:
-        """Between what a checkpoint's classifier answers and ours; "" if both
-        answer the same."""
+        """How a checkpoint's classifier differs from ours; "" if both answer
+        the same."""
         for name in KIND:
             one, other = getattr(self.settings, name), getattr(theirs, name)
             if one != other:

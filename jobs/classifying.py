@@ -14,14 +14,12 @@ from typing import Any
 
 import numpy as np
 
-import command
 from data.record_features import classifier_features
 from data.records import RecordWriter, encode
 from data.rows import Row, pad
 from data.tokenizers import Tokenizer
-from input_error import InputError
+from input_error import InputError, one_line, warn
 from jobs.fine_tuning import FineTuned, train_losses
-from jobs.start_checks import warn
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
 from tasks.classification import Classifier, pool_windows
@@ -61,7 +59,7 @@ class Problem:
 
     @property
     def other_names(self) -> tuple[str, ...]:
-        """Of the target's labels, in their order."""
+        """Other names for the target's labels, in the same order."""
         return self.glue.hugging_face_labels if self.glue else ()
 
 
@@ -115,8 +113,8 @@ class Classification:
         )
 
     def prepare(self) -> None:
-        """Says what was read, and looks at the labels to evaluate by, too:
-        their faults are to show before the training."""
+        """Prints what was read, and checks the labels to evaluate by, so that
+        their faults show before training."""
         self._describe("train", self.problem.train)
         for name, examples in self.problem.evaluation.items():
             self._describe("eval" + name, examples)
@@ -139,7 +137,7 @@ class Classification:
         )
         if num_empty:
             line += f"; {num_empty:,} have an empty text"
-        print(command.one_line(line), flush=True)
+        print(one_line(line), flush=True)
 
     def _check_classes(self, labels: np.ndarray) -> None:
         """Warns of classes with one example, and of numbers as classes."""
@@ -149,8 +147,8 @@ class Classification:
         counts = np.bincount(labels[:, 0], minlength=len(names))
         if are_measures(names, len(labels)):
             warn(
-                f"the labels are {len(names)} different numbers, which are "
-                "learnt as so many classes; --target=regression learns numbers"
+                f"the labels are {len(names)} different numbers, and each is "
+                "learnt as a class; --target=regression learns numbers"
             )
         elif rare := [names[i] for i in np.flatnonzero(counts == 1)]:
             warn(
@@ -233,8 +231,8 @@ class Classification:
     def _encode(
         self, examples: Sequence[Example], name: str
     ) -> list[list[Row]]:
-        """Each example's rows, which name.tf_record then holds; that of the
-        training waits for `keep_training_data`."""
+        """Each example's rows, which are also written to name.tf_record (for
+        training by `keep_training_data`)."""
         if name not in self.encoded:
             self.encoded[name] = encode_examples(
                 examples,
@@ -358,7 +356,7 @@ def table_problem(
     wanted: Wanted,
     stored_labels: tuple[str, ...],
 ) -> Problem:
-    """People's own files.
+    """A problem from your own files.
 
     Args:
         stored_labels: of the model folder that is used or started from. Their
@@ -378,7 +376,7 @@ def table_problem(
         if files.eval_file == files.train_file:
             warn(
                 f"--eval_file={files.eval_file} is --train_file, too: scores "
-                "of examples that were trained on say little of others"
+                "on training examples say little about new ones"
             )
     if wanted.do_predict:
         asked = {"": read(files.predict_file, "--predict_file", False)}

@@ -117,8 +117,8 @@ def load_teacher(
     """Loads all of a teacher but what nothing looks at.
 
     Args:
-        head: what the student answers, if it has a classifier; the teacher's
-            answers come in the same order.
+        head: what the student answers, if it has a classifier; the teacher
+            then answers in the same order.
 
     Raises:
         InputError: something is missing that it would teach at random without.
@@ -193,7 +193,7 @@ def read_teacher(
             f"--max_seq_length is {settings.max_seq_length} but the teacher "
             f"has {config.max_position_embeddings} positions; shorten it"
         )
-    head = dataclasses.replace(head, is_kept=False)  # that is the student's
+    head = dataclasses.replace(head, is_kept=False)  # is for the student
     return Teacher(task, folder, config, head)
 
 
@@ -224,16 +224,11 @@ def _check_task(folder: str, head: ClassifierHead) -> None:
 
 
 def lesson(teacher: Teacher | None) -> dict[str, Any]:
-    """What a run with a teacher must go on with, by flag; None each where there
-    is none, as runs of old have none."""
+    """Settings of a run with a teacher, by flag; all None without a teacher,
+    as earlier versions did not store them."""
     if teacher is None:
         return {field.name: None for field in dataclasses.fields(TaughtTask)}
-    return {
-        **dataclasses.asdict(teacher.task),
-        "teacher_model_dir's contents": fitting.weights_contents(
-            teacher.folder
-        ),
-    }
+    return dataclasses.asdict(teacher.task)
 
 
 def make_model(

@@ -64,14 +64,13 @@ class Job(Protocol):
     def make_model(self, config: BertConfig) -> Model: ...
 
     def prepare(self) -> None:
-        """Looks at the data beside the training's, whose faults are to show
-        before it."""
+        """Checks the other data, so that its faults show before training."""
 
     def training_data(self) -> Data: ...
 
     def keep_training_data(self) -> None:
-        """Writes the records that upstream would have trained on, if any; once
-        it is known that the run is the one that output_dir was begun with."""
+        """Writes the records that upstream would have trained on, if it has
+        any. Called when the run is known to be the one in output_dir."""
 
     def evaluate(self, fitted: "FineTuned") -> dict[str, float]:
         """The metrics on the data for it."""
@@ -133,7 +132,7 @@ def set_up(
     """Reads config and vocabulary and makes the folder of output.
 
     Args:
-        other_names: of the labels in `settings`, in the same order.
+        other_names: for the labels in `settings`, in the same order.
 
     Raises:
         InputError: they do not fit each other, or what is asked.
@@ -165,7 +164,7 @@ def set_up(
     )
 
 
-# Settings without which a trained model's outputs mean something else.
+# Settings of the training that decide what a model's outputs mean.
 TRAINED_WITH = (
     "target", "labels", "do_lower_case", "strip_accents", "bilstm",
     "second_direction", "feature_layers", "lstm_size",
@@ -173,8 +172,8 @@ TRAINED_WITH = (
 
 
 def stored_settings(run: fitting.RunConfig) -> TaskSettings | None:
-    """Settings of the model that is used or started from: of task.json or,
-    where output_dir has the state of another model, of that one's."""
+    """Settings of the model that is used or started from: those of task.json
+    or, where output_dir has the state of another model, those of the state."""
     stored = None
     if not fitting.begins_anew(run):
         stored = TaskSettings.from_folder(run.output_dir)
@@ -202,7 +201,7 @@ def _differing(
 def check_use(
     settings: TaskSettings, trained: TaskSettings, output_dir: str
 ) -> None:
-    """Compares the settings by which a model is used with its own.
+    """Compares the settings with which a model is used with its own.
 
     The labels of a model folder are compared where it is loaded, and may come
     in another order; those of the state of a run may not.
@@ -222,8 +221,8 @@ def check_use(
         )
         if name in TRAINED_WITH:
             raise InputError(
-                f"{difference}, without which its answers would be wrong; "
-                f"leave out --{name}, or what it follows from"
+                f"{difference}, and other answers would be wrong; leave out "
+                f"--{name}, or the flag or data that it follows from"
             )
         print(difference)
 
@@ -369,7 +368,7 @@ class FineTuning:
                 # They follow from epochs and proportion.
                 "num_train_steps": None,
                 "num_warmup_steps": None,
-                # None where there is none, as runs of old do not tell
+                # None without one, as earlier versions did not store it
                 "bilstm": self.job.settings.bilstm or None,
                 "second_init_checkpoint": run.second_init_checkpoint,
                 "train_batch_size": schedule.train_batch_size,
@@ -407,7 +406,7 @@ class FineTuning:
         )
 
     def _length_hint(self, data: Data) -> list[str]:
-        """A sentence if rows are far shorter than they may be."""
+        """A sentence if all rows are far shorter than they may be."""
         most = self.job.settings.max_seq_length
         if 2 * data.longest > most:
             return []

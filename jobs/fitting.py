@@ -35,7 +35,7 @@ from files import (
     beside,
     content,
 )
-from input_error import InputError
+from input_error import InputError, warn
 from jobs.best_model import BestModel
 from jobs.classifier_head import (
     ClassifierHead,
@@ -49,7 +49,6 @@ from jobs.start_checks import (
     check_second,
     compare_pieces,
     optimizer_hints,
-    warn,
 )
 from modeling.combined import AnyEncoder, TwinEncoder, load_both
 from modeling.config import BertConfig
@@ -97,28 +96,28 @@ from training.settings import (
 from training.watching import BestKeeper
 
 PATTERN = frozenset("*?[")
-FLAGS = "flags.txt"  # with --flagfile the command that trained the model
-# Settings by which nothing that is learnt differs: other files of the same
-# contents, what else a command does, how often it saves.
+FLAGS = "flags.txt"  # --flagfile=flags.txt repeats the training
+# Settings that do not change what is learnt: names of files (their contents are
+# compared), what else a command does, how often it saves.
 FREE = {
     "output_dir", "bert_config_file", "dry_run", "do_train", "do_eval",
-    "flags", "data_files", "save_checkpoints_steps", "keep_checkpoint_max",
-    "steps_per_call", "num_seeds",
+    "flags", "data_files", "tokenizer", "save_checkpoints_steps",
+    "keep_checkpoint_max", "steps_per_call", "num_seeds",
 }  # fmt: skip
 NEW_END = "; the learning rate now falls to 0 at the new end"
-# Settings that a run may resume with another value of, which is said, and with
-# what else.
+# Settings that may change when a run resumes. It prints the change, followed by
+# this text.
 MAY_CHANGE = {
     "num_train_steps": NEW_END,
     "num_train_epochs": NEW_END,
     "patience": "",
-    # what a device is short of, or has
+    # how a device is used
     "precision": "",
     "use_xla": "",
     "num_accumulation_steps": "",
     "recompute": "",
     "skip_nonfinite_steps": "",
-    # how a model answers, in whatever way it was trained
+    # how a model answers, whatever it was trained with
     "window_pooling": "",
     "max_answer_length": "",
     "n_best_size": "",
@@ -141,12 +140,12 @@ class RunConfig:
     recompute: bool = False  # layers in the backward pass, to save memory
     second_init_checkpoint: str | None = None  # of a second encoder
     tokenizer: TokenizerOptions = TokenizerOptions()
-    direction: str | None = None  # in which it is to read; None: the config's
+    direction: str | None = None  # of reading; None: the config's
     do_train: bool = False
     flags: str | None = None  # the text of flags.txt; None: without that file
-    # by flag, the files that results are of
+    # the data that results are of, by flag
     data_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    keep_classifier_head: bool = False  # whatever the checkpoint's labels are
+    keep_classifier_head: bool = False  # although its labels have other names
 
 
 class Training(NamedTuple):
@@ -155,7 +154,7 @@ class Training(NamedTuple):
     source: Source
     optimizer: OptimizerConfig
     loop: LoopConfig
-    # What else it follows from, by flag, the order of the data above all.
+    # Other settings that change what is learnt, by flag: the order of the data.
     others: Mapping[str, Any]
     keeper: BestKeeper | None = None
     begins_at_random: bool = False
@@ -216,8 +215,8 @@ def _beside(run: RunConfig, find: Callable[[str], str | None]) -> str | None:
 
 
 def weights_contents(path: str) -> str | None:
-    """Tells the weights that `path` names from others; None where there are
-    none any more."""
+    """Identifies the weights that `path` names; None if they no longer
+    exist."""
     try:
         source = open_weights(path).source
     except InputError:
@@ -233,8 +232,8 @@ def weights_contents(path: str) -> str | None:
 def find_tokenizer(
     run: RunConfig, config: BertConfig | None
 ) -> OpenedTokenizer | None:
-    """That of an output_dir in use, else of --init_checkpoint, else of what
-    output_dir has; with the tokens of --vocab_file where it is given.
+    """The tokenizer of an output_dir in use, else of --init_checkpoint, else of
+    what output_dir has; with the tokens of --vocab_file if it is given.
 
     Args:
         config: None: its number of tokens is not compared.
@@ -260,7 +259,7 @@ def find_tokenizer(
 def need_tokenizer(
     run: RunConfig, config: BertConfig | None
 ) -> OpenedTokenizer:
-    """As find_tokenizer, where nothing can be done without it."""
+    """What `find_tokenizer` finds; an InputError if it finds nothing."""
     found = find_tokenizer(run, config)
     if found is None:
         raise InputError(
@@ -350,7 +349,7 @@ def uses_state(output_dir: str) -> bool:
 
 
 def _learnt(task: str | bytes | None) -> dict[str, Any]:
-    """Of a task.json, what cannot change once the model is trained."""
+    """The settings in a task.json that are fixed once the model is trained."""
     values = dict(json.loads(task or "{}"))
     return {name: x for name, x in values.items() if name not in MAY_CHANGE}
 
@@ -370,7 +369,7 @@ class Run:
     ):
         """`task`: the text of task.json, where the model is fine-tuned.
 
-        `head`: what its classifier answers, if it has one."""
+        `head`: of the classifier, if the model has one."""
         self.model = model
         self.config = config
         self.place = place
@@ -384,8 +383,8 @@ class Run:
         self._is_at(0)
 
     def begin(self, training: Training) -> None:
-        """Sees to it that this run is the one that output_dir was begun with,
-        or begins it; call it before `train`.
+        """Checks that this run is the one that output_dir was begun with, or
+        begins it; call it before `train`.
 
         Raises:
             InputError: it was begun with other settings.
@@ -394,8 +393,8 @@ class Run:
         self.take_up(training, self.place.host.is_chief)
 
     def take_up(self, training: Training, may_write: bool) -> None:
-        """Loads --init_checkpoint, where output_dir has no state to resume
-        from; else holds the run to the settings that it was begun with."""
+        """Loads --init_checkpoint if output_dir has no state to resume from;
+        else compares the settings with those that the run was begun with."""
         settings = self._settings(training)
         states = saved_states(self.folder)
         if not states:
@@ -414,13 +413,13 @@ class Run:
         """Compares settings with those that the run was begun with.
 
         Args:
-            may_write: whether the run goes on with them from here, so that
-                what has changed is kept.
+            may_write: whether the run resumes with them, so that changes are
+                stored.
         """
         began = self._began()
         source = "init_checkpoint"
         if self.run.init_checkpoint:
-            print(f"--{source} is not read again: --output_dir has begun")
+            print(f"--{source} is not read again: this run resumes")
         elif began.get(source):
             print(f"{self.folder} was begun from --{source}={began[source]}")
             settings = {
@@ -445,7 +444,7 @@ class Run:
         return {**json.loads(task.to_json()), **began}
 
     def _settings(self, training: Training) -> dict[str, Any]:
-        """All that the outcome follows from, by flag."""
+        """All settings that change what is learnt, by flag."""
         settings = {
             **dataclasses.asdict(self.run),
             **dataclasses.asdict(training.optimizer),
@@ -453,8 +452,10 @@ class Run:
             **training.others,
             **self._made_of(),
         }
-        for name in ("init_checkpoint", "second_init_checkpoint"):
-            source = getattr(self.run, name)
+        for name in (
+            "init_checkpoint", "second_init_checkpoint", "teacher_model_dir",
+        ):  # fmt: skip
+            source = settings.get(name)
             settings[f"{name}'s contents"] = source and weights_contents(source)
         return {k: x for k, x in settings.items() if k not in FREE}
 
@@ -462,14 +463,19 @@ class Run:
         """Config and vocabulary, in the form of settings."""
         config = dataclasses.asdict(self.config)
         found = self.tokenizer
+        tokenizer: dict[str, Any] = {}
+        if found is not None:
+            tokenizer = found.settings.to_json()
+        elif self.run.tokenizer.do_lower_case is not None:
+            tokenizer = {"do_lower_case": self.run.tokenizer.do_lower_case}
         return {
             **{f"bert_config_file's {key}": x for key, x in config.items()},
             "vocab_file": found and vocabulary_digest(found.vocab_file),
-            "tokenizer": found and found.changes(),
+            **tokenizer,
         }
 
     def _check_hosts_agree(self, training: Training) -> None:
-        """On all that a step follows from, and when something else is done."""
+        """On all settings that change a step, or when something is saved."""
         strategy, host = self.place
         settings = self._settings(training)
         names = "init_checkpoint", "second_init_checkpoint"  # perhaps copies
@@ -514,13 +520,13 @@ class Run:
         return step
 
     def _is_at(self, step: int) -> None:
-        """The model has got its weights, of so many steps."""
+        """Notes that the model has new weights, after so many steps."""
         self.step = step
         self._weights = ""
 
     @property
     def weights(self) -> str:
-        """Tells the model's weights from others."""
+        """Identifies the model's weights."""
         if not self._weights:
             crc = 0
             for binding in self.model.bindings():
@@ -530,8 +536,8 @@ class Run:
         return self._weights
 
     def _replace(self, logs: Sequence[str]) -> None:
-        """Puts the model in output_dir in the place of another one, whose
-        results and these logs go with it."""
+        """Writes the model to output_dir, and moves the results of the one
+        before, and these logs, out of its way."""
         if not self._is_written():
             self.results.put_away(logs)
             self.best.forget()
@@ -550,9 +556,14 @@ class Run:
             ):
                 return False
             own = open_tokenizer(self.folder)
-            if (own and vocabulary_digest(own.vocab_file)) != (
-                self._made_of()["vocab_file"]
-            ) or (own and own.changes()) != self._made_of()["tokenizer"]:
+            digest = own and vocabulary_digest(own.vocab_file)
+            if digest != self._made_of()["vocab_file"]:
+                return False
+            if (
+                own
+                and self.tokenizer
+                and (own.settings != self.tokenizer.settings)
+            ):
                 return False
             there = open_weights(path)
             return all(
@@ -622,8 +633,8 @@ class Run:
             rows = self._rows(source)
         except OtherHeadError as error:
             raise InputError(
-                f"the classifier in {source} is another one: {error}; expected "
-                "a model that was trained for this, or --do_train"
+                f"the classifier in {source} is for something else: {error}; "
+                "expected a model that was trained for this, or --do_train"
             ) from error
         self._refuse_missing(self._load(source))
         reorder(self.model.bindings(), rows)
@@ -711,7 +722,7 @@ class Run:
         return report
 
     def _rows(self, source: str) -> list[int] | None:
-        """Which row of its classifier each of ours is; None: as they stand."""
+        """Which row of its classifier each of ours is; None: the same row."""
         if self.head is None:
             return None
         return self.head.rows(self.model.bindings(), source)
@@ -746,7 +757,7 @@ class Run:
             found = OpenedTokenizer(VOCABULARY, settings, True)
         others = {
             TASK: self.task,
-            TOKENIZER_CONFIG: settings_json(found).decode() if found else None,
+            TOKENIZER_CONFIG: settings_json(found) if found else None,
         }
         if folder == self.folder:
             others[FLAGS] = self.run.flags

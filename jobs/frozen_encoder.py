@@ -43,7 +43,7 @@ class VectorData:
         digest: str,
         longest: int,
     ):
-        """`labels`: of each sentence's words, from 1; `longest`: as in Data."""
+        """`labels`: of each sentence's words, from 1; `longest`: see Data."""
         self.longest = longest
         self.vectors = vectors
         self.labels = labels

@@ -286,17 +286,10 @@ class LanguageModeling:
         return settings if self._watches else dict.fromkeys(settings)
 
     def _taught_settings(self) -> dict[str, Any]:
-        """By flag; None where there is no teacher, as runs of old have none."""
+        """By flag; None without a teacher, as in runs of earlier versions."""
         if self.lesson is not None:
             student, loss = self.lesson
-            teacher = student.teacher_model_dir
-            return {
-                **dataclasses.asdict(student),
-                **dataclasses.asdict(loss),
-                "teacher_model_dir's contents": fitting.weights_contents(
-                    teacher
-                ),
-            }
+            return dataclasses.asdict(student) | dataclasses.asdict(loss)
         return dict.fromkeys(
             field.name
             for kind in (Student, TripleLoss)
@@ -339,7 +332,7 @@ class LanguageModeling:
 
 
 def _contents(flag: str, paths: Sequence[str]) -> dict[str, list[str]]:
-    """Files, and what is in them in whatever folder they lie."""
+    """The names of files, and what identifies their contents."""
     return {
         flag: [
             f"{path}, {tf.io.gfile.stat(path).length} bytes" for path in paths

@@ -58,8 +58,8 @@ class Making:
 
     @property
     def folder(self) -> str:
-        """Of what is finished; on this machine, even if the output is not:
-        then its name tells outputs of the same name apart."""
+        """The folder of finished parts. It is on this machine even if the
+        output is not; its name then tells outputs of one name apart."""
         path = self.output_files[0]
         folder, name = os.path.split(path)
         if "://" in folder:
@@ -104,8 +104,8 @@ class Making:
 
 
 def _contents(path: str) -> list[Any]:
-    """Tells a text from others; a large one by the time of its last change
-    too, as its checksum is of its ends."""
+    """Identifies a text; a large one also by the time of its last change, as
+    its checksum covers its ends only."""
     found = tf.io.gfile.stat(path)
     is_large = found.length > 2 * END_BYTES
     return [fingerprint(path), found.mtime_nsec if is_large else None]

@@ -16,12 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-import command
-from data.rows import Row
+from data.rows import Row, describe_lengths
 from data.tokenizers import Tokenizer
-from input_error import InputError
+from input_error import InputError, one_line, warn
 from jobs.fine_tuning import FineTuned, Model
-from jobs.start_checks import warn
 from jobs.training_data import Data, TrainingData
 from modeling.config import BertConfig
 from tasks.conll import (
@@ -51,7 +49,7 @@ NAMES = {
     "predict_file": ("test.txt",),
 }
 
-SHOWN = 20  # different tags
+MAX_SHOWN = 20  # different tags
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,9 +65,7 @@ class Files:
         path = self._path(flag)
         if is_json(path):
             return read_tagged_json(path, self.word_column, self.tag_column)
-        return read_columns(
-            command.local(path), self.word_column, self.tag_column
-        )
+        return read_columns(path, self.word_column, self.tag_column)
 
     def _path(self, flag: str) -> str:
         path: str | None = getattr(self, flag)
@@ -126,8 +122,8 @@ def read_problem(
     if not are_tags(labels):
         raise InputError(
             f"the model's labels are {shown(labels)}, which are not tags of "
-            "entities such as O and B-PER; predict.py gives each word such a "
-            "label"
+            "entities such as O and B-PER; use predict.py, which gives each "
+            "word such a label"
         )
     evaluation = _read_tagged(files, "eval_file") if evaluates else None
     prediction = files.read("predict_file") if predicts else None
@@ -141,8 +137,8 @@ def _read_tagged(files: Files, flag: str) -> TaggedFile:
     file = files.read(flag)
     if not file.has_tags:
         raise InputError(
-            f"--{flag}={file.path} has no tags where they were expected: "
-            f"{file.layout}; name where they are by --tag_column"
+            f"--{flag}={file.path} has no tags: {file.layout}; name their "
+            "column by --tag_column"
         )
     return file
 
@@ -168,10 +164,9 @@ def _warn_of_rare_tags(file: TaggedFile) -> None:
     counts = collections.Counter(t for s in file.sentences for t in s.tags)
     rare = [repr(tag) for tag, count in counts.items() if count == 1]
     if rare:
-        more = f" and {len(rare) - SHOWN} others" if len(rare) > SHOWN else ""
         warn(
-            f"{file.path} has {', '.join(rare[:SHOWN])}{more} only once: "
-            "correct what is misspelt, as nothing is learnt from one example"
+            f"{file.path} has {shown(rare, MAX_SHOWN)} only once: correct "
+            "what is misspelt, as nothing is learnt from one example"
         )
 
 
@@ -227,33 +222,30 @@ def read_texts(
 
 
 def describe(words: WordFile, max_seq_length: int) -> str:
-    """What was read, for people."""
+    """Counts what was read."""
     file = words.file
     num_words = sum(len(sentence.words) for sentence in file.sentences)
     lines = [
         f"{file.path}: {len(file.sentences):,} sentences of {num_words:,} "
         f"words ({file.layout}) in {len(words.rows):,} rows"
     ]
-    lengths = sorted(text.num_tokens for text in words.texts)
+    lengths = [text.num_tokens for text in words.texts]
     num_long = sum(len(text.rows) > 1 for text in words.texts)
-    name = (
-        "sentence" if len(words.groups) == len(file.sentences) else "document"
-    )
+    are_sentences = len(words.groups) == len(file.sentences)
     lines.append(
-        f"tokens in a {name}: {lengths[len(lengths) // 2]:,} in the median, "
-        f"{lengths[-1]:,} at most; read through windows, as they do not fit "
-        f"into --max_seq_length={max_seq_length}: {num_long:,}"
+        f"{'sentences' if are_sentences else 'documents'} of "
+        f"{describe_lengths(lengths)}; {num_long:,} do not fit into "
+        f"--max_seq_length={max_seq_length} and are read through windows"
     )
     if file.has_tags:
         counts = collections.Counter(t for s in file.sentences for t in s.tags)
-        top = [f"{t} {count:,}" for t, count in counts.most_common(SHOWN)]
-        more = f" and {len(counts) - SHOWN} more" * (len(counts) > SHOWN)
+        top = [f"{tag} {count:,}" for tag, count in counts.most_common()]
         empty = sum(not entities(s.tags) for s in file.sentences)
         lines += [
-            f"tags: {', '.join(top)}{more}",
+            f"tags: {shown(top, MAX_SHOWN)}",
             f"sentences without an entity: {empty:,}",
         ]
-    return "\n  ".join(map(command.one_line, lines))
+    return "\n  ".join(map(one_line, lines))
 
 
 class Way(Protocol):
@@ -358,7 +350,7 @@ class Recognition:
         return self._texts(self.problem.prediction)
 
     def keep_training_data(self) -> None:
-        """There are no records of upstream's."""
+        """google-research/bert has no such task, hence no records of it."""
 
     def evaluate(self, fitted: FineTuned) -> dict[str, float]:
         """Of all entities, and of each kind with its name at the end."""
@@ -384,8 +376,8 @@ class Recognition:
         self.check(fitted)
 
     def predict(self, fitted: FineTuned, step: int) -> None:
-        """Writes test_predictions.txt, of JSON .jsonl, and, of tags that are
-        known, what they score: eval_results_test.txt."""
+        """Writes test_predictions.txt (.jsonl for JSON) and, if the tags are
+        known, eval_results_test.txt with the scores."""
         words = self.asked
         tags = self._tags(fitted, words, self.predict_batch_size)
         if any(kinds_of(gold) for gold in words.golds):

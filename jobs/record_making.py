@@ -304,13 +304,13 @@ def _is_taken_away(making: Making) -> bool:
     for path in making.output_files:
         if not _is_as_made(path, made.get(path)):
             if tf.io.gfile.exists(path):
-                print(f"{path} is not what this command made: made again")
+                print(f"{path} has changed since it was made; making it again")
             return True
     return False
 
 
 def _is_as_made(path: str, made: str | None) -> bool:
-    """`made`: its fingerprint then; None where none was stored."""
+    """`made`: the fingerprint that was stored; None if none was."""
     if not tf.io.gfile.exists(path):
         return False
     return made is None or fingerprint(path) == made

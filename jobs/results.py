@@ -1,7 +1,7 @@
-"""The files of scores and predictions in a folder, and which model's they are.
+"""The files of scores and predictions in a folder, and which model they are of.
 
-results.json says so beside them. When the folder gets another model, the
-earlier one's move to earlier_results.
+results.json beside them says so. When the folder gets another model, they are
+moved to earlier_results.
 """
 
 import json
@@ -25,7 +25,7 @@ NAMES = (
 
 
 class Results:
-    """Of one output_dir; for the host that writes."""
+    """The results in one output_dir; for the host that writes."""
 
     def __init__(self, output_dir: str):
         self.folder = output_dir
@@ -36,7 +36,7 @@ class Results:
         """Writes a file of results; returns its path.
 
         Args:
-            weights: tells the model from others.
+            weights: identifies the model.
             data: what the results are of.
         """
         if self._noted().get("weights", weights) != weights:
@@ -51,10 +51,10 @@ class Results:
         return path
 
     def put_away(self, logs: Sequence[str] = ()) -> None:
-        """Moves what is there: it is of a model that no longer is.
+        """Moves the results of a model that is replaced.
 
         Args:
-            logs: files that go with them, as the model has none of its own.
+            logs: log files to move with them.
         """
         noted = self._noted().get("results", {})
         names = {*NAMES, *noted, RESULTS, *logs}
@@ -74,10 +74,10 @@ class Results:
                 os.path.join(earlier, name),
                 overwrite=True,
             )
-        print(f"results of the model before this one are in {earlier}")
+        print(f"results of the previous model were moved to {earlier}")
 
     def _noted(self) -> dict[str, Any]:
-        """results.json; empty where there is none, or a damaged one."""
+        """results.json; empty where it is absent or damaged."""
         try:
             text = content(os.path.join(self.folder, RESULTS))
             noted = json.loads(text or b"{}")

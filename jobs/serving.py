@@ -94,7 +94,7 @@ def read_settings(
     """What a model folder was trained for, if that is known, and its config.
 
     Args:
-        options: what counts before the folder's statements of its tokenizer.
+        options: override the folder's settings of its tokenizer.
     """
     config_file = model_config_file(folder)
     if config_file is None or "://" in folder:
@@ -173,7 +173,7 @@ def signatures(
 
     def answer(batch: Tensors) -> Tensors:
         with tf.control_dependencies(_checks(batch, config)):
-            # Of no rows, which the model takes, there may be no positions.
+            # A batch of no rows, which the model takes, may have no positions.
             one_if_none = tf.cast(
                 tf.shape(batch["input_ids"])[1] == 0, tf.int32
             )
@@ -195,13 +195,14 @@ def signatures(
     text = tf.TensorSpec([None], tf.string)
     by_name = {"serving_default": Signature(answer, dict.fromkeys(INPUTS, ids))}
     # What holds of pieces is told from pieces and windows: no use for strings.
-    of_pieces = settings is not None and settings.target in OF_PIECES
-    if tokenizer is not None and not of_pieces:
-        if settings is None or settings.target != "choice":  # always a pair
-            by_name["text"] = Signature(
-                lambda texts: answer_text(tokenizer, texts["text"]),
-                {"text": text},
-            )
+    if tokenizer is None or (settings and settings.target in OF_PIECES):
+        return by_name
+    if _takes_pairs(settings) is not True:
+        by_name["text"] = Signature(
+            lambda texts: answer_text(tokenizer, texts["text"]),
+            {"text": text},
+        )
+    if _takes_pairs(settings) is not False:
         by_name["text_pair"] = Signature(
             lambda texts: answer_text(
                 tokenizer, texts["text"], texts["text_pair"]
@@ -211,14 +212,28 @@ def signatures(
     return by_name
 
 
+def _takes_pairs(settings: TaskSettings | None) -> bool | None:
+    """Whether the model was trained on two texts; None: not known."""
+    if settings is None:
+        return None
+    return True if settings.target == "choice" else settings.takes_pairs
+
+
 def device_signatures(
-    model: Model, settings: TaskSettings | None, length: int
+    model: Model,
+    config: BertConfig,
+    settings: TaskSettings | None,
+    length: int,
 ) -> dict[str, Signature]:
     """The one question of a phone: a row of ids, of a length that is fixed,
     since only then are all of its products planned ahead."""
 
     def answer(row: Tensors) -> Tensors:
-        return _outputs(model.forward(row), settings)
+        ids, segments = row["input_ids"], row["segment_ids"]
+        is_wrong = (ids < 0) | (segments < 0) | (segments >= _segments(config))
+        # LiteRT has no assertions, but refuses an id beyond the vocabulary.
+        ids = tf.where(is_wrong, config.vocab_size, ids)
+        return _outputs(model.forward(row | {"input_ids": ids}), settings)
 
     ids = tf.TensorSpec([1, length], tf.int32)
     return {"serving_default": Signature(answer, dict.fromkeys(INPUTS, ids))}
@@ -230,10 +245,10 @@ def device_text_signatures(
     length: int,
     tokenizer: GraphTokenizer,
 ) -> dict[str, Signature]:
-    """The same of a text or a pair, where the second may be empty."""
+    """The same of a text, or of a pair, whose second text may be empty."""
 
     def answer(texts: Tensors) -> Tensors:
-        rows = tokenizer.rows(texts["text"], texts["text_pair"])
+        rows = tokenizer.rows(texts["text"], texts.get("text_pair"))
         padded = {
             name: tf.ensure_shape(
                 tf.pad(x, [[0, 0], [0, length - tf.shape(x)[1]]]), [1, length]
@@ -246,14 +261,20 @@ def device_text_signatures(
 
     text = tf.TensorSpec([1], tf.string)
     inputs = {"text": text, "text_pair": text}
+    if _takes_pairs(settings) is False:
+        del inputs["text_pair"]
     return {"serving_default": Signature(answer, inputs)}
+
+
+def _segments(config: BertConfig) -> int:
+    return config.type_vocab_size or 2  # a tokenizer's, where unused
 
 
 def _checks(batch: Tensors, config: BertConfig) -> list[Any]:
     """What would otherwise be answered wrongly, at least on some device."""
     ids, mask, segments = (batch[name] for name in INPUTS)
     shape = tf.shape(ids)
-    num_segments = config.type_vocab_size or 2  # a tokenizer's, where unused
+    num_segments = _segments(config)
     fits = {
         "input_ids, input_mask and segment_ids of one shape": (
             tf.reduce_all(shape == tf.shape(mask))
@@ -277,8 +298,8 @@ def _checks(batch: Tensors, config: BertConfig) -> list[Any]:
 
 
 def _without_refused(outputs: Tensors, rows: Tensors) -> Tensors:
-    """NaN and "" instead of what was answered to a text with an error; and
-    `rows`' error and is_cut."""
+    """The answers, NaN or "" for texts with an error, and the error and is_cut
+    of `rows`."""
     answers = {"error": rows["error"], "is_cut": rows["is_cut"]}
     for name, x in outputs.items():
         is_fine = tf.reshape(

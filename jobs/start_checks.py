@@ -5,20 +5,15 @@ another vocabulary of the same size, and then mean nothing.
 """
 
 import dataclasses
-import sys
 from collections.abc import Mapping
 
 import command
 from data.tokenizer_folder import open_tokenizer
 from data.tokenizers import check_any_vocabulary
-from input_error import InputError
+from input_error import InputError, warn
 from modeling.config import BertConfig
 from modeling.hugging_face import model_config_file
 from training.settings import OptimizerConfig
-
-
-def warn(sentence: str) -> None:
-    print(f"WARNING: {command.one_line(sentence)}", file=sys.stderr, flush=True)
 
 
 def check_config(config: BertConfig, init_checkpoint: str | None) -> None:

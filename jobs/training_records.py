@@ -90,8 +90,8 @@ def checked(records: Records, config: BertConfig, place: Place) -> Inputs:
 
 
 def length_hint(inputs: Inputs, max_seq_length: int) -> list[str]:
-    """A sentence if no record fills its positions, of which the last ones are
-    then not trained."""
+    """A sentence if no record fills its positions: the last ones are then not
+    trained."""
     records = itertools.chain.from_iterable(map(read_records, inputs.train))
     first = []
     with contextlib.suppress(InputError):  # damage is named where it is met

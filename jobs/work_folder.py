@@ -37,10 +37,10 @@ def claim(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
 
 
 def finish(folder: str, outputs: Mapping[str, str]) -> None:
-    """Leaves of the folder what tells that nothing is left to do.
+    """Empties the folder, except for what says that all is done.
 
     Args:
-        outputs: by path, what tells the file that was made from others.
+        outputs: by path, what identifies the file that was made.
     """
     write_json(os.path.join(folder, DONE), outputs)
     _empty(folder, folder_lock.NAME, SETTINGS, DONE)

@@ -46,26 +46,26 @@ HUGGING_FACE_KEYS = {"model_type", "architectures", "transformers_version"}
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """What sets Hugging Face's models of one model_type apart."""
+    """How Hugging Face's models of one model_type differ from Google's."""
 
-    # of config.json, where they are not Google's
+    # defaults of config.json that are not Google's
     defaults: Mapping[str, Any]
-    # what is written, and where they have a choice the only value read
+    # keys that are written, and the only value that is read of each
     fixed: Mapping[str, Any]
-    # also written, unless the file that was read had others: ids of tokens
+    # ids of tokens that are written, unless the file that was read had others
     ids: Mapping[str, int]
-    # also written: the table of positions is in the weights
+    # other keys that are written
     written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # positions are rows of their table from pad_token_id + 1 on, not from 0
     counts_from_padding: bool = False
     pooler_act: str = "tanh"  # one of ACTIVATIONS
     has_pooler: bool = True  # not only as a part of classifiers
     has_segments: bool = True  # a table of token types
-    # what its config.json calls a field here, where not by the same name
+    # the names that its config.json has for fields here
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    # of the names here those that transformers does not take for its own
+    # the names here that transformers does not read in such a config.json
     unread: tuple[str, ...] = ()
-    # fields that it does not have, and what they are
+    # fields that it does not have, with their values
     unsaid: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -79,7 +79,7 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
     "per_layer_config": ({}, None),
     "auto_map": ({}, None),
 }
-# Keys that change its training, or nothing here, and go along there and back.
+# Keys that change only training, or nothing here; kept for the way back.
 _KEPT = (
     "bos_token_id", "eos_token_id", "classifier_dropout", "qa_dropout",
     "seq_classif_dropout",
@@ -218,11 +218,11 @@ class BertConfig:
         return default if self.pad_token_id is None else self.pad_token_id
 
     def check_padding(self, padding_id: int, vocab_file: str) -> None:
-        """Of a Hugging Face folder, where a RoBERTa counts its positions from
-        the id of the token that it pads with.
+        """Checks the vocabulary of a Hugging Face folder: a RoBERTa counts its
+        positions from the id of its padding token.
 
         Raises:
-            InputError: that is not the vocabulary's padding token.
+            InputError: the config has another padding token.
         """
         family = FAMILIES[self.family]
         if family.counts_from_padding and padding_id != self._padding_id:
@@ -346,8 +346,8 @@ class BertConfig:
 
 
 def _is_hugging_faces(path: str, values: Mapping[str, Any]) -> bool:
-    """Whether a config is theirs: by its keys, or as the config.json that lies
-    beside safetensors."""
+    """Whether a config is Hugging Face's: it has their keys, or is a
+    config.json beside safetensors."""
     return bool(HUGGING_FACE_KEYS & values.keys()) or (
         os.path.basename(path) == "config.json"
         and bool(tensor_names(os.path.dirname(path)))
@@ -408,21 +408,21 @@ def _from_hugging_face(values: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def _model_type(values: Mapping[str, Any], folder: str) -> Any:
-    """As the file says; else as its architectures say, or the names of the
-    tensors beside it."""
+    """The model_type of the file, else that of its architectures, else that of
+    the names of the tensors beside it."""
     if values.get("model_type") is not None:
         return values["model_type"]
     names = values.get("architectures")
     if isinstance(names, list) and names:
         found = family_of_class(str(names[0]))
-        remedy = f"its architectures are {names[0]!r}"
+        reason = f"its architectures are {names[0]!r}"
     else:
         tensors = tensor_names(folder)
         found = family_of(tensors) if tensors else "bert"
-        remedy = "the names of its weights are those of several"
+        reason = "several have weights with these names"
     if found is None:
         raise InputError(
-            f"the Hugging Face model has no model_type, and {remedy}; add "
+            f"the Hugging Face model has no model_type, and {reason}; add "
             f'"model_type" to it, one of {", ".join(FAMILIES)}'
         )
     return found

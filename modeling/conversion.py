@@ -57,7 +57,7 @@ class Binding:
     variable: keras.Variable
     block: int = 0  # which block of equal width of the last axis ...
     num_blocks: int = 1  # ... out of how many
-    family: str | None = None  # of an encoder whose embeddings it is among
+    family: str | None = None  # of the encoder, for its embeddings
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -328,12 +328,12 @@ def save_model_folder(
     """Writes bert_model.ckpt, bert_config.json and, when known, the
     vocabulary.
 
-    What describes the weights is never beside others: it comes when the ones
-    before have gone.
+    No description ever lies beside other weights: it appears when the earlier
+    ones are gone.
 
     Args:
-        others: texts of files that describe the model too, by name; None
-            where it has no such file, and an earlier model's is removed.
+        others: texts of other files that describe the model, by name; None
+            removes an earlier model's file of that name.
     """
     prefix = os.path.join(folder, CHECKPOINT)
     stale = {name for name, text in others.items() if text is None}
@@ -345,7 +345,7 @@ def save_model_folder(
                 write_whole(os.path.join(new, name), text.encode())
         if vocab_file is not None:
             copy_vocabulary(vocab_file, new)
-            # one of the other kind would count before it
+            # a vocabulary of the other kind would be read instead of it
             stale |= {VOCABULARY, BYTE_LEVEL, MERGES}
             stale -= vocabulary_files(vocab_file).keys()
         _publish(temporary, prefix, [os.path.join(folder, n) for n in stale])
@@ -363,7 +363,7 @@ def _write(bindings: Sequence[Binding], prefix: str) -> None:
 
 
 def _publish(temporary: str, prefix: str, stale: Sequence[str] = ()) -> None:
-    """Moves all that is beside `temporary` to `prefix`, and removes `stale`."""
+    """Moves all files beside `temporary` to `prefix`; removes `stale`."""
     import tensorflow as tf
 
     # Without an index a checkpoint does not exist: the old one goes first and

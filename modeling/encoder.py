@@ -236,8 +236,8 @@ class Embeddings(keras.layers.Layer):
                 ),
                 self.token_type_embeddings,
             )
-        # RoBERTa numbers real tokens from pad_token_id + 1; padding, at the
-        # end of a row, goes on where theirs has pad_token_id, but nothing
+        # RoBERTa numbers real tokens from pad_token_id + 1. Padding, at the
+        # end of a row, continues here and has pad_token_id there; nothing
         # looks at it.
         first = config.position_offset
         if position_ids is None:

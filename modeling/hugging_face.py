@@ -10,7 +10,6 @@ import functools
 import json
 import math
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -24,7 +23,7 @@ from files import (
     write_json,
     write_whole,
 )
-from input_error import InputError
+from input_error import InputError, warn
 from modeling.config import BertConfig
 from modeling.hugging_face_names import (
     CLASSIFIER,
@@ -165,7 +164,7 @@ def model_config_file(path: str) -> str | None:
 
 @functools.cache  # once for each folder
 def _warn_of_difference(config_file: str, other_file: str) -> None:
-    """Says on stderr in what two configs in one folder disagree, if so."""
+    """Warns if two configs in one folder disagree."""
     if "://" in config_file:
         return
     try:
@@ -181,11 +180,10 @@ def _warn_of_difference(config_file: str, other_file: str) -> None:
         and getattr(config, field.name) != getattr(other, field.name)
     ]
     if differences:
-        print(
-            f"WARNING: {config_file} is used, which goes with the weights "
-            f"beside it, and not {os.path.basename(other_file)}; they differ "
-            f"in {', '.join(differences)}",
-            file=sys.stderr,
+        warn(
+            f"{config_file} is used, which goes with the weights beside it, "
+            f"and not {os.path.basename(other_file)}; they differ in "
+            f"{', '.join(differences)}"
         )
 
 
@@ -209,7 +207,7 @@ def save_hugging_face_folder(
     labels: Sequence[str] = (),
     problem_type: str | None = None,
     classifier: str = CLASSIFIER,
-    tokenizer_files: Mapping[str, bytes] = MappingProxyType({}),
+    tokenizer_files: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Writes what transformers' AutoModel and AutoTokenizer load.
 
@@ -223,7 +221,7 @@ def save_hugging_face_folder(
             single_label_classification, multi_label_classification, regression.
         classifier: CLASSIFIER, CHOICE or TAGGER of hugging_face_names.py: what
             a head at the root is for.
-        tokenizer_files: what else a tokenizer is read from, by name.
+        tokenizer_files: texts of the tokenizer's other files, by name.
     """
     import tensorflow as tf
 
@@ -244,8 +242,8 @@ def save_hugging_face_folder(
     write_json(os.path.join(folder, HUGGING_FACE_CONFIG), values)
     if vocab_file is not None:
         copy_vocabulary(vocab_file, folder)
-    for name, content in tokenizer_files.items():
-        write_whole(os.path.join(folder, name), content)
+    for name, text in tokenizer_files.items():
+        write_whole(os.path.join(folder, name), text.encode())
 
 
 def _classes(

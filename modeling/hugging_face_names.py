@@ -112,7 +112,7 @@ _FROM_HUGGING_FACE = {
 _OLD_ENDINGS = {"gamma": "weight", "beta": "bias"}  # transformers before 1.0
 
 
-# How names begin that models of one family alone have.
+# Beginnings of names that only models of one family have.
 _FAMILY_NAMES = {
     "bert": ("bert.", "cls."),
     "roberta": ("roberta.", "lm_head."),
@@ -121,8 +121,8 @@ _FAMILY_NAMES = {
 
 
 def family_of(names: Iterable[str]) -> str | None:
-    """Whose tensors these are; None where the names do not tell: BertModel's
-    and RobertaModel's are the same.
+    """The family that has tensors of these names; None where several have:
+    BertModel's and RobertaModel's are the same.
 
     Raises:
         InputError: some are of one family and some of another.
@@ -142,7 +142,7 @@ def family_of(names: Iterable[str]) -> str | None:
 
 
 def family_of_class(name: str) -> str | None:
-    """Whose model a class of transformers is; None for others' and ""."""
+    """The family of a class of transformers; None for any other name."""
     for family, prefix in CLASS_PREFIX.items():
         if re.match(f"{prefix}(Model|For|LMHead)", name):
             return family

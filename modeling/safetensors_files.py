@@ -14,7 +14,7 @@ INDEX = f"{WEIGHTS}.index.json"  # which tensor is in which of several files
 
 
 def tensor_names(folder: str) -> list[str]:
-    """The names of all tensors in a folder; [] where it has none."""
+    """The names of all tensors in a folder; [] without any."""
     if not any(
         os.path.exists(os.path.join(folder, name)) for name in (WEIGHTS, INDEX)
     ):
@@ -24,7 +24,7 @@ def tensor_names(folder: str) -> list[str]:
 
 
 def weights_file(path: str) -> str:
-    """The file that a path means: of a folder, its weights or their index."""
+    """The path itself, or the weights in a folder, or their index."""
     if "://" in path:
         raise InputError(
             f"{path} is not on this machine: safetensors are read from local "

@@ -1,26 +1,24 @@
-"""Multiple-choice questions from files: SWAG's, RACE's and people's own.
+"""Multiple-choice questions from files: SWAG, RACE and your own.
 
-Zellers et al. 2018 (SWAG), files of rowanz/swagaf; Lai et al. 2017 (RACE). What
-an entry is is told from its keys, so that any file may hold any of them:
+Zellers et al. 2018 (SWAG), files of rowanz/swagaf; Lai et al. 2017 (RACE). The
+keys of an entry say what it is, so that any file may hold any of these:
 
     sent1, sent2, ending0, ending1, ..., label    SWAG: CSV or JSON lines
     article, questions, options, answers          RACE: JSON, .json or .txt
     article, question, options, answer            RACE on the Hugging Face hub
-    context, question, choices, label             own: JSON lines
-
-JSON is one object, a list of them, or one a line.
+    context, question, choices, label             your own: JSON
 """
 
 import itertools
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from data.files import expand_patterns, read_lines
+from data.files import expand_patterns, without_half_characters
 from input_error import InputError
+from tasks.json_files import read_objects
 from tasks.multiple_choice import Question
-from tasks.tables import json_objects, table_rows
+from tasks.tables import table_rows
 
 BLANK = re.compile("_+")  # in a question of RACE, where the choice belongs
 
@@ -36,7 +34,7 @@ def read_questions(
         has_labels: whether each has to have one.
 
     Raises:
-        InputError: no such file, or an entry that is no question.
+        InputError: no such file, or an entry that is not a question.
     """
     questions = [
         question
@@ -58,16 +56,12 @@ def read_questions(
 def _entries(path: str) -> Iterator[tuple[str, Entry]]:
     """Yields each with its place, for errors."""
     plain = path.removesuffix(".gz")
-    is_lines = plain.endswith(".jsonl") and not _begins_list(path)
-    if plain.endswith((".json", ".txt", ".jsonl")) and not is_lines:
-        yield from _json_entries(path)
-    elif plain.endswith((".csv", ".jsonl")):
-        is_csv = plain.endswith(".csv")
-        rows: Iterator[tuple[int, Entry]] = (
-            table_rows(path) if is_csv else json_objects(path)
-        )
-        for number, row in rows:
+    if plain.endswith(".csv"):
+        for number, row in table_rows(path):
             yield f"{path}, line {number}", row
+    elif plain.endswith((".jsonl", ".json", ".txt")):
+        for found in read_objects(path):
+            yield found.place, found.values
     else:
         raise InputError(
             f"{path} ends in none of .csv, .jsonl, .json, .txt (.gz may "
@@ -75,37 +69,8 @@ def _entries(path: str) -> Iterator[tuple[str, Entry]]:
         )
 
 
-def _json_entries(path: str) -> Iterator[tuple[str, Entry]]:
-    """Of a file that is one object or one list of them, else of its lines."""
-    text = "".join(read_lines(path)).removeprefix("\ufeff")
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        if getattr(error, "msg", "") == "Extra data":
-            for number, row in json_objects(path):
-                yield f"{path}, line {number}", row
-            return
-        raise InputError(
-            f"{path} is not JSON ({error}); expected an object, a list of "
-            "objects or an object a line"
-        ) from error
-    entries = content if isinstance(content, list) else [content]
-    for number, entry in enumerate(entries):
-        if not isinstance(entry, dict):
-            raise InputError(
-                f"{path} has {_shown(entry)} where an object was expected"
-            )
-        yield f"{path}, entry {number}", entry
-
-
-def _begins_list(path: str) -> bool:
-    """Whether it is one JSON list, and not an object a line."""
-    lines = (line.removeprefix("\ufeff").strip() for line in read_lines(path))
-    return next(filter(None, lines), "").startswith("[")
-
-
 def describe(questions: Sequence[Question]) -> str:
-    """What was read, in numbers."""
+    """Counts what was read."""
     numbers = [len(question.choices) for question in questions]
     num_labels = sum(question.label is not None for question in questions)
     texts = [text for q in questions for text in (q.context, *q.choices)]
@@ -174,7 +139,7 @@ def _race(place: str, entry: Entry) -> Iterator[Question]:
     if not len(asked) == len(options) == len(answers):
         raise InputError(
             f"{place} has {len(asked)} questions, {len(options)} options and "
-            f"{len(answers)} answers; expected as many of each"
+            f"{len(answers)} answers; expected the same number of each"
         )
     for i, question in enumerate(asked):
         where = f"{place}, question {i}"
@@ -207,9 +172,9 @@ def _question(
 
 
 def _number(label: Any) -> int | None:
-    """That of 2, "2", 2.0, "2.0" or "C"; -1 for what is not a label.
+    """2 for 2, "2", 2.0, "2.0" or "C"; -1 for what is not a label.
 
-    None where there is no label: empty or -1, as the hub's test sets have it.
+    None for an empty label and for -1, as in the test sets of the hub.
     """
     if label is None or label in ("", -1, "-1"):
         return None
@@ -227,12 +192,11 @@ def _text(place: str, entry: Entry, key: str) -> str:
         raise InputError(
             f"{place} has {_shown(value)} for {key!r}; expected a text"
         )
-    # half of a sign that takes two, as where a text was cut
-    return value.encode("utf-8", "replace").decode()
+    return without_half_characters(value)
 
 
 def _shown(value: Any) -> str:
-    """In short, and however deep it is."""
+    """A value for an error: short, however deep it is."""
     if value is None:
         return "nothing"
     if isinstance(value, list | dict):

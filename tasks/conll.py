@@ -46,9 +46,9 @@ class TaggedFile(NamedTuple):
     path: str
     lines: list[str]  # without their ends
     sentences: list[Sentence]
-    layout: str  # where words and tags were found, for people
+    layout: str  # where words and tags were found, as a phrase
     other_tags: Mapping[int, str]  # by line: of lines that are not words
-    unit: str = "line"  # what each of `lines` is in the file, for people
+    unit: str = "line"  # or "entry": what each of `lines` is in the file
 
     @property
     def has_tags(self) -> bool:
@@ -59,7 +59,7 @@ class TaggedFile(NamedTuple):
         """The sentences by document.
 
         Raises:
-            InputError: the file does not tell.
+            InputError: the file does not say where documents begin.
         """
         if self.sentences[0].document < 0:
             raise InputError(
@@ -76,8 +76,8 @@ class TaggedFile(NamedTuple):
     def in_own_scheme(
         self, predicted: Iterable[Sequence[str]]
     ) -> list[list[str]]:
-        """The tags of each sentence as the file writes tags; in IOB2 where it
-        has none."""
+        """The tags of each sentence in the scheme of the file's tags, or in
+        IOB2 if it has none."""
         scheme = IOB2
         if self.has_tags:
             scheme = scheme_of(s.tags for s in self.sentences)
@@ -100,12 +100,12 @@ def read_columns(
 
     Args:
         word_column: a number from 0, or downwards from -1, the last; None: 0.
-        tag_column: likewise; None: the last. A file without this column, or
-            with the words in it, has no tags.
+        tag_column: a number like word_column; None: the last. A file without
+            this column, or with the words in it, has no tags.
 
     Raises:
-        InputError: it holds no sentence, its lines differ in their columns,
-            a tag is not one, or the words are numbers that count them.
+        InputError: it holds no sentence, its lines differ in the number of
+            columns, a tag is not one, or the words are 1, 2, 3, ...
     """
     lines = [line.rstrip("\n") for line in read_lines(path)]
     if lines:
@@ -119,10 +119,9 @@ def read_columns(
         )
     if layout.width > 1 and _are_numbers(sentences):
         raise InputError(
-            f"{path} has the numbers of words, 1, 2, 3 ..., in column "
-            f"{layout.word}, where the words were expected; say by "
-            "--word_column which column has them, counted from 0: "
-            f"--word_column={layout.word + 1}, perhaps"
+            f"{path} has numbers (1, 2, 3, ...) in column {layout.word}, where "
+            "words were expected; name the column of the words, counted from "
+            f"0, such as --word_column={layout.word + 1}"
         )
     num_comments = (
         sum(map(bool, rows))
@@ -131,12 +130,13 @@ def read_columns(
     )
     description = _describe(rows, layout)
     if num_comments:
-        description += f", {num_comments:,} lines of comment"
+        description += f", {num_comments:,} comment lines"
     return TaggedFile(path, lines, sentences, description, other_tags)
 
 
 def _columns(line: str) -> list[str]:
-    """Of a line with tabs, what is between them: words may have spaces."""
+    """Columns end at tabs, if a line has any (words may then have spaces), else
+    at spaces."""
     if not line.strip():
         return []
     if "\t" not in line:
@@ -158,8 +158,8 @@ def _find_layout(
     tag = _to_number("tag_column", tag_column or "-1")
     if not -width <= word < width:
         raise InputError(
-            f"{path} has {width} columns, without --word_column={word}: they "
-            "are counted from 0, and -1 is the last"
+            f"{path} has {width} columns, and --word_column={word} is not one "
+            "of them; they are counted from 0, and -1 is the last"
         )
     word %= width
     has_tags = -width <= tag < width and tag % width != word
@@ -264,10 +264,10 @@ def _describe(rows: Sequence[list[str]], layout: _Layout) -> str:
 
 
 def with_column(file: TaggedFile, predicted: Sequence[Sequence[str]]) -> str:
-    """The file with another column: predicted tags, in the file's scheme.
+    """The file with the predicted tags, in its scheme, as one more column.
 
     Args:
-        predicted: of each sentence.
+        predicted: the tags of each sentence.
     """
     added = dict(file.other_tags)
     for sentence, tags in zip(

@@ -4,8 +4,8 @@ An entity counts as found when its type and both its ends are right: Tjong Kim
 Sang and De Meulder 2003 (CoNLL-2003), section 2. Where one begins and ends is
 read as their conlleval reads it, and seqeval when it is not told to be strict;
 these rules fit IOB1, IOB2, IOBES (or BIOES), BILUO and BMES alike, so that no
-reader has to be told which it is. Tags without a type, plain B and I, are of
-entities whose kind is "". (seqeval itself has had no release since 2020, and
+reader has to be told which it is. Tags without a type, plain B and I, stand for
+entities of the kind "". (seqeval itself has had no release since 2020, and
 pip has to build it from source.)
 """
 
@@ -36,12 +36,12 @@ def entities(tags: Sequence[str]) -> list[Entity]:
     begin, last_prefix, last_kind = 0, OUTSIDE, ""
     for i, tag in enumerate([*tags, OUTSIDE]):
         prefix, _, kind = tag.partition("-")
-        goes_on = (
+        is_inside = (
             last_prefix in {"B", "I", "M"}
             and prefix in {"I", "M", "E", "L"}
             and kind == last_kind
         )
-        if not goes_on:
+        if not is_inside:
             if last_prefix != OUTSIDE:
                 found.append(Entity(last_kind, begin, i))
             begin = i
@@ -99,7 +99,7 @@ def tags_of(kinds: Iterable[str]) -> tuple[str, ...]:
 
 
 def kinds_of(labels: Iterable[str]) -> set[str]:
-    """Of the entities that these tags can write; "": of tags without a type."""
+    """The kinds of entities that these tags can write; "" for plain B and I."""
     return {
         label.partition("-")[2]
         for label in labels

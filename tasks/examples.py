@@ -3,14 +3,13 @@
 Upstream file: run_classifier.py, InputExample and convert_single_example.
 """
 
-import statistics
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from tqdm import tqdm
 
-from data.rows import Row, join, windows
+from data.rows import Row, describe_lengths, join, windows
 from data.tokenizers import Tokenizer
 
 SECONDS_WITHOUT_PROGRESS = 5.0
@@ -36,7 +35,7 @@ def encode_examples(
 
     Without a stride, what is too long is cut, and with one so is the first
     text of a pair where it leaves no room. Lengths in tokens, [CLS] and [SEP]
-    included, and how many were cut are said on standard error.
+    included, and the number of texts that were cut go to standard error.
 
     Args:
         doc_stride: pieces between the beginnings of two windows; of a pair the
@@ -59,9 +58,8 @@ def encode_examples(
         )
     if lengths:
         print(
-            f"{len(lengths)} texts of {min(lengths)} to {max(lengths)} tokens, "
-            f"median {statistics.median_low(lengths)}; {num_cut} of "
-            f"{len(lengths)} were cut to --max_seq_length={max_seq_length}",
+            f"{len(lengths):,} texts of {describe_lengths(lengths)}; {num_cut} "
+            f"of {len(lengths)} were cut to --max_seq_length={max_seq_length}",
             file=sys.stderr,
         )
     return encoded
@@ -90,7 +88,7 @@ def encode_pair(
     max_seq_length: int,
     doc_stride: int | None = None,
 ) -> tuple[list[Row], bool]:
-    """As `encode_example`, of the tokens of its texts."""
+    """`encode_example` for texts that are tokenized."""
     first, second = pair
     room = max_seq_length - tokenizer.marks.count(second is not None)
     pairs: Sequence[Pair] = [pair]

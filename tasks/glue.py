@@ -52,8 +52,7 @@ class GlueTask:
     metrics: tuple[str, ...]  # of tasks.metrics; the first is the main one
     tables: Mapping[str, Table]  # by split: train, dev, test, test_mismatched
     submissions: Mapping[str, str]  # GLUE's file names, by split
-    # The names that the labels have in Hugging Face's data sets, where they
-    # are others, in the same order.
+    # The labels' names in Hugging Face's data sets, if others, in this order.
     hugging_face_labels: tuple[str, ...] = ()
 
     def splits(self, kind: str) -> list[str]:
@@ -130,9 +129,9 @@ class GlueTask:
     def _check_header(
         self, path: str, number: int, row: list[str], table: Table
     ) -> None:
-        """Refuses an example where the header should be, which would be lost,
-        and another split's columns: of a dev.tsv copied to test.tsv, CoLA's
-        and SST-2's label and QQP's ids would be read as texts."""
+        """Refuses an example in place of the header, which would be lost, and
+        another split's columns: in a dev.tsv copied to test.tsv, the labels of
+        CoLA and SST-2 and the ids of QQP would be read as texts."""
         place = f"{path}, line {number + 1}"
         index_or_label = row[0 if table.label is None else table.label]
         if self._has_label(index_or_label) or _is_number(index_or_label):

@@ -1,5 +1,5 @@
-"""What a model folder was trained for: its task.json, or what a Hugging Face
-config.json says of the same.
+"""What a model folder was trained for, from its task.json or from a Hugging
+Face config.json.
 
 Names: transformers configuration_utils.py (id2label, problem_type).
 """
@@ -42,10 +42,10 @@ PROBLEM_TYPES = {
 # By target, how transformers' classes end that have a classifier of their own.
 CLASSES = {"choice": CHOICE, "tags": TAGGER}
 
-# Pieces that a model is given at most. A config.json does not say on how many
-# it was trained; of spans they are run_squad.py's.
+# Tokens that a model is given at most, as a config.json does not say how many
+# it was trained on; for spans run_squad.py's.
 LENGTH, SPAN_LENGTH, SPAN_STRIDE = 512, 384, 128
-SHORTEST = 8  # pieces; a model_max_length below it is not taken as one
+SHORTEST = 8  # tokens; a smaller model_max_length is ignored
 
 
 def problem_type(task: TaskSettings | None) -> str | None:
@@ -73,15 +73,16 @@ def folder_task(
 ) -> TaskSettings | None:
     """What the model that `path` names was trained for.
 
-    What is not read from a task.json is said on standard error.
+    Prints on standard error what it reads from a config.json.
 
     Args:
         path: a model folder, or weights in one.
-        options: what counts before the folder's statements of its tokenizer.
+        options: override the folder's settings of its tokenizer.
 
     Returns:
-        None where nothing is known of a task.
+        None if no task is known.
     """
+    options = options or TokenizerOptions()
     opened = open_tokenizer(path, options=options)
     known = opened.settings if opened else options  # no vocabulary is here
     case: dict[str, Any] = {
@@ -116,7 +117,7 @@ def folder_task(
 def check_tokens(
     tokenizer: OpenedTokenizer, config: BertConfig, path: str | None
 ) -> dict[str, int]:
-    """token -> id of a tokenizer that a model is to be used with.
+    """Checks the tokenizer of a model; returns token -> id.
 
     Args:
         path: of the model, where it is known.
@@ -161,7 +162,7 @@ def task_of(
     Args:
         values: of config.json.
         shapes: of the checkpoint's variables, by Google's names.
-        model_max_length: of tokenizer_config.json, whatever it is there.
+        model_max_length: of tokenizer_config.json; ignored if not an int.
     """
     longest = min(config.max_position_embeddings, LENGTH)
     if type(model_max_length) is int and model_max_length >= SHORTEST:

@@ -1,8 +1,8 @@
-"""Labels by their names: which of a checkpoint's labels are those in use here.
+"""Matches the labels of a checkpoint with those in use, by their names.
 
 Names that differ in case, or by a space, hyphen or underscore between letters,
-are one. transformers calls labels without names LABEL_0, LABEL_1, ...: these
-are taken in the order of the labels in use.
+are the same. transformers calls labels without names LABEL_0, LABEL_1, ...:
+they match the labels in use in order.
 """
 
 import re
@@ -47,7 +47,8 @@ def in_stored_order(
     data does not have; None if the data has others.
 
     Args:
-        by_number: whether any labels will do, if there are as many.
+        by_number: whether labels of other names match in order, if there are
+            as many.
     """
     for spelling in _SPELLINGS:
         spelt = {spelling(label): label for label in own}
@@ -64,18 +65,18 @@ def in_stored_order(
     return None
 
 
-def shown(labels: Sequence[str]) -> str:
-    """For a sentence."""
+def shown(labels: Sequence[str], most: int = MAX_SHOWN) -> str:
+    """The first ones, for a sentence, and how many more there are."""
     if not labels:
         return "none"
-    more = len(labels) - MAX_SHOWN
-    listed = ", ".join(labels[:MAX_SHOWN])
+    more = len(labels) - most
+    listed = ", ".join(labels[:most])
     return f"{listed} and {more} more" if more > 0 else listed
 
 
 def class_key(label: str) -> str:
-    """The same for the spellings of a whole number: pandas writes 1 as 1.0 in
-    a column with gaps."""
+    """A label, with 1 for "1.0": pandas writes whole numbers that way in a
+    column with gaps."""
     found = WHOLE_NUMBER.fullmatch(label)
     return found[1] if found else label
 

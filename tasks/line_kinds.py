@@ -66,7 +66,7 @@ class TextKind:
                 f"it has {len(texts)} texts with tabs between them; the model "
                 f"takes {expected[takes_pairs]}"
                 if len(texts) > 1
-                else "it is one text; the model takes two, a tab between them"
+                else "it is one text; the model takes two with a tab between"
             )
         first, *rest = texts
         length = self.settings.max_seq_length
@@ -204,11 +204,12 @@ class ChoiceKind:
 
 
 class TagKind:
-    """A text: its words with their tags, and the entities that these say. Of
-    labels that are not of entities, as parts of speech, each word has its own.
+    """A text: its words with their tags, and the entities that the tags write.
+    If the labels are not tags of entities but, say, parts of speech, only words
+    and labels.
 
-    Words end at spaces, but for punctuation at their ends, which is apart as it
-    is in the texts that taggers learn from.
+    Words end at spaces; punctuation at their ends is split off, as in the texts
+    that taggers learn from.
     """
 
     def __init__(

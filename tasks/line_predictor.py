@@ -19,7 +19,7 @@ from modeling.conversion import Binding, LoadReport
 BATCH_SIZE = 32  # rows
 EMPTY = "the line is empty"
 
-# With tabs between its texts, or the texts in the columns of a table's row.
+# A text with tabs between its parts, or the columns of a table's row.
 Line = str | tuple[str, ...]
 
 Outputs = dict[str, np.ndarray]
@@ -60,10 +60,10 @@ class Kind(Protocol):
     def model(self) -> Model: ...
 
     def read(self, number: int, texts: Sequence[str]) -> Question:
-        """Raises an InputError where the line is not such as it answers.
+        """Raises an InputError if it cannot answer such a line.
 
         Args:
-            texts: of a line, those between its tabs.
+            texts: of a line, between its tabs.
         """
 
     def answer(

@@ -138,10 +138,10 @@ def degenerate(
 
 
 def no_label_predicted(predicted: np.ndarray, labels: np.ndarray) -> str | None:
-    """A sentence when none of [N, C] labels is predicted, and some are there.
+    """A sentence if no label is predicted, though examples have some.
 
     Args:
-        predicted, labels: true, or above 0.5, where a label is.
+        predicted, labels: [N, C], true or above 0.5 where a label is.
     """
     number = int(np.sum(labels > 0.5))
     if np.any(predicted) or not number:
@@ -154,7 +154,7 @@ def no_label_predicted(predicted: np.ndarray, labels: np.ndarray) -> str | None:
 
 
 def no_better_than_mean(values: np.ndarray, targets: np.ndarray) -> str | None:
-    """A sentence when [N] values are as far from the targets as their mean."""
+    """A sentence if [N] values are no closer to the targets than their mean."""
     error = float(np.mean(np.square(values - targets)))
     variance = float(np.var(targets))
     if error < variance or not variance:

@@ -39,7 +39,7 @@ def load(
     where neither does, it is asked to fill in blanks.
 
     Args:
-        options: what counts before the folder's statements of its tokenizer.
+        options: override the folder's settings of its tokenizer.
         top_k: pieces wanted for a blank.
 
     Raises:

@@ -16,7 +16,7 @@ from input_error import InputError
 from tasks.features import POOLINGS, pool
 
 MODULES, POOLING = "modules.json", "1_Pooling/config.json"
-MODES = {  # its words for them
+MODES = {  # keys of 1_Pooling/config.json -> names
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
@@ -44,10 +44,10 @@ def pooling_file(model: str) -> str | None:
 
 
 def read_sentence_pooling(path: str) -> SentencePooling:
-    """Of a modules.json, or of a 1_Pooling/config.json alone.
+    """Reads a modules.json, or a 1_Pooling/config.json alone.
 
     Raises:
-        InputError: it says something else than this project can do.
+        InputError: it describes a pooling that this project does not have.
     """
     if not path.endswith(MODULES):
         return SentencePooling(_read_mode(path))
@@ -70,7 +70,7 @@ def read_sentence_pooling(path: str) -> SentencePooling:
             raise InputError(
                 f"{path} has the module {kind!r}, which is not supported; "
                 "expected Transformer, Pooling and perhaps Normalize; give "
-                "--pooling to do without it"
+                "--pooling to ignore this file"
             )
     if mode is None:
         raise InputError(f"{path} lists no Pooling; give --pooling")
@@ -78,7 +78,8 @@ def read_sentence_pooling(path: str) -> SentencePooling:
 
 
 def _read_mode(path: str) -> str:
-    """Of versions before 6 a yes or no for each mode; then names."""
+    """Files of versions before 6 have true or false for each mode; later ones
+    have names."""
     values = _read_json(path)
     if not isinstance(values, dict):
         raise InputError(f"{path} is not a JSON object")

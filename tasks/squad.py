@@ -13,7 +13,7 @@ import collections
 import contextlib
 import dataclasses
 import gzip
-import json
+import io
 import re
 import sys
 import zlib
@@ -22,7 +22,9 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
+from data.files import without_half_characters
 from input_error import InputError
+from tasks.json_files import parse_objects
 
 SECONDS_WITHOUT_PROGRESS = 5.0  # what is quicker shows none
 SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is no terminal
@@ -69,8 +71,8 @@ def read_examples(
 
     In training a question whose answer is not in its paragraph is left out,
     as upstream does; how many, and the first of them (or with `names_all` all
-    of them), is said on standard error. Of several answers the first is
-    trained, which is said too.
+    of them), goes to standard error. Of several answers the first is
+    trained, and a line says so.
 
     Args:
         answer_offsets: as in TaskSettings. With "exact" all white space is
@@ -78,8 +80,8 @@ def read_examples(
 
     Raises:
         InputError: no such file, no JSON, a key that is missing or of another
-            type, in training a question without an answer, or to be answered
-            two of one id.
+            type; in training, a question without an answer; in prediction,
+            two questions with the same id.
     """
     reader = _Reader(path, version_2_with_negative, is_training, answer_offsets)
     examples = list(reader.examples())
@@ -103,7 +105,7 @@ def read_examples(
 
 
 def describe(examples: Sequence[Example]) -> str:
-    """What was read, in numbers."""
+    """Counts what was read."""
     paragraphs = {example.paragraph for example in examples}
     articles = {example.article for example in examples} - {None}
     num_answered = sum(bool(e.answer or e.golds) for e in examples)
@@ -152,23 +154,6 @@ def progress(things: Sequence[Any], name: str, unit: str) -> Any:
     )
 
 
-def _json_lines(path: str, text: str) -> list[tuple[str, Any]]:
-    """A value a line; none if the first line is not one."""
-    entries: list[tuple[str, Any]] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        try:
-            if line.strip():
-                entries.append((f"line {number}", json.loads(line)))
-        except (ValueError, RecursionError) as error:
-            if not entries:
-                break
-            raise InputError(
-                f"{path}, line {number} is not JSON ({error}); expected one "
-                "object a line"
-            ) from error
-    return entries
-
-
 def _read(path: str) -> str:
     opener: Any = gzip.open if path.endswith(".gz") else open
     try:
@@ -205,29 +190,12 @@ class _Reader:
 
     def entries(self) -> list[tuple[str, Any]]:
         """The articles or questions of the file, each with its place."""
-        text = _read(self.path)
-        try:
-            content = json.loads(text)
-        except json.JSONDecodeError as error:
-            lines = error.msg == "Extra data" and _json_lines(self.path, text)
-            if lines:
-                return lines
-            raise InputError(
-                f"{self.path}, line {error.lineno}, column {error.colno} is "
-                f"not JSON ({error.msg}); a SQuAD file was expected"
-            ) from error
-        except (ValueError, RecursionError) as error:  # a long number; depth
-            raise InputError(
-                f"{self.path} is not JSON ({error}); a SQuAD file was expected"
-            ) from error
-        if isinstance(content, dict) and content.keys() & {
-            "context",
-            "paragraphs",
-        }:
-            return [("the file", content)]
-        if isinstance(content, list):
-            return [(f"entry {i}", entry) for i, entry in enumerate(content)]
-        articles = self._get(content, "", "data", list)
+        lines = io.StringIO(_read(self.path))
+        found = list(parse_objects(self.path, lines))
+        is_entry = {"context", "paragraphs"}.intersection
+        if len(found) != 1 or is_entry(found[0].values):
+            return [(f"{x.unit} {x.number}", x.values) for x in found]
+        articles = self._get(found[0].values, "", "data", list)
         return [(f"data[{i}]", entry) for i, entry in enumerate(articles)]
 
     def examples(self) -> Iterator[Example]:
@@ -269,9 +237,9 @@ class _Reader:
         if not self.is_training:
             if name in self.places:
                 raise InputError(
-                    f"{self.path}: {self.places[name]} and {place} have one "
-                    "id, and answers are written by id; give each question an "
-                    "id of its own"
+                    f"{self.path}: {self.places[name]} and {place} have the "
+                    "same id, and answers are written by id; give each "
+                    "question another id"
                 )
             self.places[name] = place
             golds = self._golds(content, place)
@@ -285,7 +253,7 @@ class _Reader:
             yield dataclasses.replace(example, answer=answer)
 
     def _is_impossible(self, content: Any, place: str) -> bool:
-        """As the question says; if it does not, whether it has no answer."""
+        """is_impossible, or without that key whether it has no answer."""
         if content.get("is_impossible") is None:
             return self._answers(content, place) == []
         value = self._get(
@@ -314,7 +282,7 @@ class _Reader:
             raise InputError(
                 f"{self.path}: {place} has {len(columns['text'])} texts and "
                 f"{len(columns['answer_start'])} places in answer_start; "
-                "expected as many of each"
+                "expected the same number of each"
             )
         rows = zip(*columns.values(), strict=True)
         return [dict(zip(columns, row, strict=True)) for row in rows]
@@ -390,8 +358,7 @@ class _Reader:
                 f"files have {_NAMES[kind]} there"
             )
         if isinstance(value, str):
-            # half of a sign that takes two, as where a text was cut
-            return value.encode("utf-8", "replace").decode()
+            return without_half_characters(value)
         return value
 
     def _flags(self) -> str:

@@ -14,9 +14,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from data.files import read_text_lines
-from input_error import InputError
+from data.files import read_text_lines, without_half_characters
+from input_error import InputError, warn
 from tasks.examples import Example, Label
+from tasks.json_files import read_objects
 from tasks.label_names import class_key
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".json")
@@ -40,8 +41,8 @@ class TableFormat:
     text_pair_column: str | None
     label_column: str
     has_header: bool
-    separator: str | None = None  # None: the ending's, or as the header shows
-    encoding: str | None = None  # None: UTF-8, or as a byte-order mark says
+    separator: str | None = None  # None: by the ending, or by the header
+    encoding: str | None = None  # None: by a byte-order mark, else UTF-8
 
     def __post_init__(self) -> None:
         if self.separator in ("tab", "\\t"):
@@ -63,7 +64,7 @@ class TableFormat:
 def read_table(
     path: str, table: TableFormat, has_labels: bool
 ) -> list[Example]:
-    """The examples of a file, one for each row; its ending says what it is.
+    """Reads a file whose ending says what it is; each row is an example.
 
     Args:
         has_labels: whether the label column has to be there.
@@ -82,7 +83,10 @@ def read_table(
             )
         )
     elif plain.endswith((".jsonl", ".json")):
-        rows = _json_rows(path, table.encoding)
+        rows = (
+            (found.place, found.values)
+            for found in read_objects(path, table.encoding)
+        )
     else:
         raise InputError(
             f"{path} ends in none of {', '.join(ENDINGS)} (.gz may follow); "
@@ -104,8 +108,8 @@ def read_table(
 
 
 def names_text_columns(path: str, table: TableFormat) -> bool:
-    """Whether a TSV file has a header with the columns of the texts. If not, a
-    first line that looks like a header is warned of."""
+    """Whether a TSV file has a header with the columns of the texts. Warns
+    where it has not, but its first line looks like a header."""
     lines = read_text_lines(path, table.encoding, refuses=False)
     header = next((line for line in lines if line.strip()), "")
     cells = header.rstrip("\r\n").split(table.separator or "\t")
@@ -119,8 +123,8 @@ def names_text_columns(path: str, table: TableFormat) -> bool:
 def labels_of(
     examples: Iterable[Example], separator: str | None = None
 ) -> tuple[str, ...]:
-    """All labels, numbers in their order before the rest in theirs. Several
-    spellings of a whole number are one label, which is said.
+    """All labels: numbers first, in their order, then the others in theirs.
+    Spellings of one whole number become one label, and a line says so.
 
     Args:
         separator: between several labels of one example; None: one each.
@@ -137,8 +141,8 @@ def labels_of(
     for first, *others in spellings.values():
         if others:
             print(
-                f"the labels {', '.join([first, *others])} are one number: "
-                f"they are one class, {first}",
+                f"the labels {', '.join([first, *others])} are the same number "
+                f"and become one class, {first}",
                 file=sys.stderr,
             )
     firsts = (first for first, *_ in spellings.values())
@@ -176,64 +180,13 @@ def _text(place: str, column: str, value: Any) -> str:
     if value is None or value != value:  # null and NaN
         return ""
     text = value if isinstance(value, str) else json.dumps(value)
-    # half of a sign that takes two, as where a text was cut
-    return text.encode("utf-8", "replace").decode().strip()
+    return without_half_characters(text).strip()
 
 
 def _label(place: str, column: str, value: Any) -> Label:
     if isinstance(value, list):
         return tuple(_text(place, column, part) for part in value)
     return _text(place, column, value)
-
-
-def _json_rows(
-    path: str, encoding: str | None
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the objects of JSON lines or, in a .json file, of an array."""
-    lines = read_text_lines(path, encoding)
-    head = next((line for line in lines if line.strip()), "")
-    if (
-        not path.removesuffix(".gz").endswith(".json")
-        or head.strip()[:1] != "["
-    ):
-        for number, row in json_objects(path, encoding):
-            yield f"{path}, line {number}", row
-        return
-    try:
-        rows = json.loads(head + "".join(lines))
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path} is not JSON ({error}); expected an array of objects, or "
-            "one object a line"
-        ) from error
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise InputError(
-                f"{path}, entry {number} is not a JSON object but "
-                f"{json.dumps(row)[:60]}"
-            )
-        yield f"{path}, entry {number}", row
-
-
-def json_objects(
-    path: str, encoding: str | None = None
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """One a line, with the line's number from 1; empty lines have none."""
-    for number, line in enumerate(read_text_lines(path, encoding), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"{path}, line {number} is not JSON ({error}); expected one "
-                "object a line, or in a .json file an array of them"
-            ) from error
-        if not isinstance(row, dict):
-            raise InputError(
-                f"{path}, line {number} is not a JSON object but {line[:60]!r}"
-            )
-        yield number, row
 
 
 def table_rows(
@@ -249,10 +202,10 @@ def table_rows(
     An empty line is a row only where rows have one column.
 
     Args:
-        wanted: columns that must be there. Where the header has them at
-            another separator than the ending's, the columns end at that, which
-            is said.
-        separator: between columns; None: find it.
+        wanted: columns that must exist.
+        separator: between columns; None: the one at which the header has the
+            wanted columns, else a comma for .csv and a tab for .tsv. A line
+            says where this is not the ending's.
 
     Raises:
         InputError: a wanted column is missing, or a row has more or fewer
@@ -346,17 +299,16 @@ def _separator(
 
 def _warn_of_header(path: str, cells: Sequence[str], remedy: str) -> None:
     if HEADER_WORDS.intersection(cell.strip().lower() for cell in cells):
-        print(
-            f"WARNING: {path} begins with {', '.join(map(repr, cells))}, which "
-            f"looks like a header and is read as an example; {remedy} if it is "
-            "one",
-            file=sys.stderr,
+        warn(
+            f"{path} begins with {', '.join(map(repr, cells))}, which looks "
+            f"like a header and is read as an example; {remedy} if it is one"
         )
 
 
 def _tsv_rows(path: str, lines: Iterable[str]) -> Cells:
-    """Quotes are characters, unless every cell with one is enclosed in quotes,
-    and some have quotes inside that are doubled, or all of the header is."""
+    """Quotes are characters, unless every cell with a quote is enclosed in
+    quotes, and either some have doubled quotes inside or the whole header is
+    enclosed."""
     rows = [line.rstrip("\r\n").split("\t") for line in lines]
     cells = [cell for row in rows for cell in row if '"' in cell]
     header = next((row for row in rows if row != [""]), [])
@@ -365,7 +317,7 @@ def _tsv_rows(path: str, lines: Iterable[str]) -> Cells:
         or (header and all(map(QUOTED.fullmatch, header)))
     ):
         print(
-            f"{path} has quotes as CSV has them, and is read so",
+            f"{path} encloses cells in quotes as CSV does, and is read so",
             file=sys.stderr,
         )
         rows = [[_unquoted(cell) for cell in row] for row in rows]

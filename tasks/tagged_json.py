@@ -12,12 +12,12 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from data.files import read_lines
+from data.files import without_half_characters
 from files import content
 from input_error import InputError
 from tasks.conll import DOCUMENT, Sentence, TaggedFile
 from tasks.entities import TAG
-from tasks.tables import json_objects
+from tasks.json_files import read_objects
 
 WORDS, TAGS = "tokens", "ner_tags"  # the hub's names of fields
 ENDINGS = (".json", ".jsonl")
@@ -35,20 +35,20 @@ def read_tagged_json(
     """Reads a file, which may also be packed as .gz.
 
     Args:
-        word_field, tag_field: None: the hub's. Without tags, the file has
-            words alone.
+        word_field, tag_field: None: the hub's names. A file in which no object
+            has the field of the tags has words alone.
 
     Raises:
-        InputError: it holds no sentence, or an object is not such as above.
+        InputError: it holds no sentence, or an object that is not one.
     """
     word_field, tag_field = word_field or WORDS, tag_field or TAGS
-    unit, objects = _read_objects(path)
+    objects = list(read_objects(path))
     names = _read_names(path, tag_field)
-    has_tags = any(tag_field in row for _, row in objects)
+    has_tags = any(tag_field in found.values for found in objects)
     sentences = []
     document = -1
-    for number, row in objects:
-        place = f"{path}, {unit} {number}"
+    for found in objects:
+        place, row = found.place, found.values
         words = _read_words(place, row, word_field)
         if words == [DOCUMENT]:
             document += 1
@@ -58,43 +58,24 @@ def read_tagged_json(
                 raise InputError(
                     f"{place} has {len(words)} words but {len(tags)} tags"
                 )
-            places = [number - 1] * len(words)
-            sentences.append(Sentence(words, tags, places, document))
+            lines = [found.number - 1] * len(words)
+            sentences.append(Sentence(words, tags, lines, document))
     if not sentences:
         raise InputError(f"{path} holds no sentence")
-    lines = [""] * max(number for number, _ in objects)
-    for number, row in objects:
-        lines[number - 1] = json.dumps(row)
-    fields = ", ".join(map(repr, objects[0][1]))
-    found = f"tags in {tag_field!r}" if has_tags else "no tags"
-    layout = f"words in {word_field!r}, {found}, of the fields {fields}"
-    return TaggedFile(path, lines, sentences, layout, {}, unit)
-
-
-def _read_objects(path: str) -> tuple[str, list[tuple[int, dict[str, Any]]]]:
-    """What an object is for people, and all of them by number from 1."""
-    text = "".join(read_lines(path)).removeprefix("\ufeff")
-    if not text.lstrip().startswith("["):
-        return "line", list(json_objects(path))
-    try:
-        rows = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON ({error})") from error
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise InputError(
-                f"{path}, entry {number} is not a JSON object but "
-                f"{str(row)[:60]!r}"
-            )
-    return "entry", list(enumerate(rows, 1))
+    texts = [""] * objects[-1].number
+    for found in objects:
+        texts[found.number - 1] = json.dumps(found.values)
+    fields = ", ".join(map(repr, objects[0].values))
+    tags_in = f"tags in {tag_field!r}" if has_tags else "no tags"
+    layout = f"words in {word_field!r}, {tags_in}, of the fields {fields}"
+    return TaggedFile(path, texts, sentences, layout, {}, objects[0].unit)
 
 
 def _read_words(place: str, row: dict[str, Any], field: str) -> list[str]:
     words = _field(place, row, field, "--word_column")
     if not all(isinstance(word, str) for word in words):
         raise InputError(f"{place} has words in {field!r} that are not texts")
-    # half of a sign that takes two, as where a text was cut
-    return [word.encode("utf-8", "replace").decode() for word in words]
+    return [without_half_characters(word) for word in words]
 
 
 def _read_tags(
@@ -119,7 +100,7 @@ def _field(
     if not isinstance(values, list):
         raise InputError(
             f"{place} has no list in the field {field!r}; its fields are "
-            f"{', '.join(map(repr, row))}; name the one that is meant by {flag}"
+            f"{', '.join(map(repr, row))}; name the right one by {flag}"
         )
     return values
 
@@ -127,10 +108,10 @@ def _field(
 def _name(place: str, field: str, number: Any, names: Sequence[str]) -> str:
     if not names:
         raise InputError(
-            f"{place} has numbers in {field!r}, and what they stand for is not "
-            f"known: put the {INFO} of the data set beside the file, which "
-            "lists the names, or write the tags as texts (with the datasets "
-            f"library: features[{field!r}].feature.int2str)"
+            f"{place} has numbers in {field!r} without the names of their "
+            f"tags: put the {INFO} of the data set, which lists them, beside "
+            "the file, or write the tags as texts (with the datasets library: "
+            f"features[{field!r}].feature.int2str)"
         )
     if type(number) is not int or not 0 <= number < len(names):
         raise InputError(
@@ -141,7 +122,7 @@ def _name(place: str, field: str, number: Any, names: Sequence[str]) -> str:
 
 
 def _read_names(path: str, field: str) -> list[str]:
-    """The names of numbers that are tags; none where they are not told."""
+    """The names of tags that are numbers; empty where they are not known."""
     info = os.path.join(os.path.dirname(path), INFO)
     text = content(info)
     if text is None:
@@ -155,7 +136,8 @@ def _read_names(path: str, field: str) -> list[str]:
 
 
 def with_field(file: TaggedFile, predicted: Iterable[Sequence[str]]) -> str:
-    """Each object with another field: predicted tags, in the file's scheme."""
+    """The objects with the predicted tags, in the file's scheme, as one more
+    field."""
     objects = {
         number: {**json.loads(line), PREDICTED: []}
         for number, line in enumerate(file.lines)

@@ -71,7 +71,7 @@ class TaskSettings:
     labels: tuple[str, ...] = ()  # in the order of the model's outputs
     doc_stride: int | None = None  # pieces between two windows; None: cut off
     window_pooling: str = "mean"  # one of POOLINGS, of a document's windows
-    # of classes and numbers: what an example is, and how its table was read
+    # for classes and numbers: what an example is, and how its table was read
     takes_pairs: bool | None = None  # two texts, not one; None: not known
     text_column: str = "text"
     text_pair_column: str | None = None
@@ -109,8 +109,8 @@ class TaskSettings:
                 )
         if len(set(self.labels)) < len(self.labels):
             raise InputError(
-                f"the labels are {', '.join(self.labels)}, one of them more "
-                "than once; expected different ones"
+                f"the labels {', '.join(self.labels)} are not all different; "
+                "expected each once"
             )
         if self.window_pooling not in POOLINGS:
             raise InputError(

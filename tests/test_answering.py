@@ -108,8 +108,8 @@ def test_what_was_read_is_said(
         "without, 1 empty paragraphs"
     )
     lengths = (
-        "tokens: questions 7.3 on average, at most 14; paragraphs 40.0 on "
-        "average, at most 40"
+        "questions of 3 to 14 tokens, median 5; paragraphs of 40 to 40 tokens, "
+        "median 40"
     )
     said = capsys.readouterr()
     assert said.out.splitlines() == [

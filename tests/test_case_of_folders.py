@@ -35,7 +35,7 @@ def cased(tmp_path_factory: pytest.TempPathFactory) -> Path:
         do_lower_case=False, added_tokens=(AddedToken("[E1]", len(words) - 1),)
     )
     opened = OpenedTokenizer(str(folder / "vocab.txt"), settings, True)
-    (folder / TOKENIZER_CONFIG).write_bytes(settings_json(opened))
+    (folder / TOKENIZER_CONFIG).write_text(settings_json(opened))
     return folder
 
 

@@ -136,7 +136,7 @@ def test_json_is_read_as_a_list_and_as_lines(tmp_path: Path) -> None:
         first, second = read_questions(path, "--train_file", True)
         assert first[1:] == ("c", ("q? x", "q? y"), 1)
         assert (len(second.choices), second.label) == (4, 3)
-        place = "line 2" if name.startswith("lines") else "entry 1"
+        place = "line 2" if name.startswith("lines") else "entry 2"
         assert second.guid == f"{path}, {place}"
     assert describe([first, second._replace(label=None, context=" ")]) == (
         "2 questions of 2 to 4 choices, 1 with a label, 1 empty texts"
@@ -196,7 +196,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for name, content, expected in (
         ("a.tsv", "x", "ends in none of .csv"),
         ("a.json", "{", "is not JSON"),
-        ("b.json", "[1]", "has 1 where an object was expected"),
+        ("b.json", "[1]", "entry 1 is not a JSON object but 1"),
         ("c.json", "[" * 100_000, "is not JSON"),
         ("d.json", "[]", "holds no question"),
         ("e.csv", SWAG_COLUMNS + "1,2\n", "line 2 has 2 columns"),

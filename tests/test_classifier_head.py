@@ -157,10 +157,12 @@ def test_another_head_starts_anew_in_training_and_is_refused_in_use(
     (line,) = [x for x in said.splitlines() if "starts anew" in x]
     assert line.startswith("the classifier head starts anew: the checkpoint ")
     assert sentence in line
-    assert ("(--keep_classifier_head takes it" in line) == (
+    assert ("(--keep_classifier_head keeps it" in line) == (
         len(stored.labels) == 3
     )
-    with pytest.raises(InputError, match="is another one: .*or --do_train"):
+    with pytest.raises(
+        InputError, match="is for something else: .*or --do_train"
+    ):
         run.restore()
 
 

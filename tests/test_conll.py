@@ -89,7 +89,7 @@ def test_columns_that_are_named(tmp_path: Path) -> None:
     assert [s.tags for s in file.sentences] == [["B-PER", "O"], ["B-LOC", "O"]]
     assert file.layout == (
         "words in column 1, tags in column 2 (tags, too, in column 3), "
-        "2 lines of comment"
+        "2 comment lines"
     )
     assert with_column(file, [["B-PER", "O"], ["O", "O"]]).splitlines() == [
         "#\thttp://de.wikipedia.org [2009-10-17]",
@@ -137,8 +137,8 @@ def test_a_file_without_the_column_of_tags(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word_column", "tag_column", "sentence"),
     [
-        ("2", None, "has 2 columns, without --word_column=2"),
-        ("-3", None, "has 2 columns, without --word_column=-3"),
+        ("2", None, "has 2 columns, and --word_column=2 is not"),
+        ("-3", None, "has 2 columns, and --word_column=-3 is not"),
         ("word", None, "--word_column=word is not a number"),
         (None, "0", "has no tags"),
     ],

@@ -69,11 +69,13 @@ def random_model(config: BertConfig, task: TaskSettings, spread: float) -> Any:
     return model
 
 
-def converted(model: Any, task: TaskSettings, weights: str) -> Any:
+def converted(
+    model: Any, task: TaskSettings, weights: str, config: BertConfig = TINY
+) -> Any:
     """What asks the .tflite file of the model."""
     variables = [binding.variable.value for binding in model.bindings()]
     with fused.uncompiled():
-        asked = device_signatures(model, task, task.max_seq_length)
+        asked = device_signatures(model, config, task, task.max_seq_length)
         content = to_tflite(asked, [variables], weights, False)
     file = Interpreter(model_content=content)
     return file.get_signature_runner("serving_default")
@@ -96,6 +98,24 @@ def test_several_labels() -> None:
     assert [x.decode() for x in found["labels"][0]] == chosen
 
 
+@pytest.mark.parametrize("weights", ["float32", "int8"])
+def test_wrong_ids_are_refused(weights: str) -> None:
+    task = TaskSettings("regression", 11, True)
+    ask = converted(random_model(TINY, task, 0.5), task, weights)
+    row = pad([Row([3, 5, 8, 2], [0] * 4)], 11, 1)
+    ask(**row)
+    for name, value in (
+        ("input_ids", -1),
+        ("input_ids", TINY.vocab_size),
+        ("segment_ids", -1),
+        ("segment_ids", 2),
+    ):
+        wrong = {key: array.copy() for key, array in row.items()}
+        wrong[name][0, 1] = value
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            ask(**wrong)
+
+
 @pytest.mark.parametrize(
     ("family", "weights", "task"),
     [
@@ -116,9 +136,11 @@ def test_other_models(family: str, weights: str, task: dict[str, Any]) -> None:
     model = random_model(config, settings, 0.3)
     row = pad([Row([3, 5, 8, 13, 21, 34, 2], [0] * 7)], length, 1)
     with fused.uncompiled():
-        asked = device_signatures(model, settings, length)["serving_default"]
+        asked = device_signatures(model, config, settings, length)[
+            "serving_default"
+        ]
         expected = asked.function({k: tf.constant(x) for k, x in row.items()})
-    found = converted(model, settings, weights)(**row)
+    found = converted(model, settings, weights, config)(**row)
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         if value.dtype.is_floating:

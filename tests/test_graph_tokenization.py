@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -225,6 +226,23 @@ def test_added_tokens_without_a_form_in_a_graph(
     tokenizer = FullTokenizer(written(tmp_path), added_tokens=[token])
     with pytest.raises(NoGraphError, match=re.escape(repr(token.content))):
         GraphTokenizer(tokenizer, 16)
+
+
+def test_no_step_is_without_words(
+    pair: tuple[FullTokenizer, GraphTokenizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LiteRT, which these tests cannot ask by texts, would end the process."""
+    graph, counts = pair[1], []
+    longest_pieces = graph._longest_pieces
+
+    def counted(words: tf.Tensor, start: tf.Tensor) -> Any:
+        counts.append(len(words))
+        return longest_pieces(words, start)
+
+    monkeypatch.setattr(graph, "_longest_pieces", counted)
+    for text in ("", "a" * 201, "un", b"\xff"):
+        graph.pieces(tf.constant([text]))
+    assert min(counts) > 0
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,10 @@ import tensorflow as tf
 from hostile import TARGETS, Target
 from hypothesis import HealthCheck, given, settings
 
-import command
 from data import files, record_checks, records, vocabulary, wire
 from data.record_features import Feature
 from data.tokenizer_folder import open_tokenizer
-from input_error import InputError
+from input_error import MAX_SENTENCE, InputError, one_line
 from jobs import inspecting
 from modeling import hugging_face
 from modeling.config import BertConfig
@@ -145,11 +144,11 @@ def read_tokenizer(path: Path) -> object:
         (read_squad, "x.json", DEEPER, "is not JSON"),
         (read_squad, "x.json", '{"data": ' + "1" * 5000 + "}", "is not JSON"),
         (read_table, "x.jsonl", f'{{"text": {DEEP}}}', "line 1 has a list in"),
-        (read_table, "x.jsonl", DEEPER, "line 1 is not JSON"),
+        (read_table, "x.jsonl", DEEPER, "x.jsonl is not JSON"),
         (read_task, TASK, DEEPER, "task.json cannot be used"),
         (read_weights, hugging_face.INDEX, DEEPER, "cannot be read"),
         (read_weights, hugging_face.INDEX, '{"weight_map": {}}', "no file"),
-        (read_tokenizer, "tokenizer.json", DEEPER, "is not a JSON file"),
+        (read_tokenizer, "tokenizer.json", DEEPER, "not what it should be"),
     ],
 )
 def test_json_of_any_depth_and_size(
@@ -241,5 +240,5 @@ def test_lines_and_pieces_without_end(
 
 def test_an_error_is_one_line_that_commands_no_terminal() -> None:
     hostile_name = "a\nb\x1b[2J\x00\u202e"
-    assert command.one_line(hostile_name) == r"a b\x1b[2J\x00\u202e"
-    assert len(command.one_line("x" * 10**6)) < 2 * command.MAX_SENTENCE
+    assert one_line(hostile_name) == r"a b\x1b[2J\x00\u202e"
+    assert len(one_line("x" * 10**6)) < 2 * MAX_SENTENCE

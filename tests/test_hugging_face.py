@@ -226,7 +226,7 @@ def test_labels_and_tokenizer_are_written(tmp_path: Path) -> None:
         str(vocabulary),
         ["no", "yes", "perhaps"],
         "single_label_classification",
-        tokenizer_files={"tokenizer_config.json": b"{}"},
+        tokenizer_files={"tokenizer_config.json": "{}"},
     )
     config = json.loads((folder / "config.json").read_text())
     original = json.loads((THEIRS / "classifier/config.json").read_text())

@@ -120,7 +120,7 @@ def test_lengths() -> None:
         ({"problem_type": "ranking"}, "the problem_type 'ranking'"),
         ({"problem_type": ["ranking"]}, "expected one of single_label_class"),
         ({"id2label": [1]}, r"id2label in config.json is \[1\]"),
-        ({"id2label": {"0": "a", "1": "b", "2": "a"}}, "more than once"),
+        ({"id2label": {"0": "a", "1": "b", "2": "a"}}, "not all different"),
     ],
 )
 def test_what_cannot_be_is_named(values: dict[str, Any], sentence: str) -> None:
@@ -159,5 +159,7 @@ def test_a_folder_says_it_by_task_json_or_by_config_json(
     assert folder_task(str(GOLDEN / "tiny_bert")) is None
     (folder / "task.json").unlink()
     (folder / "tokenizer_config.json").write_text(json.dumps([1]))
-    with pytest.raises(InputError, match=r"tokenizer_config.json is not what"):
+    with pytest.raises(
+        InputError, match="tokenizer_config.json is not a JSON f"
+    ):
         folder_task(str(folder))

@@ -21,9 +21,9 @@ ORDER = {
     " encoder heads hugging_face conversion combined any_model"
     " cost",
     "tasks": "metrics task entities lessons label_names hugging_face_task"
-    " examples targets packed parts pretraining distillation taught blanks"
-    " classification glue tables features sentence_pooling spans squad windows"
-    " answers squad_evaluation conll tagged_json word_rows tagging"
+    " json_files examples targets packed parts pretraining distillation taught"
+    " blanks classification glue tables features sentence_pooling spans squad"
+    " windows answers squad_evaluation conll tagged_json word_rows tagging"
     " feature_tagging"
     " multiple_choice choice_files line_predictor line_kinds predictors"
     " attention_maps",

@@ -44,8 +44,8 @@ def test_paragraphs_read_as_sentences() -> None:
     """6500 tokens in 100 lines are more than half of 128."""
     (hint,) = hints(num_pieces=6500, num_truncated=46, num_random_next=34)
     assert hint == (
-        "92% of the pairs are cut and 68% are random: lines of 65 tokens in "
-        "the mean, for --max_seq_length=128, look like paragraphs; "
+        "92% of the pairs are cut and 68% are random: lines of 65 tokens on "
+        "average, for --max_seq_length=128, look like paragraphs; "
         "--input_format=paragraphs cuts them into sentences"
     )
     assert hints(num_pieces=6400, num_truncated=46) == []

@@ -130,7 +130,7 @@ def test_what_is_made_is_made_once(
     # as large, but another command's
     (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes()[::-1])
     os.utime(text)
-    said = f"{tmp_path}/a is not what this command made: made again\n"
+    said = f"{tmp_path}/a has changed since it was made; making it again\n"
     assert forked(SCRIPT, *given, "--num_workers=1") == said + first
     assert (tmp_path / "a").read_bytes() == expected[0][0]
     other = tmp_path / "other.txt"

@@ -469,7 +469,7 @@ def test_scores_of_the_training_examples_are_named(
 def test_a_model_of_one_text_is_not_given_pairs(
     trained: tuple[Path, str], tables: Path
 ) -> None:
-    assert "trained on one text, and the examples are two" in fails_with(
+    assert "trained on single texts, but these are pairs" in fails_with(
         "run_classifier.py",
         f"--eval_file={tables}/dev.csv",
         "--text_pair_column=kind",

@@ -128,8 +128,8 @@ def test_what_was_read_is_said(
     assert captured.out == (
         f"{path}: 2 sentences of 4 words (words in column 1, tags in column 2)"
         " in 3 rows\n"
-        "  tokens in a sentence: 3 in the median, 3 at most; read through "
-        "windows, as they do not fit into --max_seq_length=4: 1\n"
+        "  sentences of 1 to 3 tokens, median 1; 1 do not fit into "
+        "--max_seq_length=4 and are read through windows\n"
         "  tags: O 3, B-PER 1\n"
         "  sentences without an entity: 1\n"
     )

@@ -10,7 +10,13 @@ from conftest import GOLDEN, TINY
 
 from data.graph_tokenization import GraphTokenizer
 from data.tokenization import FullTokenizer
-from jobs.serving import INPUTS, Model, make_model, signatures
+from jobs.serving import (
+    INPUTS,
+    Model,
+    device_text_signatures,
+    make_model,
+    signatures,
+)
 from tasks.task import TaskSettings
 
 BATCH = {
@@ -140,10 +146,29 @@ def test_a_refused_text_leaves_its_neighbours_alone(
             np.testing.assert_allclose(values[fine], alone[name], atol=1e-5)
 
 
-def test_a_choice_is_asked_by_a_pair(graph: GraphTokenizer) -> None:
-    task = settings("choice")
+@pytest.mark.parametrize(
+    ("target", "takes_pairs", "expected"),
+    [
+        ("regression", None, ["text", "text_pair"]),
+        ("regression", False, ["text"]),
+        ("regression", True, ["text_pair"]),
+        ("choice", None, ["text_pair"]),
+    ],
+)
+def test_one_text_or_two_are_asked_as_in_training(
+    target: str,
+    takes_pairs: bool | None,
+    expected: list[str],
+    graph: GraphTokenizer,
+) -> None:
+    task = dataclasses.replace(settings(target), takes_pairs=takes_pairs)
     asked = signatures(make_model(TINY, task), TINY, task, graph)
-    assert list(asked) == ["serving_default", "text_pair"]
+    assert list(asked) == ["serving_default", *expected]
+    (on_device,) = device_text_signatures(
+        make_model(TINY, task), task, 16, graph
+    ).values()
+    singly = expected == ["text"]
+    assert [*on_device.inputs] == ["text", "text_pair"][: 1 if singly else 2]
 
 
 def test_a_span_has_ids_alone(graph: GraphTokenizer) -> None:

@@ -247,7 +247,7 @@ def test_places_are_read_where_they_are_plain(
 
 def test_answers_by_id_need_ids_that_differ(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", question(), question())
-    with pytest.raises(InputError, match=r"qas\[1\] \(id q\) have one id"):
+    with pytest.raises(InputError, match=r"qas\[1\] \(id q\) have the same id"):
         read_examples(path, False, False)
     assert len(read_examples(path, False, True)) == 2
 
@@ -286,7 +286,7 @@ def test_the_hubs_flat_questions(tmp_path: Path) -> None:
     (only,) = read_examples(str(tmp_path / "one.json"), False, False)
     assert only.id == "a"
     (tmp_path / "bad.json").write_text(lines + "{")
-    with pytest.raises(InputError, match="line 3 is not JSON"):
+    with pytest.raises(InputError, match="line 3, column 2 is not JSON"):
         read_examples(str(tmp_path / "bad.json"), False, False)
     del flat[1]["question"]
     path.write_text("\n".join(map(json.dumps, flat)))
@@ -299,11 +299,11 @@ def test_the_hubs_flat_questions(tmp_path: Path) -> None:
     [
         (b'{"data": [}', "line 1, column 11 is not JSON"),
         (b"[]", "holds no question that can be used"),
-        (b"7", r"the file has no 'data' \(it is a whole number\)"),
+        (b"7", "line 1 is not a JSON object but 7"),
         (b'{"a": 1}', r"the file has no 'data' \(only a\)"),
         (b'{"data": 3}', "'data' of the file is a whole number; .* a list"),
-        (b"[7]", r"entry 0 has no 'paragraphs' \(it is a whole number\)"),
-        (b'{"data": []}\n}', "line 2 is not JSON"),
+        (b"[7]", "entry 1 is not a JSON object but 7"),
+        (b'{"data": []}\n}', "line 2, column 1 is not JSON"),
         (b'{\n"data": []}\n}', "line 3, column 1 is not JSON"),
         (b'{"\xff": 1}', "is not UTF-8 text: byte 0xff at place 2"),
         (None, "cannot read .*: No such file"),

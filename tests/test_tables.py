@@ -172,7 +172,11 @@ def test_labels_are_sorted_as_people_would() -> None:
         ("a.csv", "text,label\na,1\nb\n", "line 3 has 1 columns.* 2"),
         ("a.csv", 'text,label\na,1\n"b" c,1\n', "line 3 is not CSV"),
         ("a.csv", 'text,label\na,1\n"b,1\n', "line 3 is not CSV"),
-        ("a.jsonl", '{"text": "a", "label": 1}\n{"te', "line 2 is not JSON"),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": 1}\n{"te',
+            "line 2, column 2 is not",
+        ),
         ("a.jsonl", '{"text": ["a"], "label": 1}', "line 1 has a list in 'tex"),
         ("a.json", '[{"text": {}, "label": 1}]', "entry 1 has an object in 't"),
         (
@@ -184,7 +188,7 @@ def test_labels_are_sorted_as_people_would() -> None:
         ("a.csv", "text,label,text\na,1,b\n", "line 1 names 2 columns 'text'"),
         ("a.tsv", 'text\tlabel\n"a\nb"\t1\n', "line 2 has 1 .* name it .csv"),
         ("a.csv", "t\0e\0x\0t\0\n", "as UTF-16 text .*--encoding=utf-16-le"),
-        ("a.jsonl", "[1]\n", r"line 1 is not a JSON object but '\[1\]"),
+        ("a.jsonl", "[1]\n", "entry 1 is not a JSON object but 1"),
     ],
 )
 def test_bad_tables_are_named_with_the_line(

@@ -130,14 +130,14 @@ def test_word_pieces_are_the_librarys(
     there, back = tmp_path / "there", tmp_path / "back"
     there.mkdir()
     (there / "vocab.txt").write_bytes(Path(ours.vocab_file).read_bytes())
-    (there / "tokenizer_config.json").write_bytes(settings_json(ours))
+    (there / "tokenizer_config.json").write_text(settings_json(ours))
     again = opened(there)
     assert again.settings == ours.settings
     compare(again, library)
     back.mkdir()
     (back / "vocab.txt").write_bytes(Path(ours.vocab_file).read_bytes())
-    for name, content in hugging_face_files(again, 512).items():
-        (back / name).write_bytes(content)
+    for name, text in hugging_face_files(again, 512).items():
+        (back / name).write_text(text)
     theirs = Tokenizer.from_file(str(back / "tokenizer.json"))
     compare(opened(back), theirs)
     for line in LINES:
@@ -170,7 +170,7 @@ def test_byte_level_tokens_are_the_librarys(
     for name in ("vocab.json", "merges.txt"):
         content = (Path(ours.vocab_file).parent / name).read_bytes()
         (there / name).write_bytes(content)
-    (there / "tokenizer_config.json").write_bytes(settings_json(ours))
+    (there / "tokenizer_config.json").write_text(settings_json(ours))
     assert opened(there).settings == ours.settings
     compare(opened(there), library)
 
@@ -241,13 +241,17 @@ def test_the_case_that_nothing_states(
     assert said(capsys) == ""
     # capitals: of fewer than one token in twenty, then of more
     lower = " ".join(f"word{i}" for i in range(60))
-    for words, is_lower in (("Sea Ship", True), ("Sea Ship Sail A", False)):
-        folder = folder_with(tmp_path / words, f"{lower} {words}")
-        found = opened(folder)
-        assert found.settings.do_lower_case is is_lower
-        assert not found.is_stated
-        assert f"do_lower_case is taken to be {is_lower}" in said(capsys)
-        assert "do_lower_case" not in json.loads(settings_json(found))
+    opened(folder_with(tmp_path / "few", f"{lower} Sea Ship"))
+    assert said(capsys) == ""
+    many = folder_with(tmp_path / "many", f"{lower} Sea Ship Sail A")
+    found = opened(many)
+    assert found.settings.do_lower_case is True  # Google's default
+    assert "taken to be True, as in google-research/bert" in said(capsys)
+    assert "do_lower_case" not in json.loads(settings_json(found))
+    cased = open_tokenizer(str(many), tells_case=True)
+    assert cased is not None and cased.settings.do_lower_case is False
+    assert "do_lower_case is taken to be False" in said(capsys)
+    assert json.loads(settings_json(cased))["do_lower_case"] is False
 
 
 def test_the_model_says_what_another_vocabulary_does_not(
@@ -289,7 +293,7 @@ def test_tokens_of_a_released_vocabulary_are_kept_whole_on_demand(
     options = TokenizerOptions(additional_special_tokens=["[E1]"])
     found = opened(folder, None, options)
     assert found.load().tokenize("[E1] sea") == ["[E1]", "sea"]
-    (folder / "tokenizer_config.json").write_bytes(settings_json(found))
+    (folder / "tokenizer_config.json").write_text(settings_json(found))
     assert opened(folder).load().tokenize("[E1] sea") == ["[E1]", "sea"]
     options = TokenizerOptions(additional_special_tokens=["[E2]"])
     with pytest.raises(InputError, match="'.E2.', which is not in the vocab"):
@@ -412,7 +416,7 @@ def test_two_vocabularies_that_disagree_are_refused(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS[:-1]), "utf-8")
     assert opened(tmp_path).load().vocab["sea"] == WORDS.index("sea")
     (tmp_path / "vocab.txt").write_text("\n".join([*WORDS[:-2], "in"]), "utf-8")
-    with pytest.raises(InputError, match="have other tokens: [0-9]+ is"):
+    with pytest.raises(InputError, match="disagree: token [0-9]+ is"):
         open_tokenizer(str(tmp_path))
 
 

@@ -64,8 +64,8 @@ def test_of_a_token_listed_twice_the_later_counts(
     for _ in range(2):
         assert vocabulary.check_vocabulary(path, 9)["sea"] == 7
     assert capsys.readouterr().err == (
-        f"{path} repeats tokens in 1 lines (8: sea, as in 6); a token's last "
-        "line is its id\n"
+        f"{path} repeats tokens in 1 lines (8: sea, as in 6); the last line "
+        "of a token is its id\n"
     )
     tokenizer = tokenization.FullTokenizer(path)
     tokens = tokenizer.tokenize("the sea")

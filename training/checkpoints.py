@@ -15,6 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from files import write_json
 from input_error import InputError, first_line
 
 FOLDER = "training_state"  # under output_dir
@@ -128,10 +129,10 @@ class TrainingState:
 
 
 def read_settings(output_dir: str) -> dict[str, Any]:
-    """What the run in output_dir was begun with; empty where none has begun.
+    """The settings that the run in output_dir began with; empty without one.
 
     Raises:
-        InputError: the file of it is damaged.
+        InputError: the file that stores them is damaged.
     """
     path = os.path.join(output_dir, FOLDER, SETTINGS)
     if not saved_states(output_dir) or not tf.io.gfile.exists(path):
@@ -147,12 +148,10 @@ def read_settings(output_dir: str) -> dict[str, Any]:
 
 
 def write_settings(output_dir: str, settings: Mapping[str, Any]) -> None:
-    """Keeps what a run is begun with, or goes on with from here."""
+    """Stores the settings with which a run begins, or resumes."""
     path = os.path.join(output_dir, FOLDER, SETTINGS)
     tf.io.gfile.makedirs(os.path.dirname(path))
-    with tf.io.gfile.GFile(path + ".tmp", "w") as file:
-        file.write(json.dumps(settings, indent=2) + "\n")
-    tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+    write_json(path, settings)
 
 
 def check_settings(
@@ -161,12 +160,13 @@ def check_settings(
     settings: Mapping[str, Any],
     may_change: Mapping[str, str],
 ) -> list[str]:
-    """Holds a run that resumes to what it was begun with.
+    """Compares the settings of a run that resumes with those it began with.
 
     Args:
-        began, settings: by flag, or what of a flag. Of a file "X's contents"
-            counts, where both have it, and not what "X" names.
-        may_change: by setting, what else is to be said of another value.
+        began, settings: by flag. If both have "X's contents", they are compared
+            instead of "X", the name of a file.
+        may_change: settings that may change, each with the text to add to the
+            sentence about the change.
 
     Returns:
         A sentence for each setting that has changed and may, and one for those
