@@ -34,8 +34,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a model for the masked language model, and one for the table."""
     folder = tmp_path_factory.mktemp("world")
     make_world(folder)
-    # as the vocabulary, which has capitals
-    settings = TaskSettings("single_label", 16, False, labels=("0", "1"))
+    settings = TaskSettings("single_label", 16, True, labels=("0", "1"))
     model = Classifier(TINY, SingleLabel(settings.labels))
     path = folder / "taught"
     path.mkdir()
