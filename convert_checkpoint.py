@@ -68,6 +68,7 @@ def main() -> None:
     from modeling.any_model import AnyModel
     from modeling.conversion import load_checkpoint
     from modeling.hugging_face import is_hugging_face
+    from tasks.sentence_pooling import copy_pooling
 
     to = FLAGS.to or FORMATS[not is_hugging_face(FLAGS.init_checkpoint)]
     with new_folder(FLAGS.output_dir) as folder:
@@ -80,6 +81,7 @@ def main() -> None:
         found = [b for b in model.bindings() if b.name in report.loaded]
         write = _write_google if to == GOOGLE else _write_hugging_face
         write(folder, found, around)
+        copy_pooling(FLAGS.init_checkpoint, folder)
         difference = _difference(folder, model)
     print(
         f"{FLAGS.output_dir} is written, for {to}; loaded again, its outputs "
