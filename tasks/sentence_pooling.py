@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from files import beside, content, copy_whole
+from files import beside, content, copy_beside
 from input_error import InputError
 from tasks.features import POOLINGS, pool
 
@@ -45,13 +45,7 @@ def pooling_file(model: str) -> str | None:
 
 def copy_pooling(model: str, folder: str) -> None:
     """Copies what `model`, a folder or weights in one, says of pooling."""
-    import tensorflow as tf
-
-    for name in (MODULES, POOLING):
-        if path := beside(model, [name]):
-            copy = os.path.join(folder, name)
-            tf.io.gfile.makedirs(os.path.dirname(copy))
-            copy_whole(path, copy)
+    copy_beside(model, [MODULES, POOLING], folder)
 
 
 def read_sentence_pooling(path: str) -> SentencePooling:
