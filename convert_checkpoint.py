@@ -68,6 +68,7 @@ def main() -> None:
     from modeling.any_model import AnyModel
     from modeling.conversion import load_checkpoint
     from modeling.hugging_face import is_hugging_face
+    from tasks.sentence_pooling import copy_pooling
 
     to = FLAGS.to or FORMATS[not is_hugging_face(FLAGS.init_checkpoint)]
     with new_folder(FLAGS.output_dir) as folder:
@@ -80,6 +81,7 @@ def main() -> None:
         found = [b for b in model.bindings() if b.name in report.loaded]
         write = _write_google if to == GOOGLE else _write_hugging_face
         write(folder, found, around)
+        copy_pooling(FLAGS.init_checkpoint, folder)
         difference = _difference(folder, model)
     print(
         f"{FLAGS.output_dir} is written, for {to}; loaded again, its outputs "
@@ -109,6 +111,7 @@ def _shapes(task: "TaskSettings | None") -> Shapes:
 
 def _surroundings() -> Surroundings:
     from data.tokenizer_folder import open_tokenizer
+    from jobs.start_checks import check_config, compare_pieces
     from modeling.config import BertConfig
     from modeling.hugging_face import model_config_file
     from tasks.hugging_face_task import check_tokens
@@ -122,6 +125,7 @@ def _surroundings() -> Surroundings:
             f"{FLAGS.init_checkpoint}; give --bert_config_file"
         )
     config = BertConfig.from_json_file(command.local(config_file))
+    check_config(config, FLAGS.init_checkpoint)
     if FLAGS.hidden_act:
         config = dataclasses.replace(config, hidden_act=FLAGS.hidden_act)
     options = common_flags.tokenizer_options()
@@ -130,7 +134,9 @@ def _surroundings() -> Surroundings:
     )
     task = _task(options)
     if tokenizer is not None:
-        check_tokens(tokenizer, config, FLAGS.init_checkpoint)
+        vocab = check_tokens(tokenizer, config, FLAGS.init_checkpoint)
+        if FLAGS.vocab_file:
+            compare_pieces(FLAGS.vocab_file, vocab, FLAGS.init_checkpoint)
         if task is not None:  # of --vocab_file the folder does not know
             task = dataclasses.replace(
                 task,

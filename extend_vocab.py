@@ -60,6 +60,7 @@ def main() -> None:
     from modeling.any_model import AnyModel
     from modeling.config import BertConfig
     from modeling.conversion import load_checkpoint, open_weights
+    from tasks.sentence_pooling import copy_pooling
 
     config_file, opened = _files()
     config = BertConfig.from_json_file(command.local(config_file))
@@ -82,6 +83,7 @@ def main() -> None:
         )
         _take_weights(extended, model, _sources(places, pieces))
         _write(folder, extended, report.loaded, opened, places, task)
+        copy_pooling(FLAGS.init_checkpoint, folder)
     print(
         f"{FLAGS.output_dir} is written: {len(places):,} words more, and "
         f"{len(words[num_words:]):,} that are not a piece yet; vocab_size is "

@@ -149,6 +149,7 @@ def _open(files: contextlib.ExitStack, flag: str) -> IO[bytes] | None:
 
 def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
     from data.tokenizer_folder import open_tokenizer
+    from jobs.start_checks import check_config, compare_pieces
     from modeling.config import BertConfig
     from modeling.hugging_face import model_config_file
     from tasks.hugging_face_task import check_tokens
@@ -169,7 +170,10 @@ def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
             f"--max_seq_length is {FLAGS.max_seq_length}; the model has "
             f"{config.max_position_embeddings} positions, so expected no more"
         )
-    check_tokens(opened, config, model)
+    check_config(config, model)
+    vocab = check_tokens(opened, config, model)
+    if FLAGS.vocab_file:
+        compare_pieces(FLAGS.vocab_file, vocab, model)
     return config, opened.load()
 
 

@@ -28,6 +28,18 @@ def beside(path: str, names: Iterable[str]) -> str | None:
     return next((c for c in candidates if tf.io.gfile.exists(c)), None)
 
 
+def copy_beside(path: str, names: Iterable[str], folder: str) -> None:
+    """Copies those of these files that are in the folder that `path` is, or
+    lies in; their names may have folders in them."""
+    import tensorflow as tf
+
+    for name in names:
+        if found := beside(path, [name]):
+            copy = os.path.join(folder, name)
+            tf.io.gfile.makedirs(os.path.dirname(copy))
+            copy_whole(found, copy)
+
+
 def content(path: str) -> bytes | None:
     """The bytes of a file, also on gs:// and the like; None without the file.
 

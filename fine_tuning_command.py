@@ -1,6 +1,7 @@
 """What the commands that fine-tune share: their flags, and the way from these
 to a trained model."""
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -180,10 +181,12 @@ class FineTuningCommand:
         Args:
             other_names: for the labels in `settings`, in the same order.
         """
-        from jobs import fine_tuning
+        from jobs import fine_tuning, fitting
 
         if self.used:
             fine_tuning.check_use(settings, self.used, FLAGS.output_dir)
+        elif self.stored and fitting.begins_anew(self.run):
+            self._say_defaults(settings, self.stored)
         return fine_tuning.set_up(
             self.place,
             self.run,
@@ -195,6 +198,27 @@ class FineTuningCommand:
             command.from_flags(TaughtTask),
             other_names,
         )
+
+    def _say_defaults(
+        self, settings: "TaskSettings", start: "TaskSettings"
+    ) -> None:
+        """Names flags that are not given, where the model that is trained
+        further had others."""
+        from files import beside
+        from tasks.task import TASK
+
+        # a Hugging Face folder does not say with what it was trained
+        if settings.target != start.target or not beside(
+            FLAGS.init_checkpoint, [TASK]
+        ):
+            return
+        for name, value in dataclasses.asdict(settings).items():
+            trained = getattr(start, name)
+            if value != trained and name in FLAGS and not FLAGS[name].present:
+                print(
+                    f"--{name} is not given: it is {value!r}, and "
+                    f"--init_checkpoint was trained with {trained!r}"
+                )
 
     def carry_out(
         self, job: "Job", setup: "Setup"

@@ -9,7 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import command
-from data.tokenizer_folder import open_tokenizer
+from data.tokenizer_folder import (
+    CASE,
+    HUGGING_FACE,
+    OpenedTokenizer,
+    open_tokenizer,
+)
 from data.tokenizers import check_any_vocabulary
 from input_error import InputError
 from jobs import fitting, start_checks
@@ -142,13 +147,14 @@ class Teacher:
 
 
 def read_teacher(
-    task: TaughtTask, head: ClassifierHead, vocab_file: str
+    task: TaughtTask, head: ClassifierHead, opened: OpenedTokenizer
 ) -> Teacher | None:
     """Looks at --teacher_model_dir; None where there is none.
 
     Args:
         head: of the student, who has to have the teacher's task.
-        vocab_file: the student's, which has to be the teacher's.
+        opened: the student's tokenizer, whose vocabulary has to be the
+            teacher's. Where its settings are others, it is said.
 
     Raises:
         InputError: what it knows is something else; or there is none, and
@@ -166,12 +172,22 @@ def read_teacher(
     _check_task(folder, head)
     own = open_tokenizer(folder)
     if own and check_any_vocabulary(own.vocab_file) != check_any_vocabulary(
-        vocab_file
+        opened.vocab_file
     ):
         raise InputError(
-            f"--teacher_model_dir={folder} has other pieces than {vocab_file}; "
-            "expected a teacher with the vocabulary of its student"
+            f"--teacher_model_dir={folder} has other pieces than "
+            f"{opened.vocab_file}; expected a teacher with the vocabulary of "
+            "its student"
         )
+    theirs = own.settings.to_json() if own else {}
+    for name, value in opened.settings.to_json().items():
+        matters = name not in (*CASE, *HUGGING_FACE)  # of rare characters
+        if name in theirs and theirs[name] != value and matters:
+            start_checks.warn(
+                f"texts are read with {name} = {value!r}, and "
+                f"--teacher_model_dir={folder} was trained with "
+                f"{theirs[name]!r}"
+            )
     if settings.max_seq_length > config.max_position_embeddings:
         raise InputError(
             f"--max_seq_length is {settings.max_seq_length} but the teacher "

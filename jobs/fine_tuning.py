@@ -147,7 +147,7 @@ def set_up(
             f"{least}, for the marks of a pair and a piece"
         )
     head = ClassifierHead(settings, other_names, run.keep_classifier_head)
-    teacher = distilling.read_teacher(taught, head, opened.vocab_file)
+    teacher = distilling.read_teacher(taught, head, opened)
     fitting.make_folder(run)
     return Setup(
         place,
@@ -212,6 +212,8 @@ def check_use(
     fields = {field.name for field in dataclasses.fields(settings)}
     if not fitting.uses_state(output_dir):
         fields.remove("labels")
+    if trained.takes_pairs is None:  # it is not known
+        fields.remove("takes_pairs")
     for name in _differing(settings, trained, sorted(fields)):
         difference = (
             f"{name} is {getattr(settings, name)!r}, and the model was trained "

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from files import beside, content
+from files import beside, content, copy_beside
 from input_error import InputError
 from tasks.features import POOLINGS, pool
 
@@ -41,6 +41,11 @@ class SentencePooling(NamedTuple):
 def pooling_file(model: str) -> str | None:
     """The file that says how to pool, beside the weights that `model` names."""
     return beside(model, [MODULES, POOLING])
+
+
+def copy_pooling(model: str, folder: str) -> None:
+    """Copies what `model`, a folder or weights in one, says of pooling."""
+    copy_beside(model, [MODULES, POOLING], folder)
 
 
 def read_sentence_pooling(path: str) -> SentencePooling:

@@ -10,6 +10,12 @@ import tensorflow as tf
 from conftest import GOLDEN, fails_with, forked, run, well_ended
 from safetensors.numpy import load_file, save_file
 
+from tasks.sentence_pooling import (
+    SentencePooling,
+    pooling_file,
+    read_sentence_pooling,
+)
+
 THEIRS = GOLDEN / "hugging_face"
 COMMAND = "convert_checkpoint.py"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -37,6 +43,13 @@ def test_a_classifier_goes_to_google_and_back(
     tmp_path: Path, classifier: Path
 ) -> None:
     there, back = tmp_path / "there", tmp_path / "back"
+    modules = {"": "Transformer", "1_Pooling": "Pooling", "2_": "Normalize"}
+    listed = [{"path": path, "type": kind} for path, kind in modules.items()]
+    (classifier / "modules.json").write_text(json.dumps(listed))
+    (classifier / "1_Pooling").mkdir()
+    (classifier / "1_Pooling" / "config.json").write_text(
+        '{"pooling_mode_cls_token": true}'
+    )
     output = run(
         COMMAND, f"--init_checkpoint={classifier}", f"--output_dir={there}"
     )
@@ -54,6 +67,10 @@ def test_a_classifier_goes_to_google_and_back(
     )
     config = json.loads((there / "bert_config.json").read_text())
     assert config["hidden_act"] == "gelu"  # gelu_new in the original
+    pooling = pooling_file(str(there))
+    assert pooling is not None and read_sentence_pooling(
+        pooling
+    ) == SentencePooling("cls", normalizes=True)
     task = json.loads((there / "task.json").read_text())
     assert task["labels"] == ["no", "yes", "perhaps"]
     assert (task["do_lower_case"], task["strip_accents"]) == (False, True)

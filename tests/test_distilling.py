@@ -8,6 +8,12 @@ import pytest
 from command_world import LENGTHS, make_world
 from conftest import TINY, fails_with, forked
 
+from data.tokenizer_folder import (
+    OpenedTokenizer,
+    TokenizerOptions,
+    open_tokenizer,
+)
+from data.tokenizers import TokenizerSettings
 from input_error import InputError
 from jobs.classifier_head import ClassifierHead
 from jobs.distilling import read_teacher
@@ -142,11 +148,28 @@ def test_what_is_for_a_teacher_is_refused_without_one() -> None:
     head = ClassifierHead(
         TaskSettings("single_label", 16, True, labels=("0", "1"))
     )
-    assert read_teacher(TaughtTask(None), head, "vocab.txt") is None
+    opened = OpenedTokenizer("vocab.txt", TokenizerSettings(), True)
+    assert read_teacher(TaughtTask(None), head, opened) is None
     with pytest.raises(InputError, match="are for a model with a teacher"):
-        read_teacher(
-            TaughtTask(None, distillation_weight=0.9), head, "vocab.txt"
-        )
+        read_teacher(TaughtTask(None, distillation_weight=0.9), head, opened)
+
+
+def test_a_teacher_that_reads_texts_otherwise_is_said(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = ClassifierHead(
+        TaskSettings("single_label", 16, True, labels=("0", "1"))
+    )
+    teacher = TaughtTask(str(world / "taught"))
+    for options, is_said in (
+        (TokenizerOptions(do_lower_case=True), False),
+        (TokenizerOptions(True, None, ["[unused0]"]), True),
+    ):
+        opened = open_tokenizer(str(world / "model"), None, options)
+        assert opened is not None
+        assert read_teacher(teacher, head, opened) is not None
+        said = capsys.readouterr().err
+        assert ("texts are read with added_tokens = " in said) == is_said
 
 
 def test_a_teacher_of_something_else_is_refused(world: Path) -> None:

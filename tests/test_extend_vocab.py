@@ -154,8 +154,10 @@ def test_an_unused_place_that_is_in_use_stays(model: Path) -> None:
     token = {"content": "[unused0]", "special": True}
     config = {"do_lower_case": True, "added_tokens_decoder": {"5": token}}
     (model / "tokenizer_config.json").write_text(json.dumps(config))
+    (model / "modules.json").write_text("[]")  # its pooling stays with it
     forked(COMMAND, *flags(model, num_words=2))
     extended = model.parent / "extended"
+    assert (extended / "modules.json").read_text() == "[]"
     lines = (extended / "vocab.txt").read_text("utf-8").split("\n")
     assert lines[5] == "[unused0]"
     assert lines[95:97] == ["qqq", "sailships"]  # met 4 and 3 times

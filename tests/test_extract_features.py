@@ -108,3 +108,33 @@ def test_bad_flags(tmp_path: Path) -> None:
         "extract_features.py", *MODEL, TEXT, f"--output_file={tmp_path}/x"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_are_not_the_models_own(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(GOLDEN / "tiny_bert", folder)
+    pieces = (GOLDEN / "tiny_vocab.txt").read_text("utf-8").splitlines()
+    (folder / "vocab.txt").write_text("\n".join([*pieces[:-1], "theirs"]))
+    args = (
+        *(TEXT, f"--init_checkpoint={folder}"),
+        f"--vocab_file={GOLDEN}/tiny_vocab.txt",
+        f"--output_file={tmp_path}/out.jsonl",
+        "--max_seq_length=16",
+        "--layers=-1",
+    )
+    said = well_ended("extract_features.py", *args).errors
+    assert "tiny_vocab.txt has 1 pieces other than" in said
+    config = json.loads((folder / "bert_config.json").read_text())
+    config["num_attention_heads"] *= 2
+    (tmp_path / "heads.json").write_text(json.dumps(config))
+    other = f"--bert_config_file={tmp_path}/heads.json"
+    for command, *own in (
+        ("extract_features.py", *args),
+        (
+            "convert_checkpoint.py",
+            f"--init_checkpoint={folder}",
+            f"--output_dir={tmp_path}/out",
+        ),
+    ):
+        sentence = fails_with(command, *own, other)
+        assert "the config has num_attention_heads = 10" in sentence

@@ -106,6 +106,8 @@ def test_a_model_is_not_used_by_other_labels_or_case(
     (tmp_path / FOLDER / "step-3.index").touch()  # of the state of a run
     with pytest.raises(InputError, match="answers would be wrong"):
         check_use(others, TASK, folder)
+    pairs = dataclasses.replace(TASK, takes_pairs=True)
+    check_use(pairs, TASK, folder)  # what is not known cannot differ
     check_use(dataclasses.replace(TASK, max_seq_length=9), TASK, folder)
     assert capsys.readouterr().out == (
         "max_seq_length is 9, and the model was trained with 16\n"

@@ -1,6 +1,7 @@
 """Tests of run_squad.py and jobs/answering.py, as a user would start them."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -240,3 +241,29 @@ def test_a_model_of_another_task_is_refused(tmp_path: Path) -> None:
         *("--do_predict", "--predict_file=x"),
     )
     assert "was trained for choice, not for span" in sentence
+
+
+def test_defaults_that_are_not_what_the_start_was_trained_with_are_said(
+    trained: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder, _ = trained
+    task = read_json(folder / "task.json")
+    start = tmp_path / "start"
+    start.mkdir()
+    for path in folder.glob("bert_*"):
+        shutil.copy(path, start)
+    task |= {"null_score_diff_threshold": -2.5, "max_answer_length": 9}
+    (start / "task.json").write_text(json.dumps(task))
+    said = forked(
+        "run_squad.py",
+        *FLAGS,
+        f"--vocab_file={VOCABULARY}",
+        f"--init_checkpoint={start}",
+        f"--output_dir={tmp_path}/out",
+        *("--do_train", "--dry_run", "--max_answer_length=11"),
+    )
+    lines = [line for line in said.splitlines() if "is not given" in line]
+    assert lines == [
+        "--null_score_diff_threshold is not given: it is 0.0, and "
+        "--init_checkpoint was trained with -2.5"
+    ]
