@@ -89,8 +89,9 @@ def open_tokenizer(
         model: a model folder, or a file or checkpoint in one; also on gs://.
         vocab_file: overrides the vocabulary beside `model`. Settings are those
             of `model`, or of the folder of `vocab_file` where it has none.
-        tells_case: if nothing states the case, take it from the capitals of
-            the vocabulary; otherwise it is Google's default.
+        tells_case: if nothing in a folder of Google's form states the case,
+            take it from the capitals of the vocabulary; otherwise it is the
+            default, which is Google's and Hugging Face's.
 
     Returns:
         None where neither has a vocabulary.
@@ -147,6 +148,7 @@ def open_tokenizer(
             values.setdefault("do_lower_case", case)
     is_stated = "do_lower_case" in values or marks_of(vocab_file) == ROBERTA
     if not is_stated and (share := cased_share(vocab)) >= CASED_SHARE:
+        tells_case = tells_case and not said.is_hugging_face
         values["do_lower_case"] = not tells_case
         assumed = "True, as in google-research/bert"
         say_once(
@@ -169,6 +171,7 @@ class _Statements:
     added: dict[str, AddedToken] = dataclasses.field(default_factory=dict)
     # special tokens that are listed without their ids
     named: list[str] = dataclasses.field(default_factory=list)
+    is_hugging_face: bool = False  # the form of the folder
     # added tokens that say whether they are word pieces
     completed: set[str] = dataclasses.field(default_factory=set)
 
@@ -190,6 +193,7 @@ class _Statements:
         self.added |= other.added
         self.named += other.named
         self.completed |= other.completed
+        self.is_hugging_face = other.is_hugging_face
 
 
 def _statements(path: str) -> _Statements:
@@ -198,10 +202,10 @@ def _statements(path: str) -> _Statements:
     tokenizer, tokenizer_file = _json_beside(path, TOKENIZER)
     listed, listed_file = _json_beside(path, ADDED)
     said = _Statements()
-    is_hugging_face = files.beside(path, ["config.json"]) and not files.beside(
-        path, ["bert_config.json"]
-    )
-    if config_file or tokenizer_file or is_hugging_face:
+    said.is_hugging_face = bool(
+        files.beside(path, ["config.json"])
+    ) and not files.beside(path, ["bert_config.json"])
+    if config_file or tokenizer_file or said.is_hugging_face:
         said.say(HUGGING_FACE, "Hugging Face")
     marks = BERT if files.beside(path, [files.VOCABULARY]) else ROBERTA
     source = tokenizer_file

@@ -252,6 +252,9 @@ def test_the_case_that_nothing_states(
     assert cased is not None and cased.settings.do_lower_case is False
     assert "do_lower_case is taken to be False" in said(capsys)
     assert json.loads(settings_json(cased))["do_lower_case"] is False
+    (many / "config.json").write_text("{}")  # transformers has a default, too
+    theirs = open_tokenizer(str(many), tells_case=True)
+    assert theirs is not None and theirs.settings.do_lower_case is True
 
 
 def test_the_model_says_what_another_vocabulary_does_not(
