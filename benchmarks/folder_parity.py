@@ -125,7 +125,7 @@ def read_answers(folder: Path, name: str) -> tuple[dict[str, Any], Side | None]:
 
 
 def by_line(arrays: dict[str, np.ndarray], rows: list[Any]) -> Arrays:
-    """Of arrays with a row for each token, each line or each of the first."""
+    """Splits arrays that have a row for each token or each line."""
     ends = np.cumsum([len(ids) for _, ids, _ in rows])
     return {
         name: np.split(array, ends[:-1])
@@ -152,7 +152,7 @@ def tokenize(opened: Opened, lines: list[Any]) -> list[Any]:
 
 
 def our_arrays(folder: Path, config: Any, rows: list[Any]) -> Arrays:
-    """Of the folder's weights, read as the other side's rows say."""
+    """What the folder's weights make of the other side's rows."""
     from keras import ops
 
     from data.rows import Row, pad
@@ -230,7 +230,7 @@ class Comparison:
     def arrays(
         self, what: str, ours: Arrays, theirs: Arrays, numbers: Iterable[int]
     ) -> None:
-        """Of the lines with these numbers, without those that are apart."""
+        """Compares the lines with these numbers, except those apart."""
         chosen = [i for i in numbers if self.lines[i][0] not in APART]
         for name, expected in theirs.items():
             if name not in ours:

@@ -37,7 +37,7 @@ def make(settings: TaskSettings) -> Classifier:
 
 
 def head_of(model: Any) -> list[list[float]]:
-    """Of each row the first weight, and the bias."""
+    """The first weight of each row, and its bias."""
     weights, bias = model.head.output_weights, model.head.output_bias
     rows = np.concatenate([weights.numpy()[:, :1], bias.numpy()[:, None]], 1)
     return rows.tolist()

@@ -51,7 +51,7 @@ def test_tags_without_a_type() -> None:
 
 
 def test_entities_of_biluo_count_by_their_ends() -> None:
-    """Of PER (words 1-3) and LOC (5), the first is found one word too short."""
+    """PER (words 1-3) is found one word too short, LOC (word 5) whole."""
     golds = ["B-PER I-PER L-PER O U-LOC".split()]
     predicted = ["B-PER L-PER O O U-LOC".split()]
     scores = entity_scores(golds, predicted)

@@ -30,7 +30,7 @@ TASK = TaskSettings("single_label", 16, True, labels=("neg", "pos"))
 
 
 def settings(*changed: Any) -> dict[str, Any]:
-    """Of a run, with these dataclasses in the place of the defaults."""
+    """A run's settings, with these dataclasses in place of the defaults."""
     defaults = CONFIG, OptimizerConfig(), LoopConfig(), TASK
     given: dict[type, Any] = {type(x): x for x in (*defaults, *changed)}
     run, optimizer, loop, task = given.values()

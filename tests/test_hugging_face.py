@@ -485,7 +485,7 @@ def edited(tmp_path: Path, name: str, *absent: str, **values: object) -> Path:
 
 
 def last_layer(folder: Path, name: str, **inputs: np.ndarray) -> np.ndarray:
-    """Of the real positions of a golden folder's inputs, or of others."""
+    """Outputs at the real positions of a golden folder's inputs."""
     theirs = dict(np.load(THEIRS / name / "outputs.npz"))
     mask = theirs["in_attention_mask"].astype(np.int32)
     batch = {

@@ -105,7 +105,7 @@ class Recipe(NamedTuple):
 
 
 def change(name: str, *absent: str, **values: Any) -> Edit:
-    """Of a JSON file: keys that go, and keys with other values."""
+    """Removes keys of a JSON file, and gives others new values."""
 
     def edit(folder: Path) -> None:
         path = folder / name
@@ -582,7 +582,7 @@ def make(recipe: Recipe, vocab_dir: Path, folder: Path) -> str:
 
 
 def answers(folder: Path, class_name: str) -> tuple[dict[str, Any], Any]:
-    """Of transformers to LINES: what JSON holds, and arrays."""
+    """What transformers makes of LINES: values for JSON, and arrays."""
     config_class = getattr(transformers, class_name).config_class
     config = config_class.from_pretrained(folder)
     try:
