@@ -17,6 +17,7 @@ the model was trained on, or if --text_column is given.
 Ours; google-research/bert has no such command.
 """
 
+import collections
 import functools
 import json
 import os
@@ -81,12 +82,23 @@ def main(*texts: str) -> None:
         )
     command.import_tensorflow()
 
+    from tasks.line_predictor import EMPTY
     from training.inference import with_progress
 
     notices = command.Notices()
     folder = _local_folder(FLAGS.model_dir)
     answer_all = _load(folder)
-    answers = _answers(_decoded(_read(texts, folder), notices), answer_all)
+    counts: collections.Counter[bool] = collections.Counter()
+
+    def counted(answers: "Iterator[Answer]") -> "Iterator[Answer]":
+        for answer in answers:
+            error = answer.fields.get("error")
+            if error != EMPTY:
+                counts[error is None] += 1
+            yield answer
+
+    lines = _decoded(_read(texts, folder), notices)
+    answers = counted(_answers(lines, answer_all))
     if FLAGS.output_file:
         with command.writing(FLAGS.output_file, "--output_file") as file:
             for answer in with_progress(answers):
@@ -95,6 +107,11 @@ def main(*texts: str) -> None:
         shown = answers if sys.stdout.isatty() else with_progress(answers)
         _print(_format(answer, notices) for answer in shown)
     notices.close()
+    if counts[False] and not counts[True]:
+        raise InputError(
+            f"no line has an answer: none of {counts[False]:,} is what this "
+            "model takes; the sentences above say why"
+        )
 
 
 def _load(folder: str) -> "Callable[[Iterable[Line]], Iterator[Answer]]":

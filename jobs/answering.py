@@ -27,7 +27,14 @@ from input_error import InputError, warn
 from jobs.fine_tuning import FineTuned, train_losses
 from jobs.training_data import TrainingData
 from modeling.config import BertConfig
-from tasks.answers import NOTHING, Answerer, Logits, Prediction, to_files
+from tasks.answers import (
+    NOTHING,
+    NULL_ODDS,
+    Answerer,
+    Logits,
+    Prediction,
+    to_files,
+)
 from tasks.metrics import unlearnt
 from tasks.packed import make_encoder
 from tasks.spans import SpanModel
@@ -186,10 +193,13 @@ class QuestionAnswering:
                 {"global_step": step, **metrics}, data="predict_file"
             )
             self.check(fitted)
-        for name, text in to_files(
-            self.asked.examples, predictions, self.settings
-        ).items():
+        files = to_files(self.asked.examples, predictions, self.settings)
+        for name, text in files.items():
             fitted.write_result(name, text, "predict_file")
+        if self.writes:  # what other questions or settings have left
+            is_scored = not self._num_without_answers
+            scores = set() if is_scored else {"eval_results.txt"}
+            fitted.results.drop(scores | ({NULL_ODDS} - files.keys()))
 
     @functools.cached_property
     def asked(self) -> Questions:

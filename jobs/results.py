@@ -6,7 +6,7 @@ moved to earlier_results.
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -57,15 +57,31 @@ class Results:
             logs: log files to move with them.
         """
         noted = self._noted().get("results", {})
-        names = {*NAMES, *noted, RESULTS, *logs}
+        if self._move({*NAMES, *noted, RESULTS, *logs}):
+            print(
+                "results of the previous model were moved to "
+                + os.path.join(self.folder, EARLIER)
+            )
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Moves results that a new set of predictions does not have."""
+        noted = self._noted()
+        moved = self._move(names)
+        if moved and noted:
+            kept = {k: x for k, x in noted["results"].items() if k not in moved}
+            path = os.path.join(self.folder, RESULTS)
+            write_json(path, {**noted, "results": kept})
+
+    def _move(self, names: Iterable[str]) -> list[str]:
+        """Moves files to earlier_results; returns the names of those found."""
         found = [
             name
-            for name in sorted(names)
+            for name in sorted(set(names))
             if name == os.path.basename(name)
             and tf.io.gfile.exists(os.path.join(self.folder, name))
         ]
         if not found:
-            return
+            return []
         earlier = os.path.join(self.folder, EARLIER)
         tf.io.gfile.makedirs(earlier)
         for name in found:
@@ -74,7 +90,7 @@ class Results:
                 os.path.join(earlier, name),
                 overwrite=True,
             )
-        print(f"results of the previous model were moved to {earlier}")
+        return found
 
     def _noted(self) -> dict[str, Any]:
         """results.json; empty where it is absent or damaged."""

@@ -154,7 +154,7 @@ def no_label_predicted(predicted: np.ndarray, labels: np.ndarray) -> str | None:
 
 
 def no_better_than_mean(values: np.ndarray, targets: np.ndarray) -> str | None:
-    """A sentence if [N] values are no closer to the targets than their mean."""
+    """A warning if values, [N], miss the targets as far as their mean does."""
     error = float(np.mean(np.square(values - targets)))
     variance = float(np.var(targets))
     if error < variance or not variance:

@@ -43,8 +43,8 @@ def test_lines_are_the_originals(tmp_path: Path) -> None:
 
 
 def test_a_sentence_transformers_folder(tmp_path: Path) -> None:
-    """Its modules.json asks for the vector of [CLS], of length 1. Of the six
-    lines the fourth and the sixth are longer than 16 tokens."""
+    """modules.json asks for the vector of [CLS], normalized. Two of the six
+    lines, the fourth and the sixth, are longer than 16 tokens."""
     folder = tmp_path / "model"
     shutil.copytree(GOLDEN / "tiny_bert", folder)
     shutil.copy(GOLDEN / "tiny_vocab.txt", folder / "vocab.txt")

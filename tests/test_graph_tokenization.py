@@ -158,7 +158,7 @@ def test_texts_of_several_scripts(tmp_path: Path) -> None:
     expected = {
         "สวัสดี": [3, 4, 5, 6],
         "中文cat": [7, 8, 12],
-        "Cat😀 😀": [0, 9],  # a word goes on beyond a letter
+        "Cat😀 😀": [0, 9],  # a word continues after a letter
         "👨\u200d👩": [10, 11],  # what joins them is dropped
         "c\0at\0": [12],
         "\0": [],

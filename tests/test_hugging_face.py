@@ -550,7 +550,7 @@ def test_weights_of_another_family_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_roberta_that_pads_with_another_token(tmp_path: Path) -> None:
-    """Its positions begin four rows further down, and so do their vectors."""
+    """Positions and their vectors begin four rows further down."""
     table = "embeddings.position_embeddings.weight"
     folder = edited(
         tmp_path, "roberta_bare", pad_token_id=5, max_position_embeddings=27

@@ -203,8 +203,8 @@ def test_mnli_by_a_model_with_its_labels_in_another_order(
 
 
 def test_a_tagger_with_its_labels_in_another_order(tmp_path: Path) -> None:
-    """Its last label is I-LOC; of those that are made here for LOC and PER the
-    last is I-PER. Nothing is learnt at a rate of 0."""
+    """The folder lists LOC last, and run_ner.py lists PER last. At a learning
+    rate of 0 nothing is learnt."""
     labels = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
     folder = save(
         tmp_path / "model", Tagger(SMALL, 5), labels, classifier=TAGGER

@@ -269,6 +269,21 @@ def test_tables_that_do_not_fit_the_model(
         assert expected in sentence
 
 
+def test_a_file_of_which_no_line_fits_the_model(
+    blanks: str, tmp_path: Path
+) -> None:
+    """The answers stay side by side with the lines, and the command fails."""
+    (tmp_path / "in.txt").write_text("a storm\n\nthe sea\n")
+    sentence = fails_with(
+        "predict.py",
+        f"--model_dir={blanks}",
+        f"--input_file={tmp_path}/in.txt",
+        f"--output_file={tmp_path}/out.tsv",
+    )
+    assert "no line has an answer: none of 2 is what this model" in sentence
+    assert (tmp_path / "out.tsv").read_text() == "\n\n\n"
+
+
 def test_what_cannot_be_done(tmp_path: Path) -> None:
     assert "both --input_file and the text 'a [MASK]'" in fails_with(
         "predict.py", "--model_dir=x", "--input_file=y", "a [MASK]"

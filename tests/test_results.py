@@ -30,6 +30,20 @@ def test_results_of_another_model_are_put_away(tmp_path: Path) -> None:
     assert (tmp_path / "b.tsv").read_text() == "3"
 
 
+def test_scores_of_other_questions_do_not_stay(tmp_path: Path) -> None:
+    results = Results(str(tmp_path))
+    for name in ("eval_results.txt", "null_odds.json", "predictions.json"):
+        results.write(name, "1", "checksum 1", 10, "--predict_file=x")
+    results.write("predictions.json", "2", "checksum 1", 10, "--predict_file=y")
+    results.drop({"eval_results.txt", "null_odds.json", "absent.txt"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "earlier_results", "predictions.json", "results.json",
+    ]  # fmt: skip
+    assert json.loads((tmp_path / "results.json").read_text())["results"] == {
+        "predictions.json": "--predict_file=y"
+    }
+
+
 def test_a_damaged_list_moves_nothing_else(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()

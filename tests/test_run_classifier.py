@@ -479,8 +479,8 @@ def test_a_model_of_one_text_is_not_given_pairs(
 
 
 def test_labels_to_evaluate_by_have_the_models_order() -> None:
-    """They are told from the examples where there is no training; what the
-    model does not have is refused with its line later."""
+    """Without training the labels are those of the examples to evaluate on;
+    one that the model does not have is refused later, with its line."""
 
     def labels(stored: tuple[str, ...], **settings: Any) -> tuple[str, ...]:
         return _target(own_files(**settings), stored, [], EXAMPLES).labels

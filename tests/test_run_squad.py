@@ -195,6 +195,33 @@ def test_the_best_threshold_is_applied_on_request(
     assert found["best_f1"] == pytest.approx(results(folder)["best_f1"])
 
 
+def test_scores_of_other_questions_do_not_stay(
+    trained: tuple[Path, str], tmp_path: Path
+) -> None:
+    """Of a model that was asked about questions with answers, then without."""
+    folder = tmp_path / "model"
+    shutil.copytree(trained[0], folder)
+    assert (folder / "null_odds.json").exists()
+    asked = json.loads(QUESTIONS.read_text())
+    for article in asked["data"]:
+        for paragraph in article["paragraphs"]:
+            for question in paragraph["qas"]:
+                del question["answers"]
+                question.pop("is_impossible", None)
+    (tmp_path / "asked.json").write_text(json.dumps(asked))
+    forked(
+        "run_squad.py",
+        "--do_predict",
+        f"--predict_file={tmp_path}/asked.json",
+        f"--output_dir={folder}",
+        "--noversion_2_with_negative",
+    )
+    earlier = {path.name for path in (folder / "earlier_results").iterdir()}
+    assert earlier == {"eval_results.txt", "null_odds.json"}
+    assert not any((folder / name).exists() for name in earlier)
+    assert (folder / "predictions.json").exists()
+
+
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [

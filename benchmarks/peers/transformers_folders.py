@@ -118,8 +118,8 @@ def change(name: str, *absent: str, **values: Any) -> Edit:
 
 
 def tokenizer_json(**parts: Any) -> Edit:
-    """Parts of tokenizer.json that are other ones, in a folder whose tokenizer
-    is no class's but the file's."""
+    """Replaces parts of tokenizer.json, which a generic class of transformers
+    reads as it stands."""
 
     def edit(folder: Path) -> None:
         change("tokenizer.json", **parts)(folder)
