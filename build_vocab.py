@@ -7,9 +7,9 @@ the same vocabulary, byte for byte.
 from absl import flags
 from tqdm import tqdm
 
-import command
-from data import vocabulary
-from data.tokenization import BasicTokenizer
+from bert_keras.cli import command
+from bert_keras.data import vocabulary
+from bert_keras.data.tokenization import BasicTokenizer
 
 FLAGS = flags.FLAGS
 
@@ -47,15 +47,15 @@ flags.mark_flags_as_required(["input_file", "output_file"])
 
 def main() -> None:
     command.import_tensorflow(computes=False)
-    from data import files
+    from bert_keras.data import text_files
 
-    paths = files.expand_patterns(FLAGS.input_file)
+    paths = text_files.expand_patterns(FLAGS.input_file)
     with vocabulary.writing(FLAGS.output_file) as file:
         with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
             lines = (
                 line
                 for path in paths
-                for line in files.read_lines(path, bar.update)
+                for line in text_files.read_lines(path, bar.update)
             )
             word_counts = vocabulary.count_words(
                 lines, BasicTokenizer(FLAGS.do_lower_case, FLAGS.strip_accents)

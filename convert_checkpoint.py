@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-import command
-import common_flags
-from input_error import InputError
+from bert_keras import files
+from bert_keras.cli import command, common_flags
+from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
-    from data.tokenizer_folder import OpenedTokenizer, TokenizerOptions
-    from modeling.any_model import AnyModel
-    from modeling.config import BertConfig
-    from modeling.conversion import Binding, LoadReport
-    from tasks.task import TaskSettings
+    from bert_keras.data.tokenizer_folder import (
+        OpenedTokenizer,
+        TokenizerOptions,
+    )
+    from bert_keras.modeling.checkpoint import Binding, LoadReport
+    from bert_keras.modeling.config import BertConfig
+    from bert_keras.modeling.model_from_checkpoint import AnyModel
+    from bert_keras.tasks.task_config import TaskSettings
 
 FLAGS = flags.FLAGS
 Shapes = Mapping[str, Sequence[int]]  # by Google's names
@@ -64,11 +67,11 @@ class Surroundings:
 
 def main() -> None:
     command.import_tensorflow(computes=False)
-    from files import new_folder
-    from modeling.any_model import AnyModel
-    from modeling.conversion import load_checkpoint
-    from modeling.hugging_face import is_hugging_face
-    from tasks.sentence_pooling import copy_pooling
+    from bert_keras.files import new_folder
+    from bert_keras.modeling.checkpoint import load_checkpoint
+    from bert_keras.modeling.hugging_face import is_hugging_face
+    from bert_keras.modeling.model_from_checkpoint import AnyModel
+    from bert_keras.tasks.sentence_pooling import copy_pooling
 
     to = FLAGS.to or FORMATS[not is_hugging_face(FLAGS.init_checkpoint)]
     with new_folder(FLAGS.output_dir) as folder:
@@ -91,10 +94,13 @@ def main() -> None:
 
 def _shapes(task: "TaskSettings | None") -> Shapes:
     """Of the checkpoint's variables, but for a head that stays behind."""
-    from files import json_beside
-    from modeling.conversion import open_weights
-    from modeling.hugging_face import HUGGING_FACE_CONFIG, is_hugging_face
-    from tasks.hugging_face_task import class_of
+    from bert_keras.files import json_beside
+    from bert_keras.modeling.checkpoint import open_weights
+    from bert_keras.modeling.hugging_face import (
+        HUGGING_FACE_CONFIG,
+        is_hugging_face,
+    )
+    from bert_keras.tasks.hugging_face_task import class_of
 
     shapes = dict(open_weights(FLAGS.init_checkpoint).shapes)
     if task is not None or not is_hugging_face(FLAGS.init_checkpoint):
@@ -110,11 +116,14 @@ def _shapes(task: "TaskSettings | None") -> Shapes:
 
 
 def _surroundings() -> Surroundings:
-    from data.tokenizer_folder import open_tokenizer
-    from jobs.start_checks import check_config, compare_pieces
-    from modeling.config import BertConfig
-    from modeling.hugging_face import model_config_file
-    from tasks.hugging_face_task import check_tokens
+    from bert_keras.data.tokenizer_folder import open_tokenizer
+    from bert_keras.modeling.config import BertConfig
+    from bert_keras.modeling.hugging_face import model_config_file
+    from bert_keras.tasks.checkpoint_compatibility import (
+        check_config,
+        compare_pieces,
+    )
+    from bert_keras.tasks.hugging_face_task import check_tokens
 
     config_file = FLAGS.bert_config_file or model_config_file(
         FLAGS.init_checkpoint
@@ -124,7 +133,7 @@ def _surroundings() -> Surroundings:
             "there is no bert_config.json or config.json beside "
             f"{FLAGS.init_checkpoint}; give --bert_config_file"
         )
-    config = BertConfig.from_json_file(command.local(config_file))
+    config = BertConfig.from_json_file(files.local(config_file))
     check_config(config, FLAGS.init_checkpoint)
     if FLAGS.hidden_act:
         config = dataclasses.replace(config, hidden_act=FLAGS.hidden_act)
@@ -148,7 +157,7 @@ def _surroundings() -> Surroundings:
 
 def _task(options: "TokenizerOptions") -> "TaskSettings | None":
     """What the model was trained for, if that is known."""
-    from tasks.hugging_face_task import folder_task
+    from bert_keras.tasks.hugging_face_task import folder_task
 
     task = folder_task(FLAGS.init_checkpoint, options)
     if task is not None and not task.has_one_encoder:
@@ -178,9 +187,9 @@ def _check_whole(report: "LoadReport") -> None:
 def _write_google(
     folder: str, found: "Sequence[Binding]", around: Surroundings
 ) -> None:
-    from data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
-    from modeling.conversion import save_model_folder
-    from tasks.task import TASK
+    from bert_keras.data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
+    from bert_keras.modeling.checkpoint import save_model_folder
+    from bert_keras.tasks.task_config import TASK
 
     config = around.config
     if config.hidden_act == "gelu_tanh":  # the original knows one name for it
@@ -214,11 +223,14 @@ def _write_google(
 def _write_hugging_face(
     folder: str, found: "Sequence[Binding]", around: Surroundings
 ) -> None:
-    from data.tokenizer_folder import hugging_face_files
-    from files import write_whole
-    from modeling.hugging_face import save_hugging_face_folder
-    from tasks.hugging_face_task import classifier_class, problem_type
-    from tasks.task import TASK
+    from bert_keras.data.tokenizer_folder import hugging_face_files
+    from bert_keras.files import write_whole
+    from bert_keras.modeling.hugging_face import save_hugging_face_folder
+    from bert_keras.tasks.hugging_face_task import (
+        classifier_class,
+        problem_type,
+    )
+    from bert_keras.tasks.task_config import TASK
 
     task, tokenizer = around.task, around.tokenizer
     save_hugging_face_folder(
@@ -243,14 +255,17 @@ def _write_hugging_face(
 
 def _difference(folder: str, model: "AnyModel") -> float:
     """Between the outputs of what was read and what was written."""
-    from modeling.any_model import AnyModel, largest_difference
-    from modeling.config import BertConfig
-    from modeling.conversion import load_checkpoint, open_weights
-    from modeling.hugging_face import model_config_file
+    from bert_keras.modeling.checkpoint import load_checkpoint, open_weights
+    from bert_keras.modeling.config import BertConfig
+    from bert_keras.modeling.hugging_face import model_config_file
+    from bert_keras.modeling.model_from_checkpoint import (
+        AnyModel,
+        largest_difference,
+    )
 
     config_file = model_config_file(folder)
     assert config_file is not None
-    config = BertConfig.from_json_file(command.local(config_file))
+    config = BertConfig.from_json_file(files.local(config_file))
     written = AnyModel(config, open_weights(folder).shapes)
     load_checkpoint(written.bindings(), folder)
     difference = largest_difference(model, written)

@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING
 from absl import flags
 from tqdm import tqdm
 
-import command
-import common_flags
-from data import instances, record_hints, tokenizers
-from data.instances import InstanceConfig
-from data.marks import BERT
-from input_error import InputError, warn
+from bert_keras.cli import command, common_flags
+from bert_keras.data import instances, record_hints, tokenizers
+from bert_keras.data.instances import InstanceConfig
+from bert_keras.data.special_tokens import BERT
+from bert_keras.errors import InputError, warn
 
 if TYPE_CHECKING:
-    from data.tokenizer_folder import OpenedTokenizer
+    from bert_keras.data.tokenizer_folder import OpenedTokenizer
 
 FLAGS = flags.FLAGS
 
@@ -147,8 +146,8 @@ def main(*beam_options: str) -> None:
     config = command.from_flags(InstanceConfig)
     config.check(tokenizers.marks_of(FLAGS.vocab_file))
     command.import_tensorflow(computes=False)
-    from data import files
-    from data.tokenizer_folder import open_tokenizer
+    from bert_keras.data import text_files
+    from bert_keras.data.tokenizer_folder import open_tokenizer
 
     options = common_flags.tokenizer_options()
     opened = open_tokenizer(None, FLAGS.vocab_file, options)
@@ -157,7 +156,7 @@ def main(*beam_options: str) -> None:
     _check_googles(opened.vocab_file)
     _check_runner(beam_options)
     _check_use(config, opened.vocab_file)
-    paths = files.expand_patterns(FLAGS.input_file)
+    paths = text_files.expand_patterns(FLAGS.input_file)
     if hint := record_hints.mask_hint(config):
         warn(hint)
     summary = (
@@ -242,9 +241,9 @@ def make_vectorized(
     paths: list[str],
     beam_options: Sequence[str],
 ) -> instances.Summary | None:
-    from data.text_formats import TextFormat
-    from jobs import record_making
-    from jobs.making import Making
+    from bert_keras.data import build_records
+    from bert_keras.data.build_config import Making
+    from bert_keras.data.sentence_splitting import TextFormat
 
     making = Making(
         tuple(paths),
@@ -257,30 +256,35 @@ def make_vectorized(
         config,
     )
     if FLAGS.runner is None:
-        return record_making.make_records(making, FLAGS.num_workers)
+        # TensorFlow is imported quietly, before the tasks import it
+        begin = functools.partial(command.import_tensorflow, computes=False)
+        return build_records.make_records(making, FLAGS.num_workers, begin)
     try:
-        from jobs import beam_making
+        from bert_keras.data import beam_pipeline
     except ImportError as error:
         raise InputError(
             f"--runner={FLAGS.runner} needs Apache Beam ({error}); "
             "pip install 'apache-beam>=2.77'"
         ) from error
-    return beam_making.make_records(making, FLAGS.runner, beam_options)
+    return beam_pipeline.make_records(making, FLAGS.runner, beam_options)
 
 
 def make_googles(
     config: InstanceConfig, opened: "OpenedTokenizer", paths: list[str]
 ) -> instances.Summary:
-    from data import files, record_features, records
+    from bert_keras.data import record_schema, text_files, tfrecords
 
     tokenizer = opened.load()
-    features = record_features.pretraining_features(
+    features = record_schema.pretraining_features(
         config.max_seq_length, config.max_predictions_per_seq
     )
-    with records.RecordWriter(FLAGS.output_file.split(",")) as writer:
+    with tfrecords.RecordWriter(FLAGS.output_file.split(",")) as writer:
         with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
             documents = instances.read_documents(
-                ((path, files.read_lines(path, bar.update)) for path in paths),
+                (
+                    (path, text_files.read_lines(path, bar.update))
+                    for path in paths
+                ),
                 tokenizer.tokenize,
             )
         made = instances.create_instances(
@@ -292,7 +296,7 @@ def make_googles(
         )
         for instance in tqdm(made, desc="writing", unit=" records"):
             values = instances.to_features(instance, tokenizer.vocab, config)
-            writer.write(records.encode(features, values))
+            writer.write(tfrecords.encode(features, values))
     return instances.summarize(documents, made)
 
 

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import command
+from bert_keras.cli import command
 
 FOLDER = Path("demo_output")
 MODEL = FOLDER / "model"
@@ -255,8 +255,8 @@ def share(value: int, values: list[int]) -> float:
 
 def answers(path: Path) -> tuple[list[int], list[int]]:
     """What is to be guessed in a record file: masked ids, and pair labels."""
-    from data.record_features import pretraining_features
-    from data.records import parse_batch, read_records
+    from bert_keras.data.record_schema import pretraining_features
+    from bert_keras.data.tfrecords import parse_batch, read_records
 
     features = pretraining_features(MAX_SEQ_LENGTH, MAX_PREDICTIONS_PER_SEQ)
     batch = parse_batch(features, list(read_records(str(path))))

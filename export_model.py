@@ -11,8 +11,7 @@ Ours; google-research/bert has no such command.
 
 from absl import flags
 
-import command
-import common_flags
+from bert_keras.cli import command, common_flags
 
 FLAGS = flags.FLAGS
 
@@ -27,21 +26,21 @@ flags.mark_flags_as_required(["model_dir", "export_dir"])
 def main() -> None:
     command.import_tensorflow()
 
-    from data.tokenizer_folder import (
+    from bert_keras.data.tokenizer_folder import (
         TOKENIZER_CONFIG,
         open_tokenizer,
         settings_json,
     )
-    from files import vocabulary_files
-    from jobs import serving
-    from modeling import fused
-    from modeling.conversion import CONFIG
-    from tasks.task import TASK
-    from training.export import version_folder, write_saved_model
+    from bert_keras.files import vocabulary_files
+    from bert_keras.modeling import fused_ops
+    from bert_keras.modeling.checkpoint import CONFIG
+    from bert_keras.tasks import export
+    from bert_keras.tasks.task_config import TASK
+    from bert_keras.training.export import version_folder, write_saved_model
 
     folder = version_folder(FLAGS.export_dir, FLAGS.version)
     options = common_flags.tokenizer_options()
-    settings, config = serving.read_settings(FLAGS.model_dir, options)
+    settings, config = export.read_settings(FLAGS.model_dir, options)
     opened = open_tokenizer(FLAGS.model_dir, options=options)
     assets = {CONFIG: config.to_json().encode()}
     if settings is not None:
@@ -51,16 +50,16 @@ def main() -> None:
         for name, path in vocabulary_files(opened.vocab_file).items():
             with open(path, "rb") as file:
                 assets[name] = file.read()
-    model = serving.load_model(FLAGS.model_dir, config, settings)
-    tokenizer = serving.graph_tokenizer(
+    model = export.load_model(FLAGS.model_dir, config, settings)
+    tokenizer = export.graph_tokenizer(
         opened,
         config,
-        command.from_flags(serving.TextSettings, settings),
+        command.from_flags(export.TextSettings, settings),
         settings,
     )
-    signatures = serving.signatures(model, config, settings, tokenizer)
+    signatures = export.signatures(model, config, settings, tokenizer)
     variables = [binding.variable.value for binding in model.bindings()]
-    with fused.uncompiled():
+    with fused_ops.uncompiled():
         write_saved_model(folder, signatures, [tokenizer, variables], assets)
     print(folder)
     for name, signature in signatures.items():

@@ -12,9 +12,9 @@ Ours; google-research/bert has no such command.
 
 from absl import flags
 
-import command
-import common_flags
-from input_error import InputError
+from bert_keras import files
+from bert_keras.cli import command, common_flags
+from bert_keras.errors import InputError
 
 FLAGS = flags.FLAGS
 
@@ -38,38 +38,38 @@ flags.mark_flags_as_required(["model_dir", "output_file"])
 def main() -> None:
     command.import_tensorflow()
 
-    from data.tokenizer_folder import open_tokenizer
-    from jobs import serving
-    from modeling import fused
-    from training.export import to_tflite
+    from bert_keras.data.tokenizer_folder import open_tokenizer
+    from bert_keras.modeling import fused_ops
+    from bert_keras.tasks import export
+    from bert_keras.training.export import to_tflite
 
     options = common_flags.tokenizer_options()
-    settings, config = serving.read_settings(FLAGS.model_dir, options)
-    texts = command.from_flags(serving.TextSettings, settings)
-    serving.check_length(config, texts)
-    model = serving.load_model(FLAGS.model_dir, config, settings)
+    settings, config = export.read_settings(FLAGS.model_dir, options)
+    texts = command.from_flags(export.TextSettings, settings)
+    export.check_length(config, texts)
+    model = export.load_model(FLAGS.model_dir, config, settings)
     length, tokenizer = texts.max_seq_length, None
     if FLAGS.string_input:
-        tokenizer = serving.graph_tokenizer(
+        tokenizer = export.graph_tokenizer(
             open_tokenizer(FLAGS.model_dir, options=options),
             config,
             texts,
             settings,
         )
-        of_pieces = settings and settings.target in serving.OF_PIECES
+        of_pieces = settings and settings.target in export.OF_PIECES
         if tokenizer is None or of_pieces:
             raise InputError(
                 "--string_input is for models of whole texts with a vocab.txt; "
                 "leave it out, and the file is asked by ids"
             )
-        signatures = serving.device_text_signatures(
+        signatures = export.device_text_signatures(
             model, settings, length, tokenizer
         )
     else:
-        signatures = serving.device_signatures(model, config, settings, length)
+        signatures = export.device_signatures(model, config, settings, length)
     variables = [binding.variable.value for binding in model.bindings()]
-    with command.writing(FLAGS.output_file, "--output_file") as file:
-        with fused.uncompiled():
+    with files.writing(FLAGS.output_file, "--output_file") as file:
+        with fused_ops.uncompiled():
             content = to_tflite(
                 signatures,
                 [tokenizer, variables],

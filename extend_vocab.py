@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING
 from absl import flags
 from tqdm import tqdm
 
-import command
-import common_flags
-from data import vocabulary
-from data.tokenization import FullTokenizer, WordpieceTokenizer
-from input_error import InputError
+from bert_keras import files
+from bert_keras.cli import command, common_flags
+from bert_keras.data import vocabulary
+from bert_keras.data.tokenization import FullTokenizer, WordpieceTokenizer
+from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from data.tokenizer_folder import OpenedTokenizer
-    from modeling.any_model import AnyModel
-    from tasks.task import TaskSettings
+    from bert_keras.data.tokenizer_folder import OpenedTokenizer
+    from bert_keras.modeling.model_from_checkpoint import AnyModel
+    from bert_keras.tasks.task_config import TaskSettings
 
 FLAGS = flags.FLAGS
 GROWING = "bert/embeddings/word_embeddings", "cls/predictions/output_bias"
@@ -56,14 +56,14 @@ flags.mark_flags_as_required(["init_checkpoint", "input_file", "output_dir"])
 
 def main() -> None:
     command.import_tensorflow(computes=False)
-    from files import new_folder
-    from modeling.any_model import AnyModel
-    from modeling.config import BertConfig
-    from modeling.conversion import load_checkpoint, open_weights
-    from tasks.sentence_pooling import copy_pooling
+    from bert_keras.files import new_folder
+    from bert_keras.modeling.checkpoint import load_checkpoint, open_weights
+    from bert_keras.modeling.config import BertConfig
+    from bert_keras.modeling.model_from_checkpoint import AnyModel
+    from bert_keras.tasks.sentence_pooling import copy_pooling
 
     config_file, opened = _files()
-    config = BertConfig.from_json_file(command.local(config_file))
+    config = BertConfig.from_json_file(files.local(config_file))
     vocab_file = opened.vocab_file
     pieces = vocabulary.check_vocabulary(vocab_file, config.vocab_size)
     unused = _unused_places(opened, pieces)
@@ -94,9 +94,12 @@ def main() -> None:
 
 def _files() -> "tuple[str, OpenedTokenizer]":
     """The config and the tokenizer of the folder."""
-    from data.tokenizer_folder import open_tokenizer
-    from files import VOCABULARY, beside
-    from modeling.hugging_face import is_hugging_face, model_config_file
+    from bert_keras.data.tokenizer_folder import open_tokenizer
+    from bert_keras.files import VOCABULARY, beside
+    from bert_keras.modeling.hugging_face import (
+        is_hugging_face,
+        model_config_file,
+    )
 
     path = FLAGS.init_checkpoint
     if is_hugging_face(path):
@@ -136,7 +139,7 @@ def _unused_places(
 
 def _task() -> "TaskSettings | None":
     """What the model was trained for, if that is known."""
-    from tasks.hugging_face_task import folder_task
+    from bert_keras.tasks.hugging_face_task import folder_task
 
     options = common_flags.tokenizer_options()
     task = folder_task(FLAGS.init_checkpoint, options)
@@ -151,16 +154,16 @@ def _task() -> "TaskSettings | None":
 
 def _count_words(opened: "OpenedTokenizer") -> dict[str, int]:
     """The text's, as the model's own tokenizer reads them."""
-    from data import files
+    from bert_keras.data import text_files
 
     tokenizer = opened.load()
     assert isinstance(tokenizer, FullTokenizer), "it has a vocab.txt"
-    paths = files.expand_patterns(FLAGS.input_file)
+    paths = text_files.expand_patterns(FLAGS.input_file)
     with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
         lines = (
             line
             for path in paths
-            for line in files.read_lines(path, bar.update)
+            for line in text_files.read_lines(path, bar.update)
         )
         return vocabulary.count_words(lines, tokenizer.basic_tokenizer)
 
@@ -228,10 +231,10 @@ def _write(
     places: Mapping[str, int],
     task: "TaskSettings | None",
 ) -> None:
-    from data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
-    from files import VOCABULARY
-    from modeling.conversion import save_model_folder
-    from tasks.task import TASK
+    from bert_keras.data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
+    from bert_keras.files import VOCABULARY
+    from bert_keras.modeling.checkpoint import save_model_folder
+    from bert_keras.tasks.task_config import TASK
 
     bindings = [b for b in model.bindings() if b.name in names]
     lines = _extended_lines(opened.vocab_file, places)

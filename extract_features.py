@@ -17,18 +17,18 @@ from typing import IO, TYPE_CHECKING
 
 from absl import flags
 
-import command
-import common_flags
-from input_error import InputError
-from training.settings import DeviceConfig
+from bert_keras import files
+from bert_keras.cli import command, common_flags
+from bert_keras.errors import InputError
+from bert_keras.training.config import DeviceConfig
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from data.tokenizers import Tokenizer
-    from modeling.config import BertConfig
-    from tasks.features import Document, FeatureExtractor
-    from tasks.sentence_pooling import SentencePooling
+    from bert_keras.data.tokenizers import Tokenizer
+    from bert_keras.modeling.config import BertConfig
+    from bert_keras.tasks.features import Document, FeatureExtractor
+    from bert_keras.tasks.sentence_pooling import SentencePooling
 
 FLAGS = flags.FLAGS
 
@@ -90,10 +90,10 @@ def main() -> None:
         )
     command.import_tensorflow()
 
-    from data.files import expand_patterns
-    from jobs.vectors import npy_header
-    from tasks.features import to_json
-    from training.inference import with_progress
+    from bert_keras.data.text_files import expand_patterns
+    from bert_keras.tasks.encode_documents import npy_header
+    from bert_keras.tasks.features import to_json
+    from bert_keras.training.inference import with_progress
 
     paths = expand_patterns(FLAGS.input_file)
     num_lines = sum(1 for _ in _read(paths))
@@ -105,9 +105,9 @@ def main() -> None:
     cut = f"it is cut to --max_seq_length={FLAGS.max_seq_length} tokens"
     if not FLAGS.doc_stride:
         cut += " (--doc_stride reads a longer text, but not a pair, in windows)"
-    with contextlib.ExitStack() as files:
-        json_file = _open(files, "output_file")
-        npy_file = _open(files, "pooled_file")
+    with contextlib.ExitStack() as outputs:
+        json_file = _open(outputs, "output_file")
+        npy_file = _open(outputs, "pooled_file")
         if npy_file:
             npy_file.write(npy_header((num_lines, config.hidden_size)))
         lines = with_progress(results, num_lines)
@@ -135,24 +135,27 @@ def _layers() -> list[int]:
 
 
 def _read(paths: list[str]) -> Iterator[str]:
-    from data.files import read_lines
+    from bert_keras.data.text_files import read_lines
 
     return (line for path in paths for line in read_lines(path))
 
 
-def _open(files: contextlib.ExitStack, flag: str) -> IO[bytes] | None:
+def _open(outputs: contextlib.ExitStack, flag: str) -> IO[bytes] | None:
     path = FLAGS[flag].value
     if not path:
         return None
-    return files.enter_context(command.writing(path, f"--{flag}"))
+    return outputs.enter_context(files.writing(path, f"--{flag}"))
 
 
 def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
-    from data.tokenizer_folder import open_tokenizer
-    from jobs.start_checks import check_config, compare_pieces
-    from modeling.config import BertConfig
-    from modeling.hugging_face import model_config_file
-    from tasks.hugging_face_task import check_tokens
+    from bert_keras.data.tokenizer_folder import open_tokenizer
+    from bert_keras.modeling.config import BertConfig
+    from bert_keras.modeling.hugging_face import model_config_file
+    from bert_keras.tasks.checkpoint_compatibility import (
+        check_config,
+        compare_pieces,
+    )
+    from bert_keras.tasks.hugging_face_task import check_tokens
 
     model = FLAGS.init_checkpoint
     config_file = FLAGS.bert_config_file or model_config_file(model)
@@ -164,7 +167,7 @@ def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
             f"{'vocabulary' if config_file else 'bert_config.json'} beside it; "
             f"give --{'vocab_file' if config_file else 'bert_config_file'}"
         )
-    config = BertConfig.from_json_file(command.local(config_file))
+    config = BertConfig.from_json_file(files.local(config_file))
     if FLAGS.max_seq_length > config.max_position_embeddings:
         raise InputError(
             f"--max_seq_length is {FLAGS.max_seq_length}; the model has "
@@ -179,7 +182,7 @@ def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
 
 def _read_pooling() -> "SentencePooling":
     """How tokens' vectors become one; prints what is not the default."""
-    from tasks.sentence_pooling import (
+    from bert_keras.tasks.sentence_pooling import (
         SentencePooling,
         pooling_file,
         read_sentence_pooling,
@@ -208,10 +211,10 @@ def _run(
     """Yields each line's document with its vectors [T, L, H]."""
     import keras
 
-    from jobs.vectors import encode
-    from tasks.features import FeatureExtractor, read_document
-    from training.distribution import make_strategy
-    from training.inference import Predictor
+    from bert_keras.tasks.encode_documents import encode
+    from bert_keras.tasks.features import FeatureExtractor, read_document
+    from bert_keras.training.distribution import make_strategy
+    from bert_keras.training.inference import Predictor
 
     keras.config.set_dtype_policy(FLAGS.precision)
     strategy = make_strategy(command.from_flags(DeviceConfig))
@@ -234,7 +237,7 @@ def _run(
 
 
 def _load(extractor: "FeatureExtractor") -> None:
-    from modeling.conversion import load_checkpoint
+    from bert_keras.modeling.checkpoint import load_checkpoint
 
     report = load_checkpoint(extractor.bindings(), FLAGS.init_checkpoint)
     print(report, file=sys.stderr)

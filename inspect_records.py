@@ -17,16 +17,21 @@ from typing import IO, TYPE_CHECKING
 from absl import flags
 from tqdm import tqdm
 
-import command
-import common_flags
-from data import counting, readable, record_report, text_report
-from data.instances import InstanceConfig
-from data.marks import Marks
-from input_error import InputError
+from bert_keras import files
+from bert_keras.cli import command, common_flags
+from bert_keras.data import (
+    corpus_report,
+    format_records,
+    record_report,
+    streaming_stats,
+)
+from bert_keras.data.instances import InstanceConfig
+from bert_keras.data.special_tokens import Marks
+from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
-    from data.tokenizers import Tokenizer
-    from jobs.inspecting import RecordBatch
+    from bert_keras.data.inspect_records import RecordBatch
+    from bert_keras.data.tokenizers import Tokenizer
 
 FLAGS = flags.FLAGS
 
@@ -65,7 +70,7 @@ flags.DEFINE_integer(
 common_flags.define_tokenizer()
 flags.mark_flags_as_required(["vocab_file"])
 
-Summary = record_report.RecordSummary | text_report.TextSummary
+Summary = record_report.RecordSummary | corpus_report.TextSummary
 
 
 def main() -> None:
@@ -79,7 +84,7 @@ def main() -> None:
     # A terminal of few characters shows the others as \u6d77.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     command.import_tensorflow(computes=False)
-    from data.tokenizer_folder import open_tokenizer
+    from bert_keras.data.tokenizer_folder import open_tokenizer
 
     options = common_flags.tokenizer_options()
     opened = open_tokenizer(None, FLAGS.vocab_file, options)
@@ -93,23 +98,24 @@ def main() -> None:
 
 def inspect(vocab: Mapping[str, int], marks: Marks) -> None:
     """Prints the first records, and the report if one is asked for."""
-    from data import files
-    from jobs import inspecting
+    from bert_keras.data import inspect_records, text_files
 
-    paths = files.expand_patterns(FLAGS.input_file)
-    table = inspecting.find_table(paths, FLAGS.max_seq_length)
+    paths = text_files.expand_patterns(FLAGS.input_file)
+    table = inspect_records.find_table(paths, FLAGS.max_seq_length)
     size = max(vocab.values()) + 1
     names = {number: piece for piece, number in vocab.items()}
     pieces = [names.get(number, "") for number in range(size)]
-    script = readable.Script(pieces, marks)
-    for batch in inspecting.read_batches(paths, table, size, FLAGS.num_records):
+    script = format_records.Script(pieces, marks)
+    for batch in inspect_records.read_batches(
+        paths, table, size, FLAGS.num_records
+    ):
         show(batch, script)
     if not any([FLAGS.report, FLAGS.num_report_records, *outputs()]):
         return
     [length] = {f.length for f in table if f.name == "input_ids"}
     counter = record_report.RecordCounter(script, length)
     with tqdm(desc="reading", unit=" records") as bar:
-        for batch in inspecting.read_batches(
+        for batch in inspect_records.read_batches(
             paths, table, size, FLAGS.num_report_records
         ):
             counter.add(batch.path, batch.values, batch.sizes)
@@ -119,38 +125,40 @@ def inspect(vocab: Mapping[str, int], marks: Marks) -> None:
     save(summary)
 
 
-def show(batch: "RecordBatch", script: readable.Script) -> None:
+def show(batch: "RecordBatch", script: format_records.Script) -> None:
     """Prints records, and of a packed one each sequence."""
     sequences = record_report.rows(batch.values)
     if batch.sizes is None:
         for number, record in enumerate(sequences, batch.first):
             print(f"{batch.path}, record {number}")
-            print(readable.format_record(record, script))
+            print(format_records.format_record(record, script))
         return
     for number, size in enumerate(batch.sizes, batch.first):
         row = list(itertools.islice(sequences, size))
-        print(f"{batch.path}, record {number}, {readable.format_fill(row)}")
+        print(
+            f"{batch.path}, record {number}, {format_records.format_fill(row)}"
+        )
         for record in row:
-            print(readable.format_record(record, script))
+            print(format_records.format_record(record, script))
 
 
 def report_on_text(tokenizer: "Tokenizer") -> None:
     """Prints the report on --text_file."""
-    from data import files
+    from bert_keras.data import text_files
 
-    paths = files.expand_patterns(FLAGS.text_file, "--text_file")
+    paths = text_files.expand_patterns(FLAGS.text_file, "--text_file")
 
     def lines(bar: tqdm) -> Iterator[str]:
         for path in paths:
-            yield from files.read_lines(path, bar.update)
+            yield from text_files.read_lines(path, bar.update)
 
-    counter = text_report.TextCounter(tokenizer, FLAGS.max_seq_length)
+    counter = corpus_report.TextCounter(tokenizer, FLAGS.max_seq_length)
     with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
         for line in lines(bar):
             counter.add(line)
     with tqdm(desc="finding repeats", unit="B", unit_scale=True) as bar:
         summary = counter.summary(lines(bar))
-    print(text_report.format_report(summary))
+    print(corpus_report.format_report(summary))
     save(summary)
 
 
@@ -161,11 +169,11 @@ def outputs() -> list[str]:
 def save(summary: Summary) -> None:
     """Writes the files that were asked for."""
     if FLAGS.report_json:
-        with command.writing(FLAGS.report_json, "--report_json") as file:
+        with files.writing(FLAGS.report_json, "--report_json") as file:
             numbers = dataclasses.asdict(summary)
             file.write(json.dumps(numbers).encode() + b"\n")
     if FLAGS.histogram_png:
-        with command.writing(FLAGS.histogram_png, "--histogram_png") as file:
+        with files.writing(FLAGS.histogram_png, "--histogram_png") as file:
             draw_lengths(summary, file)
 
 
@@ -176,7 +184,7 @@ def draw_lengths(summary: Summary, file: IO[bytes]) -> None:
     counts = summary.length_counts
     longest = summary.max_seq_length
     # The few longest lines of a text would squeeze all the others.
-    shown = max(longest, counting.percentile(counts, DRAWN_PERCENT))
+    shown = max(longest, streaming_stats.percentile(counts, DRAWN_PERCENT))
     figure = Figure(layout="constrained")
     axis = figure.subplots()
     axis.bar(range(shown + 1), counts[: shown + 1], width=1)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from absl import flags
 from tqdm import tqdm
 
-import command
-from data.packing import PackingConfig, PackingSummary
-from input_error import InputError
+from bert_keras.cli import command
+from bert_keras.data.packing import PackingConfig, PackingSummary
+from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from data.record_features import Feature
+    from bert_keras.data.record_schema import Feature
 
 FLAGS = flags.FLAGS
 
@@ -62,37 +62,37 @@ flags.mark_flags_as_required(["input_file", "output_file"])
 
 def main() -> None:
     command.import_tensorflow(computes=False)
-    from data import (
-        files,
+    from bert_keras.data import (
         packing,
-        record_checks,
-        record_features,
-        records,
-        wire,
+        record_schema,
+        text_files,
+        tfrecord_codec,
+        tfrecords,
+        validate_records,
     )
 
     config = command.from_flags(PackingConfig)
     lengths = config.max_seq_length, config.max_predictions_per_seq
-    paths = files.expand_patterns(FLAGS.input_file)
+    paths = text_files.expand_patterns(FLAGS.input_file)
     check_kind(paths[0])
-    features = record_checks.table_of(
-        record_checks.read_first(paths[0]), *lengths
+    features = validate_records.table_of(
+        validate_records.read_first(paths[0]), *lengths
     )
-    packed = record_features.packed_features(
+    packed = record_schema.packed_features(
         *lengths, config.max_sequences_per_pack
     )
-    if not record_features.has_next_sentence(features):
-        packed = record_features.without_next_sentence(packed)
-    record_checks.check_files(paths, features)
+    if not record_schema.has_next_sentence(features):
+        packed = record_schema.without_next_sentence(packed)
+    validate_records.check_files(paths, features)
     summary = PackingSummary()
     with (
-        records.RecordWriter(FLAGS.output_file.split(",")) as writer,
+        tfrecords.RecordWriter(FLAGS.output_file.split(",")) as writer,
         tqdm(desc="packing", unit=" records") as bar,
     ):
         for window in read_windows(paths, features, config.window_records):
             rows = packing.plan_rows(window, config)
             filled = packing.fill_rows(window, rows, packed)
-            for record in wire.encode_batch(packed, filled):
+            for record in tfrecord_codec.encode_batch(packed, filled):
                 writer.write(record)
             summary.add(window, rows)
             bar.update(len(window["input_ids"]))
@@ -101,7 +101,7 @@ def main() -> None:
 
 def check_kind(path: str) -> None:
     """Refuses records that cannot be packed."""
-    from data.record_checks import Kind, kind_of, read_first
+    from bert_keras.data.validate_records import Kind, kind_of, read_first
 
     kind = kind_of(read_first(path))
     if kind is Kind.UNMASKED:
@@ -120,14 +120,16 @@ def read_windows(
     """Records [R] that follow one another, from one file into the next."""
     import tensorflow as tf
 
-    from data import record_checks, records
+    from bert_keras.data import tfrecords, validate_records
 
-    serialized = itertools.chain.from_iterable(map(records.read_records, paths))
+    serialized = itertools.chain.from_iterable(
+        map(tfrecords.read_records, paths)
+    )
     while window := list(itertools.islice(serialized, num_records)):
         try:
-            batch = records.parse_batch(features, tf.constant(window))
+            batch = tfrecords.parse_batch(features, tf.constant(window))
         except tf.errors.InvalidArgumentError as error:
-            damage = record_checks.find_damage(paths, features)
+            damage = validate_records.find_damage(paths, features)
             raise InputError(damage or error.message) from error
         yield {name: values.numpy() for name, values in batch.items()}
 

@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-import command
-import common_flags
-from input_error import InputError
+from bert_keras import files
+from bert_keras.cli import command, common_flags
+from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
-    from tasks.line_predictor import Answer, Line
-    from tasks.tables import TableFormat
-    from tasks.task import TaskSettings
+    from bert_keras.tasks.classification.tables import TableFormat
+    from bert_keras.tasks.line_predictor import Answer, Line
+    from bert_keras.tasks.task_config import TaskSettings
 
 FLAGS = flags.FLAGS
 TARGETS = "single_label", "multi_label", "regression"  # of texts and pairs
@@ -82,8 +82,8 @@ def main(*texts: str) -> None:
         )
     command.import_tensorflow()
 
-    from tasks.line_predictor import EMPTY
-    from training.inference import with_progress
+    from bert_keras.tasks.line_predictor import EMPTY
+    from bert_keras.training.inference import with_progress
 
     notices = command.Notices()
     folder = _local_folder(FLAGS.model_dir)
@@ -100,7 +100,7 @@ def main(*texts: str) -> None:
     lines = _decoded(_read(texts, folder), notices)
     answers = counted(_answers(lines, answer_all))
     if FLAGS.output_file:
-        with command.writing(FLAGS.output_file, "--output_file") as file:
+        with files.writing(FLAGS.output_file, "--output_file") as file:
             for answer in with_progress(answers):
                 file.write((_format(answer, notices) + "\n").encode())
     else:
@@ -118,10 +118,10 @@ def _load(folder: str) -> "Callable[[Iterable[Line]], Iterator[Answer]]":
     """Reads the model; what was loaded is said on standard error."""
     import keras
 
-    from tasks import predictors
-    from training.distribution import make_strategy
-    from training.inference import Predictor, predict
-    from training.settings import DeviceConfig
+    from bert_keras.tasks import predictors
+    from bert_keras.training.config import DeviceConfig
+    from bert_keras.training.distribution import make_strategy
+    from bert_keras.training.inference import Predictor, predict
 
     keras.config.set_dtype_policy(FLAGS.precision)
     strategy = make_strategy(DeviceConfig())
@@ -147,7 +147,7 @@ def _local_folder(folder: str) -> str:
         return folder
     import tensorflow as tf
 
-    from files import temporary_folder
+    from bert_keras.files import temporary_folder
 
     copy = temporary_folder()
     try:
@@ -163,9 +163,13 @@ def _local_folder(folder: str) -> str:
 
 def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
     """Lines of the arguments, else of files, else of standard input."""
-    from data.files import expand_patterns, read_text_lines, text_lines
-    from tasks.tables import read_table
-    from tasks.task import TaskSettings
+    from bert_keras.data.text_files import (
+        expand_patterns,
+        read_text_lines,
+        text_lines,
+    )
+    from bert_keras.tasks.classification.tables import read_table
+    from bert_keras.tasks.task_config import TaskSettings
 
     if texts:
         for text in texts:
@@ -186,7 +190,11 @@ def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
 
 def _table(path: str, settings: "TaskSettings | None") -> "TableFormat | None":
     """How to read a file by columns; None: read it by lines."""
-    from tasks.tables import ENDINGS, TableFormat, names_text_columns
+    from bert_keras.tasks.classification.tables import (
+        ENDINGS,
+        TableFormat,
+        names_text_columns,
+    )
 
     table = command.from_flags(TableFormat, settings, label_column="")
     is_asked_for = any(

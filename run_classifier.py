@@ -15,19 +15,17 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-import command
-import common_flags
-import fine_tuning_command
-from input_error import InputError
+from bert_keras.cli import command, common_flags, fine_tuning
+from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
-    from jobs.classifying import Problem
-    from tasks.task import TaskSettings
+    from bert_keras.tasks.classification.task import Problem
+    from bert_keras.tasks.task_config import TaskSettings
 
-fine_tuning_command.define()
-fine_tuning_command.define_combinations()
-fine_tuning_command.define_taught()
-fine_tuning_command.define_labels()
+fine_tuning.define()
+fine_tuning.define_combinations()
+fine_tuning.define_taught()
+fine_tuning.define_labels()
 flags.DEFINE_string("data_dir", None, "Folder of the task's files.")
 flags.DEFINE_string("task_name", None, "Name of a GLUE task, or XNLI.")
 flags.DEFINE_integer(
@@ -79,15 +77,15 @@ flags.mark_flag_as_required("output_dir")
 
 
 def main() -> None:
-    fine_tuning_command.check_actions()
+    fine_tuning.check_actions()
     _check_sources()
-    fine_tuning = fine_tuning_command.FineTuningCommand()
+    tuning = fine_tuning.FineTuningCommand()
 
-    from jobs import classifying
+    from bert_keras.tasks.classification import task as classification_task
 
-    used, stored = fine_tuning.used, fine_tuning.stored
+    used, stored = tuning.used, tuning.stored
     problem = _read_problem(used, stored)
-    fine_tuning.check_target(problem.target.kind)
+    tuning.check_target(problem.target.kind)
     if used and used.takes_pairs not in (None, problem.takes_pairs):
         kinds = ["single texts", "pairs of texts"]
         raise InputError(
@@ -95,23 +93,23 @@ def main() -> None:
             f"these are {kinds[problem.takes_pairs]}; check "
             "--text_pair_column, and what names the task"
         )
-    settings = fine_tuning.task_settings(
+    settings = tuning.task_settings(
         target=problem.target.kind,
         labels=problem.target.labels,
         takes_pairs=problem.takes_pairs,
-        second_direction=fine_tuning.second_direction,
+        second_direction=tuning.second_direction,
     )
-    setup = fine_tuning.set_up(settings, problem.other_names)
-    job = classifying.Classification(
+    setup = tuning.set_up(settings, problem.other_names)
+    job = classification_task.Classification(
         problem,
         settings,
         setup.tokenizer,
         FLAGS.output_dir,
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
-        fine_tuning.writes,
+        tuning.writes,
     )
-    done = fine_tuning.carry_out(job, setup)
+    done = tuning.carry_out(job, setup)
     if done is None:
         return
     fitted, step = done
@@ -137,14 +135,16 @@ def _check_sources() -> None:
 def _read_problem(
     used: "TaskSettings | None", stored: "TaskSettings | None"
 ) -> "Problem":
-    from jobs import classifying
-    from tasks.tables import TableFormat
+    from bert_keras.tasks.classification import task as classification_task
+    from bert_keras.tasks.classification.tables import TableFormat
 
-    wanted = command.from_flags(classifying.Wanted)
+    wanted = command.from_flags(classification_task.Wanted)
     if FLAGS.task_name:
-        return classifying.glue_problem(FLAGS.task_name, FLAGS.data_dir, wanted)
-    files = command.from_flags(classifying.OwnFiles, used)
-    return classifying.table_problem(
+        return classification_task.glue_problem(
+            FLAGS.task_name, FLAGS.data_dir, wanted
+        )
+    files = command.from_flags(classification_task.OwnFiles, used)
+    return classification_task.table_problem(
         files,
         command.from_flags(TableFormat, used),
         wanted,

@@ -14,11 +14,10 @@ folder that predict.py takes. google-research/bert has no such command.
 
 from absl import flags
 
-import command
-import fine_tuning_command
-from input_error import InputError
+from bert_keras.cli import command, fine_tuning
+from bert_keras.errors import InputError
 
-fine_tuning_command.define()
+fine_tuning.define()
 flags.DEFINE_string("train_file", None, "Questions: .csv, .jsonl, .json, .txt.")
 flags.DEFINE_string("eval_file", None, "Those to evaluate on.")
 flags.DEFINE_string("predict_file", None, "Those to answer, without labels.")
@@ -41,24 +40,24 @@ flags.mark_flag_as_required("output_dir")
 
 def main() -> None:
     _check_flags()
-    fine_tuning = fine_tuning_command.FineTuningCommand()
+    tuning = fine_tuning.FineTuningCommand()
 
-    from jobs import choosing
+    from bert_keras.tasks.multiple_choice import task as multiple_choice_task
 
-    fine_tuning.check_target("choice")
-    problem = choosing.read_problem(
+    tuning.check_target("choice")
+    problem = multiple_choice_task.read_problem(
         *(FLAGS[name].value if uses else None for name, uses in _files())
     )
-    settings = fine_tuning.task_settings(target="choice")
-    setup = fine_tuning.set_up(settings)
-    job = choosing.Choosing(
+    settings = tuning.task_settings(target="choice")
+    setup = tuning.set_up(settings)
+    job = multiple_choice_task.Choosing(
         problem,
         settings,
         setup.tokenizer,
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
     )
-    done = fine_tuning.carry_out(job, setup)
+    done = tuning.carry_out(job, setup)
     if done is None:
         return
     fitted, step = done
@@ -70,7 +69,7 @@ def main() -> None:
 
 def _files() -> list[tuple[str, bool]]:
     """Each flag of a file, and whether it is used."""
-    compares = fine_tuning_command.compares_models()
+    compares = fine_tuning.compares_models()
     return [
         ("train_file", FLAGS.do_train),
         ("eval_file", FLAGS.do_eval or compares),
@@ -79,7 +78,7 @@ def _files() -> list[tuple[str, bool]]:
 
 
 def _check_flags() -> None:
-    fine_tuning_command.check_actions()
+    fine_tuning.check_actions()
     for name, uses in _files():
         if uses and not FLAGS[name].value:
             raise InputError(f"--{name} is missing: it names the questions")

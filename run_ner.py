@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-import command
-import fine_tuning_command
-from tasks.task import FEATURE_LAYERS
+from bert_keras.cli import command, fine_tuning
+from bert_keras.tasks.task_config import FEATURE_LAYERS
 
 if TYPE_CHECKING:
-    from jobs.recognizing import Problem
-    from tasks.task import TaskSettings
+    from bert_keras.tasks.ner.task import Problem
+    from bert_keras.tasks.task_config import TaskSettings
 
-fine_tuning_command.define()
-fine_tuning_command.define_labels()
+fine_tuning.define()
+fine_tuning.define_labels()
 flags.DEFINE_string(
     "data_dir", None, "Folder of train.txt, valid.txt or dev.txt, and test.txt."
 )
@@ -88,23 +87,24 @@ flags.mark_flag_as_required("output_dir")
 
 
 def main() -> None:
-    fine_tuning_command.check_actions()
-    fine_tuning = fine_tuning_command.FineTuningCommand(target="tags")
+    fine_tuning.check_actions()
+    tuning = fine_tuning.FineTuningCommand(target="tags")
 
-    from jobs import frozen_encoder, recognizing
+    from bert_keras.tasks.ner import feature_based
+    from bert_keras.tasks.ner import task as ner_task
 
-    used, stored = fine_tuning.used, fine_tuning.stored
+    used, stored = tuning.used, tuning.stored
     problem = _read_problem(stored.labels if stored else ())
-    settings = fine_tuning.task_settings(
+    settings = tuning.task_settings(
         target="tags",
         labels=problem.labels,
         doc_stride=_stride(used),
     )
-    setup = fine_tuning.set_up(settings)
-    way: recognizing.Way = recognizing.WholeEncoder(settings)
+    setup = tuning.set_up(settings)
+    way: ner_task.Way = ner_task.WholeEncoder(settings)
     if settings.feature_layers:
-        way = frozen_encoder.FrozenEncoder(settings, setup)
-    job = recognizing.Recognition(
+        way = feature_based.FrozenEncoder(settings, setup)
+    job = ner_task.Recognition(
         problem,
         settings,
         way,
@@ -112,7 +112,7 @@ def main() -> None:
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
     )
-    done = fine_tuning.carry_out(job, setup)
+    done = tuning.carry_out(job, setup)
     if done is None:
         return
     fitted, step = done
@@ -123,12 +123,12 @@ def main() -> None:
 
 
 def _read_problem(stored_labels: tuple[str, ...]) -> "Problem":
-    from jobs import recognizing
+    from bert_keras.tasks.ner import task as ner_task
 
-    return recognizing.read_problem(
-        command.from_flags(recognizing.Files),
+    return ner_task.read_problem(
+        command.from_flags(ner_task.Files),
         FLAGS.do_train,
-        FLAGS.do_eval or fine_tuning_command.compares_models(),
+        FLAGS.do_eval or fine_tuning.compares_models(),
         FLAGS.do_predict,
         stored_labels,
     )

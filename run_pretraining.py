@@ -13,11 +13,10 @@ import dataclasses
 
 from absl import flags
 
-import command
-import common_flags
-from input_error import InputError
-from tasks.lessons import Student, TripleLoss
-from training.settings import DeviceConfig, OptimizerConfig, Selection
+from bert_keras.cli import command, common_flags
+from bert_keras.errors import InputError
+from bert_keras.tasks.distillation.config import Student, TripleLoss
+from bert_keras.training.config import DeviceConfig, OptimizerConfig, Selection
 
 common_flags.define_training()
 flags.DEFINE_string(
@@ -146,16 +145,16 @@ def main() -> None:
     _check_teaching()
     command.import_tensorflow()
 
-    from data import files
-    from data.dynamic_masking import MaskConfig
-    from jobs import fitting
-    from jobs.language_modeling import Batches, LanguageModeling
-    from jobs.training_records import Records
+    from bert_keras.data import text_files
+    from bert_keras.data.dynamic_masking import MaskConfig
+    from bert_keras.tasks import trainer
+    from bert_keras.tasks.pretraining.inputs import Records
+    from bert_keras.tasks.pretraining.task import Batches, LanguageModeling
 
     for flag in ("input_file", "eval_file"):  # before a TPU is connected to
         if patterns := FLAGS[flag].value:
-            files.expand_patterns(patterns, f"--{flag}")
-    place = fitting.make_place(
+            text_files.expand_patterns(patterns, f"--{flag}")
+    place = trainer.make_place(
         command.from_flags(DeviceConfig),
         output_dir=FLAGS.output_dir,
         input_file=FLAGS.input_file,
@@ -165,7 +164,7 @@ def main() -> None:
     if FLAGS.teacher_model_dir:
         lesson = command.from_flags(Student), command.from_flags(TripleLoss)
     run = command.from_flags(
-        fitting.RunConfig,
+        trainer.RunConfig,
         flags=command.flags_text(),
         data_files=command.given_files(),
         tokenizer=common_flags.tokenizer_options(),

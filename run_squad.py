@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-import command
-import fine_tuning_command
-from input_error import InputError
+from bert_keras.cli import command, fine_tuning
+from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
-    from tasks.task import TaskSettings
+    from bert_keras.tasks.task_config import TaskSettings
 
-fine_tuning_command.define()
-fine_tuning_command.define_combinations()
-fine_tuning_command.define_taught()
+fine_tuning.define()
+fine_tuning.define_combinations()
+fine_tuning.define_taught()
 flags.DEFINE_string("train_file", None, "SQuAD's JSON to train on.")
 flags.DEFINE_string("predict_file", None, "SQuAD's JSON to answer.")
 flags.DEFINE_integer(
@@ -96,20 +95,20 @@ flags.mark_flag_as_required("output_dir")
 
 def main() -> None:
     _check_flags()
-    fine_tuning = fine_tuning_command.FineTuningCommand()
-    fine_tuning.check_target("span")
+    tuning = fine_tuning.FineTuningCommand()
+    tuning.check_target("span")
 
-    from jobs import answering
+    from bert_keras.tasks.squad import task as squad_task
 
-    settings = fine_tuning.task_settings(
+    settings = tuning.task_settings(
         target="span",
-        second_direction=fine_tuning.second_direction,
+        second_direction=tuning.second_direction,
     )
     _check_settings(settings)
-    setup = fine_tuning.set_up(settings)
-    job = answering.QuestionAnswering(
+    setup = tuning.set_up(settings)
+    job = squad_task.QuestionAnswering(
         command.from_flags(
-            answering.Files,
+            squad_task.Files,
             predict_file=FLAGS.predict_file if _asks() else None,
         ),
         settings,
@@ -117,10 +116,10 @@ def main() -> None:
         FLAGS.predict_batch_size,
         FLAGS.padding_in_loss,
         FLAGS.apply_best_null_threshold,
-        fine_tuning_command.compares_models(),
-        fine_tuning.writes,
+        fine_tuning.compares_models(),
+        tuning.writes,
     )
-    done = fine_tuning.carry_out(job, setup)
+    done = tuning.carry_out(job, setup)
     if done is None:
         return
     fitted, step = done
@@ -154,7 +153,7 @@ def _check_settings(settings: "TaskSettings") -> None:
 
 def _asks() -> bool:
     """Whether predict_file is used: also to choose the best model by it."""
-    return FLAGS.do_predict or fine_tuning_command.compares_models()
+    return FLAGS.do_predict or fine_tuning.compares_models()
 
 
 def cli() -> None:

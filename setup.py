@@ -1,6 +1,13 @@
-"""Packaging. Packages and modules are named one by one: nothing is guessed."""
+"""Packaging: one installed name, bert_keras.
 
-from setuptools import setup
+The folders of the repository are its packages, by the links in bert_keras/.
+"""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
 
 COMMANDS = (
     "build_vocab",
@@ -27,19 +34,31 @@ setup(
     version="0.1.0",
     description="BERT for TensorFlow 2 and Keras 3, with google-research/bert's"
     " commands, files and numbers",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
     license="Apache-2.0",
-    python_requires=">=3.10,<3.14",
-    packages=["data", "jobs", "modeling", "tasks", "training"],
-    package_data={"jobs": ["attention_page.html"]},
-    py_modules=[
-        "command",
-        "common_flags",
-        "files",
-        "fine_tuning_command",
-        "folder_lock",
-        "input_error",
-        *COMMANDS,
+    keywords="bert roberta distilbert tensorflow keras nlp pre-training "
+    "fine-tuning question-answering named-entity-recognition",
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
+        "Typing :: Typed",
     ],
+    python_requires=">=3.10,<3.14",
+    packages=find_packages(include=["bert_keras", "bert_keras.*"]),
+    package_data={
+        "bert_keras": ["py.typed"],
+        "bert_keras.tasks": ["attention_page.html"],
+    },
     install_requires=[
         "absl-py",
         "google-crc32c",
@@ -79,6 +98,8 @@ setup(
         ],
     },
     entry_points={
-        "console_scripts": [f"{name} = {name}:cli" for name in COMMANDS]
+        "console_scripts": [
+            f"{name} = bert_keras.commands.{name}:cli" for name in COMMANDS
+        ]
     },
 )

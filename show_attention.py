@@ -17,9 +17,9 @@ import sys
 
 from absl import flags
 
-import command
-import common_flags
-from input_error import InputError
+from bert_keras import files
+from bert_keras.cli import command, common_flags
+from bert_keras.errors import InputError
 
 FLAGS = flags.FLAGS
 
@@ -48,8 +48,8 @@ def main() -> None:
     is_page = _is_page()
     command.import_tensorflow()
 
-    from jobs import attention_views
-    from tasks.attention_maps import AttentionReader
+    from bert_keras.tasks import attention_plots
+    from bert_keras.tasks.attention_maps import AttentionReader
 
     options = common_flags.tokenizer_options()
     reader = AttentionReader(FLAGS.model_dir, options)
@@ -64,13 +64,13 @@ def main() -> None:
         )
     if is_page:
         title = os.path.basename(os.path.abspath(FLAGS.model_dir))
-        content = attention_views.to_html(attention, title)
+        content = attention_plots.to_html(attention, title)
     else:
         layers, heads, *_ = attention.probabilities.shape
-        content = attention_views.to_png(
+        content = attention_plots.to_png(
             attention, _number("layer", layers), _number("head", heads)
         )
-    with command.writing(FLAGS.output_file, "--output_file") as file:
+    with files.writing(FLAGS.output_file, "--output_file") as file:
         file.write(content)
     print(f"written: {FLAGS.output_file}")
 

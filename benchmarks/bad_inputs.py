@@ -29,12 +29,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path.insert(0, str(ROOT))
 
-from command_world import FILES, GOOD, arguments, make_malicious, make_world  # noqa: E402
-from forked_commands import Commands, Ended  # noqa: E402
-
-from data import wire  # noqa: E402
+from bert_keras.data import tfrecord_codec  # noqa: E402
+from tests.command_world import (  # noqa: E402
+    FILES,
+    GOOD,
+    arguments,
+    make_malicious,
+    make_world,
+)
+from tests.forked_commands import Commands, Ended  # noqa: E402
 
 OUTPUTS = ("output_file", "output_dir", "export_dir")
 DEEP = b"[" * 200_000
@@ -225,7 +230,9 @@ def bad_files(
         flipped[len(good) // 100] ^= 1
         contents["flipped bytes"] = bytes(flipped)
         # at the front, as not every command reads to the end
-        contents["a record of 2 ** 40 bytes"] = wire._head(2**40) + good
+        contents["a record of 2 ** 40 bytes"] = (
+            tfrecord_codec._head(2**40) + good
+        )
     for name, content in contents.items():
         path = f"bad/{kind}-{name.replace(' ', '-')}{ending}"
         (folder / path).write_bytes(content)

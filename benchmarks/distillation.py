@@ -206,9 +206,9 @@ def compare_speed(folders: list[Path]) -> None:
     import numpy as np
     import tensorflow as tf
 
-    from jobs.serving import EncoderModel
-    from modeling.config import BertConfig
-    from training.inference import Predictor
+    from bert_keras.modeling.config import BertConfig
+    from bert_keras.tasks.export import EncoderModel
+    from bert_keras.training.inference import Predictor
 
     shape = SPEED_ROWS, SPEED_LENGTH
     batch = {

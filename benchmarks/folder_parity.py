@@ -41,7 +41,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np  # noqa: E402
 from peer_environments import python_of  # noqa: E402
 
-from input_error import InputError  # noqa: E402
+from bert_keras.errors import InputError  # noqa: E402
 
 PEER = ROOT / "benchmarks" / "peers" / "transformers_folders.py"
 APART = ("final sigma", "special tokens spelled out")  # kinds of lines
@@ -58,8 +58,11 @@ class Opened(NamedTuple):
 
 def open_folder(folder: Path) -> Opened:
     """As a command opens it that is given no other flag."""
-    from tasks import predictors
-    from tasks.sentence_pooling import pooling_file, read_sentence_pooling
+    from bert_keras.tasks import predictors
+    from bert_keras.tasks.sentence_pooling import (
+        pooling_file,
+        read_sentence_pooling,
+    )
 
     errors = io.StringIO()
     with contextlib.redirect_stderr(errors):
@@ -77,7 +80,7 @@ def convert(source: Path, target: Path) -> None:
     from absl import flags
     from absl.testing import flagsaver
 
-    import convert_checkpoint
+    from bert_keras.commands import convert_checkpoint
 
     if not flags.FLAGS.is_parsed():
         flags.FLAGS(["", "--init_checkpoint=", "--output_dir="])
@@ -93,8 +96,8 @@ def convert(source: Path, target: Path) -> None:
 
 def answer(folder: Path, lines: list[str]) -> list[dict[str, Any]]:
     """As predict.py does."""
-    from tasks import predictors
-    from training.inference import Predictor, predict
+    from bert_keras.tasks import predictors
+    from bert_keras.training.inference import Predictor, predict
 
     model = predictors.load(str(folder))
     run = functools.partial(predict, Predictor(model.forward))
@@ -137,7 +140,7 @@ def by_line(arrays: dict[str, np.ndarray], rows: list[Any]) -> Arrays:
 
 def tokenize(opened: Opened, lines: list[Any]) -> list[Any]:
     """The rows of `Side`."""
-    from data.rows import join
+    from bert_keras.data.input_features import join
 
     tokenizer, rows = opened.tokenizer, []
     for _, first, second in lines:
@@ -155,15 +158,15 @@ def our_arrays(folder: Path, config: Any, rows: list[Any]) -> Arrays:
     """What the folder's weights make of the other side's rows."""
     from keras import ops
 
-    from data.rows import Row, pad
-    from modeling.any_model import AnyModel
-    from modeling.conversion import (
+    from bert_keras.data.input_features import Row, pad
+    from bert_keras.modeling.checkpoint import (
         CLASSIFIER,
         NEXT_SENTENCE,
         SPAN,
         load_checkpoint,
         open_weights,
     )
+    from bert_keras.modeling.model_from_checkpoint import AnyModel
 
     model = AnyModel(config, open_weights(str(folder)).shapes)
     load_checkpoint(model.bindings(), str(folder))
@@ -262,7 +265,7 @@ def compare_answers(
     comparison: Comparison, folder: Path, values: Any, theirs: Side
 ) -> None:
     """Labels, and probabilities of those lines that tokenize as theirs do."""
-    from tasks.task import TaskSettings
+    from bert_keras.tasks.task_config import TaskSettings
 
     task = TaskSettings.from_folder(str(folder))
     class_name = values["class"]

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path.insert(0, str(ROOT))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from hostile import TARGETS, Target  # noqa: E402
 from hypothesis import HealthCheck, given, seed, settings  # noqa: E402
+
+from tests.hostile import TARGETS, Target  # noqa: E402
 
 CASES_A_ROUND = 500
 

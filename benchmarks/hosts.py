@@ -18,11 +18,13 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import numpy as np
 import tensorflow as tf
-from conftest import (
+
+from bert_keras.data.record_schema import pretraining_features
+from bert_keras.data.tfrecords import RecordWriter, encode
+from tests.conftest import (
     NUM_PREDICTIONS,
     ROOT,
     SEQ_LENGTH,
@@ -30,9 +32,6 @@ from conftest import (
     free_ports,
     tiny_record,
 )
-
-from data.record_features import pretraining_features
-from data.records import RecordWriter, encode
 
 NUM_STEPS, SAVE_STEPS, KILL_STEP = 60, 5, 12
 PATIENCE_S = 90.0  # with the hosts that are left

@@ -25,9 +25,9 @@ import numpy as np
 import worker
 from jax import numpy as jnp
 
-from modeling.config import BertConfig
-from modeling.conversion import load_checkpoint
-from tasks.pretraining import Pretraining
+from bert_keras.modeling.checkpoint import load_checkpoint
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.pretraining.model import Pretraining
 
 MATMUL_SIZE = 8192
 NUM_PRODUCTS = 8  # before their result is waited for

@@ -32,8 +32,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-import command
-from modeling.config import BertConfig
+from bert_keras.cli import command
+from bert_keras.modeling.config import BertConfig
 
 VOCAB_SIZE = 30522
 MIB = 1 << 20
@@ -133,19 +133,19 @@ def run_step(case: Case) -> None:
     command.import_tensorflow()
     import tensorflow as tf
 
-    from jobs import fitting
-    from tasks.pretraining import Pretraining
-    from training.distribution import Host
-    from training.loop import StepFunction
-    from training.optimization import AdamW
-    from training.settings import LoopConfig, OptimizerConfig
+    from bert_keras.tasks import trainer
+    from bert_keras.tasks.pretraining.model import Pretraining
+    from bert_keras.training.config import LoopConfig, OptimizerConfig
+    from bert_keras.training.distribution import Host
+    from bert_keras.training.loop import StepFunction
+    from bert_keras.training.optimization import AdamW
 
-    run = fitting.RunConfig(
+    run = trainer.RunConfig(
         "", None, None, None, case.precision, recompute=case.recompute
     )
     strategy = tf.distribute.get_strategy()
-    place = fitting.Place(strategy, Host(0, 1))
-    model = fitting.make_model(lambda: Pretraining(case.config), place, run, 1)
+    place = trainer.Place(strategy, Host(0, 1))
+    model = trainer.make_model(lambda: Pretraining(case.config), place, run, 1)
     loop = LoopConfig(num_accumulation_steps=case.num_micro_batches)
     optimizer = AdamW(model.trainable_variables, OptimizerConfig())
     StepFunction(model, optimizer, strategy, loop)(random_batch(case), 0)

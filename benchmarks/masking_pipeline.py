@@ -20,12 +20,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from data.dynamic_masking import BatchMasker, MaskConfig
-from data.marks import BERT
-from data.pieces import find_pieces
-from data.pipeline import RecordBatches
-from data.record_features import unmasked_features
-from data.tokenization import load_vocab
+from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
+from bert_keras.data.input_pipeline import RecordBatches
+from bert_keras.data.masking_vocabulary import find_pieces
+from bert_keras.data.record_schema import unmasked_features
+from bert_keras.data.special_tokens import BERT
+from bert_keras.data.tokenization import load_vocab
 
 ROOT = Path(__file__).parent.parent
 LENGTH, BATCH_SIZE = 128, 8

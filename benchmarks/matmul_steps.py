@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent / "peers"))
 
 import worker
 
-import command
+from bert_keras.cli import command
 
 SIZE = 2048
 

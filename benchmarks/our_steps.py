@@ -16,26 +16,26 @@ sys.path.insert(0, str(Path(__file__).parent / "peers"))
 import numpy as np
 import worker
 
-import command
+from bert_keras.cli import command
 
 
 def make_run(job: worker.Job) -> Any:
-    """A jobs.fitting.Run of pre-training, with the weights loaded."""
-    from jobs import fitting
-    from tasks.pretraining import Pretraining
-    from training.settings import DeviceConfig
+    """A tasks.trainer.Run of pre-training, with the weights loaded."""
+    from bert_keras.tasks import trainer
+    from bert_keras.tasks.pretraining.model import Pretraining
+    from bert_keras.training.config import DeviceConfig
 
-    settings = fitting.RunConfig(
+    settings = trainer.RunConfig(
         output_dir=job.model,
         bert_config_file=None,
         vocab_file=None,
         init_checkpoint=job.model,
         precision="mixed_bfloat16" if job.is_bfloat16 else "float32",
     )
-    place = fitting.make_place(DeviceConfig())
-    config = fitting.read_config(settings, job.batch["input_ids"].shape[1])
-    model = fitting.make_model(lambda: Pretraining(config), place, settings, 0)
-    run = fitting.Run(model, config, place, settings, None)
+    place = trainer.make_place(DeviceConfig())
+    config = trainer.read_config(settings, job.batch["input_ids"].shape[1])
+    model = trainer.make_model(lambda: Pretraining(config), place, settings, 0)
+    run = trainer.Run(model, config, place, settings, None)
     run.restore()
     return run
 
@@ -43,10 +43,10 @@ def make_run(job: worker.Job) -> Any:
 def trainer(run: Any, batch: dict[str, Any]) -> Callable[[], float]:
     import tensorflow as tf
 
-    from training.distribution import split_between_replicas
-    from training.loop import StepFunction
-    from training.optimization import AdamW
-    from training.settings import LoopConfig, OptimizerConfig
+    from bert_keras.training.config import LoopConfig, OptimizerConfig
+    from bert_keras.training.distribution import split_between_replicas
+    from bert_keras.training.loop import StepFunction
+    from bert_keras.training.optimization import AdamW
 
     config = OptimizerConfig(
         learning_rate=worker.LEARNING_RATE,
@@ -77,7 +77,7 @@ class Encoder:
     """Forward passes over one batch, and over a file of such."""
 
     def __init__(self, run: Any, batch: dict[str, Any]):
-        from training.inference import Predictor
+        from bert_keras.training.inference import Predictor
 
         def forward(inputs: dict[str, Any]) -> dict[str, Any]:
             outputs = run.model.encoder(
@@ -96,7 +96,7 @@ class Encoder:
 
     def predict(self, num_batches: int) -> dict[str, Any]:
         """The last batch's outputs."""
-        from training.inference import predict
+        from bert_keras.training.inference import predict
 
         num_rows = len(self.batch["input_ids"])
         numbers = np.arange(num_batches * num_rows).reshape(num_batches, -1)
@@ -108,7 +108,7 @@ class Encoder:
 def main() -> None:
     job = worker.read_job()
     command.import_tensorflow()
-    from training.loop import Evaluation
+    from bert_keras.training.loop import Evaluation
 
     run = make_run(job)
     worker.work(

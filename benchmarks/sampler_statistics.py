@@ -43,8 +43,7 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from data import files, vocabulary
-from jobs import inspecting
+from bert_keras.data import inspect_records, text_files, vocabulary
 
 Counts = dict[str, np.ndarray]  # a statistic's name -> [K], or [R, K]
 
@@ -100,13 +99,13 @@ def count(batch: Mapping[str, np.ndarray], mask: int, size: int) -> Counts:
 
 def count_run(pattern: str, vocab: Mapping[str, int]) -> Counts:
     """The statistics of all records of a run."""
-    paths = files.expand_patterns(pattern, "--records_a or --records_b")
-    table = inspecting.find_table(paths)
+    paths = text_files.expand_patterns(pattern, "--records_a or --records_b")
+    table = inspect_records.find_table(paths)
     if "masked_lm_positions" not in {feature.name for feature in table}:
         sys.exit(f"{pattern} has records without masks: make them with masks")
     size = max(vocab.values()) + 1
     total: Counts = {}
-    for batch in inspecting.read_batches(paths, table, size):
+    for batch in inspect_records.read_batches(paths, table, size):
         counts = count(batch.values, vocab[vocabulary.MASK], size)
         total = {name: total.get(name, 0) + x for name, x in counts.items()}
     return total

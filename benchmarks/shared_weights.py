@@ -15,8 +15,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-import command
-from modeling.config import BertConfig
+from bert_keras.cli import command
+from bert_keras.modeling.config import BertConfig
 
 ROOT = Path(__file__).parent.parent
 VOCAB_SIZE = 30522
@@ -59,8 +59,8 @@ def _write_google(folder: Path, config: BertConfig) -> None:
     command.import_tensorflow()
     import keras
 
-    from modeling.conversion import save_model_folder
-    from tasks.pretraining import Pretraining
+    from bert_keras.modeling.checkpoint import save_model_folder
+    from bert_keras.tasks.pretraining.model import Pretraining
 
     keras.utils.set_random_seed(0)
     model = Pretraining(config)

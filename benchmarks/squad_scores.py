@@ -21,12 +21,12 @@ from glue_scores import ROOT, keras_precision, run
 
 sys.path.insert(0, str(ROOT))
 
-from data.tokenization import FullTokenizer
-from tasks.answers import Answerer, Logits
-from tasks.squad import Example, read_examples
-from tasks.squad_evaluation import evaluate_v1
-from tasks.task import TaskSettings
-from tasks.windows import Window, make_windows, record_values
+from bert_keras.data.tokenization import FullTokenizer
+from bert_keras.tasks.squad.data import Example, read_examples
+from bert_keras.tasks.squad.evaluation import evaluate_v1
+from bert_keras.tasks.squad.features import Window, make_windows, record_values
+from bert_keras.tasks.squad.postprocessing import Answerer, Logits
+from bert_keras.tasks.task_config import TaskSettings
 
 PEER = ROOT / "benchmarks" / "peers" / "transformers_squad.py"
 SETTINGS = TaskSettings("span", 384, do_lower_case=True, doc_stride=128)

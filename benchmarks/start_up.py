@@ -36,7 +36,8 @@ MODEL = [
 # Without the interpreter's end, which looks at all that was made once more.
 IMPORT = [
     "-c",
-    "import os, command; command.import_tensorflow(); os._exit(0)",
+    "import os; from bert_keras.cli import command;"
+    " command.import_tensorflow(); os._exit(0)",
 ]
 
 

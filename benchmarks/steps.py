@@ -55,7 +55,7 @@ from shared_weights import (
 )
 from step_workers import Worker, WorkerError
 
-from modeling.cost import BACKWARD_FORWARDS, Rows, step_flop
+from bert_keras.modeling.cost import BACKWARD_FORWARDS, Rows, step_flop
 
 HERE = Path(__file__).parent
 VARIANTS = {

@@ -65,16 +65,16 @@ def main() -> None:
     flags = parser.parse_args()
     flags.work_dir.mkdir(parents=True, exist_ok=True)
 
-    import command
+    from bert_keras.cli import command
 
     command.import_tensorflow()
-    from data.rows import pad
-    from data.tokenizer_folder import open_tokenizer
-    from jobs import serving
-    from tasks.examples import encode_examples
-    from tasks.glue import find_task
-    from tasks.targets import SingleLabel
-    from training.inference import Predictor
+    from bert_keras.data.input_features import pad
+    from bert_keras.data.tokenizer_folder import open_tokenizer
+    from bert_keras.tasks import export as serving
+    from bert_keras.tasks.classification.examples import encode_examples
+    from bert_keras.tasks.classification.glue import find_task
+    from bert_keras.tasks.classification.label_types import SingleLabel
+    from bert_keras.training.inference import Predictor
 
     settings, config = serving.read_settings(flags.model_dir)
     opened = open_tokenizer(flags.model_dir)

@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tokenizers import BertWordPieceTokenizer
 
-from data.fast_tokenization import LineTokenizer
-from data.tokenization import FullTokenizer
+from bert_keras.data.fast_tokenization import LineTokenizer
+from bert_keras.data.tokenization import FullTokenizer
 
 BLOCK_LINES = 4000
 

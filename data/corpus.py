@@ -22,12 +22,12 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from data.fast_tokenization import BlockTokenizer, Lines
-from data.pieces import is_ideograph
-from data.sequences import Text
-from data.text_formats import LineError, TextFormat
-from data.tokenizers import Tokenizer
-from input_error import InputError
+from bert_keras.data.fast_tokenization import BlockTokenizer, Lines
+from bert_keras.data.masking_vocabulary import is_ideograph
+from bert_keras.data.segment_sampling import Text
+from bert_keras.data.sentence_splitting import LineError, TextFormat
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import InputError
 
 BLOCK_BYTES = 1 << 19  # of text in memory at once, but for longer documents
 LEAST_SPAN_BYTES = 1 << 20  # so little that workers seldom wait for the last

@@ -12,10 +12,10 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from data.batches import RowShare
-from data.masking import Shares
-from data.pieces import Pieces
-from data.record_features import NEXT_SENTENCE
+from bert_keras.data.batching import RowShare
+from bert_keras.data.masking import Shares
+from bert_keras.data.masking_vocabulary import Pieces
+from bert_keras.data.record_schema import NEXT_SENTENCE
 
 # Kinds of random numbers of one batch
 CHOICE, REPLACEMENT, PIECE = range(3)

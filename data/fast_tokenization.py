@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
-from data.tokenization import FullTokenizer
-from data.tokenizers import Tokenizer
+from bert_keras.data.tokenization import FullTokenizer
+from bert_keras.data.tokenizers import Tokenizer
 
 NUM_CODE_POINTS = 0x110000
 UNSEEN, DISTRUSTED, TRUSTED, TRUSTED_BREAK = range(4)  # the last ends words

@@ -24,14 +24,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from data.tokenization import (
+from bert_keras.data.tokenization import (
     CJK_RANGES,
     UNKNOWN,
     BasicTokenizer,
     FullTokenizer,
 )
-from data.vocabulary import SEPARATOR, START
-from input_error import InputError
+from bert_keras.data.vocabulary import SEPARATOR, START
+from bert_keras.errors import InputError
 
 # What `rewrites` never gives, as BERT drops both characters.
 UNCHANGED = "\0"
@@ -87,7 +87,7 @@ def _assigned_characters() -> Iterator[str]:
 
 
 class GraphTokenizer(tf.Module):
-    """`tokenizer` with what `data.rows` makes of its pieces, in a graph."""
+    """`tokenizer` and `data.input_features` in a graph."""
 
     def __init__(
         self, tokenizer: FullTokenizer, max_length: int, cuts: bool = True
@@ -144,8 +144,8 @@ class GraphTokenizer(tf.Module):
 
         S is the longest row's length. As upstream, a second text without
         pieces is none. With them come error, string [B]: why the row is not
-        what `data.rows` makes, "" where it is; and is_cut, bool [B]: whether
-        pieces were cut off.
+        what `data.input_features` makes, "" where it is; and is_cut, bool
+        [B]: whether pieces were cut off.
         """
         if second is None:
             second = tf.fill(tf.shape(first), "")

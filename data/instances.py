@@ -10,11 +10,11 @@ import dataclasses
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from data import masking
-from data.marks import BERT, Marks
-from data.pieces import is_ideograph
-from data.vocabulary import SEPARATOR, START, UNKNOWN
-from input_error import InputError
+from bert_keras.data import masking
+from bert_keras.data.masking_vocabulary import is_ideograph
+from bert_keras.data.special_tokens import BERT, Marks
+from bert_keras.data.vocabulary import SEPARATOR, START, UNKNOWN
+from bert_keras.errors import InputError
 
 Document = list[list[str]]  # sentences, each a list of pieces
 
@@ -49,7 +49,9 @@ class InstanceConfig:
     dynamic_masking: bool = False  # no masks: who reads the records draws them
     mask_share: float = masking.Shares.mask_share
     random_share: float = masking.Shares.random_share
-    sequence_format: str = SEGMENT_PAIR  # one of FORMATS; data/sequences.py
+    sequence_format: str = (
+        SEGMENT_PAIR  # one of FORMATS; data/segment_sampling.py
+    )
 
     @property
     def shares(self) -> masking.Shares:
@@ -309,7 +311,7 @@ def _concatenate(sentences: Iterable[list[str]]) -> list[str]:
 def to_features(
     instance: Instance, vocab: Mapping[str, int], config: InstanceConfig
 ) -> dict[str, list[float]]:
-    """The record's features, padded with zeros (see data/record_features.py).
+    """The record's features, padded with zeros (see data/record_schema.py).
 
     next_sentence_labels is 0 where B does follow A, 1 where it is random.
     """

@@ -10,8 +10,8 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from data.vocabulary import MASK, SEPARATOR, START
-from input_error import InputError
+from bert_keras.data.vocabulary import MASK, SEPARATOR, START
+from bert_keras.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)

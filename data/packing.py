@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from data.record_features import NEXT_SENTENCE, Feature
+from bert_keras.data.record_schema import NEXT_SENTENCE, Feature
 
 Batch = Mapping[str, np.ndarray]  # a feature's name -> [R or B, length]
 

@@ -6,7 +6,7 @@ nearly all pairs are random, or words are single ideographs.
 
 from collections.abc import Iterator
 
-from data.instances import InstanceConfig, Summary
+from bert_keras.data.instances import InstanceConfig, Summary
 
 MOST_RANDOM = 0.6  # of pairs; half of them are meant to be
 NOT_GOOGLES = " (and leave out --sampler=google, which does not have it)"

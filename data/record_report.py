@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from data import counting, readable
+from bert_keras.data import format_records, streaming_stats
 
 NUM_EXAMPLES = 10  # of what is commonest
 NUM_LABELS = 20  # that are shown
@@ -65,7 +65,9 @@ class RecordCounter:
       script: of the vocabulary that they were made with.
     """
 
-    def __init__(self, script: readable.Script, max_seq_length: int) -> None:
+    def __init__(
+        self, script: format_records.Script, max_seq_length: int
+    ) -> None:
         self._pieces, marks = script.pieces, script.marks
         self._unknown = self._pieces.index(marks.unknown)
         self._mask = self._pieces.index(marks.mask)
@@ -73,10 +75,10 @@ class RecordCounter:
         self._masks = Counter[str]()
         self._max_predictions_per_seq: int | None = None
         self._num_unknown = 0
-        self._labels = counting.Commonest[str]()
-        self._neighbours = counting.Commonest[str]()
-        self._texts = counting.Fingerprints()
-        self._records = counting.Fingerprints()
+        self._labels = streaming_stats.Commonest[str]()
+        self._neighbours = streaming_stats.Commonest[str]()
+        self._texts = streaming_stats.Fingerprints()
+        self._records = streaming_stats.Fingerprints()
         self._starts: list[tuple[int, str]] = []  # each file's first index
         self._sizes: list[np.ndarray] = []  # of all packed rows
         self._num_records = 0
@@ -94,12 +96,14 @@ class RecordCounter:
         if not self._starts or self._starts[-1][1] != path:
             self._starts.append((self._num_records, path))
         real = batch["input_mask"] == 1  # [B, S]
-        ids = readable.original_ids(batch)
+        ids = format_records.original_ids(batch)
         self._num_records += len(real)
         self._length_counts += np.bincount(
             real.sum(1), minlength=len(self._length_counts)
         )
-        self._labels.update(filter(None, map(readable.label, rows(batch))))
+        self._labels.update(
+            filter(None, map(format_records.label, rows(batch)))
+        )
         self._add_unknown(ids, real)
         if "masked_lm_positions" in batch:
             self._add_masks(batch)
@@ -168,7 +172,7 @@ class RecordCounter:
         return f"{path}, record {index - start + 1}"
 
 
-def rows(batch: Batch) -> Iterator[readable.Record]:
+def rows(batch: Batch) -> Iterator[format_records.Record]:
     """The records of a batch, one by one."""
     for i in range(len(batch["input_ids"])):
         yield {name: values[i] for name, values in batch.items()}
@@ -177,7 +181,7 @@ def rows(batch: Batch) -> Iterator[readable.Record]:
 def format_report(summary: RecordSummary) -> str:
     """The summary as people read it."""
     whole, pieces = summary.num_records, summary.num_pieces
-    share = counting.format_share
+    share = streaming_stats.format_share
     name = "records" if summary.row_counts is None else "sequences"
     table = {
         **_row_rows(summary),
@@ -194,11 +198,11 @@ def format_report(summary: RecordSummary) -> str:
         **_mask_rows(summary, name),
     }
     return "\n".join([
-        counting.format_table(table),
+        streaming_stats.format_table(table),
         f"pieces in a {name[:-1]}",
-        counting.format_lengths(summary.length_counts),
-        *counting.format_top("around [UNK]", summary.unknown_neighbours),
-        *counting.format_top("texts that come again", summary.repeated),
+        streaming_stats.format_lengths(summary.length_counts),
+        *streaming_stats.format_top("around [UNK]", summary.unknown_neighbours),
+        *streaming_stats.format_top("texts that come again", summary.repeated),
     ])  # fmt: skip
 
 
@@ -211,7 +215,7 @@ def _row_rows(summary: RecordSummary) -> dict[str, str]:
     return {
         "packed rows": f"{number:,}",
         **{
-            f"  of {size}": counting.format_share(count, number)
+            f"  of {size}": streaming_stats.format_share(count, number)
             for size, count in counts
         },
         "  sequences in a row": f"{summary.num_records / number:.3f}",
@@ -219,7 +223,7 @@ def _row_rows(summary: RecordSummary) -> dict[str, str]:
 
 
 def _mask_rows(summary: RecordSummary, name: str) -> dict[str, str]:
-    masks, share = summary.masks, counting.format_share
+    masks, share = summary.masks, streaming_stats.format_share
     if masks is None:
         return {}
     number = masks.num_predictions

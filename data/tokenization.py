@@ -13,9 +13,9 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from data.added_tokens import AddedToken, AddedTokens, Part
-from data.marks import BERT
-from input_error import InputError
+from bert_keras.data.added_tokens import AddedToken, AddedTokens, Part
+from bert_keras.data.special_tokens import BERT
+from bert_keras.errors import InputError
 
 UNKNOWN = BERT.unknown
 MAX_CHARS_PER_WORD = 200  # longer words are [UNK]; Hugging Face has 100

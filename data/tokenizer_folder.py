@@ -15,19 +15,22 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import files
-from data.added_tokens import AddedToken
-from data.marks import BERT, ROBERTA, Marks
-from data.tokenization import released_case, validate_case_matches_checkpoint
-from data.tokenizers import (
+from bert_keras import files
+from bert_keras.data.added_tokens import AddedToken
+from bert_keras.data.special_tokens import BERT, ROBERTA, Marks
+from bert_keras.data.tokenization import (
+    released_case,
+    validate_case_matches_checkpoint,
+)
+from bert_keras.data.tokenizers import (
     Tokenizer,
     TokenizerSettings,
     check_any_vocabulary,
     load_tokenizer,
     marks_of,
 )
-from data.vocabulary import cased_share
-from input_error import InputError, say_once
+from bert_keras.data.vocabulary import cased_share
+from bert_keras.errors import InputError, say_once
 
 TOKENIZER_CONFIG, TOKENIZER = "tokenizer_config.json", "tokenizer.json"
 TASK, ADDED = "task.json", "added_tokens.json"

@@ -10,11 +10,11 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from data.added_tokens import AddedToken
-from data.byte_level_bpe import check_byte_level, load_byte_level
-from data.marks import BERT, ROBERTA, Marks
-from data.tokenization import MAX_CHARS_PER_WORD, FullTokenizer, Span
-from data.vocabulary import check_vocabulary
+from bert_keras.data.added_tokens import AddedToken
+from bert_keras.data.bpe import check_byte_level, load_byte_level
+from bert_keras.data.special_tokens import BERT, ROBERTA, Marks
+from bert_keras.data.tokenization import MAX_CHARS_PER_WORD, FullTokenizer, Span
+from bert_keras.data.vocabulary import check_vocabulary
 
 BYTE_LEVEL = ".json"  # how the name of such a vocabulary ends
 

@@ -15,9 +15,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TextIO
 
-from data import tokenization
-from data.marks import BERT
-from input_error import InputError, say_once
+from bert_keras.data import tokenization
+from bert_keras.data.special_tokens import BERT
+from bert_keras.errors import InputError, say_once
 
 PAD, UNKNOWN, START, SEPARATOR, MASK = SPECIAL_TOKENS = BERT.pieces
 NUM_UNUSED = 99

@@ -13,8 +13,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from modeling import fused
-from modeling.config import BertConfig
+from bert_keras.modeling import fused_ops
+from bert_keras.modeling.config import BertConfig
 
 Tensor = Any
 
@@ -145,7 +145,7 @@ class Attention(keras.layers.Layer):
         else:
             query, key, value = _by_head(products)
             rate = self.dropout_rate
-            context = fused.attention(
+            context = fused_ops.attention(
                 query, key, value, self.scale, adder, rate, seed
             )
         return ops.reshape(context, ops.shape(from_tensor))  # [B, S, H]
@@ -155,7 +155,7 @@ class Attention(keras.layers.Layer):
         [B, N, S, S], of self-attention without dropout."""
         query, key, _ = _by_head(self._project(x, None))
         scores = ops.einsum("BNSD,BNTD->BNST", query, key)
-        return fused.masked_softmax(scores, self.scale, adder)
+        return fused_ops.masked_softmax(scores, self.scale, adder)
 
     def _project(
         self, from_tensor: Tensor, to_tensor: Tensor | None
@@ -196,7 +196,7 @@ def _by_head(products: list[Tensor]) -> list[Tensor]:
 
 
 def _linear(x: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
-    return fused.add_bias(ops.matmul(x, kernel), bias)
+    return fused_ops.add_bias(ops.matmul(x, kernel), bias)
 
 
 class Residual(keras.layers.Layer):
@@ -223,7 +223,7 @@ class Residual(keras.layers.Layer):
         """x [B, S, input_size] and residual [B, S, H] -> [B, S, H]."""
         rate = self.config.hidden_dropout_prob
         product = ops.matmul(x, self.kernel)
-        return fused.bias_dropout_add_norm(
+        return fused_ops.bias_dropout_add_norm(
             product,
             self.bias,
             residual,
@@ -254,7 +254,7 @@ class Intermediate(keras.layers.Layer):
 
     def call(self, x: Tensor) -> Tensor:
         """[B, S, H] -> [B, S, F]."""
-        return fused.bias_activation(
+        return fused_ops.bias_activation(
             ops.matmul(x, self.kernel), self.bias, self.config.hidden_act
         )
 

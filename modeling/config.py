@@ -11,9 +11,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from input_error import InputError
-from modeling.hugging_face_names import family_of, family_of_class
-from modeling.safetensors_files import tensor_names
+from bert_keras.errors import InputError
+from bert_keras.modeling.hugging_face_names import family_of, family_of_class
+from bert_keras.modeling.safetensors_files import tensor_names
 
 # "gelu" is the tanh approximation, as in Google's code; Hugging Face's "gelu"
 # is the exact one, here "gelu_erf".

@@ -4,7 +4,7 @@ Operations are those of the matrix products, two (a product, a sum) for each
 weight or score and row: Kaplan et al. 2020, section 2.1. Memory is counted in
 the manner of Korthikanti et al. 2022, section 4, for chains that keep nothing
 but their arguments, and attention that keeps its probabilities
-(modeling/fused.py, on a CPU). Both are for a look before the first step:
+(modeling/fused_ops.py, on a CPU). Both are for a look before the first step:
 passing tensors, an allocator and TensorFlow itself add to the memory, and
 shorter rows need less. A row of 128 of BERT-base took 92 MiB where 98 are
 reckoned (docs/performance.md). On a GPU or TPU more is kept, perhaps half as
@@ -16,7 +16,7 @@ layers, V vocabulary, P masked predictions and K pooled positions of a row.
 
 import dataclasses
 
-from modeling.config import BertConfig
+from bert_keras.modeling.config import BertConfig
 
 FLOAT32_BYTES = 4
 BACKWARD_FORWARDS = 2  # gradients of both factors of each product

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from modeling import fused
-from modeling.attention import (
+from bert_keras.modeling import fused_ops
+from bert_keras.modeling.attention import (
     Attention,
     Intermediate,
     LayerNorm,
@@ -23,7 +23,7 @@ from modeling.attention import (
     initializer,
     mask_adder,
 )
-from modeling.config import BertConfig
+from bert_keras.modeling.config import BertConfig
 
 Tensor = Any
 
@@ -55,7 +55,7 @@ class Encoder(keras.layers.Layer):
 
     @property
     def poolers(self) -> list[keras.layers.Layer]:
-        """Its one pooler; modeling/combined.py has an encoder with two."""
+        """Its one pooler; an encoder of encoder_variants.py has two."""
         return [self.pooler]
 
     @property
@@ -125,7 +125,7 @@ class Encoder(keras.layers.Layer):
             pooled_at = self._reads_all(input_ids, input_mask)
         run = recomputed if self.is_recomputed else TransformerLayer.__call__
         keys = [  # site 0 is the embeddings'
-            fused.site_seed(seed, 1 + i * NOISE_SITES_PER_LAYER)
+            fused_ops.site_seed(seed, 1 + i * NOISE_SITES_PER_LAYER)
             for i in range(len(self.layers))
         ]
         x, outputs = embedded, []
@@ -143,7 +143,11 @@ class Encoder(keras.layers.Layer):
             read = ops.concatenate([pooled_at, sequence_positions], axis=1)
             # What is pooled is done sooner than its chains are compiled.
             is_little = sequence_positions.shape[1] == 0
-            with fused.uncompiled() if is_little else contextlib.nullcontext():
+            with (
+                fused_ops.uncompiled()
+                if is_little
+                else contextlib.nullcontext()
+            ):
                 x = last(read)
             num_pooled = ops.shape(pooled_at)[1]
             firsts, x = x[:, :num_pooled], x[:, num_pooled:]
@@ -249,7 +253,7 @@ class Embeddings(keras.layers.Layer):
             )
         rate = config.hidden_dropout_prob
         x = x + positions  # [B, S, H]
-        normed = fused.norm_dropout(
+        normed = fused_ops.norm_dropout(
             x,
             self.layer_norm.gamma,
             self.layer_norm.beta,
@@ -294,10 +298,12 @@ class TransformerLayer(keras.layers.Layer):
             if adder.shape[2] != 1:  # what is seen differs by position
                 adder = vectors_at(adder[:, 0], positions)[:, None]
         context = self.attention(x, adder, seed, every)
-        attended = self.attention_output(context, x, fused.site_seed(seed, 1))
+        attended = self.attention_output(
+            context, x, fused_ops.site_seed(seed, 1)
+        )
         expanded = self.intermediate(attended)  # [B, S, F]
         return self.feed_forward_output(
-            expanded, attended, fused.site_seed(seed, 2)
+            expanded, attended, fused_ops.site_seed(seed, 2)
         )
 
 

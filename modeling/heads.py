@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from modeling import fused
-from modeling.attention import LayerNorm, initializer
-from modeling.config import BertConfig
+from bert_keras.modeling import fused_ops
+from bert_keras.modeling.attention import LayerNorm, initializer
+from bert_keras.modeling.config import BertConfig
 
 Tensor = Any
 
@@ -30,7 +30,7 @@ def cross_entropy(
     logits: Tensor, labels: Tensor, weights: Tensor
 ) -> WeightedSums:
     """Sums over labels [...] of logits [..., C]; weight 0 leaves one out."""
-    nll, hit = fused.log_likelihood(logits, labels)
+    nll, hit = fused_ops.log_likelihood(logits, labels)
     return WeightedSums(
         ops.sum(weights * nll), ops.sum(weights * hit), ops.sum(weights)
     )
@@ -101,7 +101,7 @@ class MaskedLmHead(keras.layers.Layer):
 
     def call(self, sequence: Tensor, word_embeddings: Tensor) -> Tensor:
         """[B, P, H] and [V, H] -> logits [B, P, V]."""
-        transformed = fused.bias_activation_norm(
+        transformed = fused_ops.bias_activation_norm(
             ops.matmul(sequence, self.kernel),
             self.bias,
             self.config.hidden_act,
@@ -110,7 +110,7 @@ class MaskedLmHead(keras.layers.Layer):
             self.layer_norm.epsilon,
         )
         table = ops.cast(word_embeddings, transformed.dtype)
-        return fused.row_products(transformed, table) + self.output_bias
+        return fused_ops.row_products(transformed, table) + self.output_bias
 
 
 class LinearHead(keras.layers.Layer):
@@ -145,6 +145,6 @@ class LinearHead(keras.layers.Layer):
 
     def call(self, x: Tensor, seed: Tensor | None = None) -> Tensor:
         """[..., H] -> logits [..., C]; seed: the key of the dropout."""
-        dropped = fused.dropout(x, self.dropout_prob, seed)
+        dropped = fused_ops.dropout(x, self.dropout_prob, seed)
         weights = ops.transpose(self.output_weights)
         return ops.matmul(dropped, weights) + self.output_bias

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple, Protocol
 import ml_dtypes  # noqa: F401 (gives NumPy the dtype bfloat16)
 import numpy as np
 
-from files import (
+from bert_keras.errors import InputError, warn
+from bert_keras.files import (
     beside,
     copy_vocabulary,
     write_json,
     write_whole,
 )
-from input_error import InputError, warn
-from modeling.config import BertConfig
-from modeling.hugging_face_names import (
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.hugging_face_names import (
     CLASSIFIER,
     architecture_of,
     family_of,
@@ -33,7 +33,7 @@ from modeling.hugging_face_names import (
     has_place,
     hugging_face_name,
 )
-from modeling.safetensors_files import (
+from bert_keras.modeling.safetensors_files import (
     INDEX,
     SAFETENSORS,
     WEIGHTS,

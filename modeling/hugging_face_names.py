@@ -8,7 +8,7 @@ modeling_bert.py, modeling_roberta.py and modeling_distilbert.py, as
 import re
 from collections.abc import Collection, Iterable
 
-from input_error import InputError
+from bert_keras.errors import InputError
 
 # How one part's variables end: Google's, Hugging Face's. A "/kernel" is also
 # transposed: its rows are inputs in Google's and outputs in Hugging Face's.

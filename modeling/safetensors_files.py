@@ -6,7 +6,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from input_error import InputError
+from bert_keras.errors import InputError
 
 SAFETENSORS = ".safetensors"
 WEIGHTS = f"model{SAFETENSORS}"

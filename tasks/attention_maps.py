@@ -9,15 +9,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data.marks import ROBERTA
-from data.rows import Row, join, pad
-from data.tokenizer_folder import TokenizerOptions
-from data.tokenizers import Tokenizer
-from input_error import InputError
-from modeling import fused
-from modeling.conversion import LoadReport, encoder_bindings, load_checkpoint
-from modeling.encoder import Encoder, attention_maps
-from tasks.predictors import open_folder
+from bert_keras.data.input_features import Row, join, pad
+from bert_keras.data.special_tokens import ROBERTA
+from bert_keras.data.tokenizer_folder import TokenizerOptions
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import InputError
+from bert_keras.modeling import fused_ops
+from bert_keras.modeling.checkpoint import (
+    LoadReport,
+    encoder_bindings,
+    load_checkpoint,
+)
+from bert_keras.modeling.encoder import Encoder, attention_maps
+from bert_keras.tasks.predictors import open_folder
 
 
 class AttentionMap(NamedTuple):
@@ -55,7 +59,9 @@ class AttentionReader:
         features = (
             batch[n] for n in ("input_ids", "input_mask", "segment_ids")
         )
-        with fused.uncompiled():  # to compile takes longer than one text does
+        with (
+            fused_ops.uncompiled()
+        ):  # to compile takes longer than one text does
             maps = attention_maps(self.encoder, *features)
         whole = len(first) + len(second or ()) + marks.count(bool(second))
         return AttentionMap(

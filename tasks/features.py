@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from data.rows import Row, join, most_context, windows
-from data.tokenizers import Tokenizer
-from input_error import InputError
-from modeling.config import BertConfig
-from modeling.conversion import Binding, encoder_bindings
-from modeling.encoder import Encoder
+from bert_keras.data.input_features import Row, join, most_context, windows
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import InputError
+from bert_keras.modeling.checkpoint import Binding, encoder_bindings
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.encoder import Encoder
 
 POOLINGS = ("cls", "mean", "max")
 EMBEDDINGS = None  # instead of a layer's number: what the first one reads

@@ -10,28 +10,28 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from data.tokenizer_folder import (
+from bert_keras.data.tokenizer_folder import (
     CASE,
     TOKENIZER_CONFIG,
     OpenedTokenizer,
     TokenizerOptions,
     open_tokenizer,
 )
-from data.tokenizers import (
+from bert_keras.data.tokenizers import (
     check_any_vocabulary,
     marks_of,
 )
-from files import beside, json_beside
-from input_error import InputError
-from modeling.config import BertConfig
-from modeling.conversion import open_weights
-from modeling.hugging_face import (
+from bert_keras.errors import InputError
+from bert_keras.files import beside, json_beside
+from bert_keras.modeling.checkpoint import open_weights
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.hugging_face import (
     HUGGING_FACE_CONFIG,
     is_hugging_face,
 )
-from modeling.hugging_face_names import CHOICE, CLASSIFIER, TAGGER
-from tasks.label_names import shown
-from tasks.task import TASK, TaskSettings
+from bert_keras.modeling.hugging_face_names import CHOICE, CLASSIFIER, TAGGER
+from bert_keras.tasks.label_names import shown
+from bert_keras.tasks.task_config import TASK, TaskSettings
 
 PROBLEM_TYPES = {
     "single_label": "single_label_classification",

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from data.files import read_text_lines
-from input_error import InputError
+from bert_keras.data.text_files import read_text_lines
+from bert_keras.errors import InputError
 
 
 class JsonObject(NamedTuple):

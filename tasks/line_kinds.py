@@ -11,32 +11,32 @@ from typing import Any
 
 import numpy as np
 
-from data.tokenizers import Tokenizer
-from input_error import InputError
-from modeling.config import BertConfig
-from tasks.answers import Answerer, Logits
-from tasks.blanks import BlankFiller, encode
-from tasks.classification import Classifier, pool_windows
-from tasks.entities import are_tags, entities, to_tags
-from tasks.examples import Example, encode_example
-from tasks.feature_tagging import FeatureTagger
-from tasks.line_predictor import Outputs, Question
-from tasks.multiple_choice import (
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import InputError
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.classification.examples import Example, encode_example
+from bert_keras.tasks.classification.label_types import make_target
+from bert_keras.tasks.classification.model import Classifier, pool_windows
+from bert_keras.tasks.fill_mask import BlankFiller, encode
+from bert_keras.tasks.line_predictor import Outputs, Question
+from bert_keras.tasks.multiple_choice.model import (
     CHOICES_TOO,
     MultipleChoice,
     encode_question,
     log_shares,
 )
-from tasks.multiple_choice import Question as ChoiceQuestion
-from tasks.packed import make_encoder
-from tasks.spans import SpanModel
-from tasks.squad import Example as SpanExample
-from tasks.squad import split_words
-from tasks.tagging import Tagger
-from tasks.targets import make_target
-from tasks.task import TaskSettings
-from tasks.windows import make_windows
-from tasks.word_rows import read_words
+from bert_keras.tasks.multiple_choice.model import Question as ChoiceQuestion
+from bert_keras.tasks.ner.features import read_words
+from bert_keras.tasks.ner.iob_tags import are_tags, entities, to_tags
+from bert_keras.tasks.ner.lstm_tagger import FeatureTagger
+from bert_keras.tasks.ner.model import Tagger
+from bert_keras.tasks.packed_inputs import make_encoder
+from bert_keras.tasks.squad.data import Example as SpanExample
+from bert_keras.tasks.squad.data import split_words
+from bert_keras.tasks.squad.features import make_windows
+from bert_keras.tasks.squad.model import SpanModel
+from bert_keras.tasks.squad.postprocessing import Answerer, Logits
+from bert_keras.tasks.task_config import TaskSettings
 
 # From a letter or digit to the last one before a space, or what is neither by
 # itself: of "(Reuters)." four words, of "it's" and "U.S" one.

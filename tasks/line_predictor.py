@@ -12,9 +12,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from data.rows import Batch, Row, length_batches, run_documents
-from input_error import InputError
-from modeling.conversion import Binding, LoadReport
+from bert_keras.data.input_features import (
+    Batch,
+    Row,
+    length_batches,
+    run_documents,
+)
+from bert_keras.errors import InputError
+from bert_keras.modeling.checkpoint import Binding, LoadReport
 
 BATCH_SIZE = 32  # rows
 EMPTY = "the line is empty"

@@ -10,24 +10,24 @@
 
 from typing import NamedTuple
 
-from data.tokenizer_folder import TokenizerOptions, open_tokenizer
-from data.tokenizers import (
+from bert_keras.data.tokenizer_folder import TokenizerOptions, open_tokenizer
+from bert_keras.data.tokenizers import (
     Tokenizer,
 )
-from input_error import InputError
-from modeling.config import BertConfig
-from modeling.conversion import LoadReport, load_checkpoint
-from modeling.hugging_face import model_config_file
-from tasks.hugging_face_task import check_tokens, folder_task
-from tasks.line_kinds import (
+from bert_keras.errors import InputError
+from bert_keras.modeling.checkpoint import LoadReport, load_checkpoint
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.hugging_face import model_config_file
+from bert_keras.tasks.hugging_face_task import check_tokens, folder_task
+from bert_keras.tasks.line_kinds import (
     BlankKind,
     ChoiceKind,
     SpanKind,
     TagKind,
     TextKind,
 )
-from tasks.line_predictor import Kind, LinePredictor
-from tasks.task import TaskSettings
+from bert_keras.tasks.line_predictor import Kind, LinePredictor
+from bert_keras.tasks.task_config import TaskSettings
 
 
 def load(

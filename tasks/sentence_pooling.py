@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from files import beside, content, copy_beside
-from input_error import InputError
-from tasks.features import POOLINGS, pool
+from bert_keras.errors import InputError
+from bert_keras.files import beside, content, copy_beside
+from bert_keras.tasks.features import POOLINGS, pool
 
 MODULES, POOLING = "modules.json", "1_Pooling/config.json"
 MODES = {  # keys of 1_Pooling/config.json -> names

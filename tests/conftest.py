@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forked_commands import Commands, Ended
+
+from tests.forked_commands import Commands, Ended
 
 # Before the first import of TensorFlow: what one process of the many has
 # compiled is not compiled again. Where such a thing is loaded, TensorFlow logs
@@ -25,7 +26,7 @@ if "TF_XLA_FLAGS" not in os.environ:  # not in a worker of pytest-xdist
         f"--tf_xla_persistent_cache_directory={_compiled.name}"
     )
 
-from modeling.config import BertConfig
+from bert_keras.modeling.config import BertConfig
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
@@ -88,8 +89,8 @@ def tiny_batch(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
 @pytest.fixture(scope="session")
 def tiny_records(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A pattern of three files with 47 records each, all different."""
-    from data.record_features import pretraining_features
-    from data.records import RecordWriter, encode
+    from bert_keras.data.record_schema import pretraining_features
+    from bert_keras.data.tfrecords import RecordWriter, encode
 
     folder = tmp_path_factory.mktemp("records")
     features = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from conftest import GOLDEN, TINY
 
-from data.rows import Row, pad
-from data.tokenization import FullTokenizer
-from modeling.conversion import load_checkpoint, save_model_folder
-from tasks.classification import Classifier
-from tasks.examples import Example, encode_example
-from tasks.targets import SingleLabel
-from tasks.task import TaskSettings
+from bert_keras.data.input_features import Row, pad
+from bert_keras.data.tokenization import FullTokenizer
+from bert_keras.modeling.checkpoint import load_checkpoint, save_model_folder
+from bert_keras.tasks.classification.examples import Example, encode_example
+from bert_keras.tasks.classification.label_types import SingleLabel
+from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.task_config import TaskSettings
+from tests.conftest import GOLDEN, TINY
 
 VOCAB = str(GOLDEN / "tiny_vocab.txt")
 LABELS = ("no", "yes", "perhaps")

@@ -97,10 +97,11 @@ def _import_all() -> None:
     """What commands import, but for the commands, whose flags are their own."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.path.insert(0, str(ROOT))
-    for package in ("data", "modeling", "tasks", "training", "jobs"):
-        for path in sorted((ROOT / package).glob("*.py")):
+    for room in ("cli", "data", "modeling", "tasks", "training"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             with contextlib.suppress(ImportError):  # Apache Beam
-                importlib.import_module(f"{package}.{path.stem}")
+                importlib.import_module(f"bert_keras.{name}")
     from tensorflow.python.eager import context
 
     assert context.context()._context_handle is None, "TensorFlow has begun"

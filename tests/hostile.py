@@ -23,32 +23,29 @@ import numpy as np
 import tensorflow as tf
 from hypothesis import strategies as st
 
-from data import (
-    byte_level_bpe,
+from bert_keras.data import (
+    bpe,
     corpus,
     fast_tokenization,
-    record_checks,
-    text_formats,
+    inspect_records,
+    sentence_splitting,
+    tfrecord_codec,
     tokenization,
+    validate_records,
     vocabulary,
-    wire,
 )
-from data.record_features import pretraining_features
-from data.tokenizer_folder import open_tokenizer
-from input_error import InputError
-from jobs import inspecting
-from modeling import conversion
-from modeling.config import BertConfig
-from tasks import (
-    choice_files,
-    conll,
-    glue,
-    sentence_pooling,
-    squad,
-    tables,
-    tagged_json,
-)
-from tasks.task import TaskSettings
+from bert_keras.data.record_schema import pretraining_features
+from bert_keras.data.tokenizer_folder import open_tokenizer
+from bert_keras.errors import InputError
+from bert_keras.modeling import checkpoint
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks import sentence_pooling
+from bert_keras.tasks.classification import glue
+from bert_keras.tasks.classification import tables as classification_tables
+from bert_keras.tasks.multiple_choice import data as multiple_choice_data
+from bert_keras.tasks.ner import conll, tagged_json
+from bert_keras.tasks.squad import data as squad_data
+from bert_keras.tasks.task_config import TaskSettings
 
 GOLDEN = Path(__file__).parent / "golden"
 SEQ_LENGTH, NUM_PREDICTIONS, VOCAB_SIZE = 7, 2, 11
@@ -236,7 +233,7 @@ def read_tokenizer_json(content: bytes) -> None:
 def read_byte_level(content: bytes) -> None:
     write("merges.txt", _MERGES)
     path = write("vocab.json", content)
-    read_any = survives(lambda: byte_level_bpe.load_byte_level(path))
+    read_any = survives(lambda: bpe.load_byte_level(path))
     if read_any is not None:
         read_any.convert_tokens_to_ids(read_any.tokenize("the sea \u6d77"))
 
@@ -244,7 +241,7 @@ def read_byte_level(content: bytes) -> None:
 def read_merges(content: bytes) -> None:
     write("merges.txt", content)
     path = write("vocab.json", _BYTE_LEVEL)
-    read_any = survives(lambda: byte_level_bpe.load_byte_level(path))
+    read_any = survives(lambda: bpe.load_byte_level(path))
     if read_any is not None:
         read_any.convert_tokens_to_ids(read_any.tokenize("the sea \u6d77"))
 
@@ -252,13 +249,15 @@ def read_merges(content: bytes) -> None:
 def read_records(content: bytes) -> None:
     """The readers must be of one mind about what is good."""
     path = write("some.tfrecord", content)
-    damage = record_checks.find_damage([path], FEATURES, VOCAB_SIZE)
+    damage = validate_records.find_damage([path], FEATURES, VOCAB_SIZE)
     survives(
-        lambda: record_checks.table_of(record_checks.read_first(path), 7, 2, 2)
+        lambda: validate_records.table_of(
+            validate_records.read_first(path), 7, 2, 2
+        )
     )
-    survives(lambda: record_checks.check_files([path], FEATURES, VOCAB_SIZE))
+    survives(lambda: validate_records.check_files([path], FEATURES, VOCAB_SIZE))
     batches = survives(
-        lambda: list(inspecting.read_batches([path], FEATURES, VOCAB_SIZE))
+        lambda: list(inspect_records.read_batches([path], FEATURES, VOCAB_SIZE))
     )
     assert (damage is None) == (batches is not None), damage
 
@@ -266,10 +265,12 @@ def read_records(content: bytes) -> None:
 def inspect(content: bytes) -> None:
     """Records of any kind, as inspect_records.py takes them."""
     path = write("any.tfrecord", content)
-    table = survives(lambda: inspecting.find_table([path]))
+    table = survives(lambda: inspect_records.find_table([path]))
     if table is not None:
         survives(
-            lambda: list(inspecting.read_batches([path], table, VOCAB_SIZE))
+            lambda: list(
+                inspect_records.read_batches([path], table, VOCAB_SIZE)
+            )
         )
 
 
@@ -279,7 +280,7 @@ def read_squad(content: bytes) -> None:
         for is_training in (False, True):
             examples = survives(
                 functools.partial(
-                    squad.read_examples, path, has_negatives, is_training
+                    squad_data.read_examples, path, has_negatives, is_training
                 )
             )
             for example in examples or ():
@@ -293,10 +294,14 @@ def read_table(case: tuple[str, bool, bytes]) -> None:
     ending, has_header, content = case
     path = write(f"table{ending}", content)
     names = ("text", "label") if has_header else ("0", "1")
-    table = tables.TableFormat(names[0], None, names[1], has_header)
+    table = classification_tables.TableFormat(
+        names[0], None, names[1], has_header
+    )
     if ending.startswith(".json"):
-        table = tables.TableFormat("text", None, "label", True)
-    examples = survives(lambda: tables.read_table(path, table, True))
+        table = classification_tables.TableFormat("text", None, "label", True)
+    examples = survives(
+        lambda: classification_tables.read_table(path, table, True)
+    )
     for example in examples or ():
         "".join([example.text_a, *(example.label or ())]).encode()
 
@@ -304,7 +309,9 @@ def read_table(case: tuple[str, bool, bytes]) -> None:
 def read_questions(case: tuple[str, bytes]) -> None:
     ending, content = case
     path = write(f"questions{ending}", content)
-    found = survives(lambda: choice_files.read_questions(path, "--f", True))
+    found = survives(
+        lambda: multiple_choice_data.read_questions(path, "--f", True)
+    )
     for question in found or ():
         assert question.label is not None
         assert 0 <= question.label < len(question.choices)
@@ -344,7 +351,7 @@ def read_glue(case: tuple[str, bytes]) -> None:
 def read_corpus(case: tuple[str, bytes]) -> None:
     input_format, content = case
     path = write("text.txt", content)
-    wanted = text_formats.TextFormat(input_format)
+    wanted = sentence_splitting.TextFormat(input_format)
 
     def blocks() -> list[corpus.Block]:
         return [
@@ -361,7 +368,7 @@ def read_corpus(case: tuple[str, bytes]) -> None:
 
 
 def read_weights(path: str) -> None:
-    weights = survives(lambda: conversion.open_weights(path))
+    weights = survives(lambda: checkpoint.open_weights(path))
     for name in weights.shapes if weights else ():
         value = survives(functools.partial(weights.read, name))
         if value is not None:
@@ -414,8 +421,8 @@ def _example(values: dict[str, list[Any]]) -> bytes:
 
 def with_huge_length(length: int) -> bytes:
     """A record that says to be of this length, with a right checksum."""
-    whole = wire.frame([b"", b"the second"])
-    return whole + wire._head(length) + b"abc"
+    whole = tfrecord_codec.frame([b"", b"the second"])
+    return whole + tfrecord_codec._head(length) + b"abc"
 
 
 def _record_files() -> st.SearchStrategy[bytes]:
@@ -437,8 +444,8 @@ def _record_files() -> st.SearchStrategy[bytes]:
     framed = st.lists(records | others | st.binary(max_size=20), max_size=3)
     lengths = st.sampled_from([2**33, 2**40, 2**62, 2**63 + 5, 2**64 - 8])
     return (
-        framed.map(wire.frame)
-        | hostile(wire.frame([_example(valid)] * 3))
+        framed.map(tfrecord_codec.frame)
+        | hostile(tfrecord_codec.frame([_example(valid)] * 3))
         | lengths.map(with_huge_length)
     )
 
@@ -626,7 +633,7 @@ TARGETS = (
     Target(
         "text to pre-train on",
         st.tuples(
-            st.sampled_from(text_formats.FORMATS),
+            st.sampled_from(sentence_splitting.FORMATS),
             hostile(b'{"text": "A sentence. Another."}\n\nA third.\n'),
         ),
         read_corpus,

@@ -5,12 +5,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-import create_pretraining_data
-from data import corpus
-from jobs import record_making
+from bert_keras.commands import create_pretraining_data
+from bert_keras.data import build_records, corpus
 
 if __name__ == "__main__":
     corpus.LEAST_SPAN_BYTES = 1000
-    record_making.LEAST_PIECES = 500
-    record_making.LEAST_DOCUMENTS = 7
+    build_records.LEAST_PIECES = 500
+    build_records.LEAST_DOCUMENTS = 7
     create_pretraining_data.cli()

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-import run_pretraining
-from training import distribution
+from bert_keras.commands import run_pretraining
+from bert_keras.training import distribution
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],

@@ -9,23 +9,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import hostile
 import numpy as np
 import pytest
 import tensorflow as tf
-from hostile import TARGETS, Target
 from hypothesis import HealthCheck, given, settings
 
-from data import files, record_checks, records, vocabulary, wire
-from data.record_features import Feature
-from data.tokenizer_folder import open_tokenizer
-from input_error import MAX_SENTENCE, InputError, one_line
-from jobs import inspecting
-from modeling import hugging_face
-from modeling.config import BertConfig
-from modeling.conversion import open_weights
-from tasks import squad, tables
-from tasks.task import TASK, TaskSettings
+from bert_keras.data import (
+    inspect_records,
+    text_files,
+    tfrecord_codec,
+    tfrecords,
+    validate_records,
+    vocabulary,
+)
+from bert_keras.data.record_schema import Feature
+from bert_keras.data.tokenizer_folder import open_tokenizer
+from bert_keras.errors import MAX_SENTENCE, InputError, one_line
+from bert_keras.modeling import hugging_face
+from bert_keras.modeling.checkpoint import open_weights
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.classification import tables as classification_tables
+from bert_keras.tasks.squad import data as squad_data
+from bert_keras.tasks.task_config import TASK, TaskSettings
+from tests import hostile
+from tests.hostile import TARGETS, Target
 
 NUM_CASES = 50  # benchmarks/fuzz.py tries as many as there is time for
 DEEP = "[" * 900 + "]" * 900  # that json.loads reads
@@ -56,7 +63,7 @@ def test_a_record_of_any_length_is_not_believed(
     """TensorFlow's reader ends the process at 2 ** 40."""
     path = tmp_path / "x.tfrecord"
     path.write_bytes(hostile.with_huge_length(length))
-    read = records.read_records(str(path))
+    read = tfrecords.read_records(str(path))
     assert [next(read), next(read)] == [b"", b"the second"]
     with pytest.raises(InputError, match="x.tfrecord, record 3 cannot be"):
         next(read)
@@ -69,14 +76,14 @@ def test_records_come_back_out_of_their_frames(tmp_path: Path) -> None:
         for record in written:
             writer.write(record)
     content = Path(path).read_bytes()
-    assert content == wire.frame(written)
-    assert list(records.read_records(path)) == written
+    assert content == tfrecord_codec.frame(written)
+    assert list(tfrecords.read_records(path)) == written
     for place in range(len(content)):
         flipped = bytearray(content)
         flipped[place] ^= 1
         Path(path).write_bytes(flipped)
         with pytest.raises(InputError, match="cannot be read"):
-            list(records.read_records(path))
+            list(tfrecords.read_records(path))
         if place > 60:  # the rest is zeros
             break
 
@@ -85,7 +92,7 @@ def test_a_number_past_int32_is_not_another_one(tmp_path: Path) -> None:
     """2 ** 32 + 5 as int32 would be 5, a good id."""
     example = tf.train.Example()
     example.features.feature["x"].int64_list.value.extend([2**32 + 5, -(2**40)])
-    parsed = records.parse_batch(
+    parsed = tfrecords.parse_batch(
         [Feature("x", 2)], tf.constant([example.SerializeToString()])
     )
     assert parsed["x"].numpy().tolist() == [[2**31 - 1, -(2**31)]]
@@ -94,10 +101,10 @@ def test_a_number_past_int32_is_not_another_one(tmp_path: Path) -> None:
 def test_a_record_that_is_no_example_and_no_text(tmp_path: Path) -> None:
     """TensorFlow's message quotes it, and is then no UTF-8."""
     path = tmp_path / "x"
-    path.write_bytes(wire.frame([b"\xf5"]))
+    path.write_bytes(tfrecord_codec.frame([b"\xf5"]))
     with pytest.raises(InputError, match="record 1: this is no tf.train"):
-        next(inspecting.read_batches([str(path)], hostile.FEATURES, 11))
-    assert record_checks.find_damage([str(path)], hostile.FEATURES)
+        next(inspect_records.read_batches([str(path)], hostile.FEATURES, 11))
+    assert validate_records.find_damage([str(path)], hostile.FEATURES)
 
 
 def test_records_with_nothing_in_them(tmp_path: Path) -> None:
@@ -105,9 +112,9 @@ def test_records_with_nothing_in_them(tmp_path: Path) -> None:
     example.features.feature["input_ids"].int64_list.value.append(1)
     example.features.feature["label_ids"].int64_list.SetInParent()
     path = tmp_path / "x"
-    path.write_bytes(wire.frame([example.SerializeToString()]))
+    path.write_bytes(tfrecord_codec.frame([example.SerializeToString()]))
     with pytest.raises(InputError, match="of no kind that is known"):
-        inspecting.find_table([str(path)])
+        inspect_records.find_table([str(path)])
 
 
 def read_config(path: Path) -> object:
@@ -115,12 +122,12 @@ def read_config(path: Path) -> object:
 
 
 def read_squad(path: Path) -> object:
-    return squad.read_examples(str(path), False, True)
+    return squad_data.read_examples(str(path), False, True)
 
 
 def read_table(path: Path) -> object:
-    table = tables.TableFormat("text", None, "label", True)
-    return tables.read_table(str(path), table, False)
+    table = classification_tables.TableFormat("text", None, "label", True)
+    return classification_tables.read_table(str(path), table, False)
 
 
 def read_task(path: Path) -> object:
@@ -202,13 +209,15 @@ def test_every_field_of_task_json_is_checked(
 def test_halves_of_signs_become_question_marks(tmp_path: Path) -> None:
     row = json.dumps({"text": HALF, "label": HALF})
     (tmp_path / "x.jsonl").write_text(row)
-    table = tables.TableFormat("text", None, "label", True)
-    (example,) = tables.read_table(str(tmp_path / "x.jsonl"), table, True)
+    table = classification_tables.TableFormat("text", None, "label", True)
+    (example,) = classification_tables.read_table(
+        str(tmp_path / "x.jsonl"), table, True
+    )
     assert (example.text_a, example.label) == ("a?b", "a?b")
     asked = {"id": "1", "question": HALF}
     data = [{"paragraphs": [{"context": HALF, "qas": [asked]}]}]
     (tmp_path / "x.json").write_text(json.dumps({"data": data}))
-    (read,) = squad.read_examples(str(tmp_path / "x.json"), False, False)
+    (read,) = squad_data.read_examples(str(tmp_path / "x.json"), False, False)
     assert (read.question, read.paragraph.words) == ("a?b", ["a?b"])
 
 
@@ -228,12 +237,12 @@ def test_weights_are_floats(tmp_path: Path, value: np.ndarray) -> None:
 def test_lines_and_pieces_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(text_files, "MAX_LINE_BYTES", 1000)
     (tmp_path / "x").write_bytes(bytes(1000) + b"\n")
     with pytest.raises(InputError, match="x, line 1 is longer than"):
-        list(files.read_lines(str(tmp_path / "x")))
+        list(text_files.read_lines(str(tmp_path / "x")))
     with pytest.raises(InputError, match="zero, line 1 is longer than"):
-        list(files.read_lines("/dev/zero"))
+        list(text_files.read_lines("/dev/zero"))
     with pytest.raises(InputError, match="zero is no vocabulary: line 1"):
         vocabulary.check_vocabulary("/dev/zero")
 

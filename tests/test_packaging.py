@@ -1,53 +1,67 @@
-"""setup.py names every command and package that the tree has, and no other."""
+"""What setup.py installs: one name, every folder and every command."""
 
 import runpy
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-NOT_PACKAGED = {"demo", "setup"}
+from tests.conftest import ROOT
+
+COMMANDS = {
+    path.stem
+    for path in ROOT.glob("*.py")
+    if "def cli() -> None:" in path.read_text(encoding="utf-8")
+} - {"demo"}
 
 
 @pytest.fixture
 def settings(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What setup.py hands to setuptools."""
+    import setuptools
+
     seen: dict[str, Any] = {}
-    monkeypatch.setitem(
-        sys.modules, "setuptools", SimpleNamespace(setup=seen.update)
+    stand_in = ModuleType("setuptools")
+    stand_in.__dict__.update(
+        setup=seen.update, find_packages=setuptools.find_packages
     )
-    runpy.run_path(str(ROOT / "setup.py"))
+    monkeypatch.setitem(sys.modules, "setuptools", stand_in)
+    monkeypatch.chdir(ROOT)
+    runpy.run_path("setup.py")
     return seen
-
-
-def test_modules_are_the_python_files_at_the_top(
-    settings: dict[str, Any],
-) -> None:
-    files = {path.stem for path in ROOT.glob("*.py")}
-    assert set(settings["py_modules"]) == files - NOT_PACKAGED
 
 
 def test_packages_are_the_folders_with_an_init(
     settings: dict[str, Any],
 ) -> None:
-    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert set(settings["packages"]) == folders
+    rooms = {
+        ".".join(["bert_keras", *path.parent.relative_to(ROOT).parts])
+        for room in ("cli", "data", "modeling", "tasks", "training")
+        for path in (ROOT / room).rglob("__init__.py")
+    }
+    own = {"bert_keras", "bert_keras.commands"}
+    assert set(settings["packages"]) == rooms | own
+    assert "py_modules" not in settings
 
 
-def test_each_command_is_installed_under_its_own_name(
+def test_each_command_is_linked_and_installed_under_its_own_name(
     settings: dict[str, Any],
 ) -> None:
-    commands = {
-        path.stem
-        for path in ROOT.glob("*.py")
-        if "def cli() -> None:" in path.read_text(encoding="utf-8")
+    links = {
+        path.stem: path.resolve()
+        for path in (ROOT / "bert_keras" / "commands").glob("[!_]*.py")
     }
+    assert links == {name: ROOT / f"{name}.py" for name in COMMANDS}
     assert set(settings["entry_points"]["console_scripts"]) == {
-        f"{name} = {name}:cli" for name in commands - NOT_PACKAGED
+        f"{name} = bert_keras.commands.{name}:cli" for name in COMMANDS
     }
+
+
+def test_folders_are_linked_where_python_finds_them() -> None:
+    for room in ("cli", "data", "modeling", "tasks", "training"):
+        assert Path(ROOT, "bert_keras", room).resolve() == ROOT / room
 
 
 def test_changelog_ends_in_the_version_or_is_unreleased(

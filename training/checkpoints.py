@@ -15,8 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from files import write_json
-from input_error import InputError, first_line
+from bert_keras.errors import InputError, first_line
+from bert_keras.files import write_json
 
 FOLDER = "training_state"  # under output_dir
 SETTINGS = "settings.json"  # what a run that goes on has to have

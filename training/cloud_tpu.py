@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
-from input_error import InputError, first_line
-from training.settings import DeviceConfig
+from bert_keras.errors import InputError, first_line
+from bert_keras.training.config import DeviceConfig
 
 LOCAL = "local"  # the name of the TPU that is part of this machine, a TPU VM
 TIMEOUT_S = 20.0  # of a question to Google Cloud, and of a connection

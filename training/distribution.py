@@ -17,9 +17,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from input_error import InputError
-from training import cloud_tpu
-from training.settings import DeviceConfig
+from bert_keras.errors import InputError
+from bert_keras.training import cloud_tpu
+from bert_keras.training.config import DeviceConfig
 
 MAX_PORT = 65535
 ADDRESS = re.compile(r"[^\s/,]+:\d{1,5}")

@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from input_error import InputError
+from bert_keras.errors import InputError
 
 Tensors = dict[str, tf.Tensor]
 

@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from training.distribution import (
+from bert_keras.training.distribution import (
     is_on_cpu,
     is_one_cpu,
     of_any_shape,

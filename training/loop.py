@@ -14,20 +14,20 @@ from typing import Any, Protocol
 import keras
 import tensorflow as tf
 
-from input_error import InputError
-from training.bad_steps import BadSteps
-from training.checkpoints import TrainingState
-from training.distribution import (
+from bert_keras.errors import InputError
+from bert_keras.training.checkpoints import TrainingState
+from bert_keras.training.config import LoopConfig
+from bert_keras.training.distribution import (
     Host,
     is_one_cpu,
     of_any_shape,
     split_between_replicas,
     sum_over_hosts,
 )
-from training.optimization import Optimizer, learning_rate
-from training.progress import Progress
-from training.settings import LoopConfig
-from training.stopping import StopRequest
+from bert_keras.training.metric_logging import Progress
+from bert_keras.training.nonfinite_steps import BadSteps
+from bert_keras.training.optimization import Optimizer, learning_rate
+from bert_keras.training.signals import StopRequest
 
 Batch = dict[str, tf.Tensor]
 Sums = dict[str, tuple[tf.Tensor, tf.Tensor]]

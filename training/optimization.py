@@ -16,7 +16,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from training.settings import OptimizerConfig
+from bert_keras.training.config import OptimizerConfig
 
 NUM_SLICES = 8
 NO_DECAY = re.compile("LayerNorm|layer_norm|bias")

@@ -1,0 +1,1 @@
+../../extend_vocab.py

@@ -1,0 +1,1 @@
+../../run_multiple_choice.py

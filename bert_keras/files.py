@@ -1,0 +1,289 @@
+"""Files here and on gs:// and the like: read, copied, written whole.
+
+A vocabulary is a vocab.txt, or a vocab.json with a merges.txt beside it; of the
+latter the path of vocab.json stands for both.
+"""
+
+import atexit
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import IO, Any
+
+from bert_keras.errors import InputError
+
+VOCABULARY = "vocab.txt"
+BYTE_LEVEL, MERGES = "vocab.json", "merges.txt"
+END_BYTES = 1 << 20  # at each end of a file, of which a checksum is made
+LOCK = "lock"  # of the file in a folder that is locked
+_held: dict[str, int | None] = {}  # by folder: open as long as the process is
+
+
+def beside(path: str, names: Iterable[str]) -> str | None:
+    """The first of these files in the folder that `path` is, or lies in."""
+    import tensorflow as tf
+
+    folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
+    candidates = (os.path.join(folder, name) for name in names)
+    return next((c for c in candidates if tf.io.gfile.exists(c)), None)
+
+
+def copy_beside(path: str, names: Iterable[str], folder: str) -> None:
+    """Copies those of these files that are in the folder that `path` is, or
+    lies in; their names may have folders in them."""
+    import tensorflow as tf
+
+    for name in names:
+        if found := beside(path, [name]):
+            copy = os.path.join(folder, name)
+            tf.io.gfile.makedirs(os.path.dirname(copy))
+            copy_whole(found, copy)
+
+
+def content(path: str) -> bytes | None:
+    """The bytes of a file, also on gs:// and the like; None without the file.
+
+    Raises:
+        InputError: the file exists and cannot be read.
+    """
+    import tensorflow as tf
+
+    try:
+        if not tf.io.gfile.exists(path):
+            return None
+        with tf.io.gfile.GFile(path, "rb") as file:
+            found: bytes = file.read()
+            return found
+    except tf.errors.OpError as error:
+        raise InputError(f"cannot read {path}: {error.message}") from error
+
+
+def json_beside(path: str, name: str) -> dict[str, Any]:
+    """The object in a JSON file of the folder that `path` is, or lies in;
+    empty without such a file.
+
+    Raises:
+        InputError: the file exists and does not hold one JSON object.
+    """
+    file = beside(path, [name])
+    if file is None:
+        return {}
+    try:
+        return dict(json.loads((content(file) or b"").decode()))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(
+            f"{file} is not a JSON file ({error}); expected one object"
+        ) from error
+
+
+def temporary_folder() -> str:
+    """A new one, which goes when the process ends, unless it is killed."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@contextlib.contextmanager
+def new_folder(output_dir: str) -> Iterator[str]:
+    """A folder that becomes `output_dir` at the end, if nothing fails."""
+    import tensorflow as tf
+
+    output_dir = output_dir.rstrip("/")
+    folder = f"{output_dir}.incomplete"
+    try:
+        if tf.io.gfile.exists(output_dir):
+            raise InputError(
+                f"--output_dir={output_dir} is there already; name a new folder"
+            )
+        _remove(folder)  # a killed run's
+        tf.io.gfile.makedirs(folder)
+        try:
+            yield folder
+            tf.io.gfile.rename(folder, output_dir)
+        finally:
+            _remove(folder)
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"cannot write --output_dir={output_dir} ({error.message})"
+        ) from error
+
+
+def _remove(folder: str) -> None:
+    import tensorflow as tf
+
+    if tf.io.gfile.exists(folder):
+        tf.io.gfile.rmtree(folder)
+
+
+def vocabulary_files(vocab_file: str) -> dict[str, str]:
+    """Its files, the first one first, by their usual names."""
+    if not vocab_file.endswith(".json"):
+        return {VOCABULARY: vocab_file}
+    merges = os.path.join(os.path.dirname(vocab_file), MERGES)
+    return {BYTE_LEVEL: vocab_file, MERGES: merges}
+
+
+def copy_vocabulary(vocab_file: str, folder: str) -> str:
+    """Copies it, from or to gs:// and the like too; returns the copy's path."""
+    first, *_ = (
+        copy_whole(path, os.path.join(folder, name))
+        for name, path in vocabulary_files(vocab_file).items()
+    )
+    return first
+
+
+def local_vocabulary(vocab_file: str) -> str:
+    """The path itself, or that of a copy of what lies on gs:// and the like."""
+    import tensorflow as tf
+
+    if "://" not in vocab_file:
+        return vocab_file
+    try:
+        return copy_vocabulary(vocab_file, temporary_folder())
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"cannot read {vocab_file}: {error.message}"
+        ) from error
+
+
+def copy_whole(source: str, path: str) -> str:
+    """Copies a file, which may be itself; returns `path`."""
+    import tensorflow as tf
+
+    with tf.io.gfile.GFile(source, "rb") as file:
+        content = file.read()
+    return write_whole(path, content)
+
+
+def write_json(path: str, values: Mapping[str, Any]) -> None:
+    write_whole(path, (json.dumps(values, indent=2) + "\n").encode())
+
+
+def write_whole(path: str, content: bytes) -> str:
+    """Writes a file that appears under its name only when it is complete."""
+    import tensorflow as tf
+
+    with tf.io.gfile.GFile(path + ".incomplete", "wb") as file:
+        file.write(content)
+    tf.io.gfile.rename(path + ".incomplete", path, overwrite=True)
+    return path
+
+
+def local(path: str) -> str:
+    """The path itself, or that of a copy of what lies on gs:// and the like."""
+    if "://" not in path:
+        return path
+    import tensorflow as tf
+
+    copy = os.path.join(temporary_folder(), os.path.basename(path))
+    try:
+        tf.io.gfile.copy(path, copy)
+    except tf.errors.OpError as error:
+        raise InputError(f"cannot read {path}: {error.message}") from error
+    return copy
+
+
+@contextlib.contextmanager
+def writing(path: str, flag: str) -> Iterator[IO[bytes]]:
+    """A file that appears whole, when the block ends, or not at all.
+
+    Args:
+        path: also on gs:// and the like.
+        flag: that names it, for errors.
+    """
+    import tensorflow as tf
+
+    folder, name = os.path.split(path)
+    unfinished = os.path.join(folder, f".{name}.incomplete")
+    try:
+        if not name or tf.io.gfile.isdir(path):
+            raise IsADirectoryError(None, "it is a folder")
+        tf.io.gfile.makedirs(folder or ".")
+        opener = tf.io.gfile.GFile if "://" in path else open
+        file = opener(unfinished, "wb")
+    except (OSError, tf.errors.OpError) as error:
+        raise _unwritable(path, flag, error) from error
+    try:
+        with file:
+            yield file
+        tf.io.gfile.rename(unfinished, path, overwrite=True)
+    except OSError as error:  # the block's own work raises no such thing
+        raise _unwritable(path, flag, error) from error
+    finally:
+        with contextlib.suppress(tf.errors.OpError):
+            tf.io.gfile.remove(unfinished)
+
+
+def _unwritable(path: str, flag: str, error: Any) -> InputError:
+    reason = getattr(error, "message", "") or getattr(error, "strerror", "")
+    return InputError(f"cannot write {flag}={path}: {reason}")
+
+
+def fingerprint(path: str) -> str:
+    """Identifies the contents of a file, wherever it lies.
+
+    It is made of the size and of the first and last MiB.
+    """
+    import tensorflow as tf
+
+    size = tf.io.gfile.stat(path).length
+    with tf.io.gfile.GFile(path, "rb") as file:
+        crc = zlib.crc32(file.read(END_BYTES))
+        if size > END_BYTES:
+            file.seek(max(END_BYTES, size - END_BYTES))
+            crc = zlib.crc32(file.read(END_BYTES), crc)
+    return f"{size} bytes, checksum {crc:08x}"
+
+
+@contextlib.contextmanager
+def lock(folder: str, flag: str) -> Iterator[None]:
+    """Keeps a folder for this process, as far as the file system can tell.
+
+    A lock ends with its process, however that ends. Where there are none
+    (Windows, gs:// and some network file systems) nothing is kept.
+
+    Args:
+        folder: made if it is not there.
+        flag: that another folder could be named with.
+
+    Raises:
+        InputError: another process holds it.
+    """
+    descriptor = _lock(folder, flag)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def lock_until_exit(folder: str, flag: str) -> None:
+    """Keeps a folder for this process until it ends, as `lock` does."""
+    if folder not in _held:
+        _held[folder] = _lock(folder, flag)
+
+
+def _lock(folder: str, flag: str) -> int | None:
+    if "://" in folder:
+        return None
+    os.makedirs(folder, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    descriptor = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise InputError(
+            f"another process is working in {folder}; wait for its end, or "
+            f"name another {flag}"
+        ) from error
+    except OSError:
+        pass
+    return descriptor

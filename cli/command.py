@@ -1,0 +1,337 @@
+"""What commands share: absl flags in; a sentence and exit code 1 on bad input.
+
+Heavy imports (TensorFlow, Keras) belong inside a command's `main`, so that
+`--help` and a mistyped flag answer at once.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import gc
+import glob
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from absl import app, flags, logging
+
+from bert_keras.errors import InputError, one_line, warn
+
+Settings = TypeVar("Settings")
+MAX_NOTICES = 10  # of each kind, line by line; others are only counted
+# Keras and TensorFlow import these where they are installed, for wrappers,
+# plots and converters that no command uses: a third of the time of an import.
+UNUSED = ("jax", "matplotlib", "sklearn")
+
+DISK_FAULTS = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Read-only file system",
+    "File too large",
+)
+
+
+def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
+    """Parses the flags, calls `main()` and turns an InputError into exit 1.
+
+    With `takes_arguments` what follows the flags is handed to `main`.
+
+    Unknown flags are refused by absl, with the nearest known name. (Google's
+    tf.app.run ignores them, so that a typing error trains with a default.)
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    _show_in_help(main.__module__)
+
+    def guarded(argv: list[str]) -> None:
+        if not flags.FLAGS["verbosity"].present:
+            logging.set_verbosity(logging.WARNING)
+        arguments = argv[1:]
+        if arguments and not takes_arguments:
+            _fail(f"unexpected argument {arguments[0]!r}; flags begin with --")
+        for name, value in flags.FLAGS.flag_values_dict().items():
+            # absl's bounds let infinity through
+            if isinstance(value, float) and not math.isfinite(value):
+                _fail(f"--{name}={value} is no finite number")
+        try:
+            main(*arguments)
+        except InputError as error:
+            _fail(str(error))
+        except MemoryError as error:
+            _fail(f"the memory is full ({error}); {_less_memory()}")
+        except Exception as error:
+            _fail_on_disk(error)
+            _fail_on_memory(error)
+            _fail_on_lost_host(error)
+            raise
+        except KeyboardInterrupt:  # where nothing is there to be saved
+            sys.exit(128 + signal.SIGINT)
+
+    app.run(guarded)
+
+
+def import_tensorflow(computes: bool = True) -> None:
+    """Imports TensorFlow without the page of greetings that it writes.
+
+    They come from below Python and no setting silences them (2.21). An import
+    that fails still raises. `--num_threads`, of commands that have it, holds
+    from then on.
+
+    Args:
+        computes: whether the command runs a model: on which devices is printed.
+    """
+    stderr = os.dup(sys.stderr.fileno())
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stderr.fileno())
+    try:
+        with _left_out(UNUSED), _garbage_kept():
+            import tensorflow as tf
+
+        tf.config.list_physical_devices()
+        if "num_threads" in flags.FLAGS:
+            count = flags.FLAGS["num_threads"].value
+            tf.config.threading.set_intra_op_parallelism_threads(count)
+            tf.config.threading.set_inter_op_parallelism_threads(count)
+    finally:
+        os.dup2(stderr, sys.stderr.fileno())
+        os.close(stderr)
+    if computes:
+        print(_devices(), file=sys.stderr, flush=True)
+
+
+def _devices() -> str:
+    """What a model runs on: "1 CPU, 2 cores, float32"."""
+    import tensorflow as tf
+
+    known = flags.FLAGS.flag_values_dict()
+    precision = known.get("precision", "float32")
+    if known.get("use_tpu"):
+        name = known.get("tpu_name") or known.get("master") or ""
+        return f"Cloud TPU {name}".strip() + f", {precision}"
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        details = map(tf.config.experimental.get_device_details, gpus)
+        names = [found.get("device_name", "unknown") for found in details]
+        memory = _gpu_memory()
+        kinds = [
+            f"{name}{memory.get(name, '')}" for name in dict.fromkeys(names)
+        ]
+        count = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
+        return f"{count}: {', '.join(kinds)}, {precision}"
+    if _has_gpu():
+        _say_why_gpu_is_unused()
+    cores = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    return f"1 CPU, {cores} core{'s' * (cores > 1)}, {precision}"
+
+
+def _gpu_memory() -> dict[str, str]:
+    """The memory of each kind of GPU, as text to follow its name."""
+    query = [
+        "nvidia-smi",
+        "--query-gpu=name,memory.total",
+        "--format=csv,noheader",
+    ]
+    try:
+        done = subprocess.run(
+            query, capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    pairs = (line.rpartition(", ") for line in done.stdout.splitlines())
+    return {name: f", {memory}" for name, _, memory in pairs}
+
+
+def _has_gpu() -> bool:
+    """Whether an NVIDIA GPU exists that is not hidden on purpose."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return visible not in ("", "-1")
+    return bool(glob.glob("/dev/nvidia[0-9]*") or shutil.which("nvidia-smi"))
+
+
+def _say_why_gpu_is_unused() -> None:
+    """Prints TensorFlow's reasons, from another process: in this one `run`
+    has silenced them."""
+    looking = "import tensorflow as tf; tf.config.list_physical_devices('GPU')"
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            [sys.executable, "-c", looking],
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        for line in done.stderr.splitlines():
+            if re.search("gpu|cuda|dlopen|nvidia", line, re.IGNORECASE):
+                print(f"TensorFlow: {one_line(line)}", file=sys.stderr)
+    warn(
+        "this machine has a GPU, or CUDA_VISIBLE_DEVICES names one, but "
+        "TensorFlow does not use it: CUDA's libraries may be missing (pip "
+        "install 'tensorflow[and-cuda]' installs them) or the driver may be "
+        'too old; CUDA_VISIBLE_DEVICES="" hides the GPU on purpose'
+    )
+
+
+@contextlib.contextmanager
+def _left_out(names: Sequence[str]) -> Iterator[None]:
+    """Lets modules seem not to be installed, where they are not loaded yet."""
+    hidden: dict[str, Any] = {
+        name: None for name in names if name not in sys.modules
+    }
+    sys.modules.update(hidden)
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
+@contextlib.contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Imports make 300,000 objects that live as long as the process: nothing
+    is collected meanwhile, and collections to come do not look at them. Where
+    they are loaded already it leaves the collector alone."""
+    if "tensorflow" in sys.modules or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def from_flags(
+    settings: type[Settings], stored: Any = None, **values: Any
+) -> Settings:
+    """Fills a dataclass from `values` and the flags named like its fields.
+
+    Args:
+        stored: whose fields stand in for flags that are not given.
+    """
+    assert dataclasses.is_dataclass(settings)
+    from_command_line = {
+        field.name: flags.FLAGS[field.name].value
+        for field in dataclasses.fields(settings)
+        if field.name in flags.FLAGS
+    }
+    for name in from_command_line:
+        if hasattr(stored, name) and not flags.FLAGS[name].present:
+            from_command_line[name] = getattr(stored, name)
+    return settings(**(from_command_line | values))
+
+
+def flags_text() -> str:
+    """The flags as a --flagfile that repeats the command."""
+    known = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
+    lines = [flag.serialize() for flag in known if flag.value is not None]
+    return "\n".join(filter(None, lines)) + "\n"
+
+
+def given_files() -> dict[str, str]:
+    """The data that the command reads, by flag."""
+    names = (
+        "task_name", "data_dir", "input_file", "eval_file", "predict_file",
+    )  # fmt: skip
+    known = (name for name in names if name in flags.FLAGS)
+    return {name: x for name in known if (x := flags.FLAGS[name].value)}
+
+
+def _show_in_help(module: str) -> None:
+    """Lets --help tell of a command that was installed: absl would tell of
+    the little script that calls it."""
+    if module != "__main__":
+        sys.modules["__main__"].__doc__ = sys.modules[module].__doc__
+        for flag in flags.FLAGS.get_key_flags_for_module(module):
+            flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+
+
+def _fail_on_disk(error: Exception) -> None:
+    """Exits with a sentence if a file could not be written.
+
+    TensorFlow has such errors with and without the class for them, but always
+    with the system's words.
+    """
+    text = getattr(error, "message", "") or str(error)
+    text = text.split("}} ")[-1].split(" [Op:")[0]
+    if "Permission denied" in text:
+        _fail(
+            f"cannot read or write: {text}; see to it that this user may, and "
+            "give the same command again"
+        )
+    if any(fault in text for fault in DISK_FAULTS):
+        _fail(
+            f"cannot write: {text}; make room or give another folder to write "
+            "to; what was whole before is as it was, and the same command goes "
+            "on from there"
+        )
+
+
+def _fail_on_memory(error: Exception) -> None:
+    """Exits with a sentence where a device has no room for a tensor."""
+    found = re.search(
+        "(OOM when|[Oo]ut of memory|[Ff]ailed to allocate)[^\n]*", str(error)
+    )
+    if type(error).__name__ == "ResourceExhaustedError" and found:
+        _fail(f"the memory is full ({found[0]}); {_less_memory()}")
+
+
+def _less_memory() -> str:
+    if "num_accumulation_steps" not in flags.FLAGS:
+        return "make the batch, the model or the input smaller"
+    sizes = [
+        f"--{name}"
+        for name in ("eval_batch_size", "predict_batch_size")
+        if name in flags.FLAGS
+    ]
+    return (
+        "in training split each batch by --num_accumulation_steps, give "
+        "--recompute or lower --train_batch_size (--dry_run reckons what a run "
+        f"takes); after it lower {' or '.join(sizes)}"
+    )
+
+
+def _fail_on_lost_host(error: Exception) -> None:
+    """Exits with a sentence where TensorFlow waited for a host that is gone."""
+    if type(error).__name__ != "UnavailableError":
+        return
+    from bert_keras.training.distribution import num_hosts
+
+    if num_hosts() > 1:
+        _fail(
+            "another of the hosts in TF_CONFIG does not answer any more; start "
+            "the same command on all of them again, and it goes on from the "
+            "newest state in --output_dir"
+        )
+
+
+class Notices:
+    """Says on standard error what was odd about lines: of each kind the first
+    few times, then how often."""
+
+    def __init__(self) -> None:
+        self.counts: collections.Counter[str] = collections.Counter()
+
+    def say(self, number: int, sentence: str) -> None:
+        self.counts[sentence] += 1
+        if self.counts[sentence] <= MAX_NOTICES:
+            print(f"line {number}: {sentence}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        for sentence, count in self.counts.items():
+            if count > MAX_NOTICES:
+                print(f"{count} lines in all: {sentence}", file=sys.stderr)
+
+
+def _fail(sentence: str) -> None:
+    line = one_line(f"{os.path.basename(sys.argv[0])}: {sentence}")
+    print(line, file=sys.stderr)
+    sys.exit(1)

@@ -1,0 +1,236 @@
+"""What the commands that fine-tune share: their flags, and the way from these
+to a trained model."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from absl import flags
+
+from bert_keras.cli import command, common_flags
+from bert_keras.errors import InputError
+from bert_keras.tasks.distillation.config import TaughtTask
+from bert_keras.training.config import DeviceConfig, OptimizerConfig, Selection
+
+if TYPE_CHECKING:
+    from bert_keras.tasks.fine_tuning import FineTuned, Job, Setup
+    from bert_keras.tasks.task_config import TaskSettings
+
+FLAGS = flags.FLAGS
+flags.disclaim_key_flags()  # they are of the command that calls
+
+
+def define() -> None:
+    """What every command that fine-tunes has."""
+    common_flags.define_training()
+    common_flags.define_tokenizer()
+    flags.DEFINE_float(
+        "num_train_epochs", 3.0, "Passes over the data.", lower_bound=0.0
+    )
+    flags.DEFINE_float(
+        "warmup_proportion",
+        0.1,
+        "Share of the steps in which the rate rises.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    # google-research/bert has none of these.
+    flags.DEFINE_integer(
+        "num_seeds",
+        Selection.num_seeds,
+        "Runs with --seed, --seed + 1, ...; the best model is kept.",
+        lower_bound=1,
+    )
+    flags.DEFINE_float(
+        "layer_decay",
+        1.0,
+        "By what the learning rate falls from each layer to the one below.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    flags.DEFINE_integer(
+        "num_frozen_layers",
+        -1,
+        "Lowest layers left as they are, with the embeddings; 0: these alone,"
+        " -1: everything is trained.",
+        lower_bound=-1,
+    )
+
+
+def define_combinations() -> None:
+    """What may stand on an encoder, or beside it (encoder_variants.py)."""
+    flags.DEFINE_bool(
+        "bilstm", False, "Put a BiLSTM, untrained, between encoder and head."
+    )
+    flags.DEFINE_string(
+        "second_init_checkpoint",
+        None,
+        "Another model folder, which may read in another direction: its outputs"
+        " and those of --init_checkpoint go side by side into the head.",
+    )
+
+
+def define_taught() -> None:
+    """A model to learn from, beside the labels."""
+    common_flags.define_teacher()
+    flags.DEFINE_float(
+        "distillation_weight",
+        TaughtTask.distillation_weight,
+        "Share of the teacher in the loss; the labels have the rest.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+
+
+def check_actions() -> None:
+    """Of commands with --do_train, --do_eval and --do_predict."""
+    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
+        raise InputError(
+            "nothing to do: give --do_train, --do_eval or --do_predict"
+        )
+
+
+def define_labels() -> None:
+    """What commands have whose models have labels."""
+    flags.DEFINE_bool(
+        "keep_classifier_head",
+        False,
+        "Keep the classifier of --init_checkpoint although its labels have "
+        "other names or it was trained for something else; its outputs get "
+        "the labels of your data, in order. By default outputs are found by "
+        "the names of their labels, and for other labels a new classifier is "
+        "trained.",
+    )
+
+
+def compares_models() -> bool:
+    """Whether models are compared while training, or several of them."""
+    return FLAGS.do_train and (FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1)
+
+
+class FineTuningCommand:
+    """The way of such a command: devices, what is there, the job, its runs.
+
+    Loads TensorFlow; flags are to be checked before.
+
+    Attributes:
+        stored: task.json's settings of the model that is used or started from.
+        used: the same if there is no training: a model is used as trained.
+        writes: whether this host does, and there is no --dry_run.
+    """
+
+    def __init__(self, target: str | None = None) -> None:
+        """`target`: stored settings of another one do not count."""
+        command.import_tensorflow()
+        from bert_keras.tasks import fine_tuning, trainer
+
+        self.place = trainer.make_place(
+            command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
+        )
+        self.run = command.from_flags(
+            trainer.RunConfig,
+            flags=command.flags_text(),
+            data_files=command.given_files(),
+            tokenizer=common_flags.tokenizer_options(),
+        )
+        self.stored = fine_tuning.stored_settings(self.run)
+        if self.stored and target and self.stored.target != target:
+            self.stored = None
+        self.used = None if FLAGS.do_train else self.stored
+        self.writes = self.place.host.is_chief and not self.run.dry_run
+
+    @property
+    def second_direction(self) -> str | None:
+        """In which a second encoder reads, if there is one."""
+        from bert_keras.tasks import fine_tuning
+
+        return fine_tuning.second_direction(self.run, self.stored)
+
+    def task_settings(self, **values: Any) -> "TaskSettings":
+        """The task's settings: `values`, flags and the tokenizer's case; for a
+        model that is used as trained, its own where no flag is given."""
+        from bert_keras.data.tokenizers import TokenizerSettings
+        from bert_keras.tasks import trainer
+        from bert_keras.tasks.task_config import TaskSettings
+
+        found = trainer.find_tokenizer(self.run, None)  # else set_up refuses
+        case = found.settings if found else TokenizerSettings()
+        return command.from_flags(
+            TaskSettings,
+            self.used,
+            do_lower_case=case.do_lower_case,
+            strip_accents=case.strip_accents,
+            **values,
+        )
+
+    def check_target(self, target: str) -> None:
+        """Refuses to use a model that was trained for another."""
+        if self.used and self.used.target != target:
+            raise InputError(
+                f"the model was trained for {self.used.target}, not for "
+                f"{target}; check --output_dir and --init_checkpoint, and what "
+                "names the task"
+            )
+
+    def set_up(
+        self, settings: "TaskSettings", other_names: tuple[str, ...] = ()
+    ) -> "Setup":
+        """Raises InputError if config, vocabulary and flags do not fit, or a
+        model is to be used with other settings than it was trained with.
+
+        Args:
+            other_names: for the labels in `settings`, in the same order.
+        """
+        from bert_keras.tasks import fine_tuning, trainer
+
+        if self.used:
+            fine_tuning.check_use(settings, self.used, FLAGS.output_dir)
+        elif self.stored and trainer.begins_anew(self.run):
+            self._say_defaults(settings, self.stored)
+        return fine_tuning.set_up(
+            self.place,
+            self.run,
+            command.from_flags(fine_tuning.Schedule),
+            command.from_flags(Selection),
+            command.from_flags(OptimizerConfig),
+            common_flags.loop_config(),
+            settings,
+            command.from_flags(TaughtTask),
+            other_names,
+        )
+
+    def _say_defaults(
+        self, settings: "TaskSettings", start: "TaskSettings"
+    ) -> None:
+        """Names flags that are not given, where the model that is trained
+        further had others."""
+        from bert_keras.files import beside
+        from bert_keras.tasks.task_config import TASK
+
+        # a Hugging Face folder does not say with what it was trained
+        if settings.target != start.target or not beside(
+            FLAGS.init_checkpoint, [TASK]
+        ):
+            return
+        for name, value in dataclasses.asdict(settings).items():
+            trained = getattr(start, name)
+            if value != trained and name in FLAGS and not FLAGS[name].present:
+                print(
+                    f"--{name} is not given: it is {value!r}, and "
+                    f"--init_checkpoint was trained with {trained!r}"
+                )
+
+    def carry_out(
+        self, job: "Job", setup: "Setup"
+    ) -> "tuple[FineTuned, int] | None":
+        """The trained or stored model and its step; None after --dry_run."""
+        from bert_keras.tasks import trainer
+        from bert_keras.tasks.fine_tuning import FineTuning
+
+        tuning = FineTuning(job, setup)
+        if FLAGS.do_train:
+            trainer.claim_folder(self.run, self.place.host)
+        job.prepare()
+        if self.run.dry_run:
+            tuning.rehearse(FLAGS.do_train)
+            return None
+        return tuning.train() if FLAGS.do_train else tuning.restore()

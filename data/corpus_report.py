@@ -1,0 +1,176 @@
+"""What a raw text holds: lines, documents, repeats, long lines, unknown words.
+
+The text is that of create_pretraining_data.py: a sentence a line, a blank line
+between documents.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+
+from bert_keras.data import streaming_stats
+from bert_keras.data.tokenizers import Tokenizer
+
+NUM_EXAMPLES = 10  # of what is commonest
+LONGEST_COUNTED = 4096  # pieces of a line; longer ones count as this
+SHOWN_CHARACTERS = 60  # of a repeated line
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSummary:
+    """What a report says, in numbers; "lines" are those with a piece."""
+
+    max_seq_length: int
+    room: int  # of a pair, without marks
+    num_documents: int
+    num_single_line_documents: int  # their only pairs are "random next"
+    num_lines: int
+    num_long_lines: int  # that fill a pair's room without a second sentence
+    num_repeated_lines: int  # whose words came in a line before
+    repeated_lines: list[tuple[str, int]]  # the commonest, cut for showing
+    num_pieces: int
+    num_unknown: int  # of these, [UNK]
+    unknown_words: list[tuple[str, int]]  # the commonest
+    length_counts: list[int]  # [i]: lines of i pieces
+
+
+class TextCounter:
+    """Adds up lines.
+
+    Memory: 8 bytes a line, some 60 more in the end, and `counting.MAX_KEYS`
+    unknown words.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, max_seq_length: int) -> None:
+        self._tokenizer = tokenizer
+        self._unknown = tokenizer.marks.unknown
+        self._room = max_seq_length - tokenizer.marks.count(is_pair=True)
+        self._max_seq_length = max_seq_length
+        self._length_counts = [0] * (LONGEST_COUNTED + 1)
+        self._num_pieces = self._num_unknown = self._num_long_lines = 0
+        self._document_lines = 0  # of the document at hand
+        self._num_documents = self._num_single_line_documents = 0
+        self._lines = streaming_stats.Fingerprints()
+        self._unknown_words = streaming_stats.Commonest[str]()
+
+    def add(self, line: str) -> None:
+        """Adds a line; like Google's code, one without pieces is dropped."""
+        line = line.strip()
+        if not line:
+            self._end_document()
+        # As in records: bytes of a sentence's first word follow a space.
+        text = f" {line}" if self._document_lines else line
+        pieces = self._tokenizer.tokenize(text)
+        if not pieces:
+            return
+        self._document_lines += 1
+        self._lines.add(line.encode())
+        self._length_counts[min(len(pieces), LONGEST_COUNTED)] += 1
+        self._num_pieces += len(pieces)
+        self._num_long_lines += len(pieces) > self._room
+        if self._unknown in pieces:
+            self._add_unknown(text)
+
+    def _add_unknown(self, text: str) -> None:
+        words = [
+            text[span.start : span.end]
+            for span in self._tokenizer.tokenize_with_offsets(text)
+            if span.piece == self._unknown
+        ]
+        self._num_unknown += len(words)
+        self._unknown_words.update(words)
+
+    def _end_document(self) -> None:
+        self._num_documents += self._document_lines > 0
+        self._num_single_line_documents += self._document_lines == 1
+        self._document_lines = 0
+
+    def summary(self, lines: Iterable[str]) -> TextSummary:
+        """Ends the last document.
+
+        Args:
+          lines: the same once more, to show those that are repeated.
+        """
+        self._end_document()
+        num_repeated_lines, repeated = self._lines.repeats(NUM_EXAMPLES)
+        return TextSummary(
+            max_seq_length=self._max_seq_length,
+            room=self._room,
+            num_documents=self._num_documents,
+            num_single_line_documents=self._num_single_line_documents,
+            num_lines=sum(self._length_counts),
+            num_long_lines=self._num_long_lines,
+            num_repeated_lines=num_repeated_lines,
+            repeated_lines=_show(repeated, lines),
+            num_pieces=self._num_pieces,
+            num_unknown=self._num_unknown,
+            unknown_words=self._unknown_words.top(NUM_EXAMPLES),
+            length_counts=self._length_counts,
+        )
+
+
+def _show(
+    repeated: list[streaming_stats.Repeated], lines: Iterable[str]
+) -> list[tuple[str, int]]:
+    """The beginnings of the lines with these fingerprints, their counts."""
+    sought = {line.fingerprint for line in repeated}
+    found: dict[int, str] = {}
+    for line in map(str.strip, lines):
+        if len(found) == len(sought):
+            break
+        number = streaming_stats.fingerprint(line.encode())
+        if number in sought:
+            found[number] = line[:SHOWN_CHARACTERS]
+    return [(found[line.fingerprint], line.times) for line in repeated]
+
+
+def hints(summary: TextSummary) -> list[str]:
+    """Flags of create_pretraining_data.py that suit the text."""
+    lines, documents = summary.num_lines, summary.num_documents
+    found = []
+    if summary.num_long_lines > lines / 3:
+        found.append(
+            "these lines look like paragraphs: --input_format=paragraphs cuts "
+            "them into sentences"
+        )
+    if documents == 1:
+        found.append(
+            "a single document has no second sentences for random pairs: put "
+            "a blank line between documents, or give "
+            "--sequence_format=full_sentences"
+        )
+    elif summary.num_single_line_documents > documents / 2:
+        found.append(
+            "documents of a single line give random pairs only: put blank "
+            "lines between documents only, or give "
+            "--sequence_format=full_sentences"
+        )
+    return [f"create_pretraining_data.py: {hint}" for hint in found]
+
+
+def format_report(summary: TextSummary) -> str:
+    """The summary as people read it."""
+    share, lines = streaming_stats.format_share, summary.num_lines
+    documents = summary.num_documents
+    singles = summary.num_single_line_documents
+    table = {
+        "documents": f"{documents:,}",
+        "  of a single line": share(singles, documents),
+        "lines": f"{lines:,}",
+        "  seen before": share(summary.num_repeated_lines, lines),
+        f"  longer than {summary.room} pieces": share(
+            summary.num_long_lines, lines
+        ),
+        "pieces": f"{summary.num_pieces:,}",
+        "  [UNK]": f"{summary.num_unknown:,}",
+        "  [UNK], share": share(summary.num_unknown, summary.num_pieces),
+    }
+    return "\n".join([
+        streaming_stats.format_table(table),
+        "pieces in a line",
+        streaming_stats.format_lengths(summary.length_counts),
+        *streaming_stats.format_top("unknown words", summary.unknown_words),
+        *streaming_stats.format_top(
+            "lines that come again", summary.repeated_lines
+        ),
+        *hints(summary),
+    ])  # fmt: skip

@@ -1,0 +1,231 @@
+"""Rows: what a model reads, unpadded; and batches of rows of like length.
+
+Padding to the longest text that may come would be most of the work (on MRPC
+128 positions hold 54 pieces in the mean). Rows are sorted instead, some
+thousand at a time, and padded to one of a few lengths, so that few shapes are
+compiled; of short rows a batch has more. Upstream file: run_classifier.py,
+convert_single_example, for how a row is put together.
+
+Shapes: B rows of a batch, S positions, P of them asked for.
+"""
+
+import collections
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from bert_keras.data.special_tokens import Marks
+
+CHUNK_POSITIONS = 1 << 18  # read before they are sorted by length
+FINE_POSITIONS = 1 << 17  # from which on finer lengths are worth their shapes
+
+
+class Row(NamedTuple):
+    """One input; its first two lists have its length."""
+
+    input_ids: list[int]
+    segment_ids: list[int]  # 0 for the first text, 1 for the second
+    positions: Sequence[int] = ()  # of the pieces that are asked for
+
+
+def describe_lengths(lengths: Sequence[int]) -> str:
+    """What to print of the numbers of tokens in texts.
+
+    >>> describe_lengths([5, 9, 7])
+    '5 to 9 tokens, median 7'
+    """
+    median = statistics.median_low(lengths)
+    return f"{min(lengths):,} to {max(lengths):,} tokens, median {median:,}"
+
+
+class Document(Protocol):
+    """A text to be read through any number of windows."""
+
+    @property
+    def rows(self) -> Sequence[Row]: ...
+
+
+SomeDocument = TypeVar("SomeDocument", bound=Document)
+
+
+class Batch(NamedTuple):
+    indices: list[int]  # of its rows among all, counted from 0
+    features: dict[str, np.ndarray]  # int32 [B, S]; rows past indices: zeros
+
+
+def join(
+    first: Sequence[str],
+    second: Sequence[str] | None,
+    max_length: int,
+    marks: Marks,
+) -> tuple[list[str], list[int]]:
+    """[CLS] first [SEP] second [SEP], cut to max_length, with its segments.
+
+    The longer text loses its last piece until both fit, the second one when
+    they are equally long. ("a b c", "d e", 7) gives [CLS] a b [SEP] d e [SEP]
+    and 0 0 0 0 1 1 1, with BERT's marks.
+    """
+    room = max_length - marks.count(second is not None)
+    if second is None:
+        tokens = [marks.start, *first[:room], marks.end]
+        return tokens, [0] * len(tokens)
+    num_first, num_second = len(first), len(second)
+    while num_first + num_second > room:
+        if num_first > num_second:
+            num_first -= 1
+        else:
+            num_second -= 1
+    start = [marks.start, *first[:num_first], marks.end, *marks.between]
+    end = [*second[:num_second], marks.end]
+    segments = [0] * len(start) + [marks.second_segment] * len(end)
+    return start + end, segments
+
+
+def pad(
+    rows: Sequence[Row], length: int, num_rows: int
+) -> dict[str, np.ndarray]:
+    """input_ids, input_mask and segment_ids, each int32 [num_rows, length].
+
+    Where a row has positions: those, int32 [num_rows, P], too.
+    """
+    names = ("input_ids", "input_mask", "segment_ids")
+    features = {n: np.zeros((num_rows, length), np.int32) for n in names}
+    for i, row in enumerate(rows):
+        end = len(row.input_ids)
+        features["input_ids"][i, :end] = row.input_ids
+        features["input_mask"][i, :end] = 1
+        features["segment_ids"][i, :end] = row.segment_ids
+    num_positions = max((len(row.positions) for row in rows), default=0)
+    if num_positions:
+        width = 1 << (num_positions - 1).bit_length()  # few different shapes
+        features["positions"] = np.zeros((num_rows, width), np.int32)
+        for i, row in enumerate(rows):
+            features["positions"][i, : len(row.positions)] = row.positions
+    return features
+
+
+def padded_length(length: int, finely: bool = False) -> int:
+    """The next of 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, ...
+
+    Two lengths to each doubling from 32 on; `finely` eight: 4, 8, 12, ..., 64,
+    72, 80, ..., 128, 144, ...
+    """
+    doubled = 1 << (length - 1).bit_length()
+    step = max(64, doubled) // (16 if finely else 4)
+    return -(-length // step) * step
+
+
+def length_batches(
+    rows: Iterable[Row],
+    batch_size: int,
+    max_length: int,
+    finely: bool = False,
+    chunk_positions: int = CHUNK_POSITIONS,
+) -> Iterator[Batch]:
+    """Batches of rows of like length, of few shapes; the longest rows first.
+
+    Rows are read a chunk at a time, and no batch mixes chunks: an endless
+    stream is answered as it comes. For each length there is one number of
+    rows, a power of two; a chunk that is smaller makes a smaller batch.
+
+    Args:
+      batch_size: rows of `max_length` that are not too much at once; of
+        shorter ones there are more.
+      max_length: positions that the model has; no row is longer.
+      finely: more lengths, and so less padding, for chunks that are large: in
+        few rows another shape costs more than it saves.
+      chunk_positions: what may have to wait for a row before it, padded.
+    """
+    enough = min(FINE_POSITIONS, chunk_positions)
+    for chunk, num_positions in _chunks(rows, chunk_positions):
+        chunk.sort(key=lambda item: -len(item[1].input_ids))
+        is_fine = finely and num_positions >= enough
+        most_rows = 1 << (len(chunk) - 1).bit_length()
+        begin = 0
+        while begin < len(chunk):
+            longest = len(chunk[begin][1].input_ids)
+            length = min(padded_length(longest, is_fine), max_length)
+            num_rows = batch_size * max_length // length
+            num_rows = min(1 << (num_rows.bit_length() - 1), most_rows)
+            part = chunk[begin : begin + num_rows]
+            indices, members = zip(*part, strict=True)
+            yield Batch(list(indices), pad(members, length, num_rows))
+            begin += num_rows
+
+
+def _chunks(
+    rows: Iterable[Row], num_positions: int
+) -> Iterator[tuple[list[tuple[int, Row]], int]]:
+    """Yields numbered rows that together, padded, have about so many positions,
+    and how many they have."""
+    chunk: list[tuple[int, Row]] = []
+    size = 0
+    for item in enumerate(rows):
+        chunk.append(item)
+        size += padded_length(len(item[1].input_ids))
+        if size >= num_positions:
+            yield chunk, size
+            chunk, size = [], 0
+    if chunk:
+        yield chunk, size
+
+
+def windows(num_pieces: int, width: int, stride: int) -> list[range]:
+    """Overlapping stretches of at most `width` pieces that cover them all.
+
+    (7, 4, 2) gives pieces 0 to 3, 2 to 5 and 4 to 6. Upstream file:
+    run_squad.py, convert_examples_to_features.
+    """
+    stride = min(stride, width)  # without gaps
+    starts = range(0, max(0, num_pieces - width) + stride, stride)
+    return [range(i, min(i + width, num_pieces)) for i in starts]
+
+
+def most_context(spans: Sequence[range], num_pieces: int) -> list[int]:
+    """For each piece the number of the window where it has most context.
+
+    That is: most neighbours on the side where it has fewer, and a hundredth of
+    the window's length; of equals the first. Windows 0-3 and 2-5: piece 2 has
+    one neighbour on its right in the first and none on its left in the second.
+    Upstream file: run_squad.py, _check_is_max_context.
+    """
+    best = np.full(num_pieces, -np.inf)
+    owner = np.zeros(num_pieces, int)
+    for number, span in enumerate(spans):
+        place = np.arange(len(span))
+        score = np.minimum(place, place[::-1]) + 0.01 * len(span)
+        better = score > best[span.start : span.stop]
+        best[span.start : span.stop][better] = score[better]
+        owner[span.start : span.stop][better] = number
+    return owner.tolist()
+
+
+def run_documents(
+    documents: Iterable[SomeDocument],
+    run: Callable[[Iterator[Row]], Iterator[Any]],
+) -> Iterator[tuple[SomeDocument, list[Any]]]:
+    """Yields each document with the outputs of its rows, in order.
+
+    Args:
+      run: all rows in, one output for each in the same order out. It may read
+        ahead; documents wait until it has answered.
+    """
+    waiting: collections.deque[SomeDocument] = collections.deque()
+
+    def rows() -> Iterator[Row]:
+        for document in documents:
+            waiting.append(document)
+            yield from document.rows
+
+    outputs = run(rows())
+    members: list[Any] = []
+    for output in outputs:
+        while not waiting[0].rows:
+            yield waiting.popleft(), []
+        members.append(output)
+        if len(members) == len(waiting[0].rows):
+            yield waiting.popleft(), members
+            members = []
+    yield from ((document, []) for document in waiting)

@@ -1,0 +1,92 @@
+"""What text files hold: sentences, paragraphs, or documents as JSON lines.
+
+All become what google-research/bert reads: a sentence a line, a blank line
+between documents. Paragraphs are cut into sentences by the sentencex library,
+which has rules for many languages.
+"""
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterator
+
+import sentencex
+
+from bert_keras.data.text_files import without_half_characters
+
+FORMATS = ("sentences", "paragraphs", "jsonl")
+
+
+@dataclasses.dataclass(frozen=True)
+class TextFormat:
+    input_format: str = "sentences"  # one of FORMATS: what a line is
+    text_field: str = "text"  # of a JSON line
+    language: str = "en"  # ISO 639's code, to cut sentences by
+
+    @property
+    def document_end(self) -> "re.Pattern[bytes]":
+        """What a document ends with, white space in ASCII at least."""
+        is_jsonl = self.input_format == "jsonl"
+        return re.compile(rb"\n" if is_jsonl else rb"\n[ \t\r]*\n")
+
+    def to_sentences(self, block: bytes) -> bytes:
+        """A block of whole documents, a sentence a line.
+
+        Raises:
+            UnicodeDecodeError: it is not UTF-8.
+            LineError: a line is not of this format.
+        """
+        if self.input_format == "sentences":
+            return block
+        to_lines: Callable[[str], Iterator[str]] = (
+            self._from_json
+            if self.input_format == "jsonl"
+            else self._from_paragraphs
+        )
+        return "".join(
+            f"{line}\n" for line in to_lines(block.decode())
+        ).encode()
+
+    def _from_paragraphs(self, text: str) -> Iterator[str]:
+        for paragraph in text.split("\n"):
+            sentences = sentencex.segment(self.language, paragraph)
+            stripped = [sentence.strip() for sentence in sentences]
+            # a paragraph without a sentence is a blank line
+            yield from filter(None, stripped) if any(stripped) else [""]
+
+    def _from_json(self, text: str) -> Iterator[str]:
+        for number, line in enumerate(text.split("\n")):
+            if line.strip():
+                paragraphs = self._read_json(number, line).split("\n")
+                for paragraph in filter(str.strip, paragraphs):
+                    yield from self._from_paragraphs(paragraph)
+                yield ""
+
+    def _read_json(self, number: int, line: str) -> str:
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise LineError(number, f"is not JSON ({error})") from error
+        text = (
+            document.get(self.text_field) if isinstance(document, dict) else 0
+        )
+        if not isinstance(text, str):
+            raise LineError(
+                number,
+                f"has no text in the field --text_field={self.text_field}",
+            )
+        return without_half_characters(text)
+
+
+class LineError(Exception):
+    """A line that cannot be used.
+
+    Args:
+        number: of the line in its block, from 0.
+        fault: the rest of a sentence that the line begins.
+    """
+
+    def __init__(self, number: int, fault: str):
+        super().__init__(number, fault)
+        self.number = number
+        self.fault = fault

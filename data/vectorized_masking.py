@@ -1,0 +1,236 @@
+"""Many records at once, masked or not, on arrays of ids.
+
+The same distribution of records as data/instances.py and data/masking.py,
+which take google-research/bert's steps one by one; here each step is done for
+all rows of a block together (before them data/segment_sampling.py's, which say
+what goes into a row). Which records come out depends on the seed alone.
+
+Shapes: R records, S positions of a record, P masked predictions, V pieces.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_keras.data.instances import InstanceConfig
+from bert_keras.data.masking import Shares
+from bert_keras.data.masking_vocabulary import Pieces
+from bert_keras.data.record_schema import NEXT_SENTENCE
+from bert_keras.data.segment_sampling import Pairs, Text
+
+ROWS_AT_ONCE = 2048  # few enough for a processor's cache
+LAST = np.uint32(1 << 31)
+
+
+def make_blocks(
+    text: Text,
+    pairs: Pairs,
+    pieces: Pieces,
+    config: InstanceConfig,
+    rng: np.random.Generator,
+) -> Iterator[dict[str, np.ndarray]]:
+    """The features of data/record_schema.py, [R, length] each, block by
+    block: of masked records, or if the config says so of unmasked ones."""
+    for start in range(0, len(pairs.a_start), ROWS_AT_ONCE):
+        block = pairs.take(slice(start, start + ROWS_AT_ONCE))
+        if config.dynamic_masking:
+            yield lay_out_unmasked(text, block, pieces, config)
+        else:
+            yield make_features(text, block, pieces, config, rng)
+
+
+class Layout(NamedTuple):
+    """Rows before anything is hidden."""
+
+    ids: np.ndarray  # int32 [R, S]
+    lengths: np.ndarray  # int64 [R, 2], of A and of B, with marks
+    may_hide: np.ndarray  # bool [R, S], no mark and no padding
+
+
+def lay_out_unmasked(
+    text: Text, pairs: Pairs, pieces: Pieces, config: InstanceConfig
+) -> dict[str, np.ndarray]:
+    ids, lengths, _ = _lay_out(text, pairs, pieces, config)
+    return {
+        "input_ids": np.where(_is_real(lengths, config), ids, 0),
+        "segment_lengths": lengths,
+        **_labels(pairs, config),
+    }
+
+
+def make_features(
+    text: Text,
+    pairs: Pairs,
+    pieces: Pieces,
+    config: InstanceConfig,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    ids, lengths, may_hide = _lay_out(text, pairs, pieces, config)
+    num_wanted = np.clip(
+        np.rint(lengths.sum(1) * config.masked_lm_prob),
+        1,
+        config.max_predictions_per_seq,
+    ).astype(np.int64)
+    width = config.max_predictions_per_seq
+    if config.do_whole_word_mask:
+        positions, count = _choose_words(
+            ids, may_hide, num_wanted, width, pieces, rng
+        )
+    else:
+        positions, count = _choose(may_hide, num_wanted, width, rng)
+    ids %= len(pieces.continues)
+    is_chosen = np.arange(width) < count[:, None]
+    labels = np.where(is_chosen, np.take_along_axis(ids, positions, 1), 0)
+    _hide(ids, positions, is_chosen, pieces, config.shares, rng)
+    is_real = _is_real(lengths, config)
+    is_second = is_real & (np.arange(ids.shape[1]) >= lengths[:, :1])
+    return {
+        "input_ids": ids,
+        "input_mask": is_real.astype(np.int32),
+        "segment_ids": is_second * np.int32(pieces.marks.second_segment),
+        "masked_lm_positions": positions,
+        "masked_lm_ids": labels,
+        "masked_lm_weights": is_chosen.astype(np.float32),
+        **_labels(pairs, config),
+    }
+
+
+def _lay_out(
+    text: Text, pairs: Pairs, pieces: Pieces, config: InstanceConfig
+) -> Layout:
+    """[CLS] A [SEP] B [SEP] or [CLS] A [SEP], and padding."""
+    marks = pieces.marks
+    num_after_a = 1 + len(marks.between) * config.is_pair
+    lengths = np.stack([pairs.a_length + 1, pairs.b_length], 1)
+    lengths += [num_after_a, config.is_pair]
+    place = np.arange(config.max_seq_length)
+    first_b = lengths[:, :1]
+    is_a = (place > 0) & (place <= pairs.a_length[:, None])
+    is_b = (place >= first_b) & (place < first_b + pairs.b_length[:, None])
+    # a place in the row less a place in the text
+    shift = np.where(
+        place < first_b,
+        (pairs.a_start - 1)[:, None],
+        pairs.b_start[:, None] - first_b,
+    )
+    found = text.ids.take(shift + place, mode="clip")
+    rest = np.where(_is_real(lengths, config), pieces.end, pieces.padding)
+    ids = np.where(is_a | is_b, found, rest).astype(np.int32)
+    ids[:, 0] = pieces.start
+    # Between documents, too, there is a mark.
+    return Layout(ids, lengths, (is_a | is_b) & (ids != pieces.end))
+
+
+def _is_real(lengths: np.ndarray, config: InstanceConfig) -> np.ndarray:
+    """bool [R, S]: no padding."""
+    return np.arange(config.max_seq_length) < lengths.sum(1)[:, None]
+
+
+def _labels(pairs: Pairs, config: InstanceConfig) -> dict[str, np.ndarray]:
+    if not config.is_pair:
+        return {}
+    return {NEXT_SENTENCE: pairs.is_random_next[:, None].astype(np.int32)}
+
+
+def _choose(
+    may_hide: np.ndarray,
+    num_wanted: np.ndarray,
+    width: int,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """`num_wanted` of a row's places that may be hidden, each set as likely.
+
+    Places are sorted by a random number in the bits above their own. Returns
+    rising positions [R, P], filled with zeros, and their number [R].
+    """
+    count = np.minimum(num_wanted, may_hide.sum(-1))
+    keys = _random_keys(may_hide, rng)
+    keys.partition(min(width, keys.shape[1]) - 1, axis=1)
+    keys = np.sort(keys[:, :width], axis=1)
+    positions = keys & _place_bits(may_hide.shape[1])
+    return _rising(positions.astype(np.int32), count), count
+
+
+def _random_keys(may_hide: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """uint32 [R, S]: a place in the lowest bits, random ones above; the highest
+    is set for what may not be hidden, so that it comes last."""
+    length = may_hide.shape[1]
+    low = np.uint32(_place_bits(length))
+    # several times as fast as rng.integers(0, LAST, ...)
+    raw = rng.bit_generator.random_raw(-(-may_hide.size // 2)).view(np.uint32)
+    keys = raw[: may_hide.size].reshape(may_hide.shape) >> np.uint32(1)
+    keys = (keys & ~low) | np.arange(length, dtype=np.uint32)
+    return keys | np.where(may_hide, np.uint32(0), LAST)
+
+
+def _place_bits(length: int) -> int:
+    return (1 << (length - 1).bit_length()) - 1
+
+
+def _rising(positions: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """The first `count` [R] of each row, sorted; then zeros."""
+    is_chosen = np.arange(positions.shape[1]) < count[:, None]
+    after_all = np.iinfo(np.int32).max
+    positions = np.sort(np.where(is_chosen, positions, after_all), axis=1)
+    return np.where(is_chosen, positions, 0)
+
+
+def _choose_words(
+    ids: np.ndarray,
+    may_hide: np.ndarray,
+    num_wanted: np.ndarray,
+    width: int,
+    pieces: Pieces,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `_choose`, whole words: in random order, those that still fit.
+
+    A segment cut inside a word begins with "##": see `joins_over_marks`.
+    """
+    num_rows, length = ids.shape
+    rows = np.arange(num_rows)
+    vocab_size = len(pieces.continues)
+    continues = (ids >= vocab_size) | pieces.continues[ids % vocab_size]
+    if not pieces.joins_over_marks:
+        continues[:, 1:] &= may_hide[:, :-1]
+    # the first piece that may be hidden begins a word whatever it is
+    is_begin = may_hide & ~(continues & (may_hide.cumsum(-1) > 1))
+    word = is_begin.cumsum(-1) - 1  # [R, S]
+    cells = (rows[:, None] * length + word)[may_hide]
+    sizes = np.bincount(cells, minlength=num_rows * length)
+    sizes = sizes.reshape(num_rows, length)
+    keys = np.sort(_random_keys(sizes > 0, rng), axis=1)
+    order = (keys & _place_bits(length)).astype(np.int64)
+    is_taken = np.zeros((num_rows, length), bool)
+    count = np.zeros(num_rows, np.int64)
+    for turn in range(length):
+        chosen = order[:, turn]
+        size = sizes[rows, chosen]
+        fits = (size > 0) & (count + size <= num_wanted)
+        is_taken[rows, chosen] |= fits
+        count += np.where(fits, size, 0)
+        if (count >= num_wanted).all():
+            break
+    is_hidden = may_hide & np.take_along_axis(is_taken, word, 1)
+    places = np.where(is_hidden, np.arange(length), length)
+    positions = np.sort(places, axis=1)[:, :width]
+    return _rising(positions.astype(np.int32), count), count
+
+
+def _hide(
+    ids: np.ndarray,
+    positions: np.ndarray,
+    is_chosen: np.ndarray,
+    pieces: Pieces,
+    shares: Shares,
+    rng: np.random.Generator,
+) -> None:
+    """Some become [MASK], some stay, some become any piece; in place."""
+    row, column = np.nonzero(is_chosen)
+    place = positions[row, column]
+    draw = rng.random(len(row), dtype=np.float32)
+    candidates = pieces.replacements
+    other = candidates[rng.integers(0, len(candidates), len(row))]
+    new = np.where(draw < shares.keep_below, ids[row, place], other)
+    ids[row, place] = np.where(draw < shares.mask_share, pieces.mask, new)

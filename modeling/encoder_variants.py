@@ -1,0 +1,218 @@
+"""More than an encoder below a head: a BiLSTM on it, or another beside it.
+
+Devlin et al. 2018, section 5.1: what makes up for reading in one direction.
+Each has the form of an Encoder, so that heads and training need not know; the
+paper says of neither how wide it is nor what is pooled. Ours; google-research
+has neither.
+
+Shapes: B batch, S positions, H hidden size.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from bert_keras.errors import InputError
+from bert_keras.modeling import fused_ops
+from bert_keras.modeling.checkpoint import (
+    Binding,
+    LoadReport,
+    encoder_bindings,
+    load_checkpoint,
+)
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.encoder import (
+    Encoder,
+    EncoderOutputs,
+    last_positions,
+    vectors_at,
+)
+
+Tensor = Any
+
+BILSTM = "bilstm"  # names of its variables in checkpoints begin so
+SECOND = "bert_1/"  # those of a second encoder, where a first has "bert/"
+
+
+class RecurrentEncoder(keras.layers.Layer):
+    """An encoder and a BiLSTM on it, of half the hidden size a direction.
+
+    So heads are as wide as without it. Pooled are the outputs of the forward
+    half at the last position and of the backward half at the first, side by
+    side: each has read the whole text. The encoder's own pooler, of which
+    nothing is used, is not trained. Rows are padded, never packed.
+    """
+
+    def __init__(self, config: BertConfig, name: str = "recurrent"):
+        super().__init__(name=name)
+        if config.hidden_size % 2:
+            raise InputError(
+                f"the config has hidden_size = {config.hidden_size}; a BiLSTM "
+                "has half of it in each direction, so expected an even number"
+            )
+        self.config = config
+        self.encoder = Encoder(config)
+        self.layers = self.encoder.layers
+        self.poolers = self.encoder.poolers
+        self.num_noise_sites = self.encoder.num_noise_sites
+        self.freeze = self.encoder.freeze
+        self.recompute = self.encoder.recompute
+        self.depth = self.encoder.depth
+        self.bilstm = keras.layers.Bidirectional(
+            keras.layers.LSTM(
+                config.hidden_size // 2,
+                return_sequences=True,
+                use_cudnn=False,  # XLA cannot compile it
+                dtype="float32",
+            ),
+            dtype="float32",
+            name=BILSTM,
+        )
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Without the seeds that Keras keeps for dropouts of the LSTM."""
+        return self.weights
+
+    def build(self, input_shape: Any = None) -> None:
+        self.encoder.build()
+        self.encoder.pooler.trainable = False
+        self.bilstm.build((None, None, self.config.hidden_size))
+
+    def call(
+        self,
+        input_ids: Tensor,
+        input_mask: Tensor,
+        segment_ids: Tensor,
+        seed: Tensor | None = None,
+    ) -> EncoderOutputs:
+        """As Encoder, of padded rows: input_mask is [B, S]."""
+        outputs = self.encoder(input_ids, input_mask, segment_ids, seed)
+        sequence = self.bilstm(
+            ops.cast(outputs.sequence, "float32"),
+            mask=ops.cast(input_mask, "bool"),
+        )
+        forward, backward = ops.split(sequence, 2, axis=-1)  # [B, S, H / 2]
+        last = last_positions(input_mask)[:, None]
+        ends = [vectors_at(forward, last)[:, 0], backward[:, 0]]
+        return outputs._replace(
+            # Joined again: Keras's own bears a mask that no head asks for.
+            sequence=ops.concatenate([forward, backward], axis=-1),
+            pooled=ops.concatenate(ends, axis=-1),
+        )
+
+    def bindings(self) -> list[Binding]:
+        bindings = encoder_bindings(self.encoder)
+        for name, layer in (
+            ("forward", self.bilstm.forward_layer),
+            ("backward", self.bilstm.backward_layer),
+        ):
+            bindings += [
+                Binding(f"{BILSTM}/{name}/{part}", getattr(layer.cell, part))
+                for part in ("kernel", "recurrent_kernel", "bias")
+            ]
+        return bindings
+
+
+class TwinEncoder(keras.layers.Layer):
+    """Two encoders that read the same, their outputs side by side.
+
+    As ELMo has a left-to-right and a right-to-left model. All outputs are 2H
+    wide; pooled are both poolers', each from where its encoder has seen all.
+    Rows are padded, never packed.
+    """
+
+    def __init__(
+        self, config: BertConfig, second_direction: str, name: str = "twin"
+    ):
+        """`second_direction`: in which the second is not as `config` says."""
+        super().__init__(name=name)
+        second = dataclasses.replace(config, direction=second_direction)
+        self.first = Encoder(config)
+        self.second = Encoder(second, name="bert_1")
+        # Of what a head sees: its width.
+        self.config = dataclasses.replace(
+            config, hidden_size=2 * config.hidden_size
+        )
+        self.layers = self.first.layers  # to count them
+        self.num_noise_sites = 2 * self.first.num_noise_sites
+
+    def freeze(self, num_layers: int) -> None:
+        self.first.freeze(num_layers)
+        self.second.freeze(num_layers)
+
+    def recompute(self) -> None:
+        self.first.recompute()
+        self.second.recompute()
+
+    def depth(self, variable: keras.Variable) -> int:
+        """Each counts what is not its own as above it."""
+        return min(self.first.depth(variable), self.second.depth(variable))
+
+    def build(self, input_shape: Any = None) -> None:
+        self.first.build()
+        self.second.build()
+
+    @property
+    def poolers(self) -> list[keras.layers.Layer]:
+        return [self.first.pooler, self.second.pooler]
+
+    def call(
+        self,
+        input_ids: Tensor,
+        input_mask: Tensor,
+        segment_ids: Tensor,
+        seed: Tensor | None = None,
+    ) -> EncoderOutputs:
+        """As Encoder, of padded rows: input_mask is [B, S]."""
+        inputs = input_ids, input_mask, segment_ids
+        one = self.first(*inputs, seed)
+        other_seed = fused_ops.site_seed(seed, self.first.num_noise_sites)
+        two = self.second(*inputs, other_seed)
+        return EncoderOutputs(
+            ops.concatenate([one.embeddings, two.embeddings], axis=-1),
+            tuple(
+                ops.concatenate(pair, axis=-1)
+                for pair in zip(one.layers, two.layers, strict=True)
+            ),
+            ops.concatenate([one.sequence, two.sequence], axis=-1),
+            ops.concatenate([one.pooled, two.pooled], axis=-1),
+        )
+
+    def bindings(self) -> list[Binding]:
+        return encoder_bindings(self.first) + [
+            dataclasses.replace(b, name=b.name.replace("bert/", SECOND, 1))
+            for b in self.second_bindings()
+        ]
+
+    def second_bindings(self) -> list[Binding]:
+        """By the names that they have in a checkpoint of the second alone."""
+        return encoder_bindings(self.second)
+
+
+def load_both(
+    encoder: TwinEncoder, bindings: Sequence[Binding], first: str, second: str
+) -> tuple[LoadReport, LoadReport]:
+    """Each checkpoint into its encoder.
+
+    Args:
+        bindings: of the whole model; a head comes with the first.
+    """
+    own = [b for b in bindings if not b.name.startswith(SECOND)]
+    return (
+        load_checkpoint(own, first),
+        load_checkpoint(encoder.second_bindings(), second),
+    )
+
+
+AnyEncoder = Encoder | RecurrentEncoder | TwinEncoder
+
+
+def any_bindings(encoder: AnyEncoder) -> list[Binding]:
+    """All weights, "bert/" first."""
+    if isinstance(encoder, Encoder):
+        return encoder_bindings(encoder)
+    return encoder.bindings()

@@ -1,0 +1,143 @@
+"""What lies beside --init_checkpoint against what a run is told to use.
+
+Shapes do not tell all: weights load under another number of heads, or for
+another vocabulary of the same size, and then mean nothing.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+from bert_keras import files
+from bert_keras.data.tokenizer_folder import open_tokenizer
+from bert_keras.data.tokenizers import check_any_vocabulary
+from bert_keras.errors import InputError, warn
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.hugging_face import model_config_file
+from bert_keras.training.config import OptimizerConfig
+
+
+def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
+    """Looks at what the shapes of --init_checkpoint's weights do not tell."""
+    path = init_checkpoint and model_config_file(init_checkpoint)
+    if not path:
+        return
+    start = BertConfig.from_json_file(files.local(path))
+    for name in ("num_attention_heads", "family", "position_offset"):
+        if difference := _difference(name, config, start):
+            raise InputError(
+                f"{difference} ({path}); change --bert_config_file"
+            )
+    for name in ("hidden_act", "layer_norm_eps", "direction"):
+        if difference := _difference(name, config, start):
+            warn(f"{difference} ({path})")
+
+
+def optimizer_hints(
+    config: OptimizerConfig, begins_at_random: bool
+) -> list[str]:
+    """Sentences on settings that keep a run from learning."""
+    hints = []
+    steps, warmup = config.num_train_steps, config.num_warmup_steps
+    if warmup >= steps:
+        hints.append(
+            f"the learning rate rises for {warmup:,} steps and the run has "
+            f"only {steps:,}, so that it never reaches {config.learning_rate}; "
+            "lower --num_warmup_steps (in fine-tuning --warmup_proportion) or "
+            "train for longer"
+        )
+    # Until then the mean of squared gradients is far too small, and so the
+    # updates too large.
+    memory = round(1.0 / (1.0 - config.adam_beta_2))
+    is_biased = config.optimizer_type == "adamw" and not config.bias_correction
+    if begins_at_random and is_biased and 2 * warmup < memory:
+        hints.append(
+            f"the weights begin at random, and a warm-up of {warmup:,} steps "
+            f"is short beside the {memory:,} that Adam's mean of squared "
+            "gradients takes to fill: give --bias_correction or a longer "
+            "warm-up"
+        )
+    return hints
+
+
+def _difference(name: str, config: BertConfig, start: BertConfig) -> str:
+    """Says which two values the field has; "" where it is one."""
+    ours, theirs = getattr(config, name), getattr(start, name)
+    if ours == theirs:
+        return ""
+    return (
+        f"the config has {name} = {ours} but the weights were trained with "
+        f"{theirs}"
+    )
+
+
+def second_direction(
+    init_checkpoint: str | None, second_init_checkpoint: str | None
+) -> str | None:
+    """In which a second encoder reads; None where there is none."""
+    second = _second_config(init_checkpoint, second_init_checkpoint)
+    return None if second is None else second.direction
+
+
+def check_second(
+    config: BertConfig,
+    init_checkpoint: str | None,
+    second_init_checkpoint: str | None,
+) -> None:
+    """As `check_config` of a second encoder, which may read in another
+    direction but must be as deep as the first."""
+    second = _second_config(init_checkpoint, second_init_checkpoint)
+    if second is None:
+        return
+    own = dataclasses.replace(config, direction=second.direction)
+    check_config(own, second_init_checkpoint)
+    if difference := _difference("num_hidden_layers", own, second):
+        raise InputError(
+            f"{difference} ({second_init_checkpoint}); expected a "
+            "--second_init_checkpoint as deep as the first"
+        )
+
+
+def _second_config(
+    init_checkpoint: str | None, second_init_checkpoint: str | None
+) -> BertConfig | None:
+    if not second_init_checkpoint:
+        return None
+    if not init_checkpoint:
+        raise InputError(
+            "--second_init_checkpoint is loaded beside --init_checkpoint, "
+            "which is missing"
+        )
+    path = model_config_file(second_init_checkpoint)
+    if path is None:
+        raise InputError(
+            f"--second_init_checkpoint={second_init_checkpoint} has no "
+            "bert_config.json beside it, which says in what direction it reads"
+        )
+    return BertConfig.from_json_file(files.local(path))
+
+
+def compare_pieces(
+    vocab_file: str, vocab: Mapping[str, int], init_checkpoint: str | None
+) -> None:
+    """Warns of pieces that --init_checkpoint's weights know by other ids;
+    one in a place that was [unused...] is a user's own and all right."""
+    try:
+        start = init_checkpoint and open_tokenizer(init_checkpoint)
+        if not start:
+            return
+        theirs = check_any_vocabulary(start.vocab_file)
+    except InputError:  # --vocab_file may be given for that very reason
+        return
+    own = {number: piece for piece, number in vocab.items()}
+    others = [
+        (number, piece)
+        for piece, number in theirs.items()
+        if own.get(number) != piece and not piece.startswith("[unused")
+    ]
+    if others:
+        number, piece = others[0]
+        warn(
+            f"--vocab_file={vocab_file} has {len(others):,} pieces other than "
+            f"{start.vocab_file}, with which the weights were trained; the "
+            f"first is {own.get(number)!r}, where they have {piece!r}"
+        )

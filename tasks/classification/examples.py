@@ -1,0 +1,116 @@
+"""Labelled texts and pairs, and the rows that a model reads of them.
+
+Upstream file: run_classifier.py, InputExample and convert_single_example.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tqdm import tqdm
+
+from bert_keras.data.input_features import Row, describe_lengths, join, windows
+from bert_keras.data.tokenizers import Tokenizer
+
+SECONDS_WITHOUT_PROGRESS = 5.0
+
+Label = str | tuple[str, ...] | None  # several, as a JSON list has them
+Pair = tuple[list[str], list[str] | None]  # the pieces of a text or of two
+
+
+class Example(NamedTuple):
+    guid: str  # where it comes from, for people
+    text_a: str
+    text_b: str | None
+    label: Label  # None: not known
+
+
+def encode_examples(
+    examples: Sequence[Example],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    doc_stride: int | None = None,
+) -> list[list[Row]]:
+    """The rows of each example: one, or the windows of a long text.
+
+    Without a stride, what is too long is cut, and with one so is the first
+    text of a pair where it leaves no room. Lengths in tokens, [CLS] and [SEP]
+    included, and the number of texts that were cut go to standard error.
+
+    Args:
+        doc_stride: pieces between the beginnings of two windows; of a pair the
+            second text is cut into windows.
+    """
+    encoded, num_cut, lengths = [], 0, []
+    for example in tqdm(
+        examples, "tokens", unit=" texts", delay=SECONDS_WITHOUT_PROGRESS
+    ):
+        first, second = tokenize_example(example, tokenizer)
+        rows, is_cut = encode_pair(
+            (first, second), tokenizer, max_seq_length, doc_stride
+        )
+        encoded.append(rows)
+        num_cut += is_cut
+        lengths.append(
+            len(first)
+            + len(second or ())
+            + tokenizer.marks.count(second is not None)
+        )
+    if lengths:
+        print(
+            f"{len(lengths):,} texts of {describe_lengths(lengths)}; {num_cut} "
+            f"of {len(lengths)} were cut to --max_seq_length={max_seq_length}",
+            file=sys.stderr,
+        )
+    return encoded
+
+
+def encode_example(
+    example: Example,
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    doc_stride: int | None = None,
+) -> tuple[list[Row], bool]:
+    """Its rows, and whether it was cut."""
+    pair = tokenize_example(example, tokenizer)
+    return encode_pair(pair, tokenizer, max_seq_length, doc_stride)
+
+
+def tokenize_example(example: Example, tokenizer: Tokenizer) -> Pair:
+    first = tokenizer.tokenize(example.text_a)
+    # As upstream, a second text without pieces is none.
+    return first, tokenizer.tokenize(example.text_b or "") or None
+
+
+def encode_pair(
+    pair: Pair,
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    doc_stride: int | None = None,
+) -> tuple[list[Row], bool]:
+    """`encode_example` for texts that are tokenized."""
+    first, second = pair
+    room = max_seq_length - tokenizer.marks.count(second is not None)
+    pairs: Sequence[Pair] = [pair]
+    is_cut = len(first) + len(second or ()) > room
+    if is_cut and doc_stride is not None:
+        pairs = _windows(first, second, room, doc_stride)
+        is_cut = len(pairs[0][0]) < len(first) and second is not None
+    rows = [join(*pair, max_seq_length, tokenizer.marks) for pair in pairs]
+    return [Row(tokenizer.convert_tokens_to_ids(t), s) for t, s in rows], is_cut
+
+
+def _windows(
+    first: list[str], second: list[str] | None, room: int, stride: int
+) -> list[Pair]:
+    """Pairs that together show all of the last text.
+
+    Of 7 pieces with room for 4 and a stride of 2: 0-3, 2-5 and 4-6. A first
+    text keeps half of the room, or what the second leaves of it.
+    """
+    if second is None:
+        spans = windows(len(first), room, stride)
+        return [(first[span.start : span.stop], None) for span in spans]
+    first = first[: max(room // 2, room - len(second))]
+    spans = windows(len(second), room - len(first), stride)
+    return [(first, second[span.start : span.stop]) for span in spans]

@@ -1,0 +1,452 @@
+"""run_classifier.py's work: problems from files, scores and predictions.
+
+Upstream file: run_classifier.py, whose records, eval_results.txt and
+test_results.tsv these are.
+
+Shapes: N examples, C outputs.
+"""
+
+import collections
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_keras.data.input_features import Row, pad
+from bert_keras.data.record_schema import classifier_features
+from bert_keras.data.tfrecords import RecordWriter, encode
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import InputError, one_line, warn
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.classification.examples import Example, encode_examples
+from bert_keras.tasks.classification.glue import GlueTask, find_task
+from bert_keras.tasks.classification.label_types import (
+    LABELS,
+    MultiLabel,
+    Regression,
+    SingleLabel,
+    Target,
+)
+from bert_keras.tasks.classification.model import Classifier, pool_windows
+from bert_keras.tasks.classification.tables import (
+    TableFormat,
+    are_measures,
+    labels_of,
+    read_table,
+)
+from bert_keras.tasks.fine_tuning import FineTuned, train_losses
+from bert_keras.tasks.label_names import in_stored_order
+from bert_keras.tasks.metrics import (
+    degenerate,
+    no_better_than_mean,
+    no_label_predicted,
+)
+from bert_keras.tasks.packed_inputs import make_encoder
+from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.training_data import TrainingData
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """Examples, and how they are scored."""
+
+    target: Target
+    metrics: tuple[str, ...]  # the first is the main one
+    train: list[Example]
+    # by what ends the names of their results: "" or "_mismatched"
+    evaluation: dict[str, list[Example]]
+    prediction: dict[str, list[Example]]
+    takes_pairs: bool  # whether an example is two texts
+    glue: GlueTask | None = None
+
+    @property
+    def other_names(self) -> tuple[str, ...]:
+        """Other names for the target's labels, in the same order."""
+        return self.glue.hugging_face_labels if self.glue else ()
+
+
+class Classification:
+    """A job of tasks/fine_tuning.py."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        settings: TaskSettings,
+        tokenizer: Tokenizer,
+        output_dir: str,
+        eval_batch_size: int,
+        predict_batch_size: int,
+        writes: bool,
+    ):
+        """`writes`: whether this is the host that does."""
+        self.problem = problem
+        self.target = problem.target
+        named = tuple(f"eval_{name}" for name in problem.metrics)
+        self.metric_names = (*named, "eval_loss", "loss")
+        self.settings = settings
+        self.loss_settings = {}
+        if isinstance(problem.target, SingleLabel):
+            self.loss_settings["class_weights"] = problem.target.class_weights
+        self.tokenizer = tokenizer
+        self.output_dir = output_dir
+        self.eval_batch_size = eval_batch_size
+        self.predict_batch_size = predict_batch_size
+        self.writes = writes
+        self.encoded: dict[str, list[list[Row]]] = {}  # by record file
+        # scores [N, C] and labels [N, ...] of the latest evaluation
+        self.latest: tuple[np.ndarray, np.ndarray] | None = None
+
+    def make_model(self, config: BertConfig) -> Classifier:
+        encoder = make_encoder(config, self.settings)
+        return Classifier(config, self.target, encoder)
+
+    def training_data(self) -> TrainingData:
+        examples = self.problem.train
+        if not examples:
+            raise InputError("there is no example to train on")
+        encoded = self._encode(examples, "train")
+        labels = self._labels(examples)
+        counts = [len(rows) for rows in encoded]
+        return TrainingData(
+            [row for rows in encoded for row in rows],
+            {LABELS: np.repeat(labels, counts, axis=0)},
+            sum(counts),
+            packs=self.settings.has_one_encoder,
+        )
+
+    def prepare(self) -> None:
+        """Prints what was read, and checks the labels to evaluate by, so that
+        their faults show before training."""
+        self._describe("train", self.problem.train)
+        for name, examples in self.problem.evaluation.items():
+            self._describe("eval" + name, examples)
+        for name, examples in self.problem.prediction.items():
+            self._describe("predict" + name, examples, has_labels=False)
+        if self.problem.train:
+            self._check_classes(self._labels(self.problem.train))
+
+    def _describe(
+        self, name: str, examples: Sequence[Example], has_labels: bool = True
+    ) -> None:
+        if not examples:
+            return
+        line = f"{name}: {len(examples):,} examples"
+        if has_labels:
+            line += f" ({self.target.describe(self._labels(examples))})"
+        num_empty = sum(
+            not (example.text_a.strip() and (example.text_b or "x").strip())
+            for example in examples
+        )
+        if num_empty:
+            line += f"; {num_empty:,} have an empty text"
+        print(one_line(line), flush=True)
+
+    def _check_classes(self, labels: np.ndarray) -> None:
+        """Warns of classes with one example, and of numbers as classes."""
+        if not isinstance(self.target, SingleLabel):
+            return
+        names = self.target.labels
+        counts = np.bincount(labels[:, 0], minlength=len(names))
+        if are_measures(names, len(labels)):
+            warn(
+                f"the labels are {len(names)} different numbers, and each is "
+                "learnt as a class; --target=regression learns numbers"
+            )
+        elif rare := [names[i] for i in np.flatnonzero(counts == 1)]:
+            warn(
+                f"{len(rare)} of {len(names)} classes have one example, too "
+                f"few to learn from: {', '.join(rare)}"
+            )
+
+    def keep_training_data(self) -> None:
+        if self.writes:
+            self._write_records("train", self.problem.train)
+
+    def evaluate(self, fitted: FineTuned) -> dict[str, float]:
+        """The metrics of the first evaluation set."""
+        return self.evaluate_set(fitted, next(iter(self.problem.evaluation)))
+
+    def check(self, fitted: FineTuned) -> None:
+        """Warns of one class for everything, or of a loss that never fell.
+
+        It is about the evaluation that has just been made.
+        """
+        if self.latest is None:
+            return
+        scores, labels = self.latest
+        if isinstance(self.target, SingleLabel):
+            warning = degenerate(
+                scores.argmax(-1),
+                labels[:, 0],
+                train_losses(fitted.folder),
+                self.target.labels,
+                self.target.class_weights,
+            )
+        elif isinstance(self.target, MultiLabel):
+            warning = no_label_predicted(scores > 0.5, labels)
+        else:
+            warning = no_better_than_mean(scores[:, 0], labels[:, 0])
+        if warning:
+            warn(warning)
+
+    def evaluate_set(self, fitted: FineTuned, name: str) -> dict[str, float]:
+        """The metrics on problem.evaluation[name], "loss" and "eval_loss"."""
+        examples = self.problem.evaluation[name]
+        labels = self._labels(examples)
+        encoded = self._encode(examples, "eval" + name)
+        logits = self._logits(fitted, encoded, self.eval_batch_size)
+        losses = self.target.losses(logits, labels)
+        scores = self.target.scores(logits)
+        self.latest = scores, labels
+        metrics = self.target.evaluate(self.problem.metrics, scores, labels)
+        return {
+            # upstream's: a mean over batches, the last one smaller; and ...
+            "loss": _mean_of_batches(losses, self.eval_batch_size),
+            # ... one over examples
+            "eval_loss": float(losses.mean()),
+            **{f"eval_{name}": value for name, value in metrics.items()},
+        }
+
+    def report(self, fitted: FineTuned, step: int) -> None:
+        """Writes eval_results.txt, one for each evaluation set."""
+        for name in self.problem.evaluation:
+            metrics = self.evaluate_set(fitted, name)
+            fitted.write_results({"global_step": step, **metrics}, name)
+            self.check(fitted)
+
+    def predict(self, fitted: FineTuned) -> None:
+        """Writes test_results.tsv, and what GLUE's server takes."""
+        for name, examples in self.problem.prediction.items():
+            encoded = self._encode(examples, "predict" + name)
+            logits = self._logits(fitted, encoded, self.predict_batch_size)
+            scores = self.target.scores(logits)
+            rows = scores.astype(np.float32)
+            lines = ("\t".join(map(str, row)) + "\n" for row in rows)
+            results = {f"test_results{name}.tsv": "".join(lines)}
+            if glue := self.problem.glue:
+                results[glue.submissions["test" + name]] = glue.submission(
+                    scores
+                )
+            for file_name, text in results.items():
+                fitted.write_result(file_name, text, "predict_file")
+
+    def _encode(
+        self, examples: Sequence[Example], name: str
+    ) -> list[list[Row]]:
+        """Each example's rows, which are also written to name.tf_record (for
+        training by `keep_training_data`)."""
+        if name not in self.encoded:
+            self.encoded[name] = encode_examples(
+                examples,
+                self.tokenizer,
+                self.settings.max_seq_length,
+                self.settings.doc_stride,
+            )
+            if self.writes and name != "train":
+                self._write_records(name, examples)
+        return self.encoded[name]
+
+    def _labels(self, examples: Sequence[Example]) -> np.ndarray:
+        """[N, length], by the target's feature."""
+        numbers = []
+        for example in examples:
+            try:
+                numbers.append(self.target.encode(example.label))
+            except InputError as error:
+                raise InputError(f"{example.guid}: {error}") from error
+        return np.array(numbers, _array_type(self.target.feature.dtype))
+
+    def _write_records(self, name: str, examples: Sequence[Example]) -> None:
+        """Writes the file that upstream would have trained on."""
+        length = self.settings.max_seq_length
+        features = classifier_features(length, self.target.feature)
+        labels = self._labels(examples).tolist()
+        path = os.path.join(self.output_dir, f"{name}.tf_record")
+        with RecordWriter([path], "--output_dir") as writer:
+            for rows, label in zip(self.encoded[name], labels, strict=True):
+                for row in rows:
+                    values = pad([row], length, 1)
+                    record: dict[str, Any] = {
+                        key: value[0].tolist() for key, value in values.items()
+                    }
+                    record |= {LABELS: label, "is_real_example": [1]}
+                    writer.write(encode(features, record))
+
+    def _logits(
+        self, fitted: FineTuned, encoded: list[list[Row]], batch_size: int
+    ) -> np.ndarray:
+        """[N, C]; the windows of a document joined."""
+        rows = [row for rows in encoded for row in rows]
+        length = self.settings.max_seq_length
+        outputs = fitted.outputs(rows, batch_size, length)
+        logits = (output["logits"] for output in outputs)
+        pooling = self.settings.window_pooling
+        return np.array(list(pool_windows(logits, encoded, pooling)))
+
+
+def _array_type(dtype: str) -> type[np.generic]:
+    return np.int32 if dtype == "int64" else np.float32
+
+
+def _mean_of_batches(losses: np.ndarray, batch_size: int) -> float:
+    begins = range(0, len(losses), batch_size)
+    return float(np.mean([losses[i : i + batch_size].mean() for i in begins]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """Which examples have to be read."""
+
+    do_train: bool
+    do_eval: bool
+    do_predict: bool
+    eval_steps: int
+    num_seeds: int
+
+    @property
+    def evaluates(self) -> bool:
+        compares = self.eval_steps > 0 or self.num_seeds > 1
+        return self.do_eval or (self.do_train and compares)
+
+
+def glue_problem(name: str, data_dir: str, wanted: Wanted) -> Problem:
+    """A task of GLUE, or XNLI, as its files lie in `data_dir`."""
+    task = find_task(name)
+    target = Regression() if task.labels is None else SingleLabel(task.labels)
+
+    def read(kind: str) -> dict[str, list[Example]]:
+        splits = task.splits(kind)
+        if not splits:
+            raise InputError(
+                f"{task.name} has no {kind} set; leave out "
+                f"{'--do_eval' if kind == 'dev' else '--do_predict'}"
+            )
+        return {s.removeprefix(kind): task.read(data_dir, s) for s in splits}
+
+    return Problem(
+        target,
+        task.metrics,
+        task.read(data_dir, "train") if wanted.do_train else [],
+        read("dev") if wanted.evaluates else {},
+        read("test") if wanted.do_predict else {},
+        next(iter(task.tables.values())).text_b is not None,
+        task,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnFiles:
+    train_file: str | None
+    eval_file: str | None
+    predict_file: str | None
+    target: str  # one of tasks.classification.label_types'
+    label_separator: str
+    class_weights: str | None
+    keep_classifier_head: bool = False
+
+
+METRICS = {
+    "single_label": ("accuracy", "macro_f1", "matthews"),
+    "multi_label": ("micro_f1", "macro_f1", "accuracy"),
+    "regression": ("pearson", "spearman", "mean_squared_error"),
+}
+
+
+def table_problem(
+    files: OwnFiles,
+    table: TableFormat,
+    wanted: Wanted,
+    stored_labels: tuple[str, ...],
+) -> Problem:
+    """A problem from your own files.
+
+    Args:
+        stored_labels: of the model folder that is used or started from. Their
+            order holds, unless the training examples have others.
+    """
+
+    def read(path: str | None, flag: str, has_labels: bool) -> list[Example]:
+        if not path:
+            raise InputError(f"{flag} is missing: it names the table to read")
+        return read_table(path, table, has_labels)
+
+    train, held_out, asked = [], {}, {}
+    if wanted.do_train:
+        train = read(files.train_file, "--train_file", True)
+    if wanted.evaluates:
+        held_out = {"": read(files.eval_file, "--eval_file", True)}
+        if files.eval_file == files.train_file:
+            warn(
+                f"--eval_file={files.eval_file} is --train_file, too: scores "
+                "on training examples say little about new ones"
+            )
+    if wanted.do_predict:
+        asked = {"": read(files.predict_file, "--predict_file", False)}
+    target = _target(files, stored_labels, train, held_out.get("", []))
+    metrics, is_pair = METRICS[files.target], len(table.text_columns) > 1
+    return Problem(target, metrics, train, held_out, asked, is_pair)
+
+
+def _target(
+    files: OwnFiles,
+    stored: tuple[str, ...],
+    train: list[Example],
+    held_out: Sequence[Example] = (),
+) -> Target:
+    is_single = files.target == "single_label"
+    if files.class_weights and not is_single:
+        raise InputError(
+            f"--class_weights is for --target=single_label, not {files.target}"
+        )
+    if files.target == "regression":
+        return Regression()
+    separator = files.label_separator
+    own = labels_of(train or held_out, None if is_single else separator)
+    labels = in_stored_order(stored, own, files.keep_classifier_head)
+    if labels is None:  # with held_out alone, its first such label is refused
+        labels = own if train else stored
+    if len(labels) < 1 + is_single:
+        raise InputError(
+            f"the examples have {len(labels)} different labels, too few to "
+            "learn from; check --label_column, or --init_checkpoint, whose "
+            "task.json would name them"
+        )
+    if not is_single:
+        return MultiLabel(labels, separator)
+    return SingleLabel(
+        labels, _class_weights(files.class_weights, labels, train)
+    )
+
+
+def _class_weights(
+    text: str | None, labels: tuple[str, ...], train: list[Example]
+) -> tuple[float, ...]:
+    """By label; "balanced" is N / (C * count), as scikit-learn has it."""
+    if text is None or not train:
+        return ()
+    if text == "balanced":
+        target = SingleLabel(labels)
+        counts = collections.Counter(
+            target.encode(example.label)[0] for example in train
+        )
+        return tuple(
+            len(train) / (len(labels) * max(counts[i], 1))
+            for i in range(len(labels))
+        )
+    try:
+        pairs = (pair.rsplit("=", 1) for pair in text.split(","))
+        weights = {label.strip(): float(weight) for label, weight in pairs}
+    except ValueError:
+        weights = {}
+    unknown = weights.keys() - set(labels)
+    given = tuple(weights.get(label, 1.0) for label in labels)
+    is_sound = all(weight >= 0 for weight in given) and any(given)
+    if unknown or not weights or not is_sound:
+        raise InputError(
+            f"--class_weights={text} is not understood; expected balanced, or "
+            "label=weight pairs with commas, no weight below 0 and not all 0, "
+            f"of the labels {', '.join(labels)}"
+        )
+    return given

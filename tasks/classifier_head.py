@@ -1,0 +1,111 @@
+"""Which rows of a checkpoint's classifier belong to the labels in use here.
+
+Every kind of classifier lies at the root of Google's names, as output_weights
+[C, H] and output_bias [C]; their shapes do not say for which labels the
+rows are.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from bert_keras.errors import InputError
+from bert_keras.modeling.checkpoint import CLASSIFIER, Binding, open_weights
+from bert_keras.modeling.hugging_face import is_hugging_face
+from bert_keras.tasks.hugging_face_task import folder_task
+from bert_keras.tasks.label_names import are_generic, order_of, shown
+from bert_keras.tasks.task_config import TaskSettings
+
+NAMES = (f"{CLASSIFIER}output_weights", f"{CLASSIFIER}output_bias")
+# Fields of TaskSettings: what a head answers, and from which outputs.
+KIND = ("target", "bilstm", "second_direction", "feature_layers")
+
+
+class OtherHeadError(InputError):
+    """A checkpoint's classifier is not one for the labels here."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassifierHead:
+    """What a run's classifier answers."""
+
+    settings: TaskSettings
+    other_names: tuple[str, ...] = ()  # for its labels, in the same order
+    is_kept: bool = False  # --keep_classifier_head
+
+    def rows(self, bindings: Sequence[Binding], path: str) -> list[int] | None:
+        """Which row of the checkpoint's classifier each of ours is.
+
+        Args:
+            bindings: of the model.
+            path: as --init_checkpoint names it.
+
+        Returns:
+            None if the rows stay as they are, or there is no classifier.
+
+        Raises:
+            OtherHeadError: the classifier is for something else; the sentence
+                says why.
+        """
+        shapes = open_weights(path).shapes
+        own = {b.name: b.shape for b in bindings if b.name in NAMES}
+        pairs = [(own[n], tuple(shapes[n])) for n in own if n in shapes]
+        if not pairs:
+            return None
+        ours, theirs = self.settings, folder_task(path, quietly=True)
+        reason = ""
+        if theirs is not None:
+            reason = self._difference(theirs)
+        elif is_hugging_face(path):  # others name no labels, as Google's
+            reason = (
+                "the checkpoint's config.json does not say what its classifier "
+                "is for"
+            )
+        fits = all(one == other for one, other in pairs)
+        if self.is_kept:
+            reason = ""
+        elif reason and fits and ours.labels:
+            reason += " (--keep_classifier_head keeps it all the same)"
+        if not fits and not reason:
+            one, other = map(list, pairs[0])
+            reason = f"in the checkpoint it is {other}, and here {one}"
+            if ours.labels:
+                reason += f", with the labels {shown(ours.labels)}"
+        if reason:
+            raise OtherHeadError(reason)
+        if self.is_kept or theirs is None or not ours.labels:
+            return None
+        if are_generic(theirs.labels) and theirs.labels != ours.labels:
+            print(
+                "the checkpoint's labels have no names (LABEL_0, ...): they "
+                f"are taken to be {shown(ours.labels)}, in this order"
+            )
+        return order_of(theirs.labels, ours.labels, self.other_names)
+
+    def _difference(self, theirs: TaskSettings) -> str:
+        """How a checkpoint's classifier differs from ours; "" if both answer
+        the same."""
+        for name in KIND:
+            one, other = getattr(self.settings, name), getattr(theirs, name)
+            if one != other:
+                return (
+                    f"the checkpoint was trained with {name} = {other!r}, and "
+                    f"here it is {one!r}"
+                )
+        labels = self.settings.labels
+        if labels and not order_of(theirs.labels, labels, self.other_names):
+            return (
+                f"the checkpoint has the labels {shown(theirs.labels)}; the "
+                f"data has {shown(labels)}"
+            )
+        return ""
+
+
+def without_head(bindings: Sequence[Binding]) -> list[Binding]:
+    return [binding for binding in bindings if binding.name not in NAMES]
+
+
+def reorder(bindings: Sequence[Binding], rows: list[int] | None) -> None:
+    """Puts the rows of a loaded classifier where `ClassifierHead.rows` says."""
+    for binding in bindings:
+        if binding.name in NAMES and rows is not None:
+            binding.write(binding.read()[rows])

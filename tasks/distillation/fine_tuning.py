@@ -1,0 +1,100 @@
+"""Distillation at fine-tuning: a model of a task with a teacher of the same.
+
+Sanh et al. 2019 (DistilBERT), section 4.1, where a teacher that was fine-tuned
+on SQuAD teaches once more; the loss is that of the authors'
+run_squad_w_distillation.py, half the task's and half the teacher's.
+
+Shapes: B batch, C classes, E choices among them in each row (the two ends of a
+span; none for a label).
+"""
+
+from typing import Any, Protocol
+
+import keras
+from keras import ops
+
+from bert_keras.modeling import fused_ops
+from bert_keras.modeling.checkpoint import Binding
+from bert_keras.modeling.encoder_variants import AnyEncoder
+from bert_keras.tasks.distillation.config import TaughtTask
+
+Tensor = Any
+Batch = dict[str, Tensor]
+Sums = dict[str, tuple[Tensor, Tensor]]
+
+
+class Classes(Protocol):
+    """A model that chooses: Classifier and SpanModel have this form."""
+
+    encoder: AnyEncoder
+
+    @property
+    def variables(self) -> list[keras.Variable]: ...
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]: ...
+
+    def bindings(self) -> list[Binding]: ...
+
+    def totals(self, batch: Batch) -> dict[str, Tensor]:
+        """{"rows": the sum of `weights`}."""
+
+    def weights(self, batch: Batch) -> Tensor:
+        """float32 [B]."""
+
+    def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
+        """[B, C] or [B, E, C]."""
+
+    def loss_of(
+        self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
+    ) -> tuple[Tensor, Sums]: ...
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]: ...
+
+
+class Taught:
+    """A student with its teacher. Only the student is trained, kept and asked;
+    the teacher has no dropout."""
+
+    def __init__(self, student: Classes, teacher: Classes, task: TaughtTask):
+        self.student = student
+        self.teacher = teacher
+        self.task = task
+        self.encoder = student.encoder
+        self.bindings = student.bindings
+        self.totals = student.totals
+        self.forward = student.forward
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        return self.student.variables
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        return self.student.trainable_variables
+
+    def loss(
+        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
+    ) -> tuple[Tensor, Sums]:
+        """As the student's: of its loss, and of how far its probabilities are
+        from the teacher's, the weighted mean."""
+        logits = self.student.logits(batch, seed)
+        targets = ops.stop_gradient(self.teacher.logits(batch, None))
+        loss, sums = self.student.loss_of(logits, batch, totals)
+        temperature = self.task.distillation_temperature
+        distances = fused_ops.divergence(logits, targets, temperature)
+        weights = self.student.weights(batch)
+        by_row = ops.mean(
+            ops.reshape(distances, (ops.shape(weights)[0], -1)), axis=1
+        )
+        soft = temperature**2 * ops.sum(weights * by_row)
+        share, rows = self.task.distillation_weight, totals["rows"]
+        weight = ops.sum(weights)
+        return (
+            (1.0 - share) * loss + share * ops.divide_no_nan(soft, rows),
+            {
+                "task_loss": (loss * rows, weight),
+                "soft_target_loss": (soft, weight),
+                **sums,
+            },
+        )

@@ -1,0 +1,342 @@
+"""What an exported model is asked, and what it answers, as TensorFlow graphs.
+
+The work of export_model.py and export_tflite.py. Names of outputs are
+predict.py's; the encoder's are those of the BERTs on TensorFlow Hub.
+
+Shapes: B batch, S positions, H hidden size, C outputs.
+"""
+
+import dataclasses
+import sys
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from bert_keras.data.graph_tokenization import GraphTokenizer, NoGraphError
+from bert_keras.data.tokenization import FullTokenizer
+from bert_keras.data.tokenizer_folder import OpenedTokenizer, TokenizerOptions
+from bert_keras.data.vocabulary import check_vocabulary
+from bert_keras.errors import InputError
+from bert_keras.modeling.checkpoint import (
+    Binding,
+    encoder_bindings,
+    load_checkpoint,
+)
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.encoder import Encoder
+from bert_keras.modeling.hugging_face import model_config_file
+from bert_keras.tasks.classification.label_types import make_target
+from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.hugging_face_task import folder_task
+from bert_keras.tasks.multiple_choice.model import MultipleChoice
+from bert_keras.tasks.ner.model import Tagger
+from bert_keras.tasks.packed_inputs import make_encoder
+from bert_keras.tasks.squad.model import SpanModel
+from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.training.export import Signature
+
+INPUTS = ("input_ids", "input_mask", "segment_ids")
+OF_PIECES = ("span", "tags")  # targets whose outputs are for each piece
+
+Tensors = dict[str, Any]
+
+
+class Model(Protocol):
+    def bindings(self) -> list[Binding]: ...
+
+    def forward(self, batch: Tensors) -> Tensors: ...
+
+
+class EncoderModel:
+    """An encoder without a head; DistilBERT's has no pooler then."""
+
+    def __init__(self, config: BertConfig):
+        self.has_pooler = config.has_pooler
+        self.encoder = Encoder(config)
+        self.encoder.build()
+
+    def bindings(self) -> list[Binding]:
+        return encoder_bindings(self.encoder)
+
+    def forward(self, batch: Tensors) -> Tensors:
+        """sequence_output [B, S, H] and pooled_output [B, H]."""
+        outputs = self.encoder(*(batch[name] for name in INPUTS))
+        pooled = {"pooled_output": outputs.pooled} if self.has_pooler else {}
+        return {"sequence_output": outputs.sequence, **pooled}
+
+
+def make_model(config: BertConfig, settings: TaskSettings | None) -> Model:
+    """What task.json says; the encoder alone where there is none."""
+    if settings is None:
+        return EncoderModel(config)
+    if settings.target == "span":
+        return SpanModel(config, encoder=make_encoder(config, settings))
+    if settings.feature_layers is not None:
+        raise InputError(
+            "a tagger that was trained with --feature_layers cannot be "
+            "exported; train one without, or ask it by predict.py"
+        )
+    if settings.target == "tags":
+        return Tagger(config, len(settings.labels))
+    if settings.target == "choice":
+        return MultipleChoice(config)
+    target = make_target(settings.target, settings.labels)
+    return Classifier(config, target, make_encoder(config, settings))
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSettings:
+    """How texts become rows; fields as in TaskSettings."""
+
+    max_seq_length: int
+
+
+def read_settings(
+    folder: str, options: TokenizerOptions | None = None
+) -> tuple[TaskSettings | None, BertConfig]:
+    """What a model folder was trained for, if that is known, and its config.
+
+    Args:
+        options: override the folder's settings of its tokenizer.
+    """
+    config_file = model_config_file(folder)
+    if config_file is None or "://" in folder:
+        raise InputError(
+            f"--model_dir={folder} is no local folder with a bert_config.json "
+            "or config.json; expected a model folder"
+        )
+    config = BertConfig.from_json_file(config_file)
+    return folder_task(folder, options), config
+
+
+def load_model(
+    folder: str, config: BertConfig, settings: TaskSettings | None
+) -> Model:
+    """The model with its weights. What looks at pieces needs no pooler."""
+    model = make_model(config, settings)
+    report = load_checkpoint(model.bindings(), folder)
+    print(report, file=sys.stderr)
+    needs_pooler = config.has_pooler
+    if settings is not None:
+        needs_pooler = settings.target not in OF_PIECES
+    for name in report.missing:
+        if needs_pooler or "/pooler/" not in name:
+            raise InputError(
+                f"the model in {folder} cannot be exported: its checkpoint has "
+                f"no {name}"
+            )
+    return model
+
+
+def check_length(config: BertConfig, settings: TextSettings) -> None:
+    if settings.max_seq_length > config.max_position_embeddings:
+        raise InputError(
+            f"texts would be cut to {settings.max_seq_length} pieces but the "
+            f"model has {config.max_position_embeddings} positions; change "
+            "--max_seq_length"
+        )
+
+
+def graph_tokenizer(
+    opened: OpenedTokenizer | None,
+    config: BertConfig,
+    texts: TextSettings,
+    settings: TaskSettings | None,
+) -> GraphTokenizer | None:
+    """None where the vocabulary is unknown or has no form in a graph.
+
+    Texts that are too long are cut, as in training; where it read them through
+    windows, they get an error.
+    """
+    if opened is None:
+        return None
+    tokenizer = opened.load()
+    try:
+        if not isinstance(tokenizer, FullTokenizer):
+            raise NoGraphError("a byte-level vocabulary has no form in a graph")
+        check_vocabulary(opened.vocab_file, config.vocab_size)
+        check_length(config, texts)
+        return GraphTokenizer(
+            tokenizer,
+            texts.max_seq_length,
+            cuts=settings is None or settings.doc_stride is None,
+        )
+    except NoGraphError as error:
+        print(f"{error}: the model is asked by ids alone", file=sys.stderr)
+        return None
+
+
+def signatures(
+    model: Model,
+    config: BertConfig,
+    settings: TaskSettings | None,
+    tokenizer: GraphTokenizer | None,
+) -> dict[str, Signature]:
+    """What may be asked: ids, and with a tokenizer a text or a pair."""
+
+    def answer(batch: Tensors) -> Tensors:
+        with tf.control_dependencies(_checks(batch, config)):
+            # A batch of no rows, which the model takes, may have no positions.
+            one_if_none = tf.cast(
+                tf.shape(batch["input_ids"])[1] == 0, tf.int32
+            )
+            batch = {
+                n: tf.pad(x, [[0, 0], [0, one_if_none]])
+                for n, x in batch.items()
+            }
+        return _outputs(model.forward(batch), settings)
+
+    def answer_text(
+        graph: GraphTokenizer, text: tf.Tensor, pair: tf.Tensor | None = None
+    ) -> Tensors:
+        rows = graph.rows(text, pair)
+        ids = {name: rows[name] for name in INPUTS}
+        # Which positions hold which pieces is known to no one else.
+        return _without_refused(answer(ids), rows) | ({} if settings else ids)
+
+    ids = tf.TensorSpec([None, None], tf.int32)
+    text = tf.TensorSpec([None], tf.string)
+    by_name = {"serving_default": Signature(answer, dict.fromkeys(INPUTS, ids))}
+    # What holds of pieces is told from pieces and windows: no use for strings.
+    if tokenizer is None or (settings and settings.target in OF_PIECES):
+        return by_name
+    if _takes_pairs(settings) is not True:
+        by_name["text"] = Signature(
+            lambda texts: answer_text(tokenizer, texts["text"]),
+            {"text": text},
+        )
+    if _takes_pairs(settings) is not False:
+        by_name["text_pair"] = Signature(
+            lambda texts: answer_text(
+                tokenizer, texts["text"], texts["text_pair"]
+            ),
+            {"text": text, "text_pair": text},
+        )
+    return by_name
+
+
+def _takes_pairs(settings: TaskSettings | None) -> bool | None:
+    """Whether the model was trained on two texts; None: not known."""
+    if settings is None:
+        return None
+    return True if settings.target == "choice" else settings.takes_pairs
+
+
+def device_signatures(
+    model: Model,
+    config: BertConfig,
+    settings: TaskSettings | None,
+    length: int,
+) -> dict[str, Signature]:
+    """The one question of a phone: a row of ids, of a length that is fixed,
+    since only then are all of its products planned ahead."""
+
+    def answer(row: Tensors) -> Tensors:
+        ids, segments = row["input_ids"], row["segment_ids"]
+        is_wrong = (ids < 0) | (segments < 0) | (segments >= _segments(config))
+        # LiteRT has no assertions, but refuses an id beyond the vocabulary.
+        ids = tf.where(is_wrong, config.vocab_size, ids)
+        return _outputs(model.forward(row | {"input_ids": ids}), settings)
+
+    ids = tf.TensorSpec([1, length], tf.int32)
+    return {"serving_default": Signature(answer, dict.fromkeys(INPUTS, ids))}
+
+
+def device_text_signatures(
+    model: Model,
+    settings: TaskSettings | None,
+    length: int,
+    tokenizer: GraphTokenizer,
+) -> dict[str, Signature]:
+    """Answers to one text, or to a pair, whose second text may be empty."""
+
+    def answer(texts: Tensors) -> Tensors:
+        rows = tokenizer.rows(texts["text"], texts.get("text_pair"))
+        padded = {
+            name: tf.ensure_shape(
+                tf.pad(x, [[0, 0], [0, length - tf.shape(x)[1]]]), [1, length]
+            )
+            for name, x in rows.items()
+            if name in INPUTS
+        }
+        outputs = _outputs(model.forward(padded), settings)
+        return _without_refused(outputs, rows)
+
+    text = tf.TensorSpec([1], tf.string)
+    inputs = {"text": text, "text_pair": text}
+    if _takes_pairs(settings) is False:
+        del inputs["text_pair"]
+    return {"serving_default": Signature(answer, inputs)}
+
+
+def _segments(config: BertConfig) -> int:
+    return config.type_vocab_size or 2  # a tokenizer's, where unused
+
+
+def _checks(batch: Tensors, config: BertConfig) -> list[Any]:
+    """What would otherwise be answered wrongly, at least on some device."""
+    ids, mask, segments = (batch[name] for name in INPUTS)
+    shape = tf.shape(ids)
+    num_segments = _segments(config)
+    fits = {
+        "input_ids, input_mask and segment_ids of one shape": (
+            tf.reduce_all(shape == tf.shape(mask))
+            & tf.reduce_all(shape == tf.shape(segments))
+        ),
+        "at least one id a row": (shape[0] == 0) | (shape[1] > 0),
+        f"at most {config.max_position_embeddings} ids a row": (
+            shape[1] <= config.max_position_embeddings
+        ),
+        f"input_ids from 0 to {config.vocab_size - 1}": tf.reduce_all(
+            (ids >= 0) & (ids < config.vocab_size)
+        ),
+        f"segment_ids from 0 to {num_segments - 1}": tf.reduce_all(
+            (segments >= 0) & (segments < num_segments)
+        ),
+    }
+    return [
+        tf.debugging.Assert(fit, [f"expected {expected}"])
+        for expected, fit in fits.items()
+    ]
+
+
+def _without_refused(outputs: Tensors, rows: Tensors) -> Tensors:
+    """The answers, NaN or "" for texts with an error, and the error and is_cut
+    of `rows`."""
+    answers = {"error": rows["error"], "is_cut": rows["is_cut"]}
+    for name, x in outputs.items():
+        is_fine = tf.reshape(
+            rows["error"] == "", [-1] + [1] * (len(x.shape) - 1)
+        )
+        answers[name] = tf.where(
+            is_fine, x, "" if x.dtype == tf.string else np.nan
+        )
+    return answers
+
+
+def _outputs(outputs: Tensors, settings: TaskSettings | None) -> Tensors:
+    """The model's outputs as a client wants them, by predict.py's names."""
+    if settings is None or settings.target == "span":
+        return outputs
+    logits = outputs["logits"]  # [B, C]; of tags [B, S, C]
+    if settings.target == "regression":
+        return {"value": logits[:, 0]}
+    if settings.target == "choice":  # a softmax over a question's rows is left
+        return {"score": logits[:, 0]}
+    labels = tf.constant(settings.labels)
+    if settings.target == "multi_label":
+        probabilities = tf.sigmoid(logits)
+        # Of numbers, and not of texts, which tf.where takes but LiteRT has not.
+        numbers = tf.range(1, len(settings.labels) + 1)
+        chosen = tf.where(probabilities > 0.5, numbers, 0)
+        names = tf.constant(["", *settings.labels])
+        return {
+            "probabilities": probabilities,
+            "labels": tf.gather(names, chosen),
+        }
+    best = tf.argmax(logits, axis=-1)
+    return {
+        "probabilities": tf.nn.softmax(logits),
+        "label": tf.gather(labels, best),
+    }

@@ -1,0 +1,115 @@
+"""Filling in blanks: what a pre-trained model puts in place of [MASK].
+
+The masked language model of Devlin et al. 2018, section 3.1, put to use. Ours;
+google-research/bert has nothing like it.
+
+Shapes: B batch, S positions, P masked positions, K likeliest pieces, V
+vocabulary.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from bert_keras.data.input_features import Row, join, most_context, windows
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import InputError
+from bert_keras.modeling.checkpoint import (
+    Binding,
+    encoder_bindings,
+    masked_lm_bindings,
+)
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.encoder import Encoder
+from bert_keras.modeling.heads import MaskedLmHead
+
+
+def encode(line: str, tokenizer: Tokenizer, max_length: int) -> list[Row]:
+    """The line's windows that have a [MASK]; their positions are its places.
+
+    "A [MASK]." becomes [CLS] a [MASK] . [SEP] with the one position 2. A line
+    that is too long is read through windows that overlap by half, and each
+    [MASK] belongs to the one that shows most around it.
+
+    Args:
+        max_length: positions the model has.
+    """
+    pieces: list[str] = []
+    masks = []
+    marks = tokenizer.marks
+    *before, last = line.split(marks.mask)
+    for text in before:
+        # A piece for the blank brings its space along, where pieces have any.
+        pieces += tokenizer.tokenize(text.rstrip())
+        masks.append(len(pieces))
+        pieces.append(marks.mask)
+    if not masks:
+        raise InputError(f"there is no {marks.mask} in it")
+    pieces += tokenizer.tokenize(last)
+    width = max_length - marks.count(False)
+    spans = windows(len(pieces), width, (width + 1) // 2)
+    owners = most_context(spans, len(pieces))
+    rows = []
+    for number, span in enumerate(spans):
+        own = [1 + i - span.start for i in masks if owners[i] == number]
+        if own:
+            shown = pieces[span.start : span.stop]
+            tokens, segments = join(shown, None, max_length, marks)
+            ids = tokenizer.convert_tokens_to_ids(tokens)
+            rows.append(Row(ids, segments, own))
+    return rows
+
+
+class BlankFiller:
+    """An encoder with its masked-LM head; load weights through `bindings`.
+
+    Args:
+        known_ids: those that may be answered: a model may have ids that its
+            vocabulary has not.
+        count: how many pieces are wanted for each [MASK].
+    """
+
+    def __init__(
+        self, config: BertConfig, known_ids: Collection[int], count: int = 5
+    ):
+        if config.direction != "bidirectional":
+            raise InputError(
+                f"the model reads in one direction ({config.direction}) and "
+                "was not trained to fill in blanks; expected a bidirectional "
+                "one, or a fine-tuned one with its task.json"
+            )
+        self.encoder = Encoder(config)
+        self.masked_lm = MaskedLmHead(config)
+        self.encoder.build()
+        self.masked_lm.build()
+        self.is_known = np.isin(range(config.vocab_size), list(known_ids))
+        self.count = min(count, len(known_ids))
+
+    def bindings(self) -> list[Binding]:
+        return [
+            *encoder_bindings(self.encoder),
+            *masked_lm_bindings(self.masked_lm),
+        ]
+
+    def forward(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """The likeliest pieces, the best first.
+
+        Returns:
+            "ids", int [B, P, K], and their "probabilities", [B, P, K].
+        """
+        outputs = self.encoder(
+            batch["input_ids"],
+            batch["input_mask"],
+            batch["segment_ids"],
+            sequence_positions=batch["positions"],
+        )
+        logits = self.masked_lm(
+            outputs.sequence, self.encoder.embeddings.word_embeddings.value
+        )
+        probabilities = ops.softmax(ops.cast(logits, "float32"))  # [B, P, V]
+        shares, ids = ops.top_k(
+            ops.where(self.is_known, probabilities, -1.0), self.count
+        )
+        return {"ids": ids, "probabilities": shares}

@@ -1,0 +1,168 @@
+"""run_multiple_choice.py's work: questions in, scores and predictions out.
+
+Devlin et al. 2018, section 4.4.
+
+Shapes: C choices of a question.
+"""
+
+import dataclasses
+import functools
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_keras.data.input_features import Row, describe_lengths
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import warn
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.classification.label_types import LABELS
+from bert_keras.tasks.fine_tuning import FineTuned, train_losses
+from bert_keras.tasks.metrics import unlearnt
+from bert_keras.tasks.multiple_choice.data import describe, read_questions
+from bert_keras.tasks.multiple_choice.model import (
+    NUM_CHOICES,
+    MultipleChoice,
+    Question,
+    encode_questions,
+    equally_many,
+    log_shares,
+)
+from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.training_data import TrainingData
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """Questions for each purpose; none for what is not wanted."""
+
+    train: list[Question]
+    evaluation: list[Question]
+    prediction: list[Question]
+
+
+def read_problem(
+    train_file: str | None, eval_file: str | None, predict_file: str | None
+) -> Problem:
+    """Names and globs of files, where they are used."""
+    return Problem(
+        _read(train_file, "--train_file", True),
+        _read(eval_file, "--eval_file", True),
+        _read(predict_file, "--predict_file", False),
+    )
+
+
+def _read(path: str | None, flag: str, has_labels: bool) -> list[Question]:
+    if not path:
+        return []
+    questions = read_questions(path, flag, has_labels)
+    print(f"{flag}={path}: {describe(questions)}")
+    return questions
+
+
+class Choosing:
+    """A job of tasks/fine_tuning.py."""
+
+    metric_names: tuple[str, ...] = ("eval_accuracy", "eval_loss")
+
+    def __init__(
+        self,
+        problem: Problem,
+        settings: TaskSettings,
+        tokenizer: Tokenizer,
+        eval_batch_size: int,
+        predict_batch_size: int,
+    ):
+        self.problem = problem
+        self.settings = settings
+        self.loss_settings: dict[str, Any] = {}
+        self.tokenizer = tokenizer
+        self.eval_batch_size = eval_batch_size
+        self.predict_batch_size = predict_batch_size
+
+    def make_model(self, config: BertConfig) -> MultipleChoice:
+        return MultipleChoice(config)
+
+    def prepare(self) -> None:
+        if self.problem.evaluation:
+            _ = self._held_out
+
+    def training_data(self) -> TrainingData:
+        questions = self.problem.train
+        encoded = self._encode(questions)
+        rows, most = equally_many(encoded)
+        return TrainingData(
+            rows,
+            {
+                LABELS: np.array([[q.label] for q in questions], np.int32),
+                NUM_CHOICES: np.array([[len(e)] for e in encoded], np.int32),
+            },
+            len(encoded),
+            packs=True,
+            group_size=most,
+        )
+
+    def keep_training_data(self) -> None:
+        """google-research/bert has no such task, hence no records of it."""
+
+    def evaluate(self, fitted: FineTuned) -> dict[str, float]:
+        shares = self._shares(fitted, self._held_out, self.eval_batch_size)
+        pairs = zip(shares, self.problem.evaluation, strict=True)
+        own = [(logs.argmax() == q.label, -logs[q.label]) for logs, q in pairs]
+        hits, losses = zip(*own, strict=True)
+        return {
+            "eval_accuracy": float(np.mean(hits)),
+            "eval_loss": float(np.mean(losses)),
+        }
+
+    def check(self, fitted: FineTuned) -> None:
+        """Warns of a training loss that never fell below guessing's."""
+        if not self.problem.train:
+            return
+        numbers = (len(question.choices) for question in self.problem.train)
+        guess = statistics.fmean(map(math.log, numbers))
+        losses = train_losses(fitted.folder)
+        if warning := unlearnt(losses, guess, "guessing a choice"):
+            warn(warning)
+
+    def report(self, fitted: FineTuned, step: int) -> None:
+        """Writes eval_results.txt."""
+        metrics = self.evaluate(fitted)
+        fitted.write_results({"global_step": step, **metrics})
+        self.check(fitted)
+
+    def predict(self, fitted: FineTuned) -> None:
+        """Writes test_results.tsv: a line a question, a share a choice."""
+        asked = self._encode(self.problem.prediction)
+        logs = self._shares(fitted, asked, self.predict_batch_size)
+        shares = (np.exp(x).astype(np.float32) for x in logs)
+        lines = ("\t".join(map(str, row)) + "\n" for row in shares)
+        fitted.write_result("test_results.tsv", "".join(lines), "predict_file")
+
+    @functools.cached_property
+    def _held_out(self) -> list[list[Row]]:
+        return self._encode(self.problem.evaluation)
+
+    def _encode(self, questions: Sequence[Question]) -> list[list[Row]]:
+        length = self.settings.max_seq_length
+        encoded = encode_questions(questions, self.tokenizer, length)
+        lengths = [len(row.input_ids) for rows in encoded for row in rows]
+        print(
+            f"{len(questions):,} questions, {len(lengths):,} rows of "
+            f"{describe_lengths(lengths)}"
+        )
+        return encoded
+
+    def _shares(
+        self, fitted: FineTuned, encoded: list[list[Row]], batch_size: int
+    ) -> list[np.ndarray]:
+        """Log-probabilities [C] of each question; rows are batched by their
+        lengths."""
+        rows = [row for own in encoded for row in own]
+        length = self.settings.max_seq_length
+        scores = fitted.outputs(rows, batch_size, length)
+        return [
+            log_shares([next(scores)["logits"] for _ in own]) for own in encoded
+        ]

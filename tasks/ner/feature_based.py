@@ -1,0 +1,188 @@
+"""Tags from vectors that are computed once: run_ner.py --feature_layers.
+
+Devlin et al. 2018, section 5.3: the feature-based approach.
+
+Shapes: T words of a text, W of a file, K vectors of a word, H hidden size, C
+tags.
+"""
+
+import functools
+import itertools
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+
+import keras
+import numpy as np
+
+from bert_keras.data.batching import RowShare
+from bert_keras.data.feature_batches import VectorBatches
+from bert_keras.errors import InputError
+from bert_keras.modeling.checkpoint import load_checkpoint
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.encode_documents import encode
+from bert_keras.tasks.fine_tuning import FineTuned, Setup
+from bert_keras.tasks.ner.feature_cache import cached, digest_of
+from bert_keras.tasks.ner.lstm_tagger import FeatureTagger, WordFeatures
+from bert_keras.tasks.ner.task import WordFile
+from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.training.inference import Predictor, with_progress
+
+BATCH_SIZE = 32  # of the encoder
+
+
+class VectorData:
+    """What tasks/fine_tuning.py trains on."""
+
+    packs = True  # padding changes no loss
+
+    def __init__(
+        self,
+        vectors: np.ndarray,
+        labels: Sequence[Sequence[int]],
+        digest: str,
+        longest: int,
+    ):
+        """`labels`: of each sentence's words, from 1; `longest`: see Data."""
+        self.longest = longest
+        self.vectors = vectors
+        self.labels = labels
+        self.num_examples = self.num_rows = len(labels)
+        numbers = np.array(list(itertools.chain.from_iterable(labels)))
+        crc = zlib.crc32(numbers.tobytes())
+        self.digest = f"vectors {digest[:16]}, labels' checksum {crc:08x}"
+
+    def batches(
+        self,
+        batch_size: int,
+        max_seq_length: int,
+        seed: int,
+        share: RowShare,
+        num_pieces: int,
+    ) -> VectorBatches:
+        return VectorBatches(self.vectors, self.labels, batch_size, seed, share)
+
+
+class FrozenEncoder:
+    """A way of tasks/ner/task.py: the encoder stays as it is."""
+
+    def __init__(self, settings: TaskSettings, setup: Setup):
+        assert settings.feature_layers is not None, "the command has looked"
+        self.layers = settings.feature_layers
+        self.settings = settings
+        self.place = setup.place
+        self.run = setup.run
+        self.config = setup.config
+        # by file: vectors, and of what they are
+        self.kept: dict[str, tuple[np.ndarray, str]] = {}
+        if setup.run.dry_run:
+            raise InputError(
+                "--dry_run would have to compute and write all vectors; leave "
+                "out --dry_run or --feature_layers"
+            )
+        if setup.run.num_frozen_layers >= 0 or setup.run.recompute:
+            raise InputError(
+                "with --feature_layers the whole encoder is frozen and has no "
+                "backward pass; leave out --num_frozen_layers and --recompute"
+            )
+        if (
+            "://" in setup.run.output_dir
+            or setup.place.host.count > 1
+            or setup.loop.steps_per_call > 1
+        ):
+            raise InputError(
+                "vectors are kept in --output_dir on the disk of one machine; "
+                "name such a folder, and use one host and no TPU, or leave out "
+                "--feature_layers"
+            )
+
+    def make_model(self, config: BertConfig) -> FeatureTagger:
+        return FeatureTagger(
+            config,
+            len(self.settings.labels),
+            self.layers,
+            self.settings.lstm_size,
+        )
+
+    def training_data(
+        self, words: WordFile, numbers: list[list[int]]
+    ) -> VectorData:
+        labels = [[number + 1 for number in own] for own in numbers]
+        vectors, digest = self._vectors(words, self._read_features())
+        longest = max(len(row.input_ids) for row in words.rows)
+        return VectorData(vectors, labels, digest, longest)
+
+    def logits(
+        self, fitted: FineTuned, words: WordFile, batch_size: int
+    ) -> list[np.ndarray]:
+        lengths = np.array([len(s.words) for s in words.file.sentences])
+        labels = [[1] * length for length in lengths]
+        assert isinstance(fitted.model, FeatureTagger), "make_model made it"
+        vectors, _ = self._vectors(words, fitted.model.features)
+        source = VectorBatches(vectors, labels, batch_size, 0, RowShare())
+        found: dict[int, np.ndarray] = {}
+        num_batches = -(-len(lengths) // batch_size)
+        for number in with_progress(range(num_batches), num_batches):
+            batch = source.batch(number)
+            del batch["label_ids"]
+            outputs = fitted.predictor(batch)["logits"]
+            for i, sentence in enumerate(source.order(0)[number].tolist()):
+                found[sentence] = outputs[i, : lengths[sentence]]
+        return [found[i] for i in range(len(lengths))]
+
+    def _read_features(self) -> WordFeatures:
+        """The encoder with the weights that are started from: vectors are
+        there before there is a model."""
+        keras.config.set_dtype_policy(self.run.precision)
+        with self.place.strategy.scope():
+            features = WordFeatures(self.config, self.layers)
+        source = self.run.init_checkpoint or self.run.output_dir
+        report = load_checkpoint(features.bindings(), source)
+        missing = [n for n in report.missing if "/pooler/" not in n]
+        if missing:
+            raise InputError(
+                f"{report.source} has no {missing[0]}, without which vectors "
+                "would be random; give an --init_checkpoint with an encoder"
+            )
+        return features
+
+    def _vectors(
+        self, words: WordFile, features: WordFeatures
+    ) -> tuple[np.ndarray, str]:
+        """[W, K, H], in the file's order, and their digest."""
+        path = words.file.path
+        if path not in self.kept:
+            stem = os.path.splitext(os.path.basename(path))[0]
+            name = f"{stem}-{zlib.crc32(os.path.abspath(path).encode()):08x}"
+            digest = digest_of(
+                features.bindings(),
+                words.rows,
+                self.config.to_json(),
+                self.layers,
+                self.run.precision,
+            )
+            vectors = cached(
+                os.path.join(self.run.output_dir, "features", f"{name}.npy"),
+                digest,
+                [len(text.places) for text in words.texts],
+                features.shape,
+                functools.partial(self._compute, words, features),
+            )
+            self.kept[path] = vectors, digest
+        return self.kept[path]
+
+    def _compute(
+        self, words: WordFile, features: WordFeatures, first: int
+    ) -> Iterator[np.ndarray]:
+        """Yields the texts' [T, K, H], from the text of this number on."""
+        texts = words.texts[first:]
+        predictor = Predictor(features.forward, self.place.strategy)
+        results = encode(
+            predictor,
+            texts,
+            BATCH_SIZE,
+            self.settings.max_seq_length,
+            features.shape,
+        )
+        for text, outputs in with_progress(results, len(texts)):
+            yield text.join([output["vectors"] for output in outputs])

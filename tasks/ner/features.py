@@ -1,0 +1,115 @@
+"""Words of a text, as a model reads them and answers about each of them.
+
+A word is asked for at its first piece (Devlin et al. 2018, section 5.3). A text
+that is longer than a row is read through overlapping windows, and a word is
+taken from the one where it has most context. A whole document may be a text:
+then each of its words sees what the document has on both sides, and a row of
+128 positions answers about some 58 words of CoNLL-2003, where a row for each
+sentence, filled up with its neighbours, would answer about 14 or 15.
+
+Shapes: N rows, P words of a row, T words of a text.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from bert_keras.data.input_features import Row, join, most_context, windows
+from bert_keras.data.tokenizers import Tokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class WordText:
+    """A text's windows, and where in them its words are answered."""
+
+    rows: list[Row]  # `positions`: where words begin; [0]: nowhere
+    places: list[tuple[int, int]]  # of each word: its window, and number in it
+    num_tokens: int  # of the text, whatever the windows
+
+    def join(self, outputs: Sequence[np.ndarray]) -> np.ndarray:
+        """The windows' [P, ...] to the words' [T, ...]."""
+        return np.stack([outputs[window][i] for window, i in self.places])
+
+    def labels(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Of the words of each window: a word's number + 1 in the window that
+        answers about it, 0 in others. `numbers`: [T]."""
+        own = [[0] * len(row.positions) for row in self.rows]
+        for (window, i), number in zip(self.places, numbers, strict=True):
+            own[window][i] = number + 1
+        return own
+
+
+def read_words(
+    words: Sequence[str], tokenizer: Tokenizer, max_length: int, stride: int
+) -> WordText:
+    """Cuts words into pieces and these into windows.
+
+    Of a b c d, a piece each, in windows of three pieces, one apart: a b c
+    answers about a and b, which lies in its middle, b c d about c and d. A word
+    without pieces is the unknown piece.
+
+    Args:
+        max_length: of a window, marks included.
+        stride: pieces between the starts of two windows.
+    """
+    marks = tokenizer.marks
+    cut = [own or [marks.unknown] for own in tokenizer.tokenize_words(words)]
+    pieces = [piece for own in cut for piece in own]
+    firsts = np.cumsum([0, *(len(own) for own in cut[:-1])])
+    spans = windows(len(pieces), max_length - marks.count(False), stride)
+    # Of each window the first of the words that begin in it, and one past the
+    # last.
+    begins, ends = (
+        np.searchsorted(firsts, [getattr(span, end) for span in spans])
+        for end in ("start", "stop")
+    )
+    rows = []
+    for span, begin, end in zip(spans, begins, ends, strict=True):
+        tokens, segments = join(
+            pieces[span.start : span.stop], None, max_length, marks
+        )
+        positions = (1 + firsts[begin:end] - span.start).tolist()
+        # Where no word begins, the first mark: all rows ask for something.
+        rows.append(
+            Row(
+                tokenizer.convert_tokens_to_ids(tokens),
+                segments,
+                positions or [0],
+            )
+        )
+    owners = np.array(most_context(spans, len(pieces)))[firsts]
+    places = [
+        (int(owner), int(number - begins[owner]))
+        for number, owner in enumerate(owners)
+    ]
+    return WordText(rows, places, len(pieces))
+
+
+def label_arrays(
+    texts: Sequence[WordText], numbers: Sequence[Sequence[int]]
+) -> dict[str, np.ndarray]:
+    """What tasks/ner/model.py learns from, of all rows of all texts.
+
+    Args:
+        numbers: of the labels of each text's words.
+
+    Returns:
+        label_ids, a label's number + 1 or 0 for none; and label_positions,
+        where in its row each lies; int32 [N, P].
+    """
+    rows = [row for text in texts for row in text.rows]
+    labels = [
+        own
+        for text, its_numbers in zip(texts, numbers, strict=True)
+        for own in text.labels(its_numbers)
+    ]
+    width = max(map(len, labels))
+    arrays = {
+        name: np.zeros((len(rows), width), np.int32)
+        for name in ("label_ids", "label_positions")
+    }
+    for i, (row, own) in enumerate(zip(rows, labels, strict=True)):
+        arrays["label_ids"][i, : len(own)] = own
+        arrays["label_positions"][i, : len(own)] = row.positions
+    return arrays

@@ -1,0 +1,229 @@
+"""Tags of words from the vectors of an encoder that is not trained.
+
+Devlin et al. 2018, section 5.3 and table 7: the vectors of words' first pieces,
+from one layer or several, go through a two-layer BiLSTM to the classifier. How
+layers are weighted it does not say; here it is as in ELMo (Peters et al. 2018,
+equation 1): by a softmax over a number for each, times one for all.
+
+Shapes: B sentences, S positions, P words of a sentence, K vectors of a word, L
+layers, H hidden size, D BiLSTM size of a direction, C tags.
+"""
+
+import dataclasses
+from typing import Any
+
+import keras
+from keras import ops
+
+from bert_keras.modeling import fused_ops
+from bert_keras.modeling.checkpoint import CLASSIFIER, Binding, linear_bindings
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.encoder import vectors_at
+from bert_keras.modeling.heads import LinearHead
+from bert_keras.tasks.classification.label_types import Sums
+from bert_keras.tasks.features import EMBEDDINGS, FeatureExtractor
+from bert_keras.tasks.ner.model import HEAD_DROPOUT_PROB, num_words, tag_loss
+
+Tensor = Any
+Batch = dict[str, Tensor]
+
+ROOT = "feature_tagger/"  # names of its variables in checkpoints begin so
+NUM_LSTM_LAYERS = 2
+LAST_FOUR = (-4, -3, -2, -1)
+# By task.FEATURE_LAYERS. Several layers are joined as the name's first word
+# says: added up, added up with weights that are learnt, or put side by side.
+CHOICES: dict[str, tuple[int | None, ...]] = {
+    "embeddings": (EMBEDDINGS,),
+    "second_to_last": (-2,),
+    "last": (-1,),
+    "sum_last_four": LAST_FOUR,
+    "sum_all": (),  # whichever there are
+    "weighted_sum_last_four": LAST_FOUR,
+    "weighted_sum_all": (),
+    "concat_last_four": LAST_FOUR,
+}
+
+
+class WordFeatures:
+    """An encoder, and what a choice of its layers says of each word."""
+
+    def __init__(self, config: BertConfig, feature_layers: str):
+        """`feature_layers`: one of CHOICES."""
+        layers = CHOICES[feature_layers] or range(config.num_hidden_layers)
+        self.extractor = FeatureExtractor(config, layers)
+        self.encoder = self.extractor.encoder
+        self.is_sum = feature_layers.startswith("sum_")
+        # K and H
+        self.shape = 1 if self.is_sum else len(layers), config.hidden_size
+
+    def bindings(self) -> list[Binding]:
+        return self.extractor.bindings()
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """{"vectors": [B, P, K, H]} of rows with positions [B, P] of words."""
+        x = self.extractor.forward(batch)["vectors"]  # [B, S, L, H]
+        rows, length, num_layers, hidden = ops.shape(x)
+        flat = ops.reshape(x, (rows, length, num_layers * hidden))
+        flat = vectors_at(flat, batch["positions"])
+        x = ops.reshape(flat, (rows, -1, num_layers, hidden))
+        x = ops.cast(x, "float32")
+        return {"vectors": ops.sum(x, 2, keepdims=True) if self.is_sum else x}
+
+
+class LayerMix(keras.layers.Layer):
+    """The weighted sum of K vectors."""
+
+    def __init__(self, count: int, name: str = "layer_mix"):
+        super().__init__(name=name, dtype="float32")
+        self.count = count
+
+    def build(self, input_shape: Any = None) -> None:
+        self.layer_weights = self.add_weight(
+            name="layer_weights", shape=(self.count,), initializer="zeros"
+        )
+        self.scale = self.add_weight(
+            name="scale", shape=(1,), initializer="ones"
+        )
+
+    def call(self, x: Tensor) -> Tensor:
+        """[B, P, K, H] -> [B, P, H]."""
+        shares = self.scale * ops.softmax(self.layer_weights)  # [K]
+        return ops.sum(shares[:, None] * x, axis=2)
+
+
+class WordLstm(keras.layers.Layer):
+    """A BiLSTM of several layers over words; both directions side by side.
+
+    It reads what is behind a sentence's end, but only after the sentence: the
+    words are turned round by their own number for the way back.
+    """
+
+    def __init__(self, size: int, name: str = "word_lstm"):
+        """`size`: D."""
+        super().__init__(name=name, dtype="float32")
+        self.directions = [
+            keras.layers.LSTM(
+                size,
+                return_sequences=True,
+                use_cudnn=False,  # XLA cannot compile it
+                dtype="float32",
+                name=f"layer_{layer}_{direction}",
+            )
+            for layer in range(NUM_LSTM_LAYERS)
+            for direction in ("forward", "backward")
+        ]
+        self.size = size
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Without the seeds that Keras keeps for dropouts of an LSTM."""
+        return self.weights
+
+    def build(self, input_shape: Any) -> None:
+        width = input_shape[-1]
+        for i, lstm in enumerate(self.directions):
+            lstm.build((None, None, 2 * self.size if i > 1 else width))
+
+    def call(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """[B, P, H'] and int [B], the words of each -> [B, P, 2 D]."""
+        places = ops.arange(ops.shape(x)[1], dtype="int32")  # [P]
+        last = ops.cast(lengths, "int32")[:, None] - 1
+        turned = ops.where(places <= last, last - places, places)  # [B, P]
+        for forward, backward in zip(
+            self.directions[::2], self.directions[1::2], strict=True
+        ):
+            back = backward(vectors_at(x, turned))
+            x = ops.concatenate([forward(x), vectors_at(back, turned)], axis=-1)
+        return x
+
+
+class FeatureTagger:
+    """An encoder as it is, and on it what is trained: a BiLSTM and a head."""
+
+    def __init__(
+        self,
+        config: BertConfig,
+        num_tags: int,
+        feature_layers: str,
+        lstm_size: int,
+    ):
+        self.features = WordFeatures(config, feature_layers)
+        self.encoder = self.features.encoder
+        self.encoder.trainable = False
+        count, hidden = self.features.shape
+        self.mix: LayerMix | None = None
+        if feature_layers.startswith("weighted_"):
+            self.mix = LayerMix(count)
+            self.mix.build()
+            count = 1
+        self.width = count * hidden
+        self.lstm = WordLstm(lstm_size)
+        self.lstm.build((None, None, self.width))
+        width = dataclasses.replace(
+            config, hidden_size=2 * lstm_size, num_attention_heads=1
+        )
+        self.head = LinearHead(
+            width, num_tags, HEAD_DROPOUT_PROB, name="classifier"
+        )
+        self.head.build()
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        return [*self.encoder.variables, *self.trainable_variables]
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        parts = [self.mix, self.lstm, self.head]
+        return [v for part in parts if part for v in part.trainable_variables]
+
+    def bindings(self) -> list[Binding]:
+        bindings = self.features.bindings()
+        if self.mix is not None:
+            bindings += [
+                Binding(f"{ROOT}layer_weights", self.mix.layer_weights),
+                Binding(f"{ROOT}scale", self.mix.scale),
+            ]
+        bindings += [
+            Binding(f"{ROOT}{lstm.name}/{part}", getattr(lstm.cell, part))
+            for lstm in self.lstm.directions
+            for part in ("kernel", "recurrent_kernel", "bias")
+        ]
+        return bindings + linear_bindings(self.head, ROOT + CLASSIFIER)
+
+    def totals(self, batch: Batch) -> dict[str, Tensor]:
+        return num_words(batch)
+
+    def loss(
+        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
+    ) -> tuple[Tensor, Sums]:
+        """This batch's part of the mean loss of the words in `totals`.
+
+        Args:
+            batch: vectors [B, P, K, H], as WordFeatures gives them; lengths
+                [B, 1], the words of each sentence; label_ids [B, P], a
+                label's number + 1, or 0 behind the end.
+            totals: of the global batch, of which this may be one piece.
+            seed: int32 [2], the key of the dropout; None for none.
+        """
+        logits = self._logits(batch["vectors"], batch["lengths"], seed)
+        return tag_loss(logits, batch, totals)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """{"logits": [B, P, C]} without dropout: of vectors and lengths, or of
+        rows with positions [B, P] of words. (At 0 there is none.)"""
+        if "vectors" in batch:
+            vectors, lengths = batch["vectors"], batch["lengths"]
+        else:
+            vectors = self.features.forward(batch)["vectors"]
+            is_word = ops.cast(batch["positions"] > 0, "int32")
+            lengths = ops.sum(is_word, axis=1, keepdims=True)
+        return {"logits": self._logits(vectors, lengths, None)}
+
+    def _logits(
+        self, vectors: Tensor, lengths: Tensor, seed: Tensor | None
+    ) -> Tensor:
+        x = vectors if self.mix is None else self.mix(vectors)
+        rows, words = ops.shape(vectors)[:2]
+        x = ops.reshape(x, (rows, words, self.width))
+        x = self.lstm(x, lengths[:, 0])
+        return self.head(x, fused_ops.site_seed(seed, 0))

@@ -1,0 +1,425 @@
+"""run_ner.py's work: tagged words from files, predicted tags and their scores.
+
+Ours; google-research/bert has no such command.
+
+Shapes: T words of a text, P words of a row, C tags.
+"""
+
+import collections
+import dataclasses
+import functools
+import itertools
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from bert_keras.data.input_features import Row, describe_lengths
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import InputError, one_line, warn
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.fine_tuning import FineTuned, Model
+from bert_keras.tasks.label_names import shown
+from bert_keras.tasks.ner.conll import (
+    Sentence,
+    TaggedFile,
+    read_columns,
+    with_column,
+)
+from bert_keras.tasks.ner.features import WordText, label_arrays, read_words
+from bert_keras.tasks.ner.iob_tags import (
+    are_tags,
+    entities,
+    entity_scores,
+    kinds_of,
+    tags_of,
+    to_tags,
+)
+from bert_keras.tasks.ner.model import Tagger
+from bert_keras.tasks.ner.tagged_json import (
+    is_json,
+    read_tagged_json,
+    with_field,
+)
+from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.training_data import Data, TrainingData
+
+# By flag, the names that --data_dir's files have.
+NAMES = {
+    "train_file": ("train.txt",),
+    "eval_file": ("valid.txt", "dev.txt"),
+    "predict_file": ("test.txt",),
+}
+
+MAX_SHOWN = 20  # different tags
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    data_dir: str | None
+    train_file: str | None
+    eval_file: str | None
+    predict_file: str | None
+    word_column: str | None
+    tag_column: str | None
+
+    def read(self, flag: str) -> TaggedFile:
+        path = self._path(flag)
+        if is_json(path):
+            return read_tagged_json(path, self.word_column, self.tag_column)
+        return read_columns(path, self.word_column, self.tag_column)
+
+    def _path(self, flag: str) -> str:
+        path: str | None = getattr(self, flag)
+        if path:
+            return path
+        if not self.data_dir:
+            raise InputError(
+                f"--{flag} is missing: it names a file of tagged words (or give"
+                f" --data_dir, where {' or '.join(NAMES[flag])} is)"
+            )
+        paths = [os.path.join(self.data_dir, name) for name in NAMES[flag]]
+        found = [path for path in paths if tf.io.gfile.exists(path)]
+        if not found:
+            raise InputError(
+                f"--data_dir={self.data_dir} has no "
+                f"{' or '.join(NAMES[flag])}; name the file by --{flag}"
+            )
+        return found[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """The files that are asked for, and the labels of their words."""
+
+    labels: tuple[str, ...]
+    train: TaggedFile | None
+    evaluation: TaggedFile | None
+    prediction: TaggedFile | None
+
+
+def read_problem(
+    files: Files,
+    trains: bool,
+    evaluates: bool,
+    predicts: bool,
+    stored_labels: tuple[str, ...],
+) -> Problem:
+    """Reads what is wanted.
+
+    Args:
+        stored_labels: of the model folder that is used or started from. They
+            hold, unless the training file has others.
+    """
+    train = _read_tagged(files, "train_file") if trains else None
+    own = tags_of(_kinds(train)) if train else ()
+    if train:
+        _warn_of_rare_tags(train)
+    labels = stored_labels if set(own) <= set(stored_labels) else own
+    if len(labels) < 2:
+        raise InputError(
+            "there is no entity to learn from; check --train_file, or "
+            "--init_checkpoint, whose task.json would name the tags"
+        )
+    if not are_tags(labels):
+        raise InputError(
+            f"the model's labels are {shown(labels)}, which are not tags of "
+            "entities such as O and B-PER; use predict.py, which gives each "
+            "word such a label"
+        )
+    evaluation = _read_tagged(files, "eval_file") if evaluates else None
+    prediction = files.read("predict_file") if predicts else None
+    for file in (evaluation, prediction):
+        if file is not None:
+            _check_kinds(file, labels)
+    return Problem(labels, train, evaluation, prediction)
+
+
+def _read_tagged(files: Files, flag: str) -> TaggedFile:
+    file = files.read(flag)
+    if not file.has_tags:
+        raise InputError(
+            f"--{flag}={file.path} has no tags: {file.layout}; name their "
+            "column by --tag_column"
+        )
+    return file
+
+
+def _kinds(file: TaggedFile) -> set[str]:
+    return kinds_of(tag for s in file.sentences for tag in s.tags)
+
+
+def _check_kinds(file: TaggedFile, labels: tuple[str, ...]) -> None:
+    known = kinds_of(labels)
+    for sentence in file.sentences:
+        for line, tag in zip(sentence.lines, sentence.tags, strict=False):
+            if not kinds_of([tag]) <= known:
+                names = ", ".join(sorted(known)) or "B and I without a type"
+                raise InputError(
+                    f"{file.path}, {file.unit} {line + 1} has the tag {tag!r}, "
+                    f"but the model knows {names} only; correct the "
+                    f"{file.unit}, or train on a file that has it"
+                )
+
+
+def _warn_of_rare_tags(file: TaggedFile) -> None:
+    counts = collections.Counter(t for s in file.sentences for t in s.tags)
+    rare = [repr(tag) for tag, count in counts.items() if count == 1]
+    if rare:
+        warn(
+            f"{file.path} has {shown(rare, MAX_SHOWN)} only once: correct "
+            "what is misspelt, as nothing is learnt from one example"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class WordFile:
+    """A file as a model reads it."""
+
+    file: TaggedFile
+    groups: list[list[Sentence]]  # sentences that are one text
+    texts: list[WordText]
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for text in self.texts for row in text.rows]
+
+    @functools.cached_property
+    def golds(self) -> list[list[str]]:
+        """Each sentence's tags, in IOB2."""
+        return [
+            to_tags(entities(sentence.tags), len(sentence.words))
+            for sentence in self.file.sentences
+        ]
+
+    def by_sentence(self, values: Iterable[np.ndarray]) -> list[np.ndarray]:
+        """Each text's [T, ...] to each sentence's."""
+        parts = []
+        for group, value in zip(self.groups, values, strict=True):
+            ends = itertools.accumulate(len(s.words) for s in group)
+            parts += np.split(value, list(ends)[:-1])
+        return parts
+
+
+def read_texts(
+    file: TaggedFile, tokenizer: Tokenizer, settings: TaskSettings
+) -> WordFile:
+    """Cuts a file's sentences, or documents, into windows."""
+    assert settings.doc_stride is not None, "the command has set it"
+    groups = [[sentence] for sentence in file.sentences]
+    if settings.document_context:
+        groups = file.documents
+    texts = [
+        read_words(
+            [word for sentence in group for word in sentence.words],
+            tokenizer,
+            settings.max_seq_length,
+            settings.doc_stride,
+        )
+        for group in groups
+    ]
+    own = WordFile(file, groups, texts)
+    print(describe(own, settings.max_seq_length))
+    return own
+
+
+def describe(words: WordFile, max_seq_length: int) -> str:
+    """Counts what was read."""
+    file = words.file
+    num_words = sum(len(sentence.words) for sentence in file.sentences)
+    lines = [
+        f"{file.path}: {len(file.sentences):,} sentences of {num_words:,} "
+        f"words ({file.layout}) in {len(words.rows):,} rows"
+    ]
+    lengths = [text.num_tokens for text in words.texts]
+    num_long = sum(len(text.rows) > 1 for text in words.texts)
+    are_sentences = len(words.groups) == len(file.sentences)
+    lines.append(
+        f"{'sentences' if are_sentences else 'documents'} of "
+        f"{describe_lengths(lengths)}; {num_long:,} do not fit into "
+        f"--max_seq_length={max_seq_length} and are read through windows"
+    )
+    if file.has_tags:
+        counts = collections.Counter(t for s in file.sentences for t in s.tags)
+        top = [f"{tag} {count:,}" for tag, count in counts.most_common()]
+        empty = sum(not entities(s.tags) for s in file.sentences)
+        lines += [
+            f"tags: {shown(top, MAX_SHOWN)}",
+            f"sentences without an entity: {empty:,}",
+        ]
+    return "\n  ".join(map(one_line, lines))
+
+
+class Way(Protocol):
+    """How tags are learnt: of a whole encoder, or of its vectors alone."""
+
+    def make_model(self, config: BertConfig) -> Model: ...
+
+    def training_data(self, words: WordFile, numbers: list[list[int]]) -> Data:
+        """`numbers`: the labels of the words of each sentence."""
+
+    def logits(
+        self, fitted: FineTuned, words: WordFile, batch_size: int
+    ) -> list[np.ndarray]:
+        """Each sentence's [T, C]."""
+
+
+class WholeEncoder:
+    """A way: everything is trained (Devlin et al. 2018, section 5.3)."""
+
+    def __init__(self, settings: TaskSettings):
+        self.settings = settings
+
+    def make_model(self, config: BertConfig) -> Tagger:
+        return Tagger(config, len(self.settings.labels))
+
+    def training_data(
+        self, words: WordFile, numbers: list[list[int]]
+    ) -> TrainingData:
+        of_texts, given = [], iter(numbers)
+        for group in words.groups:
+            own = itertools.islice(given, len(group))
+            of_texts.append(list(itertools.chain.from_iterable(own)))
+        # Where the labels are is told by an array of theirs.
+        rows = [row._replace(positions=()) for row in words.rows]
+        labels = label_arrays(words.texts, of_texts)
+        return TrainingData(rows, labels, len(rows), packs=True)
+
+    def logits(
+        self, fitted: FineTuned, words: WordFile, batch_size: int
+    ) -> list[np.ndarray]:
+        length = self.settings.max_seq_length
+        outputs = fitted.outputs(words.rows, batch_size, length)
+        logits = (output["logits"] for output in outputs)
+        joined = (
+            text.join(list(itertools.islice(logits, len(text.rows))))
+            for text in words.texts
+        )
+        return words.by_sentence(joined)
+
+
+class Recognition:
+    """A job of tasks/fine_tuning.py."""
+
+    metric_names: tuple[str, ...] = (
+        "eval_f1", "eval_precision", "eval_recall", "eval_accuracy",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        problem: Problem,
+        settings: TaskSettings,
+        way: Way,
+        tokenizer: Tokenizer,
+        eval_batch_size: int,
+        predict_batch_size: int,
+    ):
+        self.problem = problem
+        self.settings = settings
+        self.loss_settings: dict[str, Any] = {}
+        self.way = way
+        self.tokenizer = tokenizer
+        self.eval_batch_size = eval_batch_size
+        self.predict_batch_size = predict_batch_size
+        self.finds_nothing = False  # at the latest evaluation
+
+    def make_model(self, config: BertConfig) -> Model:
+        return self.way.make_model(config)
+
+    def training_data(self) -> Data:
+        assert self.problem.train is not None, "the command has read it"
+        words = self._texts(self.problem.train)
+        number_of = {tag: i for i, tag in enumerate(self.settings.labels)}
+        numbers = [[number_of[tag] for tag in tags] for tags in words.golds]
+        return self.way.training_data(words, numbers)
+
+    def prepare(self) -> None:
+        """Cuts up what is evaluated and tagged: faults are to show before the
+        training."""
+        if self.problem.evaluation is not None:
+            _ = self.evaluated
+        if self.problem.prediction is not None:
+            _ = self.asked
+
+    @functools.cached_property
+    def evaluated(self) -> WordFile:
+        assert self.problem.evaluation is not None, "the command has read it"
+        return self._texts(self.problem.evaluation)
+
+    @functools.cached_property
+    def asked(self) -> WordFile:
+        assert self.problem.prediction is not None, "the command has read it"
+        return self._texts(self.problem.prediction)
+
+    def keep_training_data(self) -> None:
+        """google-research/bert has no such task, hence no records of it."""
+
+    def evaluate(self, fitted: FineTuned) -> dict[str, float]:
+        """Of all entities, and of each kind with its name at the end."""
+        tags = self._tags(fitted, self.evaluated, self.eval_batch_size)
+        return self._scores(self.evaluated, tags)
+
+    def check(self, fitted: FineTuned) -> None:
+        """Warns of a model that finds nothing.
+
+        It is about the evaluation that has just been made.
+        """
+        if self.finds_nothing:
+            warn(
+                "degenerate run: not one entity is found in "
+                f"{self.evaluated.file.path}; more --num_train_epochs, another "
+                "--seed or --learning_rate may help"
+            )
+
+    def report(self, fitted: FineTuned, step: int) -> None:
+        """Writes eval_results.txt."""
+        metrics = self.evaluate(fitted)
+        fitted.write_results({"global_step": step, **metrics})
+        self.check(fitted)
+
+    def predict(self, fitted: FineTuned, step: int) -> None:
+        """Writes test_predictions.txt (.jsonl for JSON) and, if the tags are
+        known, eval_results_test.txt with the scores."""
+        words = self.asked
+        tags = self._tags(fitted, words, self.predict_batch_size)
+        if any(kinds_of(gold) for gold in words.golds):
+            metrics = self._scores(words, tags)
+            fitted.write_results(
+                {"global_step": step, **metrics}, "_test", "predict_file"
+            )
+        of_json = is_json(words.file.path)
+        add_tags = with_field if of_json else with_column
+        fitted.write_result(
+            f"test_predictions.{'jsonl' if of_json else 'txt'}",
+            add_tags(words.file, tags),
+            "predict_file",
+        )
+
+    def _texts(self, file: TaggedFile) -> WordFile:
+        return read_texts(file, self.tokenizer, self.settings)
+
+    def _tags(
+        self, fitted: FineTuned, words: WordFile, batch_size: int
+    ) -> list[list[str]]:
+        """Each sentence's, in IOB2."""
+        labels, tags = self.settings.labels, []
+        for logits in self.way.logits(fitted, words, batch_size):
+            own = [labels[i] for i in logits.argmax(-1)]
+            tags.append(to_tags(entities(own), len(own)))
+        return tags
+
+    def _scores(
+        self, words: WordFile, tags: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
+        pairs = [
+            pair
+            for gold, own in zip(words.golds, tags, strict=True)
+            for pair in zip(gold, own, strict=True)
+        ]
+        said = any(kinds_of(own) for own in tags)
+        self.finds_nothing = not said and any(map(kinds_of, words.golds))
+        scores = entity_scores(words.golds, tags)
+        scores["accuracy"] = float(np.mean([a == b for a, b in pairs]))
+        return {f"eval_{name}": value for name, value in scores.items()}

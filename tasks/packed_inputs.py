@@ -1,0 +1,96 @@
+"""What models of tasks read with, and what: padded rows, or several examples
+in one row.
+
+A packed batch has sequence_numbers and position_ids; its examples see only
+themselves, so that what is computed of each is what it would be alone
+(data/packing.py). In fine-tuning's (data/batching.py), first_positions say
+where in all rows each example begins, in the order of the labels; row_positions
+where
+in each row some begins, and slots which of those is each example's.
+
+Shapes: R rows, S positions, H hidden size, B examples, K at most in a row.
+"""
+
+from typing import Any
+
+from keras import ops
+
+from bert_keras.modeling.attention import same_sequence
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.encoder import LAST_SEES_ALL, Encoder, EncoderOutputs
+from bert_keras.modeling.encoder_variants import (
+    AnyEncoder,
+    RecurrentEncoder,
+    TwinEncoder,
+)
+from bert_keras.modeling.heads import row_weights
+from bert_keras.tasks.task_config import TaskSettings
+
+Tensor = Any
+Batch = dict[str, Tensor]
+
+
+def make_encoder(config: BertConfig, settings: TaskSettings) -> AnyEncoder:
+    """What task.json says stands below the head."""
+    if settings.bilstm:
+        return RecurrentEncoder(config)
+    if settings.second_direction:
+        return TwinEncoder(config, settings.second_direction)
+    return Encoder(config)
+
+
+def is_packed(batch: Batch) -> bool:
+    return "sequence_numbers" in batch
+
+
+def encode(
+    encoder: AnyEncoder,
+    batch: Batch,
+    seed: Tensor | None,
+    pooled_positions: Tensor | None = None,
+    sequence_positions: Tensor | None = None,
+) -> EncoderOutputs:
+    """What the encoder makes of the rows; the last two as it takes them."""
+    ids, segments = batch["input_ids"], batch["segment_ids"]
+    if not isinstance(encoder, Encoder):  # the others read padded rows, and all
+        return encoder(ids, batch["input_mask"], segments, seed)
+    if is_packed(batch):
+        mask = same_sequence(batch["sequence_numbers"])
+        position_ids = batch["position_ids"]
+    else:
+        mask, position_ids = batch["input_mask"], None
+    return encoder(
+        *(ids, mask, segments, seed, position_ids),
+        pooled_positions,
+        sequence_positions,
+    )
+
+
+def pooled_examples(
+    encoder: AnyEncoder, batch: Batch, seed: Tensor | None
+) -> Tensor:
+    """[B, H], the pooler's outputs."""
+    nowhere = ops.zeros((ops.shape(batch["input_ids"])[0], 0), "int32")
+    if not is_packed(batch):
+        return encode(encoder, batch, seed, None, nowhere).pooled
+    positions = batch["row_positions"]
+    if encoder.config.direction == LAST_SEES_ALL:
+        positions = _last_positions(batch["sequence_numbers"], positions)
+    pooled = encode(encoder, batch, seed, positions, nowhere).pooled
+    slots = ops.reshape(pooled, (-1, encoder.config.hidden_size))  # [R K, H]
+    return ops.take(slots, batch["slots"], axis=0)
+
+
+def _last_positions(sequence_numbers: Tensor, first: Tensor) -> Tensor:
+    """int [R, K]: where those end that begin there."""
+    number = 1 + ops.arange(ops.shape(first)[1], dtype="int32")
+    is_own = ops.equal(sequence_numbers[:, None], number[None, :, None])
+    length = ops.sum(ops.cast(is_own, "int32"), axis=-1)
+    return first + ops.maximum(length - 1, 0)
+
+
+def example_weights(batch: Batch) -> Tensor:
+    """float32 [B]: 0 for a row that is nothing but padding, else 1."""
+    if is_packed(batch):
+        return ops.ones(ops.shape(batch["first_positions"]), "float32")
+    return row_weights(batch["input_mask"])

@@ -1,0 +1,176 @@
+"""Pre-training: masked language model and next-sentence prediction at once, or
+the first alone.
+
+Devlin et al. 2018, section 3.1, and "No NSP" of section 5.1; Liu et al. 2019,
+section 4.2. Upstream file: run_pretraining.py. A row is one record of
+create_pretraining_data.py or, packed, several (data/packing.py); both losses
+are means over predictions and sequences, however these lie in rows.
+
+Shapes: B batch, S positions, H hidden size, P masked predictions, K sequences
+of a packed row.
+"""
+
+from typing import Any
+
+from keras import ops
+
+from bert_keras.modeling.checkpoint import (
+    NEXT_SENTENCE,
+    Binding,
+    encoder_bindings,
+    linear_bindings,
+    masked_lm_bindings,
+)
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.encoder import Encoder, EncoderOutputs
+from bert_keras.modeling.heads import (
+    LinearHead,
+    MaskedLmHead,
+    WeightedSums,
+    cross_entropy,
+    row_weights,
+)
+from bert_keras.tasks.packed_inputs import encode, is_packed
+from bert_keras.tasks.task_model import Parts
+
+Tensor = Any
+Batch = dict[str, Tensor]
+Sums = dict[str, tuple[Tensor, Tensor]]
+
+MASKED_LM_EPSILON = 1e-5  # upstream's guard against a batch without masks
+
+
+class MaskedLm(Parts):
+    """An encoder with the head of the masked language model.
+
+    The pooler is not trained, as nothing looks at it; it is kept with the
+    model, so that fine-tuning finds one.
+    """
+
+    metric_names = ("masked_lm_loss", "masked_lm_accuracy")
+
+    def __init__(self, config: BertConfig):
+        self.encoder = Encoder(config)
+        self.masked_lm = MaskedLmHead(config)
+        self.parts = (self.encoder, self.masked_lm)
+        for part in self.parts:
+            part.build()
+        self.encoder.pooler.trainable = False
+
+    def bindings(self) -> list[Binding]:
+        return [
+            *encoder_bindings(self.encoder),
+            *masked_lm_bindings(self.masked_lm),
+        ]
+
+    def totals(self, batch: Batch) -> dict[str, Tensor]:
+        return {"masked_lm": ops.sum(batch["masked_lm_weights"])}
+
+    def loss(
+        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
+    ) -> tuple[Tensor, Sums]:
+        """As `Pretraining.loss`, of predictions alone; labels of next sentences
+        need not be there."""
+        places = batch["masked_lm_positions"]
+        outputs = encode(self.encoder, batch, seed, None, places)
+        masked = _masked_lm(self.encoder, self.masked_lm, outputs, batch)
+        loss = masked.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
+        return loss, _figures("masked_lm", masked)
+
+
+class Pretraining(Parts):
+    """An encoder with both heads, their losses and their accuracies."""
+
+    metric_names = (
+        *MaskedLm.metric_names,
+        "next_sentence_loss",
+        "next_sentence_accuracy",
+    )
+
+    def __init__(self, config: BertConfig):
+        self.encoder = Encoder(config)
+        self.masked_lm = MaskedLmHead(config)
+        self.next_sentence = LinearHead(config, 2, name="next_sentence")
+        self.parts = (self.encoder, self.masked_lm, self.next_sentence)
+        for part in self.parts:
+            part.build()
+
+    def bindings(self) -> list[Binding]:
+        return [
+            *encoder_bindings(self.encoder),
+            *masked_lm_bindings(self.masked_lm),
+            *linear_bindings(self.next_sentence, NEXT_SENTENCE),
+        ]
+
+    def totals(self, batch: Batch) -> dict[str, Tensor]:
+        """What each loss is divided by: a sum over rows, so that it adds up."""
+        return {
+            "masked_lm": ops.sum(batch["masked_lm_weights"]),
+            "next_sentence": ops.sum(_sequence_weights(batch)),
+        }
+
+    def loss(
+        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
+    ) -> tuple[Tensor, Sums]:
+        """This batch's part of the loss of the whole that `totals` counts.
+
+        Args:
+            batch: the features of a pre-training record, packed or not, each
+                [B, length]; a row without input is padding and counts for
+                nothing.
+            totals: of the global batch, of which this may be one piece.
+            seed: int32 [2], the key of the dropout; None for none.
+
+        Returns:
+            The loss in nats, and for each metric a sum and its weight.
+        """
+        outputs = self._encode(batch, seed)
+        masked = _masked_lm(self.encoder, self.masked_lm, outputs, batch)
+        pair = cross_entropy(
+            self.next_sentence(outputs.pooled),
+            _sequence_labels(batch),
+            _sequence_weights(batch),
+        )
+        loss = masked.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
+        loss += pair.loss / totals["next_sentence"]
+        return loss, {
+            **_figures("masked_lm", masked),
+            **_figures("next_sentence", pair),
+        }
+
+    def _encode(self, batch: Batch, seed: Tensor | None) -> EncoderOutputs:
+        """The sequence at masks; pooled outputs are [B, H], of packed rows
+        [B, K, H]."""
+        pooled = batch["next_sentence_positions"] if is_packed(batch) else None
+        places = batch["masked_lm_positions"]
+        return encode(self.encoder, batch, seed, pooled, places)
+
+
+def _masked_lm(
+    encoder: Encoder, head: MaskedLmHead, outputs: EncoderOutputs, batch: Batch
+) -> WeightedSums:
+    """Of the predictions, where the sequence is."""
+    logits = head(outputs.sequence, encoder.embeddings.word_embeddings)
+    return cross_entropy(
+        logits, batch["masked_lm_ids"], batch["masked_lm_weights"]
+    )
+
+
+def _figures(name: str, sums: WeightedSums) -> Sums:
+    return {
+        f"{name}_loss": (sums.loss, sums.weight),
+        f"{name}_accuracy": (sums.correct, sums.weight),
+    }
+
+
+def _sequence_labels(batch: Batch) -> Tensor:
+    """int [B], of packed rows [B, K]."""
+    labels = batch["next_sentence_labels"]
+    return labels if is_packed(batch) else labels[:, 0]
+
+
+def _sequence_weights(batch: Batch) -> Tensor:
+    """float32 [B], of packed rows [B, K]: 0 where there is no sequence."""
+    if is_packed(batch):
+        return batch["next_sentence_weights"]
+    return row_weights(batch["input_mask"])

@@ -1,0 +1,347 @@
+"""run_pretraining.py's work: a model, what it reads, training and evaluation.
+
+Upstream file: run_pretraining.py, whose eval_results.txt this writes.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from bert_keras.data.batching import RowShare
+from bert_keras.data.dynamic_masking import MaskConfig
+from bert_keras.data.input_pipeline import (
+    Masker,
+    RecordBatches,
+    count_records,
+    evaluation_batches,
+)
+from bert_keras.data.record_schema import has_next_sentence
+from bert_keras.data.validate_records import check_pieces, find_damage
+from bert_keras.errors import InputError
+from bert_keras.files import fingerprint
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks import dry_run, trainer
+from bert_keras.tasks.distillation import teacher as distillation_teacher
+from bert_keras.tasks.distillation.config import Student, TripleLoss
+from bert_keras.tasks.pretraining import inputs as pretraining_inputs
+from bert_keras.tasks.pretraining.model import MaskedLm, Pretraining
+from bert_keras.training.config import LoopConfig, OptimizerConfig, Selection
+from bert_keras.training.distribution import check_batch_size
+from bert_keras.training.loop import Evaluation
+
+
+@dataclasses.dataclass(frozen=True)
+class Batches:
+    """How many rows at once, and how many times; fields by flag."""
+
+    do_train: bool
+    do_eval: bool
+    train_batch_size: int  # rows of the global batch
+    eval_batch_size: int
+    max_eval_steps: int
+    num_accumulation_steps: int
+    seed: int
+    eval_masked_lm_prob: float | None  # None: as in training
+
+
+# Of a model with a teacher.
+Lesson = tuple[Student, TripleLoss]
+
+
+class LanguageModeling:
+    """Pre-training, of a student of a teacher too.
+
+    Args:
+        masks: how pieces are hidden in records without masks.
+        mask_flags: those of `masks` that were given.
+        lesson: None: there is no teacher.
+    """
+
+    def __init__(
+        self,
+        place: trainer.Place,
+        run: trainer.RunConfig,
+        records: pretraining_inputs.Records,
+        batches: Batches,
+        masks: MaskConfig,
+        mask_flags: Sequence[str],
+        optimizer: OptimizerConfig,
+        loop: LoopConfig,
+        selection: Selection,
+        lesson: Lesson | None,
+    ):
+        self.batches = batches
+        self.masks = masks
+        self.mask_flags = mask_flags
+        self.optimizer = optimizer
+        self.loop = loop
+        self.selection = selection
+        self.lesson = lesson
+        if self._watches and not records.eval_file:
+            raise InputError(
+                "--eval_steps compares models on records that they are not "
+                "trained on: give --eval_file"
+            )
+        source = run  # of config and vocabulary: with a teacher, the teacher
+        if lesson is not None:
+            (student, _) = lesson
+            source = distillation_teacher.reading_teacher(
+                run, student.teacher_model_dir
+            )
+            records = dataclasses.replace(
+                records, next_sentence_prediction=False
+            )
+        config = trainer.read_config(source, records.max_seq_length)
+        tokenizer = trainer.find_tokenizer(source, config)
+        self._check_batch_sizes(place)
+        trainer.make_folder(run)
+        if batches.do_train:
+            trainer.claim_folder(run, place.host)
+        self.inputs = pretraining_inputs.checked(records, config, place)
+        self.records = records
+        self.max_seq_length = records.max_seq_length
+        self.skips = records.skip_corrupt_records
+        self._check_masks(config.direction)
+        if tokenizer is not None:
+            firsts = sorted({self.inputs.train[0], self.inputs.held_out[0]})
+            check_pieces(firsts, tokenizer.load())
+        model = self._make_model(config, place, run)
+        self.fitted = trainer.Run(
+            model, model.encoder.config, place, run, tokenizer
+        )
+        self.metric = self._metric(model)
+        self.evaluation = Evaluation(model, *place)
+
+    def _check_batch_sizes(self, place: trainer.Place) -> None:
+        batches = self.batches
+        check = functools.partial(check_batch_size, place.strategy)
+        if batches.do_train:
+            check(
+                "train_batch_size",
+                batches.train_batch_size,
+                batches.num_accumulation_steps,
+            )
+        if batches.do_eval or self._watches:
+            check("eval_batch_size", batches.eval_batch_size, 1)
+
+    def _make_model(
+        self, config: BertConfig, place: trainer.Place, run: trainer.RunConfig
+    ) -> trainer.Model:
+        """`config`: of the model or, where it has one, of its teacher."""
+        seed = self.batches.seed
+        if self.lesson is not None:
+            return distillation_teacher.make_student(
+                *self.lesson, config, place, run, seed
+            )
+        has_pairs = has_next_sentence(self.inputs.features)
+        kind = Pretraining if has_pairs else MaskedLm
+        return trainer.make_model(lambda: kind(config), place, run, seed)
+
+    def _metric(self, model: Any) -> str:
+        names = "loss", *model.metric_names
+        metric = self.selection.best_metric or names[0]
+        if metric not in names:
+            raise InputError(
+                f"--best_metric={metric} is not among the metrics of this "
+                f"model: {', '.join(names)}"
+            )
+        return metric
+
+    def rehearse(self) -> None:
+        """--dry_run."""
+        if not self.batches.do_train:
+            dry_run.rehearse_use(self.fitted)
+            return
+        paths = self.inputs.train
+        number, is_exact = count_records(paths)
+        about = "" if is_exact else "about "
+        text = f"{about}{number:,} records in {len(paths):,} files"
+        dry_run.rehearse(
+            self.fitted,
+            self._training(),
+            dry_run.Data(number, text),
+            self.max_seq_length,
+        )
+
+    def train(self) -> int:
+        """Returns the number of the model's steps."""
+        training = self._training()
+        self.fitted.begin(training)
+        return self.fitted.train(training)
+
+    def restore(self) -> int:
+        """The same of a model that is only evaluated."""
+        return self.fitted.restore()
+
+    def evaluate(self, step: int) -> None:
+        """Writes eval_results.txt in google-research/bert's format."""
+        if self.inputs.held_out == self.inputs.train:
+            print(
+                "evaluating on the records of --input_file"
+                + (", which were trained on" if self.batches.do_train else "")
+                + "; --eval_file names others"
+            )
+        results = {"global_step": step, **self._figures()}
+        data = "eval_file" if self.records.eval_file else "input_file"
+        self.fitted.write_results(results, data=data)
+
+    def _figures(self) -> dict[str, float]:
+        """Of the model as it is now, on the held-out records."""
+        host = self.fitted.place.host
+        masks = self.masks
+        if (share := self.batches.eval_masked_lm_prob) is not None:
+            masks = dataclasses.replace(masks, masked_lm_prob=share)
+        batches = evaluation_batches(
+            self.inputs.held_out,
+            self.inputs.features,
+            self.batches.eval_batch_size,
+            self.batches.max_eval_steps,
+            self.fitted.config.vocab_size,
+            RowShare(host.index, host.count),
+            # always by the same seed, so that evaluations can be compared
+            self._masker(masks, 0, RowShare()),
+        )
+        return self.evaluation(batches)
+
+    @contextlib.contextmanager
+    def naming_damage(self) -> Iterator[None]:
+        """Says which record is to blame where TensorFlow cannot read one."""
+        try:
+            yield
+        except (
+            tf.errors.InvalidArgumentError,
+            UnicodeDecodeError,  # where TensorFlow quotes the record
+        ) as error:
+            print("looking for a damaged record", file=sys.stderr)
+            inputs, vocab_size = self.inputs, self.fitted.config.vocab_size
+            damage = find_damage(inputs.paths, inputs.features, vocab_size)
+            if damage is None:
+                raise
+            raise InputError(damage) from error
+
+    def _training(self) -> trainer.Training:
+        host = self.fitted.place.host
+        share = RowShare(host.index, host.count)
+        masker = self._masker(self.masks, self.batches.seed, share)
+        source = RecordBatches(
+            self.inputs.train,
+            self.inputs.features,
+            self.batches.train_batch_size,
+            self.batches.seed,
+            self.fitted.config.vocab_size,
+            share,
+            masker,
+            num_ahead=2 * self.loop.steps_per_call + 2,
+        )
+        has_pairs = has_next_sentence(self.inputs.features)
+        direction = self.fitted.config.direction
+        return trainer.Training(
+            source,
+            self.optimizer,
+            self.loop,
+            {
+                **dataclasses.asdict(self.records),
+                **dataclasses.asdict(self.batches),
+                "patience": self.selection.patience,
+                "skip_corrupt_records": self.skips or None,
+                **_contents("input_file", self.inputs.given),
+                "train_batch_size": self.batches.train_batch_size,
+                "seed": self.batches.seed,
+                # None, which runs of old have of both, where all is seen, ...
+                "direction": None
+                if direction == "bidirectional"
+                else direction,
+                # ... and where it is trained
+                "next_sentence_prediction": None if has_pairs else False,
+                **self._watched_settings(),
+                **self._taught_settings(),
+                **(dataclasses.asdict(masker.config) if masker else {}),
+            },
+            self.fitted.keeper(self.selection, self.metric, self._figures),
+            begins_at_random=not self.fitted.run.init_checkpoint
+            and (self.lesson is None or self.lesson[0].random_student),
+            hints=pretraining_inputs.length_hint(
+                self.inputs, self.max_seq_length
+            ),
+        )
+
+    @property
+    def _watches(self) -> bool:
+        """Whether the model is evaluated while it is trained."""
+        return self.batches.do_train and self.selection.eval_steps > 0
+
+    def _watched_settings(self) -> dict[str, Any]:
+        """What evaluations on the way follow from, by flag; None where there
+        are none, as runs of old have none."""
+        settings = {
+            "eval_steps": self.selection.eval_steps,
+            "best_metric": self.metric,
+            **_contents("eval_file", self.inputs.held_out),
+            "eval_batch_size": self.batches.eval_batch_size,
+            "max_eval_steps": self.batches.max_eval_steps,
+            "eval_masked_lm_prob": self.batches.eval_masked_lm_prob,
+        }
+        return settings if self._watches else dict.fromkeys(settings)
+
+    def _taught_settings(self) -> dict[str, Any]:
+        """By flag; None without a teacher, as in runs of earlier versions."""
+        if self.lesson is not None:
+            student, loss = self.lesson
+            return dataclasses.asdict(student) | dataclasses.asdict(loss)
+        return dict.fromkeys(
+            field.name
+            for kind in (Student, TripleLoss)
+            for field in dataclasses.fields(kind)
+        )
+
+    def _masker(
+        self, masks: MaskConfig, seed: int, share: RowShare
+    ) -> Masker | None:
+        """None for records that have their masks."""
+        features = self.inputs.features
+        return pretraining_inputs.make_masker(
+            self.fitted, features, masks, seed, share
+        )
+
+    def _check_masks(self, direction: str) -> None:
+        """Refuses flags of masks where the records have theirs, and both where
+        each next piece is predicted."""
+        has_masks = pretraining_inputs.has_masks(self.inputs.features)
+        if direction == "bidirectional":
+            if self.mask_flags and has_masks:
+                raise InputError(
+                    f"the records have masks, of which --{self.mask_flags[0]} "
+                    "changes nothing; leave it out, or make records with "
+                    "create_pretraining_data.py --dynamic_masking"
+                )
+            return
+        if has_masks:
+            raise InputError(
+                "the records have masks, and a model of one direction "
+                f"({direction}) predicts each next piece of whole text; make "
+                "them with create_pretraining_data.py --dynamic_masking"
+            )
+        if self.mask_flags:
+            raise InputError(
+                f"--{self.mask_flags[0]} is for masks, and nothing is masked "
+                f"where a model reads in one direction ({direction}); leave it "
+                "out"
+            )
+
+
+def _contents(flag: str, paths: Sequence[str]) -> dict[str, list[str]]:
+    """The names of files, and what identifies their contents."""
+    return {
+        flag: [
+            f"{path}, {tf.io.gfile.stat(path).length} bytes" for path in paths
+        ],
+        f"{flag}'s contents": [
+            f"{os.path.basename(path)}, {fingerprint(path)}" for path in paths
+        ],
+    }

@@ -1,0 +1,220 @@
+"""Questions with parts of their paragraphs, as a model reads them.
+
+Upstream file: run_squad.py, convert_examples_to_features.
+
+A paragraph may be longer than a model's input: it is shown in windows, which
+overlap. Positions in a row are of pieces, with [CLS] at 0.
+"""
+
+import dataclasses
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_keras.data.input_features import Row, most_context, windows
+from bert_keras.data.tokenization import Span
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import InputError
+from bert_keras.tasks.squad.data import Answer, Example, Paragraph, progress
+from bert_keras.tasks.task_config import TaskSettings
+
+FIRST_UNIQUE_ID = 1000000000  # of the windows of each file
+
+# Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer,
+# kana and Chinese characters.
+UNSPACED = re.compile(
+    "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    "\uff66-\uff9f\U00020000-\U0002fa1f]"
+)
+
+
+class Pieces(NamedTuple):
+    """A paragraph cut by the tokenizer."""
+
+    tokens: list[str]
+    words: list[int]  # of each piece
+    first_piece: list[int]  # of each word, and one past the last
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """A question with a part of its paragraph, as the model reads them."""
+
+    row: Row  # [CLS] question [SEP] part [SEP]
+    pieces: Pieces  # the whole paragraph's, shared by all its windows
+    part: range  # those of them that are in the row
+    max_context: np.ndarray  # bool; no other window shows more around it
+    start_position: int = 0  # of the answer in the row; 0 where it has none
+    end_position: int = 0  # its last piece
+    is_impossible: bool = False
+    question_length: int = 0  # tokens, before it was cut
+
+    @property
+    def shift(self) -> int:
+        """Place in the row less place in the paragraph, of each piece."""
+        return len(self.row.input_ids) - 1 - self.part.stop
+
+
+def make_windows(
+    examples: Sequence[Example],
+    tokenizer: Tokenizer,
+    settings: TaskSettings,
+) -> list[list[Window]]:
+    """Each question's windows, in order; an empty paragraph has none."""
+    cut: dict[Paragraph, Pieces] = {}  # once for all questions about it
+    windows = []
+    for example in progress(examples, "windows", " questions"):
+        paragraph = example.paragraph
+        if paragraph not in cut:
+            cut[paragraph] = _cut(paragraph, tokenizer)
+        windows.append(
+            _example_windows(example, cut[paragraph], tokenizer, settings)
+        )
+    return windows
+
+
+def record_values(
+    number: int, window: Window, max_seq_length: int
+) -> dict[str, list[int]]:
+    """What a record holds of the file's window of this number, from 0."""
+    ids, segments = window.row.input_ids, window.row.segment_ids
+    padding = [0] * (max_seq_length - len(ids))
+    return {
+        "unique_ids": [FIRST_UNIQUE_ID + number],
+        "input_ids": ids + padding,
+        "input_mask": [1] * len(ids) + padding,
+        "segment_ids": segments + padding,
+        "start_positions": [window.start_position],
+        "end_positions": [window.end_position],
+        "is_impossible": [int(window.is_impossible)],
+    }
+
+
+def _cut(paragraph: Paragraph, tokenizer: Tokenizer) -> Pieces:
+    tokens: list[str] = []
+    words: list[int] = []
+    first_piece = [0]
+    for i, own in enumerate(tokenizer.tokenize_words(paragraph.words)):
+        tokens += own
+        words += [i] * (len(tokens) - len(words))
+        first_piece.append(len(tokens))
+    return Pieces(tokens, words, first_piece)
+
+
+def word_offsets(tokenizer: Tokenizer, word: str, is_first: bool) -> list[Span]:
+    """Each token's characters in a word, counted from the word's beginning.
+
+    With the combining marks after them, which BERT drops from what it reads.
+
+    Args:
+        is_first: whether the word begins its text: of all others a byte-level
+            token includes the space before.
+    """
+    before = "" if is_first else " "
+    spans = tokenizer.tokenize_with_offsets(before + word)
+    places = []
+    for number, (piece, start, end) in enumerate(spans):
+        start, end = max(start - len(before), 0), max(end - len(before), 0)
+        limit = len(word)
+        if number + 1 < len(spans):
+            limit = spans[number + 1].start - len(before)
+        while end < limit and unicodedata.category(word[end])[0] == "M":
+            end += 1
+        places.append(Span(piece, start, end))
+    return places
+
+
+def _example_windows(
+    example: Example,
+    pieces: Pieces,
+    tokenizer: Tokenizer,
+    settings: TaskSettings,
+) -> list[Window]:
+    whole_question = tokenizer.tokenize(example.question)
+    question = whole_question[: settings.max_query_length]
+    marks = tokenizer.marks
+    room = settings.max_seq_length - len(question) - marks.count(True)
+    if room < 1:
+        raise InputError(
+            f"a question of {len(question)} pieces leaves no room for a "
+            f"paragraph in {settings.max_seq_length}; raise --max_seq_length "
+            "or lower --max_query_length"
+        )
+    assert settings.doc_stride is not None, "spans are looked for everywhere"
+    num_pieces = len(pieces.tokens)
+    parts = windows(num_pieces, room, settings.doc_stride) if num_pieces else []
+    owners = np.array(most_context(parts, num_pieces))
+    answer = _answer_pieces(
+        example.answer, example.paragraph, pieces, tokenizer
+    )
+    start = [marks.start, *question, marks.end, *marks.between]
+    made = []
+    for number, part in enumerate(parts):
+        shown = pieces.tokens[part.start : part.stop]
+        row = Row(
+            tokenizer.convert_tokens_to_ids([*start, *shown, marks.end]),
+            [0] * len(start) + [marks.second_segment] * (len(shown) + 1),
+        )
+        shift = len(start) - part.start
+        positions = (
+            (answer[0] + shift, answer[1] + shift)
+            if answer and part.start <= answer[0] and answer[1] < part.stop
+            else (0, 0)
+        )
+        max_context = owners[part.start : part.stop] == number
+        made.append(
+            Window(
+                row, pieces, part, max_context, *positions,
+                example.is_impossible, len(whole_question),
+            )
+        )  # fmt: skip
+    return made
+
+
+def _answer_pieces(
+    answer: Answer | None,
+    paragraph: Paragraph,
+    pieces: Pieces,
+    tokenizer: Tokenizer,
+) -> tuple[int, int] | None:
+    """First and last token of the answer.
+
+    The words around it may hold more: for 1895 in "(1895-1943)." the tokens
+    are searched for the answer's own, and it is 1895 alone. An answer inside
+    a token (Japan in Japanese) stays the whole words.
+
+    Theirs takes the first of several places, and the whole words even where
+    they are a paragraph. Ours, where the answer's characters are known: the
+    tokens that have any of them, in both cases.
+    """
+    if answer is None:
+        return None
+    first = pieces.first_piece[answer.first_word]
+    last = pieces.first_piece[answer.last_word + 1] - 1
+    # Where pieces have the space before them, these are two spellings.
+    spellings = [tokenizer.tokenize(f"{s}{answer.text}") for s in ("", " ")]
+    matches = [
+        (begin, begin + len(wanted) - 1)
+        for begin in range(first, last + 1)
+        for wanted in filter(None, spellings)
+        if begin + len(wanted) <= last + 1
+        and pieces.tokens[begin : begin + len(wanted)] == wanted
+    ]
+    found = matches[0] if matches else (first, last)
+    words = range(answer.first_word, answer.last_word + 1)
+    has_spaces = not any(UNSPACED.search(paragraph.words[i]) for i in words)
+    if answer.place is None or (has_spaces and not matches):
+        return found
+    inside = [
+        pieces.first_piece[i] + number
+        for i in words
+        for number, span in enumerate(
+            word_offsets(tokenizer, paragraph.words[i], i == 0)
+        )
+        if paragraph.starts[i] + span.start < answer.place.stop
+        and paragraph.starts[i] + span.end > answer.place.start
+    ]
+    return (inside[0], inside[-1]) if inside else found

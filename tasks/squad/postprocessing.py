@@ -1,0 +1,317 @@
+"""Spans of text from the logits of their ends, in google-research/bert's files.
+
+Upstream file: run_squad.py, write_predictions and get_final_text.
+
+Theirs: the tokens' words are aligned with the words around the answer, and
+where that fails all of these are the answer. In Chinese, Japanese or Thai they
+may be the whole paragraph, and one character that the tokenizer drops or does
+not know is enough. Ours: the characters of the first to the last token, which
+is the same wherever the alignment is right. --answer_offsets=google has theirs.
+
+Shapes: S positions of a window, K candidates.
+"""
+
+import functools
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.tasks.squad.data import Example
+from bert_keras.tasks.squad.features import Window, word_offsets
+from bert_keras.tasks.task_config import TaskSettings
+
+PREDICTIONS = "predictions.json"
+NBEST = "nbest_predictions.json"
+NULL_ODDS = "null_odds.json"
+
+# Of a question without any candidate: theirs is a crash, ours a number above
+# every threshold. (JSON has no infinity.)
+NO_CANDIDATE = 1000000.0
+
+# The string that 1.1 answers when there is no candidate at all.
+NOTHING = "empty"
+
+
+class Logits(NamedTuple):
+    """Of one window."""
+
+    start: np.ndarray  # [S]
+    end: np.ndarray  # [S]
+
+
+class Scored(NamedTuple):
+    text: str  # "": there is no answer
+    start_logit: float
+    end_logit: float
+
+    @property
+    def score(self) -> float:
+        return self.start_logit + self.end_logit
+
+
+class Prediction(NamedTuple):
+    """What is predicted for one question."""
+
+    nbest: list[Scored]  # the best first; with 2.0 "" is among them
+    probabilities: list[float]  # theirs, adding up to 1
+    best_text: str  # the best that is not ""; "" if there is none
+    null_odds: float | None  # score of "" less that of best_text; 2.0 only
+
+    def text(self, threshold: float) -> str:
+        """ "" if the null odds are above the threshold, else the answer."""
+        if self.null_odds is None:
+            return self.nbest[0].text
+        return "" if self.null_odds > threshold else self.best_text
+
+
+class _Candidates(NamedTuple):
+    """Pairs of positions, best first; window 0, positions 0: no answer."""
+
+    windows: np.ndarray  # int [K], which of the question's
+    starts: np.ndarray  # int [K], places in the window's row
+    ends: np.ndarray  # int [K], last places
+    start_logits: np.ndarray  # float64 [K]
+    end_logits: np.ndarray  # float64 [K]
+
+
+class Answerer:
+    """Turns logits into texts, as the tokenizer's case and accents ask for."""
+
+    def __init__(self, tokenizer: Tokenizer, settings: TaskSettings):
+        self.tokenizer = tokenizer
+        self.settings = settings
+        self._offsets = functools.lru_cache(maxsize=10_000)(
+            functools.partial(word_offsets, tokenizer)
+        )
+        self._cut_word = functools.lru_cache(maxsize=100_000)(
+            lambda word: " ".join(tokenizer.split_like_pieces(word))
+        )
+
+    def answer_all(
+        self,
+        examples: Sequence[Example],
+        windows: Sequence[Sequence[Window]],
+        logits: Iterable[Logits],
+    ) -> Iterator[Prediction]:
+        """Yields each question's prediction.
+
+        Args:
+            windows: of each question.
+            logits: of all windows, question after question.
+        """
+        remaining = iter(logits)
+        for example, own in zip(examples, windows, strict=True):
+            yield self.answer(example, own, [next(remaining) for _ in own])
+
+    def answer(
+        self,
+        example: Example,
+        windows: Sequence[Window],
+        logits: Sequence[Logits],
+    ) -> Prediction:
+        null = self._null(logits)
+        candidates = _candidates(windows, logits, null, self.settings)
+        nbest = self._nbest(example, windows, candidates)
+        texts = [entry.text for entry in nbest]
+        if null is not None and "" not in texts:
+            nbest.append(null)
+        nbest = nbest or [Scored(NOTHING, 0.0, 0.0)]
+        best = next((entry for entry in nbest if entry.text), None)
+        odds = None
+        if null is not None:
+            # In this order, since the last digits are written to the file.
+            odds = (
+                null.score - best.start_logit - best.end_logit
+                if best
+                else NO_CANDIDATE
+            )
+        probabilities = _softmax([entry.score for entry in nbest])
+        return Prediction(nbest, probabilities, best.text if best else "", odds)
+
+    def _null(self, logits: Sequence[Logits]) -> Scored | None:
+        """ "No answer", as the window that believes it least scores it."""
+        if not self.settings.version_2_with_negative:
+            return None
+        nulls = [Scored("", float(s[0]), float(e[0])) for s, e in logits]
+        return min(nulls, key=lambda n: n.score, default=Scored("", 0.0, 0.0))
+
+    def _nbest(
+        self,
+        example: Example,
+        windows: Sequence[Window],
+        candidates: _Candidates,
+    ) -> list[Scored]:
+        """The n best candidates whose texts differ."""
+        found: dict[str, Scored] = {}
+        for number, start, end, *logits in zip(
+            *(column.tolist() for column in candidates), strict=True
+        ):
+            if len(found) >= self.settings.n_best_size:
+                break
+            text = (
+                self._span_text(example, windows[number], start, end)
+                if start
+                else ""
+            )
+            if text not in found:
+                found[text] = Scored(text, *logits)
+        return list(found.values())
+
+    def _span_text(
+        self, example: Example, window: Window, start: int, end: int
+    ) -> str:
+        """The paragraph's text for the pieces at these places of the row."""
+        tokens, word_of, first_piece = window.pieces
+        start, end = start - window.shift, end - window.shift
+        first, last = word_of[start], word_of[end]
+        words = example.paragraph.words
+        around = " ".join(words[first : last + 1])
+        if self.settings.answer_offsets == "google":
+            joined = self.tokenizer.to_text(tokens[start : end + 1])
+            return final_text(" ".join(joined.split()), around, self._cut)
+        if start == first_piece[first] and end + 1 == first_piece[last + 1]:
+            return around  # with any character that the tokenizer drops
+        begins = self._offsets(words[first], first == 0)
+        ends = self._offsets(words[last], last == 0)
+        begin = begins[start - first_piece[first]].start
+        num_after = len(words[last]) - ends[end - first_piece[last]].end
+        # A byte-level token may be the space before a word and nothing else.
+        return around[begin : len(around) - num_after] or around
+
+    def _cut(self, text: str) -> str:
+        return " ".join(filter(None, map(self._cut_word, text.split(" "))))
+
+
+def final_text(predicted: str, original: str, cut: Callable[[str], str]) -> str:
+    """The part of the original words that the predicted pieces stand for.
+
+    "steve smith" of "Steve Smith's" is "Steve Smith": the tokenizer's words
+    are aligned with the original ones, character by character but for spaces.
+    Where that fails all of the original is returned.
+
+    Args:
+        predicted: joined pieces.
+        original: words from which the pieces come, with single spaces.
+        cut: basic tokenization, its tokens joined by single spaces.
+    """
+    tokens = cut(original)
+    begin = tokens.find(predicted)
+    last = begin + len(predicted) - 1
+    places = [i for i, char in enumerate(original) if char != " "]
+    if begin < 0 or last < begin or len(places) != _num_solid(tokens):
+        return original
+    if tokens[begin] == " " or tokens[last] == " ":
+        return original
+    first_place = places[_num_solid(tokens[:begin])]
+    last_place = places[_num_solid(tokens[:last])]
+    return original[first_place : last_place + 1]
+
+
+def _num_solid(text: str) -> int:
+    return len(text) - text.count(" ")
+
+
+def _candidates(
+    windows: Sequence[Window],
+    logits: Sequence[Logits],
+    null: Scored | None,
+    settings: TaskSettings,
+) -> _Candidates:
+    """Pairs of likely starts and ends, in order of window, start and end.
+
+    Of equal scores the first one counts as the better.
+    """
+    parts = [
+        _window_candidates(number, window, scores, settings)
+        for number, (window, scores) in enumerate(
+            zip(windows, logits, strict=True)
+        )
+    ]
+    if null is not None:
+        nothing = np.zeros(1, np.int64)
+        start, end = np.array([null.start_logit]), np.array([null.end_logit])
+        parts.append(_Candidates(nothing, nothing, nothing, start, end))
+    if not parts:
+        return _Candidates(*([np.zeros(0)] * 5))
+    joined = _Candidates(*map(np.concatenate, zip(*parts, strict=True)))
+    order = _descending(joined.start_logits + joined.end_logits)
+    return _Candidates(*(column[order] for column in joined))
+
+
+def _window_candidates(
+    number: int, window: Window, logits: Logits, settings: TaskSettings
+) -> _Candidates:
+    """Of the n likeliest starts and ends those pairs that are spans.
+
+    A span lies in the paragraph, is not too long, and begins where no other
+    window shows more of the context.
+    """
+    first = window.part.start + window.shift
+    past = window.part.stop + window.shift
+    start_logits = logits.start.astype(np.float64)
+    end_logits = logits.end.astype(np.float64)
+    starts = _descending(start_logits)[: settings.n_best_size]
+    ends = _descending(end_logits)[: settings.n_best_size]
+    starts = starts[(starts >= first) & (starts < past)]
+    starts = starts[window.max_context[starts - first]]
+    ends = ends[(ends >= first) & (ends < past)]
+    length = ends[None, :] - starts[:, None] + 1
+    at_start, at_end = np.nonzero(
+        (length > 0) & (length <= settings.max_answer_length)
+    )
+    starts, ends = starts[at_start], ends[at_end]
+    return _Candidates(
+        np.full(len(starts), number),
+        starts,
+        ends,
+        start_logits[starts],
+        end_logits[ends],
+    )
+
+
+def _descending(scores: np.ndarray) -> np.ndarray:
+    """Places of the scores, highest first; of equals the first first."""
+    return np.argsort(-scores, kind="stable")
+
+
+def _softmax(scores: Sequence[float]) -> list[float]:
+    highest = max(scores)
+    exponentials = [math.exp(score - highest) for score in scores]
+    total = sum(exponentials)
+    return [x / total for x in exponentials]
+
+
+def to_files(
+    examples: Sequence[Example],
+    predictions: Sequence[Prediction],
+    settings: TaskSettings,
+) -> dict[str, str]:
+    """The JSON files, by name; NULL_ODDS only where there are any."""
+    ids = [example.id for example in examples]
+    threshold = settings.null_score_diff_threshold
+    nbest = [
+        [
+            {
+                "text": entry.text,
+                "probability": probability,
+                "start_logit": entry.start_logit,
+                "end_logit": entry.end_logit,
+            }
+            for entry, probability in zip(
+                prediction.nbest, prediction.probabilities, strict=True
+            )
+        ]
+        for prediction in predictions
+    ]
+    files = {PREDICTIONS: [p.text(threshold) for p in predictions]}
+    contents: dict[str, list] = {**files, NBEST: nbest}
+    if settings.version_2_with_negative:
+        contents[NULL_ODDS] = [p.null_odds for p in predictions]
+    return {
+        name: json.dumps(dict(zip(ids, values, strict=True)), indent=4) + "\n"
+        for name, values in contents.items()
+    }

@@ -1,0 +1,346 @@
+"""run_squad.py's work: questions from files, answers and what they score.
+
+Upstream file: run_squad.py, whose records and JSON files these are.
+
+Shapes: N windows, S positions.
+"""
+
+import dataclasses
+import functools
+import math
+import os
+import random
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bert_keras import files
+from bert_keras.data.input_features import describe_lengths
+from bert_keras.data.record_schema import span_features
+from bert_keras.data.tfrecords import RecordWriter, encode
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import InputError, warn
+from bert_keras.files import write_whole
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.fine_tuning import FineTuned, train_losses
+from bert_keras.tasks.metrics import unlearnt
+from bert_keras.tasks.packed_inputs import make_encoder
+from bert_keras.tasks.squad.data import (
+    Example,
+    describe,
+    progress,
+    read_examples,
+)
+from bert_keras.tasks.squad.evaluation import (
+    best_thresholds,
+    evaluate_v1,
+    evaluate_v2,
+)
+from bert_keras.tasks.squad.features import Window, make_windows, record_values
+from bert_keras.tasks.squad.model import SpanModel
+from bert_keras.tasks.squad.postprocessing import (
+    NOTHING,
+    NULL_ODDS,
+    Answerer,
+    Logits,
+    Prediction,
+    to_files,
+)
+from bert_keras.tasks.task_config import TASK, TaskSettings
+from bert_keras.tasks.training_data import TrainingData
+
+SHUFFLE_SEED = 12345  # upstream's, of the questions in train.tf_record
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    output_dir: str
+    train_file: str | None
+    predict_file: str | None  # None: nothing is asked
+    verbose_logging: bool
+
+
+class Questions(NamedTuple):
+    """A file's, with their windows."""
+
+    examples: list[Example]
+    windows: list[list[Window]]
+
+    @property
+    def flat(self) -> list[Window]:
+        return [window for own in self.windows for window in own]
+
+
+class QuestionAnswering:
+    """A job of tasks/fine_tuning.py.
+
+    Args:
+        padding_in_loss: as in SpanModel.
+        applies_best: whether the best threshold of null odds on predict_file
+            takes the place of the one in `settings`.
+        is_scored: whether models are to be compared by predict_file.
+        writes: whether this is the host that does.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        settings: TaskSettings,
+        tokenizer: Tokenizer,
+        predict_batch_size: int,
+        padding_in_loss: bool,
+        applies_best: bool,
+        is_scored: bool,
+        writes: bool,
+    ):
+        self.files = files
+        self.settings = settings
+        self.loss_settings: dict[str, Any] = {}
+        self.tokenizer = tokenizer
+        self.predict_batch_size = predict_batch_size
+        self.padding_in_loss = padding_in_loss
+        self.applies_best = applies_best
+        self.is_scored = is_scored
+        self.writes = writes
+        self.metric_names: tuple[str, ...] = ("f1", "exact_match")
+        if settings.version_2_with_negative:
+            self.metric_names = ("f1", "exact", "best_f1", "best_exact")
+        if applies_best:
+            self.metric_names = ("best_f1", *self.metric_names)
+        self.prior: float | None = None  # nats that guessing a piece costs
+        self.num_answered: int | None = None  # at the latest evaluation
+
+    def make_model(self, config: BertConfig) -> SpanModel:
+        encoder = make_encoder(config, self.settings)
+        return SpanModel(config, self.padding_in_loss, encoder)
+
+    def training_data(self) -> TrainingData:
+        """The windows of all questions. By the number of questions upstream
+        counts its epochs, though there are more windows."""
+        examples = self._read(self.files.train_file, True)
+        random.Random(SHUFFLE_SEED).shuffle(examples)
+        self.trained = self._cut(examples, "train")
+        windows = self.trained.flat
+        if not windows:
+            raise InputError(
+                f"--train_file={self.files.train_file} has nothing readable in "
+                "its paragraphs; expected text to find answers in"
+            )
+        self.prior = statistics.mean(
+            math.log(len(window.row.input_ids)) for window in windows
+        )
+        starts = [[window.start_position] for window in windows]
+        ends = [[window.end_position] for window in windows]
+        return TrainingData(
+            [window.row for window in windows],
+            {
+                "start_positions": np.array(starts, np.int32),
+                "end_positions": np.array(ends, np.int32),
+            },
+            len(examples),
+            packs=not self.padding_in_loss and self.settings.has_one_encoder,
+        )
+
+    def keep_training_data(self) -> None:
+        self._write_records("train", self.trained.flat)
+
+    def evaluate(self, fitted: FineTuned) -> dict[str, float]:
+        return self._evaluate(self._predict(fitted))
+
+    def check(self, fitted: FineTuned) -> None:
+        """Warns of answers to nothing, or of a loss that never fell.
+
+        It is about the evaluation that has just been made.
+        """
+        if self.num_answered == 0 and any(e.golds for e in self.asked.examples):
+            warn(
+                f"degenerate run: not one of {len(self.asked.examples)} "
+                "questions is answered; another --seed, a lower "
+                "--learning_rate or a higher --null_score_diff_threshold may "
+                "help"
+            )
+        elif self.prior is not None:
+            losses = train_losses(fitted.folder)
+            if warning := unlearnt(losses, self.prior, "guessing a piece"):
+                warn(warning)
+
+    def prepare(self) -> None:
+        """Reads predict_file: its faults are to show before the training."""
+        if self.files.predict_file is None:
+            return
+        missing = self._num_without_answers
+        if self.is_scored and missing:
+            raise InputError(
+                f"--predict_file={self.files.predict_file} has no answers for "
+                f"{missing} of its questions, so that models cannot be "
+                "compared by it; leave out --eval_steps and --num_seeds"
+            )
+        if self.applies_best and missing:
+            raise InputError(
+                "--apply_best_null_threshold finds the threshold by the "
+                f"answers in --predict_file, but it has none for {missing} of "
+                "its questions"
+            )
+
+    def report(self, fitted: FineTuned, step: int) -> None:
+        """Writes the JSON files and, if answers are known, what they score."""
+        predictions = self._predict(fitted)
+        if self._num_without_answers:
+            print(
+                f"not evaluated: {self._num_without_answers} of "
+                f"{len(self.asked.examples)} questions have no answers given"
+            )
+        else:
+            metrics = self._evaluate(predictions)
+            if self.applies_best:
+                self._apply(metrics["best_f1_thresh"], fitted)
+                metrics = self._evaluate(predictions)
+            fitted.write_results(
+                {"global_step": step, **metrics}, data="predict_file"
+            )
+            self.check(fitted)
+        files = to_files(self.asked.examples, predictions, self.settings)
+        for name, text in files.items():
+            fitted.write_result(name, text, "predict_file")
+        if self.writes:  # what other questions or settings have left
+            is_scored = not self._num_without_answers
+            scores = set() if is_scored else {"eval_results.txt"}
+            fitted.results.drop(scores | ({NULL_ODDS} - files.keys()))
+
+    @functools.cached_property
+    def asked(self) -> Questions:
+        """predict_file's questions."""
+        return self._cut(self._read(self.files.predict_file, False), "eval")
+
+    @property
+    def _num_without_answers(self) -> int:
+        return sum(example.golds is None for example in self.asked.examples)
+
+    def _read(self, path: str | None, is_training: bool) -> list[Example]:
+        assert path is not None, "the command has looked"
+        examples = read_examples(
+            files.local(path),
+            self.settings.version_2_with_negative,
+            is_training,
+            self.files.verbose_logging,
+            self.settings.answer_offsets,
+        )
+        print(f"{path}: {describe(examples)}")
+        return examples
+
+    def _cut(self, examples: list[Example], name: str) -> Questions:
+        """Questions with their windows, which are also written to
+        name.tf_record (for training by `keep_training_data`)."""
+        questions = Questions(
+            examples, make_windows(examples, self.tokenizer, self.settings)
+        )
+        if name != "train":
+            self._write_records(name, questions.flat)
+        print(
+            f"{self._records(name)}: {len(examples):,} questions, "
+            f"{len(questions.flat):,} windows"
+        )
+        self._describe_lengths(questions, name)
+        return questions
+
+    def _describe_lengths(self, questions: Questions, name: str) -> None:
+        """Prints how long the texts are and, on standard error, what the model
+        does not read of them."""
+        count, most = len(questions.examples), self.settings.max_query_length
+        firsts = [windows[0] for windows in questions.windows if windows]
+        pieces = {id(w.pieces): w.pieces for w in firsts}.values()
+        lengths = [window.question_length for window in firsts]
+        if firsts:
+            paragraphs = [len(each.tokens) for each in pieces]
+            print(
+                f"questions of {describe_lengths(lengths)}; paragraphs of "
+                f"{describe_lengths(paragraphs)}"
+            )
+        num_cut = sum(length > most for length in lengths)
+        if num_cut:
+            print(
+                f"{num_cut} of {count} questions are longer than "
+                f"--max_query_length={most} tokens and were cut",
+                file=sys.stderr,
+            )
+        if len(firsts) < count:
+            has_null = self.settings.version_2_with_negative
+            print(
+                f"{count - len(firsts)} of {count} questions are about a "
+                "paragraph with nothing readable in it and "
+                + (
+                    "are not trained on"
+                    if name == "train"
+                    else f"get the answer {'' if has_null else NOTHING!r}"
+                ),
+                file=sys.stderr,
+            )
+
+    def _records(self, name: str) -> str:
+        return os.path.join(self.files.output_dir, f"{name}.tf_record")
+
+    def _write_records(self, name: str, windows: list[Window]) -> None:
+        """Writes the records that upstream trains on, or predicts."""
+        if not self.writes:
+            return
+        length = self.settings.max_seq_length
+        features = span_features(length, has_answers=name == "train")
+        with RecordWriter([self._records(name)], "--output_dir") as writer:
+            for number, window in enumerate(
+                progress(windows, "records", " windows")
+            ):
+                values = record_values(number, window, length)
+                writer.write(encode(features, values))
+
+    def _predict(self, fitted: FineTuned) -> list[Prediction]:
+        answerer = Answerer(self.tokenizer, self.settings)
+        examples, windows = self.asked
+        return list(
+            answerer.answer_all(examples, windows, self._logits(fitted))
+        )
+
+    def _logits(self, fitted: FineTuned) -> Iterator[Logits]:
+        """Theirs: logits of all max_seq_length positions, and those of padding
+        compete with others for the n best. Ours: of the row's positions alone,
+        so that answers do not depend on how rows are batched."""
+        rows = [window.row for window in self.asked.flat]
+        outputs = fitted.outputs(
+            rows, self.predict_batch_size, self.settings.max_seq_length
+        )
+        for row, output in zip(rows, outputs, strict=True):
+            length = len(row.input_ids)
+            yield Logits(
+                output["start_logits"][:length], output["end_logits"][:length]
+            )
+
+    def _evaluate(self, predictions: Sequence[Prediction]) -> dict[str, float]:
+        golds = [example.golds or () for example in self.asked.examples]
+        threshold = self.settings.null_score_diff_threshold
+        texts = [prediction.text(threshold) for prediction in predictions]
+        self.num_answered = sum(map(bool, texts))
+        if not self.settings.version_2_with_negative:
+            return evaluate_v1(texts, golds)
+        best_texts = [prediction.best_text for prediction in predictions]
+        odds = [prediction.null_odds or 0.0 for prediction in predictions]
+        return {
+            **evaluate_v2(texts, golds),
+            **best_thresholds(best_texts, odds, golds),
+        }
+
+    def _apply(self, threshold: float, fitted: FineTuned) -> None:
+        """Answers by this threshold from now on; so does the model's folder."""
+        print(f"null_score_diff_threshold is {threshold} from here on")
+        self.settings = dataclasses.replace(
+            self.settings, null_score_diff_threshold=threshold
+        )
+        stored = TaskSettings.from_folder(fitted.folder)
+        if stored is not None and self.writes:
+            path = os.path.join(fitted.folder, TASK)
+            stored = dataclasses.replace(
+                stored, null_score_diff_threshold=threshold
+            )
+            write_whole(path, stored.to_json().encode())
+            print(f"written: {path}")

@@ -1,0 +1,165 @@
+"""What a fine-tuned model folder says of itself: task.json beside the weights.
+
+Whoever predicts with the folder then needs no flag of the training run.
+"""
+
+import dataclasses
+import json
+import math
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+from bert_keras.errors import InputError
+from bert_keras.files import content
+
+TASK = "task.json"
+TARGETS = (
+    "single_label", "multi_label", "regression", "span", "choice", "tags",
+)  # fmt: skip
+POOLINGS = ("mean", "max")
+ANSWER_OFFSETS = ("exact", "google")
+FEATURE_LAYERS = (  # the rows of Devlin et al. 2018, table 7, and plain sums
+    "embeddings", "second_to_last", "last", "sum_last_four", "sum_all",
+    "weighted_sum_last_four", "weighted_sum_all", "concat_last_four",
+)  # fmt: skip
+
+
+def _is_positive(value: object) -> bool:
+    return type(value) is int and value > 0
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
+
+
+# By a field's type: what fits, and its name in errors.
+_EXPECTED: dict[object, tuple[Callable[[Any], bool], str]] = {
+    str: (_is_text, "text"),
+    str | None: (
+        lambda value: value is None or _is_text(value),
+        "text or null",
+    ),
+    int: (_is_positive, "a positive whole number"),
+    int | None: (
+        lambda value: value is None or _is_positive(value),
+        "a positive whole number or null",
+    ),
+    bool: (lambda value: type(value) is bool, "true or false"),
+    bool | None: (
+        lambda value: value is None or type(value) is bool,
+        "true, false or null",
+    ),
+    float: (
+        lambda value: type(value) in (int, float) and math.isfinite(value),
+        "a number",
+    ),
+    tuple[str, ...]: (
+        lambda value: isinstance(value, tuple) and all(map(_is_text, value)),
+        "a list of texts",
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskSettings:
+    target: str  # one of TARGETS
+    max_seq_length: int  # pieces
+    do_lower_case: bool
+    strip_accents: bool | None = None  # None: as do_lower_case
+    labels: tuple[str, ...] = ()  # in the order of the model's outputs
+    doc_stride: int | None = None  # pieces between two windows; None: cut off
+    window_pooling: str = "mean"  # one of POOLINGS, of a document's windows
+    # for classes and numbers: what an example is, and how its table was read
+    takes_pairs: bool | None = None  # two texts, not one; None: not known
+    text_column: str = "text"
+    text_pair_column: str | None = None
+    label_column: str = "label"
+    has_header: bool = True
+    label_separator: str = ","
+    # modeling/encoder_variants.py
+    bilstm: bool = False  # on the encoder, below the head
+    second_direction: str | None = None  # of a second encoder, if there is one
+    # of spans
+    max_query_length: int = 64  # pieces
+    max_answer_length: int = 30  # pieces
+    n_best_size: int = 20
+    version_2_with_negative: bool = False  # questions may have no answer
+    null_score_diff_threshold: float = 0.0
+    answer_offsets: str = "exact"  # one of ANSWER_OFFSETS
+    # of tags
+    document_context: bool = False  # a text is a document, not a sentence
+    # of FEATURE_LAYERS, under a BiLSTM; None: the encoder is trained
+    feature_layers: str | None = None
+    lstm_size: int = 768  # of a direction
+
+    def __post_init__(self) -> None:
+        if self.target not in TARGETS:
+            raise InputError(
+                f"the target is {self.target!r}; expected one of "
+                f"{', '.join(TARGETS)}"
+            )
+        for field in dataclasses.fields(self):
+            is_fit, expected = _EXPECTED[field.type]
+            value = getattr(self, field.name)
+            if not is_fit(value):
+                raise InputError(
+                    f"{field.name} is {value!r}; expected {expected}"
+                )
+        if len(set(self.labels)) < len(self.labels):
+            raise InputError(
+                f"the labels {', '.join(self.labels)} are not all different; "
+                "expected each once"
+            )
+        if self.window_pooling not in POOLINGS:
+            raise InputError(
+                f"window_pooling is {self.window_pooling!r}; expected one of "
+                f"{', '.join(POOLINGS)}"
+            )
+        if self.answer_offsets not in ANSWER_OFFSETS:
+            raise InputError(
+                f"answer_offsets is {self.answer_offsets!r}; expected one of "
+                f"{', '.join(ANSWER_OFFSETS)}"
+            )
+        if self.feature_layers not in (None, *FEATURE_LAYERS):
+            raise InputError(
+                f"feature_layers is {self.feature_layers!r}; expected null or "
+                f"one of {', '.join(FEATURE_LAYERS)}"
+            )
+        if self.bilstm and self.second_direction:
+            raise InputError(
+                "a BiLSTM stands on one encoder, and here are two; leave out "
+                "--bilstm or --second_init_checkpoint"
+            )
+
+    @property
+    def has_one_encoder(self) -> bool:
+        """And nothing on it: it reads packed rows, and others know its form."""
+        others = self.bilstm, self.second_direction, self.feature_layers
+        return not any(others)
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_folder(cls, folder: str) -> "TaskSettings | None":
+        """Reads a folder's task.json; None where there is none, or no folder.
+
+        Raises:
+            InputError: it is there and not what `to_json` writes.
+        """
+        path = os.path.join(folder, TASK)
+        text = content(path)
+        if text is None:
+            return None
+        try:
+            values: dict[str, Any] = json.loads(text.decode())
+            if isinstance(values["labels"], list):  # as JSON has a tuple
+                values["labels"] = tuple(values["labels"])
+            return cls(**values)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise InputError(
+                f"{path} cannot be used ({error}); it should be as a training "
+                "command wrote it"
+            ) from error

@@ -1,0 +1,219 @@
+"""Tests of cli/command.py: files that appear whole, and how a command ends."""
+
+import errno
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from bert_keras import files
+from bert_keras.cli import command
+from bert_keras.errors import InputError
+from tests.conftest import fails_with
+
+
+def test_modules_are_left_out_for_a_while() -> None:
+    sys.modules.pop("this", None)  # the one that nothing else imports
+    with command._left_out(["this", "json"]):
+        import json  # loaded before: it stays
+
+        assert json.loads("[]") == []
+        with pytest.raises(ImportError):
+            importlib.import_module("this")
+    assert importlib.import_module("this")
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "x.bin"
+    with files.writing(str(path), "--output_file") as file:
+        file.write(b"whole")
+        assert not path.exists()
+    assert path.read_bytes() == b"whole"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(b"old")
+    with (
+        pytest.raises(RuntimeError),
+        files.writing(str(path), "--output_file") as file,
+    ):
+        file.write(b"half")
+        raise RuntimeError
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("place", ["", "file/x.bin"])
+def test_where_nothing_can_be_written(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(InputError, match="cannot write --pooled_file="),
+        files.writing(str(tmp_path / place), "--pooled_file"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/x/y"),
+            "No space left on device: '/x/y'; make room",
+        ),
+        (
+            tf.errors.FailedPreconditionError(
+                None, None, "{{node __wrapped__}} /x; Read-only file system"
+            ),
+            "cannot write: /x; Read-only file system; make room",
+        ),
+        (
+            tf.errors.PermissionDeniedError(
+                None, None, "/x; Permission denied"
+            ),
+            "cannot read or write: /x; Permission denied; see to it",
+        ),
+    ],
+)
+def test_a_disk_that_takes_nothing_is_a_sentence(
+    error: Exception, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command._fail_on_disk(error)
+    assert caught.value.code == 1
+    assert sentence in capsys.readouterr().err
+    command._fail_on_disk(ValueError("of another kind"))
+
+
+def test_a_memory_that_is_full_is_a_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(tf.errors.ResourceExhaustedError) as full:
+        tf.zeros([1 << 25, 1 << 25])  # more than a processor can address
+    with pytest.raises(SystemExit) as caught:
+        command._fail_on_memory(full.value)
+    assert caught.value.code == 1
+    said = capsys.readouterr().err
+    assert "the memory is full (OOM when allocating tensor with shape" in said
+    open_files = "Too many open files"
+    command._fail_on_memory(
+        tf.errors.ResourceExhaustedError(None, None, open_files)
+    )
+
+
+def test_a_lost_host_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tf.errors.UnavailableError(None, None, "Connection reset by peer")
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    command._fail_on_lost_host(gone)  # a bucket, perhaps
+    for hosts, is_said in ((["h:1"], False), (["h:1", "h:2"], True)):
+        task = {"type": "worker", "index": 0}
+        config = json.dumps({"cluster": {"worker": hosts}, "task": task})
+        monkeypatch.setenv("TF_CONFIG", config)
+        if not is_said:
+            command._fail_on_lost_host(gone)
+    command._fail_on_lost_host(ValueError("of another kind"))
+    with pytest.raises(SystemExit) as caught:
+        command._fail_on_lost_host(gone)
+    assert caught.value.code == 1
+    assert "hosts in TF_CONFIG does not answer" in capsys.readouterr().err
+
+
+def test_a_flag_that_is_no_finite_number() -> None:
+    # infinity, which lies above any lower bound
+    sentence = fails_with(
+        "run_pretraining.py",
+        *("--input_file=a", "--output_dir=b", "--bert_config_file=c"),
+        "--learning_rate=1e400",
+    )
+    assert sentence == (
+        "run_pretraining.py: --learning_rate=inf is no finite number"
+    )
+
+
+def test_devices_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("nvidia-smi", "python"):
+        (tmp_path / name).write_text(
+            "#!/bin/sh\necho NVIDIA H100 80GB HBM3, 81559 MiB\n"
+            "echo W0000 Cannot dlopen some GPU libraries >&2\n"
+        )
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5, 7})
+    gpus: list[str] = []
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: gpus)
+    details = {"device_name": "NVIDIA H100 80GB HBM3"}
+    monkeypatch.setattr(
+        tf.config.experimental, "get_device_details", lambda _: details
+    )
+    for hidden in ("", "-1"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+        assert command._devices() == "1 CPU, 3 cores, float32"
+    gpus += ["/gpu:0", "/gpu:1"]
+    assert command._devices() == (
+        "2 GPUs: NVIDIA H100 80GB HBM3, 81559 MiB, float32"
+    )
+
+
+def test_a_gpu_that_is_not_used_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(
+        "#!/bin/sh\necho greetings >&2\n"
+        "echo W0000 Cannot dlopen some GPU libraries >&2\n"
+    )
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: [])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert command._devices().startswith("1 CPU, ")
+    said = capfd.readouterr().err.splitlines()
+    assert said[0] == "TensorFlow: W0000 Cannot dlopen some GPU libraries"
+    assert "tensorflow[and-cuda]" in said[1] and len(said) == 2
+
+
+IMPORT = """
+import gc, sys
+from absl import flags
+from bert_keras.cli import command, common_flags
+common_flags.define_precision_and_threads()
+flags.FLAGS(sys.argv)
+command.import_tensorflow()
+import tensorflow as tf
+tf.constant(0)
+print(tf.config.threading.get_intra_op_parallelism_threads())
+print(tf.config.threading.get_inter_op_parallelism_threads())
+print(gc.isenabled(), gc.get_freeze_count() > 100_000)
+kept = gc.get_freeze_count()
+command.import_tensorflow()
+print(gc.get_freeze_count() <= kept)
+"""
+
+
+@pytest.mark.parametrize(
+    ("args", "count"), [([], "0"), (["--num_threads=3"], "3")]
+)
+def test_import_heeds_the_threads_and_keeps_what_it_made_out_of_collections(
+    args: list[str], count: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT, *args],
+        check=True,
+        cwd=Path(command.__file__).parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == [count, count, "True", "True", "True"]

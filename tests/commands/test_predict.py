@@ -1,0 +1,306 @@
+"""Tests of predict.py, as processes that a user could have started."""
+
+import dataclasses
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pytest
+
+from bert_keras.data.tokenization import FullTokenizer
+from bert_keras.modeling import fused_ops
+from bert_keras.modeling.checkpoint import save_model_folder
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.classification.label_types import Regression
+from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.fill_mask import BlankFiller
+from bert_keras.tasks.task_config import TaskSettings
+from tests.conftest import GOLDEN, ROOT, TINY, fails_with, forked
+
+VOCAB = str(GOLDEN / "tiny_vocab.txt")
+PIECES = "[PAD] [UNK] [CLS] [SEP] [MASK] a . red blue".split()
+BLANKS = BertConfig(
+    vocab_size=11,
+    hidden_size=6,
+    num_hidden_layers=1,
+    num_attention_heads=3,
+    intermediate_size=13,
+    max_position_embeddings=7,
+    type_vocab_size=2,
+)
+SETTINGS = TaskSettings("regression", 32, True)
+
+
+@pytest.fixture(scope="module")
+def regression(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, object]:
+    """A folder with random weights, and its model."""
+    folder = tmp_path_factory.mktemp("regression")
+    model = Classifier(TINY, Regression())
+    rng = np.random.default_rng(3)
+    for binding in model.bindings():
+        binding.write(rng.normal(size=binding.shape).astype(np.float32))
+    save_model_folder(str(folder), TINY, model.bindings(), VOCAB)
+    (folder / "task.json").write_text(SETTINGS.to_json())
+    return str(folder), model
+
+
+@pytest.fixture(scope="module")
+def blanks(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A model that answers blue to one half, red to a quarter, whatever asked.
+
+    Where all weights are 0, the scores are the output's bias.
+    """
+    path = tmp_path_factory.mktemp("blanks")
+    (path / "vocab.txt").write_text("".join(p + "\n" for p in PIECES))
+    shares = np.full(BLANKS.vocab_size, 0.25 / (BLANKS.vocab_size - 2))
+    shares[[PIECES.index("blue"), PIECES.index("red")]] = 0.5, 0.25
+    model = BlankFiller(BLANKS, range(9))
+    for binding in model.bindings():
+        is_bias = binding.name == "cls/predictions/output_bias"
+        value = np.log(shares) if is_bias else np.zeros(binding.shape)
+        binding.write(value.astype(np.float32))
+    save_model_folder(
+        str(path), BLANKS, model.bindings(), str(path / "vocab.txt")
+    )
+    return str(path)
+
+
+def expected_value(model: Classifier, line: bytes) -> float:
+    """Of the line alone, as the model itself scores it."""
+    tokenizer = FullTokenizer(VOCAB)
+    tokens = tokenizer.tokenize(line.decode(errors="replace"))
+    ids = tokenizer.convert_tokens_to_ids(["[CLS]", *tokens[:30], "[SEP]"])
+    row = {
+        "input_ids": np.array([ids]),
+        "input_mask": np.ones([1, len(ids)], np.int32),
+        "segment_ids": np.zeros([1, len(ids)], np.int32),
+    }
+    with fused_ops.uncompiled():  # or each length would be compiled
+        return float(np.array(model.forward(row)["logits"])[0, 0])
+
+
+def test_a_thousand_lines_and_worse(
+    regression: tuple[str, Classifier], tmp_path: Path
+) -> None:
+    """Order, number and values; the model is loaded once."""
+    folder, model = regression
+    words = Path(VOCAB).read_text().split()[5:]
+    rng = np.random.default_rng(0)
+    lines = [
+        " ".join(rng.choice(words, rng.integers(1, 12))).encode()
+        for _ in range(1000)
+    ]
+    lines[7], lines[300] = b"", b" \r"
+    lines[500] = b"the sea " * 5000
+    lines[600] = b"the \xff\xfe sea \xc3"
+    (tmp_path / "in.txt").write_bytes(b"\n".join(lines))
+    with (tmp_path / "in.txt").open("rb") as source:
+        done = predict(source, f"--model_dir={folder}", "--output_format=jsonl")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("variables loaded") == 1
+    assert "line 501: it is cut to 32 pieces\n" in done.stderr
+    assert "line 601: bytes that are not UTF-8 are left out\n" in done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer.pop("line") for answer in answers] == [*range(1, 1001)]
+    empty = {"error": "the line is empty"}
+    assert (answers[7], answers[300]) == (empty, empty)
+    for i in [*range(0, 1000, 47), 500, 600]:
+        value = expected_value(model, lines[i])
+        assert answers[i]["value"] == pytest.approx(value, abs=1e-4), i
+    assert len({answer.get("value") for answer in answers}) > 900
+
+
+def predict(
+    source: IO[bytes], *flags: str
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "predict.py", *flags],
+        cwd=ROOT,
+        stdin=source,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_each_line_at_once(regression: tuple[str, Classifier]) -> None:
+    """A line is written when the one before has been answered. In the end
+    nobody reads any more (as in | head), which is no error."""
+    folder, model = regression
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "predict.py",
+            f"--model_dir={folder}",
+            "--line_by_line",
+        ],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    watchdog = threading.Timer(120, process.kill)  # seconds
+    watchdog.start()
+    with process:
+        assert process.stdin and process.stdout and process.stderr
+        for line in (b"the sea", b"", b"a storm"):
+            process.stdin.write(line + b"\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+            if line:
+                value = expected_value(model, line)
+                assert float(answer) == pytest.approx(value, abs=1e-4)
+            else:
+                assert answer == b"\n"
+        process.stdout.close()
+        process.stdin.write(b"the sea\n")
+        process.stdin.close()
+        errors = process.stderr.read()
+    watchdog.cancel()
+    assert process.returncode == 0
+    assert b"BrokenPipe" not in errors
+
+
+def test_blanks_of_arguments(blanks: str) -> None:
+    output = forked(
+        "predict.py",
+        f"--model_dir={blanks}",
+        "--top_k=2",
+        "A [MASK].",
+        "a red",
+        "[MASK] [MASK]",
+    )
+    answer = "blue 0.500000  red 0.250000"
+    assert output == (f"A blue.\t{answer}\n\nblue blue\t{answer}\t{answer}\n")
+
+
+def test_a_file_to_a_file(blanks: str, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("[MASK]\na blue\n")
+    forked(
+        "predict.py",
+        f"--model_dir={blanks}",
+        "--top_k=1",
+        f"--input_file={tmp_path}/in.txt",
+        f"--output_file={tmp_path}/out.jsonl",
+        "--output_format=jsonl",
+    )
+    first, second = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert json.loads(first) == {
+        "line": 1,
+        "text": "blue",
+        "blanks": [[{"piece": "blue", "probability": pytest.approx(0.5)}]],
+    }
+    assert json.loads(second) == {
+        "line": 2,
+        "error": "there is no [MASK] in it",
+    }
+
+
+def test_files_are_read_as_in_training(
+    regression: tuple[str, Classifier], tmp_path: Path
+) -> None:
+    """Tables by the columns of the training; other files by lines."""
+    source, model = regression
+    folder = tmp_path / "model"
+    shutil.copytree(source, folder)
+    settings = dataclasses.replace(
+        SETTINGS, takes_pairs=False, text_column="review"
+    )
+    (folder / "task.json").write_text(settings.to_json())
+    marked, texts = b"\xef\xbb\xbf", [b"the sea", b"a storm", b"the captain"]
+    contents = {
+        "a.csv": b'id,review\r\n7,"the\rsea"\r\n8,a storm\r\n9,the captain',
+        "b.jsonl.gz": gzip.compress(
+            b"".join(b'{"review": "%s"}\n' % text for text in texts)
+        ),
+        "c.tsv": b"review\nthe sea\na storm\n\nthe captain\n",
+        "d.tsv": b"the sea\na storm\n7\tthe captain\n",
+        "e.txt.gz": gzip.compress(marked + b"\n".join(texts)),
+        "f.txt": "\r".join(["the sea", "a storm", ""]).encode("utf-16"),
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    output = forked(
+        "predict.py",
+        f"--model_dir={folder}",
+        "--input_file=" + ",".join(f"{tmp_path}/{name}" for name in contents),
+        "--output_format=jsonl",
+    )
+    answers = [json.loads(line) for line in output.splitlines()]
+    values = [expected_value(model, text) for text in texts]
+    none, pair = "the line is empty", "it has 2 texts with tabs between them"
+    expected = [
+        *values, *values, *values[:2], none, values[2],
+        *values[:2], pair, *values, *values[:2],
+    ]  # fmt: skip
+    for answer, wanted in zip(answers, expected, strict=True):
+        if isinstance(wanted, str):
+            assert answer["error"].startswith(wanted)
+        else:
+            assert answer["value"] == pytest.approx(wanted, abs=1e-4)
+
+
+def test_tables_that_do_not_fit_the_model(
+    regression: tuple[str, Classifier], blanks: str, tmp_path: Path
+) -> None:
+    source, _ = regression
+    folder = tmp_path / "model"
+    shutil.copytree(source, folder)
+    pairs = dataclasses.replace(SETTINGS, takes_pairs=True)
+    (folder / "task.json").write_text(pairs.to_json())
+    (tmp_path / "a.csv").write_text("text,id\na storm,7\n")
+    for model, flag, expected in (
+        (folder, [], "the model takes two texts; check --text_column"),
+        (blanks, [], "a.csv is a table; give --text_column"),
+        (blanks, ["--text_column=b"], "a.csv, line 1 has no column 'b' but"),
+    ):
+        sentence = fails_with(
+            "predict.py",
+            f"--model_dir={model}",
+            f"--input_file={tmp_path}/a.csv",
+            *flag,
+        )
+        assert expected in sentence
+
+
+def test_a_file_of_which_no_line_fits_the_model(
+    blanks: str, tmp_path: Path
+) -> None:
+    """The answers stay side by side with the lines, and the command fails."""
+    (tmp_path / "in.txt").write_text("a storm\n\nthe sea\n")
+    sentence = fails_with(
+        "predict.py",
+        f"--model_dir={blanks}",
+        f"--input_file={tmp_path}/in.txt",
+        f"--output_file={tmp_path}/out.tsv",
+    )
+    assert "no line has an answer: none of 2 is what this model" in sentence
+    assert (tmp_path / "out.tsv").read_text() == "\n\n\n"
+
+
+def test_what_cannot_be_done(tmp_path: Path) -> None:
+    assert "both --input_file and the text 'a [MASK]'" in fails_with(
+        "predict.py", "--model_dir=x", "--input_file=y", "a [MASK]"
+    )
+    assert f"{tmp_path} has no config" in fails_with(
+        "predict.py", f"--model_dir={tmp_path}", "a [MASK]"
+    )
+
+
+def test_help_of_the_installed_command_lists_the_flags() -> None:
+    script = "import predict; predict.cli()"  # what pip installs
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        env={**os.environ, "COLUMNS": "80"},
+        text=True,
+    )
+    assert done.stdout.startswith("Answers lines of text")
+    assert "--top_k" in done.stdout

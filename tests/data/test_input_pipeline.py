@@ -1,0 +1,225 @@
+"""Tests of data/input_pipeline.py."""
+
+import collections
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_keras.data.batching import RowShare
+from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
+from bert_keras.data.input_pipeline import RecordBatches, evaluation_batches
+from bert_keras.data.masking_vocabulary import find_pieces
+from bert_keras.data.record_schema import (
+    pretraining_features,
+    unmasked_features,
+)
+from bert_keras.data.resumable_shuffle import BLOCK_RECORDS
+from bert_keras.data.special_tokens import BERT
+from bert_keras.data.text_files import expand_patterns
+from bert_keras.data.tfrecords import RecordWriter, encode, read_records
+from bert_keras.data.validate_records import find_damage
+from tests.conftest import NUM_PREDICTIONS, SEQ_LENGTH, TINY, tiny_record
+
+FEATURES = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
+NUM_RECORDS = 141
+
+
+def train(pattern: str, share: RowShare = RowShare()) -> RecordBatches:
+    paths = expand_patterns(pattern)
+    return RecordBatches(paths, FEATURES, 6, 7, TINY.vocab_size, share)
+
+
+def rows(batches: RecordBatches, count: int) -> list[bytes]:
+    """Each row of the first `count` batches, as comparable bytes."""
+    return [
+        row.tobytes()
+        for step in range(count)
+        for row in batches.batch(step)["input_ids"].numpy()
+    ]
+
+
+def test_every_record_comes_once_an_epoch(tiny_records: str) -> None:
+    on_disk = [
+        record
+        for path in expand_patterns(tiny_records)
+        for record in read_records(path)
+    ]
+    assert len(on_disk) == NUM_RECORDS
+    num_batches = 3 * BLOCK_RECORDS // 6  # 21.3 epochs
+    counts = collections.Counter(rows(train(tiny_records), num_batches))
+    assert len(counts) == NUM_RECORDS
+    assert set(counts.values()) <= {21, 22}
+
+
+def test_the_order_is_a_function_of_the_seed(tiny_records: str) -> None:
+    assert rows(train(tiny_records), 9) == rows(train(tiny_records), 9)
+    paths = expand_patterns(tiny_records)
+    other = RecordBatches(paths, FEATURES, 6, 8, TINY.vocab_size)
+    assert rows(other, 9) != rows(train(tiny_records), 9)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_hosts_share_each_batch_without_overlap(
+    tiny_records: str, count: int
+) -> None:
+    whole = rows(train(tiny_records), 4)
+    hosts = [
+        rows(train(tiny_records, RowShare(index, count)), 4)
+        for index in range(count)
+    ]
+    for index, host in enumerate(hosts):  # rows index, index + count, ...
+        assert host == whole[index::count]
+
+
+def test_any_host_goes_on_from_what_one_has_saved(
+    tiny_records: str, tmp_path: Path
+) -> None:
+    share = RowShare(1, 3)
+    chief = train(tiny_records, RowShare(0, 3))
+    other = train(tiny_records, share)
+    for step in range(50):  # beyond the first epoch
+        chief.batch(step)
+        other.batch(step)
+    saved = tf.train.Checkpoint(data=chief).write(str(tmp_path / "state"))
+    restored = train(tiny_records, share)
+    tf.train.Checkpoint(data=restored).read(saved)
+    for step in range(50, 100):
+        np.testing.assert_array_equal(
+            restored.batch(step)["input_ids"], other.batch(step)["input_ids"]
+        )
+
+
+def test_evaluation_reads_each_record_once_and_fills_up(
+    tiny_records: str,
+) -> None:
+    paths = expand_patterns(tiny_records)
+    batches = list(evaluation_batches(paths, FEATURES, 20, 99, TINY.vocab_size))
+    assert [b["input_mask"].shape[0] for b in batches] == [20] * 8
+    real = sum(int(b["input_mask"][:, 0].numpy().sum()) for b in batches)
+    assert real == NUM_RECORDS  # the last 19 rows are zeros
+    short = evaluation_batches(paths, FEATURES, 20, 2, TINY.vocab_size)
+    assert len(list(short)) == 2
+
+
+def test_an_id_outside_the_vocabulary_stops_the_data(tiny_records: str) -> None:
+    paths = expand_patterns(tiny_records)
+    batches = RecordBatches(paths, FEATURES, 6, 7, vocab_size=50)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="input_ids"):
+        batches.batch(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("input_ids", -3),
+        ("segment_ids", 2),
+        ("masked_lm_positions", SEQ_LENGTH),
+        ("masked_lm_ids", TINY.vocab_size),
+        ("next_sentence_labels", 2),
+        ("masked_lm_weights", float("nan")),
+    ],
+)
+def test_a_number_out_of_its_range_stops_the_data(
+    name: str, value: int, tmp_path: Path
+) -> None:
+    features = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS, 2)
+    record = tiny_record(np.random.default_rng(3))
+    path = str(tmp_path / "one.tfrecord")
+    good = {**record}
+    record[name] = [value, *record[name][1:]]
+    for values in (good, record):
+        with RecordWriter([path]) as writer:
+            writer.write(encode(features, values))
+        batches = RecordBatches([path], features, 1, 7, TINY.vocab_size)
+        if values is good:
+            batches.batch(0)
+            continue
+        with pytest.raises(tf.errors.InvalidArgumentError, match=name):
+            batches.batch(0)
+        damage = find_damage([path], features, TINY.vocab_size)
+        assert damage is not None
+        assert f"record 1: {name} holds {value}" in damage
+
+
+def test_a_row_without_text_stops_the_data(tmp_path: Path) -> None:
+    record = tiny_record(np.random.default_rng(3))
+    path = str(tmp_path / "one.tfrecord")
+    record["input_mask"] = [0] * SEQ_LENGTH
+    with RecordWriter([path]) as writer:
+        writer.write(encode(FEATURES, record))
+    batches = RecordBatches([path], FEATURES, 1, 7, TINY.vocab_size)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="input_mask"):
+        batches.batch(0)
+    damage = find_damage([path], FEATURES, TINY.vocab_size)
+    assert damage is not None
+    assert "record 1: input_mask begins with 0: the row is empty" in damage
+
+
+def test_masks_go_on_with_the_position(tmp_path: Path) -> None:
+    """Those of a third epoch are others than the first's, and a restored
+    iterator draws the ones that the saved one would have drawn."""
+    features = unmasked_features(SEQ_LENGTH)
+    rng = np.random.default_rng(3)
+    pattern = str(tmp_path / "records")
+    with RecordWriter([pattern]) as writer:
+        for number in range(12):
+            ids = np.zeros(SEQ_LENGTH, int)
+            lengths = rng.integers(5, SEQ_LENGTH // 2, 2)
+            ids[: lengths.sum()] = rng.integers(
+                5, TINY.vocab_size, lengths.sum()
+            )
+            ids[1] = 5 + number  # tells the records apart
+            writer.write(
+                encode(
+                    features,
+                    {
+                        "input_ids": ids.tolist(),
+                        "segment_lengths": lengths.tolist(),
+                        "next_sentence_labels": [number % 2],
+                    },
+                )
+            )
+    inner = {f"##{i}": i for i in range(TINY.vocab_size)}
+    marks = {mark: i for i, mark in enumerate(BERT.pieces)}
+    pieces = find_pieces(inner | marks, BERT)
+    config = MaskConfig(NUM_PREDICTIONS, 0.3)
+
+    def make() -> RecordBatches:
+        masker = BatchMasker(pieces, config, 7)
+        return RecordBatches(
+            [pattern], features, 6, 7, TINY.vocab_size, masker=masker
+        )
+
+    batches = make()
+    seen = [batches.batch(step) for step in range(5)]
+    expected = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
+    assert {n: v.shape.as_list() for n, v in seen[0].items()} == {
+        feature.name: [6, feature.length] for feature in expected
+    }
+    places = {row.tobytes() for b in seen for row in places_of(b)}
+    assert len(places) > 20  # of 30 rows; each record has been seen twice
+    again = make()
+    again.deserialize(batches.serialize())
+    for step in range(5, 8):
+        restored = again.batch(step)
+        for name, values in batches.batch(step).items():
+            np.testing.assert_array_equal(values, restored[name])
+    held_out = evaluation_batches(
+        [pattern], features, 5, 9, TINY.vocab_size,
+        masker=BatchMasker(pieces, config, 0),
+    )  # fmt: skip
+    weights = [b["masked_lm_weights"].numpy() for b in held_out]
+    assert [w.shape for w in weights] == [(5, NUM_PREDICTIONS)] * 3
+    assert (weights[2].sum(-1) > 0).tolist() == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def places_of(batch: dict[str, tf.Tensor]) -> np.ndarray:
+    return batch["masked_lm_positions"].numpy()

@@ -1,0 +1,132 @@
+"""Masks worked out by hand, and their shares."""
+
+import random
+
+import pytest
+
+from bert_keras.data import masking
+from bert_keras.data.instances import InstanceConfig
+from bert_keras.errors import InputError
+
+TOKENS = ["[CLS]", "un", "##aff", "##able", "man", "[SEP]", "sea", "[SEP]"]
+
+
+class Script(random.Random):
+    """Plays back given draws; shuffle reverses."""
+
+    def __init__(self, draws: list[float], numbers: list[int]) -> None:
+        super().__init__()
+        self.draws, self.numbers = draws, numbers
+
+    def shuffle(self, x: list) -> None:  # type: ignore[override]
+        x.reverse()
+
+    def random(self) -> float:
+        return self.draws.pop(0)
+
+    def randint(self, a: int, b: int) -> int:
+        assert (a, b) == (0, 4)
+        return self.numbers.pop(0)
+
+
+VOCAB_WORDS = ["v0", "v1", "v2", "v3", "v4"]
+
+
+def test_pieces_by_hand() -> None:
+    # 8 * 0.4 = 3.2, so 3 of the reversed candidates 6, 4, 3, 2, 1:
+    # 6 is masked (0.79 < 0.8), 4 kept (0.8, 0.49), 3 random (0.9, 0.5).
+    rng = Script([0.79, 0.8, 0.49, 0.9, 0.5], [3])
+    masked = masking.mask_tokens(TOKENS, 0.4, 5, False, VOCAB_WORDS, rng)
+    assert masked.tokens == [
+        "[CLS]", "un", "##aff", "v3", "man", "[SEP]", "[MASK]", "[SEP]",
+    ]  # fmt: skip
+    assert masked.positions == [3, 4, 6]
+    assert masked.labels == ["##able", "man", "sea"]
+    assert not rng.draws and not rng.numbers
+
+
+def test_other_shares_by_hand() -> None:
+    # None masked; of the rest 0.25 kept: 6 (0.24) is, 4 and 3 are random.
+    rng = Script([0.0, 0.24, 0.0, 0.25, 0.0, 0.99], [1, 2])
+    masked = masking.mask_tokens(
+        TOKENS, 0.4, 5, False, VOCAB_WORDS, rng, masking.Shares(0.0, 0.75)
+    )
+    assert masked.tokens == [
+        "[CLS]", "un", "##aff", "v2", "v1", "[SEP]", "sea", "[SEP]",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("to_mask", "at_random", "sentence"),
+    [
+        (0.8, 0.3, "--mask_share=0.8 and --random_share=0.3 are more than 1"),
+        (-0.1, 0.0, "--mask_share=-0.1 must lie between 0 and 1"),
+    ],
+)
+def test_shares_of_one_whole(
+    to_mask: float, at_random: float, sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        InstanceConfig(mask_share=to_mask, random_share=at_random).check()
+    with pytest.raises(InputError, match=sentence):
+        masking.Shares(to_mask, at_random).check()
+
+
+def test_shares_not_given_are_googles() -> None:
+    assert masking.Shares().keep_of_rest == 0.5  # to the bit
+    assert masking.Shares().keep_below == 0.9
+
+
+def test_at_most_max_predictions() -> None:
+    rng = Script([0.0, 0.0], [])
+    masked = masking.mask_tokens(TOKENS, 0.4, 2, False, VOCAB_WORDS, rng)
+    assert masked.positions == [4, 6]
+
+
+def test_at_least_one() -> None:
+    rng = Script([0.0], [])
+    masked = masking.mask_tokens(TOKENS, 0.01, 5, False, VOCAB_WORDS, rng)
+    assert masked.positions == [6]
+
+
+def test_candidate_groups() -> None:
+    assert masking.candidate_groups(TOKENS, False) == [[1], [2], [3], [4], [6]]
+    assert masking.candidate_groups(TOKENS, True) == [[1, 2, 3], [4], [6]]
+
+
+def test_group_across_a_separator() -> None:
+    tokens = ["[CLS]", "##s", "sea", "[SEP]", "##s", "##y", "a", "[SEP]"]
+    assert masking.candidate_groups(tokens, True) == [[1], [2, 4, 5], [6]]
+
+
+def test_whole_words_by_hand() -> None:
+    # 3 to predict; reversed groups [6], [4], [1, 2, 3]: the last would make 5.
+    rng = Script([0.0, 0.0], [])
+    masked = masking.mask_tokens(TOKENS, 0.4, 5, True, VOCAB_WORDS, rng)
+    assert masked.positions == [4, 6]
+    # 5 to predict: all of it fits.
+    rng = Script([0.0] * 5, [])
+    masked = masking.mask_tokens(TOKENS, 0.6, 5, True, VOCAB_WORDS, rng)
+    assert masked.positions == [1, 2, 3, 4, 6]
+    assert masked.labels == ["un", "##aff", "##able", "man", "sea"]
+
+
+def test_too_long_word_is_passed_over_for_a_shorter_one() -> None:
+    tokens = ["[CLS]", "sea", "un", "##aff", "##able", "[SEP]"]
+    rng = Script([0.0], [])  # reversed: [2, 3, 4], then [1]
+    masked = masking.mask_tokens(tokens, 0.33, 5, True, VOCAB_WORDS, rng)
+    assert masked.positions == [1]
+
+
+def test_shares() -> None:
+    rng = random.Random(1)
+    tokens = ["[CLS]", *["sea"] * 198, "[SEP]"]
+    all_masked = [
+        masking.mask_tokens(tokens, 0.15, 40, False, ["ship"], rng)
+        for _ in range(1000)
+    ]
+    found = [m.tokens[i] for m in all_masked for i in m.positions]
+    assert len(found) == 30_000
+    assert abs(found.count("[MASK]") / 30_000 - 0.8) < 0.01
+    assert abs(found.count("sea") / 30_000 - 0.1) < 0.01
+    assert abs(found.count("ship") / 30_000 - 0.1) < 0.01

@@ -1,0 +1,87 @@
+"""Tests of data/record_hints.py, with records counted by hand."""
+
+import dataclasses
+
+import pytest
+
+from bert_keras.data.instances import InstanceConfig, Summary
+from bert_keras.data.record_hints import mask_hint, summary_hints
+
+# A text of 100 lines in 20 documents, of 20 tokens each.
+GOOD = Summary(
+    num_documents=20,
+    num_sentences=100,
+    num_pieces=2000,
+    num_unknown=0,
+    num_records=50,
+    num_is_next=23,
+    num_random_next=27,
+    num_truncated=40,
+    num_tokens=6000,
+    num_masked=900,
+)
+CONFIG = InstanceConfig()
+
+
+def hints(
+    config: InstanceConfig = CONFIG,
+    words_are_spaced: bool = False,
+    is_googles: bool = False,
+    **changes: int,
+) -> list[str]:
+    summary = dataclasses.replace(GOOD, **changes)
+    return list(
+        summary_hints(summary, config, True, words_are_spaced, is_googles)
+    )
+
+
+def test_a_good_text_asks_for_nothing() -> None:
+    assert hints() == []
+    assert hints(num_records=0, num_truncated=0) == []
+
+
+def test_paragraphs_read_as_sentences() -> None:
+    """6500 tokens in 100 lines are more than half of 128."""
+    (hint,) = hints(num_pieces=6500, num_truncated=46, num_random_next=34)
+    assert hint == (
+        "92% of the pairs are cut and 68% are random: lines of 65 tokens on "
+        "average, for --max_seq_length=128, look like paragraphs; "
+        "--input_format=paragraphs cuts them into sentences"
+    )
+    assert hints(num_pieces=6400, num_truncated=46) == []
+    alone = dataclasses.replace(CONFIG, sequence_format="full_sentences")
+    assert hints(alone, num_pieces=6500, num_truncated=46) == []
+
+
+def test_documents_of_a_line() -> None:
+    (hint,) = hints(num_documents=80, num_random_next=45)
+    assert hint.startswith("90% of the pairs are random")
+    assert "80 documents have 100 sentences" in hint
+    assert "--sequence_format=full_sentences" in hint
+
+
+def test_whole_words_of_ideographs() -> None:
+    whole = dataclasses.replace(CONFIG, do_whole_word_mask=True)
+    (hint,) = hints(whole, num_ideographs=1860)
+    assert "93% of the tokens are single ideographs" in hint
+    assert hint.endswith("and give --words_are_spaced")
+    assert hints(whole, words_are_spaced=True, num_ideographs=1860) == []
+    assert hints(whole, num_ideographs=1000) == hints(num_ideographs=2000) == []
+    (hint,) = hints(whole, is_googles=True, num_ideographs=1860)
+    assert "leave out --sampler=google" in hint
+
+
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        # 76.8 of 512 tokens are asked for, and 20 are 3.9 % of them
+        ({"max_seq_length": 512}, "leaves 20, which is 3.9% of it"),
+        ({"masked_lm_prob": 0.5}, "leaves 20, which is 15.6% of it"),
+        ({"max_seq_length": 512, "max_predictions_per_seq": 76}, None),
+        ({"max_seq_length": 512, "dynamic_masking": True}, None),
+        ({}, None),
+    ],
+)
+def test_masks_that_are_cut(changes: dict[str, int], left: str | None) -> None:
+    hint = mask_hint(InstanceConfig(**changes))  # type: ignore[arg-type]
+    assert hint is None if left is None else hint and left in hint

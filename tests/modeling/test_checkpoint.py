@@ -1,0 +1,166 @@
+"""Tests of modeling/checkpoint.py."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_keras.errors import InputError
+from bert_keras.modeling import checkpoint
+from bert_keras.modeling.checkpoint import (
+    load_checkpoint,
+    resolve_checkpoint,
+    save_checkpoint,
+    save_model_folder,
+)
+from bert_keras.tasks.pretraining.model import Pretraining
+from tests.conftest import GOLDEN, TINY
+
+TINY_BERT = GOLDEN / "tiny_bert"
+
+
+def test_every_variable_of_googles_model_is_loaded_and_written(
+    tmp_path: Path,
+) -> None:
+    model = Pretraining(TINY)
+    report = load_checkpoint(model.bindings(), str(TINY_BERT))
+    assert len(report.loaded) == 62
+    assert (report.missing, report.unused) == ((), ())
+    save_checkpoint(model.bindings(), str(tmp_path / "copy"))
+    original = tf.train.load_checkpoint(str(TINY_BERT / "bert_model.ckpt"))
+    copy = tf.train.load_checkpoint(str(tmp_path / "copy"))
+    shapes = original.get_variable_to_shape_map()
+    assert copy.get_variable_to_shape_map() == shapes
+    for name in shapes:
+        np.testing.assert_array_equal(
+            copy.get_tensor(name), original.get_tensor(name)
+        )
+
+
+def test_query_key_and_value_stand_side_by_side() -> None:
+    model = Pretraining(TINY)
+    load_checkpoint(model.bindings(), str(TINY_BERT))
+    kernel = model.encoder.layers[1].attention.qkv_kernel.numpy()
+    reader = tf.train.load_checkpoint(str(TINY_BERT / "bert_model.ckpt"))
+    key = reader.get_tensor("bert/encoder/layer_1/attention/self/key/kernel")
+    np.testing.assert_array_equal(kernel[:, 40:80], key)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "/bert_model.ckpt", "/bert_model.ckpt.index",
+     "/bert_model.ckpt.data-00000-of-00001"],
+)  # fmt: skip
+def test_any_way_to_name_a_checkpoint(path: str) -> None:
+    expected = str(TINY_BERT / "bert_model.ckpt")
+    assert resolve_checkpoint(str(TINY_BERT) + path) == expected
+
+
+def test_the_newest_training_checkpoint_of_a_folder(tmp_path: Path) -> None:
+    for ending in (".index", ".data-00000-of-00001"):
+        name = TINY_BERT / f"bert_model.ckpt{ending}"
+        shutil.copy(name, tmp_path / f"model.ckpt-7{ending}")
+    (tmp_path / "checkpoint").write_text(
+        'model_checkpoint_path: "model.ckpt-7"\n'
+    )
+    assert resolve_checkpoint(str(tmp_path)) == str(tmp_path / "model.ckpt-7")
+
+
+def test_what_is_missing_and_unused_is_named(tmp_path: Path) -> None:
+    model = Pretraining(TINY)
+    bindings = model.bindings()
+    dropped, kept = bindings[0], bindings[1:]
+    save_checkpoint(kept, str(tmp_path / "bert_model.ckpt"))
+    report = load_checkpoint(
+        [b for b in bindings if b is not kept[-1]], str(tmp_path)
+    )
+    assert report.missing == (dropped.name,)
+    assert report.unused == ("cls/seq_relationship/output_bias",)
+    assert "60 variables loaded, 1 missing, 1 unused" in str(report)
+
+
+def test_another_shape_is_an_error_that_names_it() -> None:
+    model = Pretraining(dataclasses.replace(TINY, vocab_size=103))
+    with pytest.raises(InputError, match=r"\[101, 40\] where \[103, 40\]"):
+        load_checkpoint(model.bindings(), str(TINY_BERT))
+
+
+def test_a_checkpoint_of_something_else_is_an_error(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "other")
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=["dense/kernel"],
+        shape_and_slices=[""],
+        tensors=[tf.zeros([2])],
+    )
+    model = Pretraining(TINY)
+    with pytest.raises(InputError, match="no variable of a BERT encoder"):
+        load_checkpoint(model.bindings(), prefix)
+    with pytest.raises(InputError, match="no checkpoint at"):
+        load_checkpoint(model.bindings(), str(tmp_path / "absent"))
+
+
+def test_a_truncated_checkpoint_is_an_error(tmp_path: Path) -> None:
+    shutil.copytree(TINY_BERT, tmp_path / "model")
+    for ending, bytes_kept in ((".data-00000-of-00001", 999), (".index", 99)):
+        path = tmp_path / "model" / f"bert_model.ckpt{ending}"
+        path.write_bytes(path.read_bytes()[:bytes_kept])
+        with pytest.raises(InputError, match="cannot be read"):
+            load_checkpoint(Pretraining(TINY).bindings(), str(path))
+
+
+def test_a_model_folder_has_three_files(tmp_path: Path) -> None:
+    vocabulary = tmp_path / "pieces.txt"
+    vocabulary.write_text("[PAD]\n")
+    folder = tmp_path / "model"
+    bindings = Pretraining(TINY).bindings()
+    save_model_folder(str(folder), TINY, bindings, str(vocabulary))
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "bert_config.json",
+        "bert_model.ckpt.data-00000-of-00001",
+        "bert_model.ckpt.index",
+        "vocab.txt",
+    ]
+    # again, over itself: the vocabulary is the folder's own
+    for kept in (
+        folder / "vocab.txt",
+        tmp_path / "x" / ".." / "model/vocab.txt",
+    ):
+        (tmp_path / "x").mkdir(exist_ok=True)
+        save_model_folder(str(folder), TINY, bindings, str(kept))
+        assert (folder / "vocab.txt").read_text() == "[PAD]\n"
+
+
+def test_weights_appear_when_they_are_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Pretraining(TINY)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("vocab.json", "merges.txt", "task.json"):
+        (folder / name).write_text("an earlier model's")
+    vocabulary = tmp_path / "own.txt"
+    vocabulary.write_text("[PAD]\n")
+    save_model_folder(
+        str(folder),
+        TINY,
+        model.bindings(),
+        str(vocabulary),
+        {"task.json": None, "flags.txt": "--seed=3\n"},
+    )
+    whole = {path.name for path in folder.iterdir()}
+    names = sorted(name for name in whole if "ckpt" not in name)
+    assert names == ["bert_config.json", "flags.txt", "vocab.txt"]
+
+    def full(path: str, content: bytes) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(checkpoint, "write_whole", full)
+    with pytest.raises(OSError, match="No space"):
+        save_model_folder(str(folder), TINY, model.bindings(), None)
+    # the weights before are there, and what describes them
+    assert {p.name for p in folder.iterdir()} == whole
+    load_checkpoint(model.bindings(), str(folder))

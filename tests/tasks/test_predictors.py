@@ -1,0 +1,351 @@
+"""Tests of tasks/predictors.py and line_kinds.py: answers worked out by hand
+from given logits, and real models read from their folders."""
+
+import functools
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bert_keras.data.input_features import Batch
+from bert_keras.errors import InputError
+from bert_keras.modeling.checkpoint import save_model_folder
+from bert_keras.tasks.classification.label_types import make_target
+from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.fill_mask import BlankFiller
+from bert_keras.tasks.line_kinds import word_spans
+from bert_keras.tasks.line_predictor import Answer, LinePredictor
+from bert_keras.tasks.ner.lstm_tagger import FeatureTagger
+from bert_keras.tasks.ner.model import Tagger
+from bert_keras.tasks.predictors import load
+from bert_keras.tasks.squad.model import SpanModel
+from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.training.inference import Predictor, predict
+from tests.conftest import GOLDEN, TINY
+
+VOCAB = str(GOLDEN / "tiny_vocab.txt")
+LABELS = ("no", "yes", "maybe")
+
+
+def save(folder: Path, model: Any, **settings: Any) -> str:
+    """A folder of a model with random weights, for a task if one is named."""
+    rng = np.random.default_rng(3)
+    for binding in model.bindings():
+        binding.write(rng.normal(size=binding.shape).astype(np.float32))
+    save_model_folder(str(folder), TINY, model.bindings(), VOCAB)
+    if settings:
+        task = TaskSettings(do_lower_case=True, **settings)
+        (folder / "task.json").write_text(task.to_json())
+    return str(folder)
+
+
+def text_folder(folder: Path, target: str, **settings: Any) -> str:
+    labels = () if target == "regression" else LABELS
+    model = Classifier(TINY, make_target(target, labels))
+    settings = {"max_seq_length": 16, "labels": labels, **settings}
+    return save(folder, model, target=target, **settings)
+
+
+def answers(
+    model: LinePredictor, lines: Iterable[str], **outputs: Any
+) -> list[Answer]:
+    """What the model says to lines whose rows all have these outputs."""
+
+    def run(batches: Iterable[Batch]) -> Iterator[dict[str, np.ndarray]]:
+        for indices, _ in batches:
+            yield from [{k: np.array(v) for k, v in outputs.items()}] * len(
+                indices
+            )
+
+    return list(model.answer_all(lines, run))
+
+
+def test_a_class(tmp_path: Path) -> None:
+    """Odds of 1 : 4 : 3."""
+    model = load(text_folder(tmp_path, "single_label"))
+    (answer,) = answers(model, ["The sea."], logits=np.log([0.5, 2.0, 1.5]))
+    assert answer.number == 1
+    assert answer.fields["label"] == "yes"
+    shares = answer.fields["probabilities"]
+    assert list(shares) == ["no", "yes", "maybe"]
+    assert list(shares.values()) == pytest.approx([0.125, 0.5, 0.375])
+    assert answer.columns == [
+        *["yes", "no 0.125000", "yes 0.500000", "maybe 0.375000"]
+    ]
+
+
+def test_several_classes(tmp_path: Path) -> None:
+    """Odds of 3 : 1, 1 : 3 and 4 : 1."""
+    model = load(text_folder(tmp_path, "multi_label"))
+    logits = np.log([3.0, 1 / 3, 4.0])
+    (answer,) = answers(model, ["The sea."], logits=logits)
+    assert answer.fields["labels"] == ["no", "maybe"]
+    assert answer.columns == [
+        *["no,maybe", "no 0.750000", "yes 0.250000", "maybe 0.800000"]
+    ]
+
+
+def test_a_number(tmp_path: Path) -> None:
+    model = load(text_folder(tmp_path, "regression"))
+    (answer,) = answers(model, ["The sea."], logits=[2.5])
+    assert answer.fields == {"value": 2.5}
+    assert answer.columns == ["2.500000"]
+
+
+def test_labels_that_hold_the_separator_can_be_read_back(
+    tmp_path: Path,
+) -> None:
+    labels = ("blue, dark", "red", "green")
+    folder = text_folder(tmp_path, "multi_label", labels=labels)
+    logits = np.log([3.0, 4.0, 0.5])
+    (answer,) = answers(load(folder), ["The sea."], logits=logits)
+    assert json.loads(answer.columns[0]) == ["blue, dark", "red"]
+    text_folder(tmp_path, "multi_label", labels=labels, label_separator=";")
+    (answer,) = answers(load(folder), ["The sea."], logits=logits)
+    assert answer.columns[0] == "blue, dark;red"
+
+
+@pytest.mark.parametrize(
+    ("takes_pairs", "errors"),
+    [
+        (None, ["", "", "3 texts .* one or two"]),
+        (False, ["", "2 texts .* takes one$", "3 texts .* takes one$"]),
+        (True, ["one text; the model takes two", "", "3 texts .* takes two$"]),
+    ],
+)
+def test_one_text_or_two_is_what_it_was_trained_on(
+    tmp_path: Path, takes_pairs: bool | None, errors: list[str]
+) -> None:
+    folder = text_folder(tmp_path, "regression", takes_pairs=takes_pairs)
+    lines = ["a storm\n", "a\tstorm", "a\tb\tc"]
+    for answer, error in zip(
+        answers(load(folder), lines, logits=[2.5]), errors, strict=True
+    ):
+        assert bool(error) == ("error" in answer.fields)
+        assert re.search(error, answer.fields.get("error", ""))
+
+
+def test_columns_are_texts_whatever_is_in_them(tmp_path: Path) -> None:
+    folder = text_folder(tmp_path, "regression", takes_pairs=False)
+    model = load(folder)
+    rows = [("the\tsea",), ("the\nsea",), ("the sea",), ("",)]
+    questions = [model._read(1, row) for row in rows]
+    assert questions[0] == questions[1] == questions[2]
+    assert questions[3].error == "the line is empty"
+
+
+def test_lines_without_an_answer_say_why(tmp_path: Path) -> None:
+    """And leave the numbers of others as they are."""
+    model = load(text_folder(tmp_path, "regression"))
+    lines = [" \n", "the\tsea\n", "a\tb\tc", "", "the sea"]
+    found = answers(model, lines, logits=[2.5])
+    assert [answer.number for answer in found] == [1, 2, 3, 4, 5]
+    assert [answer.columns for answer in found] == [
+        *[[], ["2.500000"], [], [], ["2.500000"]]
+    ]
+    assert found[0].fields == {"error": "the line is empty"}
+    assert "3 texts" in found[2].fields["error"]
+
+
+def test_a_long_line_is_cut_or_read_through_windows(tmp_path: Path) -> None:
+    long = "the sea " * 50
+    model = load(text_folder(tmp_path, "regression"))
+    cut, short = answers(model, [long, "the sea"], logits=[2.5])
+    assert (cut.note, short.note) == ("it is cut to 16 pieces", "")
+    model = load(text_folder(tmp_path, "regression", doc_stride=7))
+    (windowed,) = answers(model, [long], logits=[2.5])  # 0-13, ..., 91-99
+    assert windowed.note == "it is read through 14 windows of 16 pieces"
+    assert windowed.columns == ["2.500000"]
+
+
+def test_texts_as_the_model_itself_scores_them(tmp_path: Path) -> None:
+    """Through folder, tokenizer, padding and batches; windows are joined."""
+    folder = text_folder(
+        tmp_path, "single_label", doc_stride=7, window_pooling="max"
+    )
+    model = load(folder)
+    assert model.report.missing == model.report.unused == ()
+    tokenizer, classifier = model.kind.tokenizer, model.kind.model  # type: ignore[attr-defined]
+    lines = ["An island.\tThe wind blew.", "the sea", "old captain " * 8]
+    segments = [
+        ("[CLS] an island . [SEP]", "the wind blew . [SEP]"),
+        ("[CLS] the sea [SEP]", ""),
+        ("[CLS] " + "old captain " * 7 + "[SEP]", ""),  # 0-13 of 16 pieces
+        ("[CLS] captain " + "old captain " * 4 + "[SEP]", ""),  # 7-15
+    ]
+    logits = []
+    for first, second in segments:
+        tokens = [first.split(), second.split()]
+        ids = tokenizer.convert_tokens_to_ids(sum(tokens, []))
+        places = [0] * len(tokens[0]) + [1] * len(tokens[1])
+        row = {
+            "input_ids": np.array([ids]),
+            "input_mask": np.ones([1, len(ids)], int),
+            "segment_ids": np.array([places]),
+        }
+        logits.append(np.array(classifier.forward(row)["logits"])[0])
+    logits[2:] = [np.maximum(*logits[2:])]
+    found = list(model.answer_all(lines, runner(model), batch_size=2))
+    for answer, expected in zip(found, logits, strict=True):
+        shares = np.exp(expected) / np.exp(expected).sum()
+        np.testing.assert_allclose(
+            list(answer.fields["probabilities"].values()), shares, atol=1e-5
+        )
+
+
+def runner(model: LinePredictor) -> Callable[[Iterable[Batch]], Iterator[dict]]:
+    return functools.partial(predict, Predictor(model.forward))
+
+
+SPANS = {"target": "span", "max_seq_length": 16, "doc_stride": 4}
+LINE = "Who?\tThe old Captain  saw the sea."
+
+
+def span_logits(best: int) -> list[float]:
+    return [10.0 if i == best else 0.0 for i in range(16)]
+
+
+def test_a_span(tmp_path: Path) -> None:
+    """[CLS] who ? [SEP] the old captain saw the sea . [SEP]: 5 to 6."""
+    model = load(save(tmp_path, SpanModel(TINY), **SPANS))
+    (answer,) = answers(
+        model, [LINE], start_logits=span_logits(5), end_logits=span_logits(6)
+    )
+    assert answer.fields["answer"] == "old Captain"
+    assert answer.fields["score"] == 20.0
+    assert answer.fields["probability"] > 0.99
+    assert answer.columns[0] == "old Captain"
+
+
+def test_no_span(tmp_path: Path) -> None:
+    settings = {**SPANS, "version_2_with_negative": True}
+    model = load(save(tmp_path, SpanModel(TINY), **settings))
+    (answer,) = answers(
+        model, [LINE], start_logits=span_logits(0), end_logits=span_logits(0)
+    )
+    assert answer.fields["answer"] == ""
+    assert answer.fields["null_odds"] == 20.0
+    assert answer.fields["probability"] > 0.99
+
+
+def test_a_real_span_model_and_what_is_no_question(tmp_path: Path) -> None:
+    model = load(save(tmp_path, SpanModel(TINY), **SPANS))
+    lines = [LINE, "Who?", "Who?\t ", LINE + " An island." * 20]
+    found = list(model.answer_all(lines, runner(model)))
+    assert found[0].fields["answer"] in " ".join(LINE.split())
+    for answer in found[1:3]:
+        assert answer.fields == {
+            "error": "expected a question, a tab and a paragraph"
+        }
+    assert "windows of 16 pieces" in found[3].note
+
+
+def test_a_long_question_is_cut_which_is_noted(tmp_path: Path) -> None:
+    short = {**SPANS, "max_query_length": 2}
+    model = load(save(tmp_path, SpanModel(TINY), **short))
+    cut = LINE.replace("Who", "Who saw")
+    lines = [LINE, cut, cut + " An island." * 5]
+    notes = [model.kind.read(1, line.split("\t")).note for line in lines]
+    assert notes == [
+        "",
+        "its question is cut to 2 tokens",
+        "its question is cut to 2 tokens; its paragraph is read through 4 "
+        "windows of 16 pieces",
+    ]
+
+
+def test_tags(tmp_path: Path) -> None:
+    """Nine words of a piece each, in windows of five, three apart: 0-4, 3-7 and
+    6-8. The first answers about 0 to 3, the second about 4 to 6, and each gives
+    its words O B I I O."""
+    settings: dict[str, Any] = {
+        "target": "tags", "max_seq_length": 7, "doc_stride": 3,
+        "labels": ("O", "B-PER", "I-PER"),
+    }  # fmt: skip
+    model = load(save(tmp_path, Tagger(TINY, 3), **settings))
+    line = "The sea (old)  was, sea."
+    logits = np.eye(3)[[0, 1, 2, 2, 0]]
+    (answer,) = answers(model, [line], logits=logits)
+    assert " ".join(answer.fields["words"]) == "The sea ( old ) was , sea ."
+    assert [tag[0] for tag in answer.fields["tags"]] == [*"OBIIBIIBI"]
+    assert answer.fields["entities"] == [
+        {"kind": "PER", "text": "sea (old", "begin": 4, "end": 12},
+        {"kind": "PER", "text": ")  was,", "begin": 12, "end": 19},
+        {"kind": "PER", "text": "sea.", "begin": 20, "end": 24},
+    ]
+    assert answer.columns[:3] == ["The O", "sea B-PER", "( I-PER"]
+    assert answer.note == "it is read through 3 windows of 7 pieces"
+    features = {"feature_layers": "last", "lstm_size": 11}
+    kept = FeatureTagger(TINY, 3, "last", 11)
+    other = load(save(tmp_path / "kept", kept, **settings, **features))
+    found = list(other.answer_all([line, " "], runner(other)))
+    assert len(found[0].fields["tags"]) == 9
+    assert found[1].fields == {"error": "the line is empty"}
+
+
+def test_words_of_scripts_whose_vowels_combine() -> None:
+    line = "भारत की (नदी)।"
+    words = [line[begin:end] for begin, end in word_spans(line)]
+    assert words == ["भारत", "की", "(", "नदी", ")", "।"]
+
+
+def test_blanks(tmp_path: Path) -> None:
+    folder = save(tmp_path, BlankFiller(TINY, range(95)))
+    model = load(folder, top_k=2)
+    lines = ["The [MASK].", "the sea", "[MASK] old [MASK]" + " sea" * 80]
+    found = list(model.answer_all(lines, runner(model)))
+    assert [len(a.fields.get("blanks", [])) for a in found] == [1, 0, 2]
+    assert found[1].fields == {"error": "there is no [MASK] in it"}
+    assert found[2].note == "it is read through windows of 61 pieces"
+    vocab = Path(VOCAB).read_text().split("\n")
+    for answer in (found[0], found[2]):
+        for blank, column in zip(
+            answer.fields["blanks"], answer.columns[1:], strict=True
+        ):
+            first, second = blank
+            assert first["piece"] in vocab and second["piece"] in vocab
+            assert 1 > first["probability"] > second["probability"] > 0
+            assert column == (
+                f"{first['piece']} {first['probability']:.6f}  "
+                f"{second['piece']} {second['probability']:.6f}"
+            )
+    ((best, _),) = found[0].fields["blanks"]
+    filled = f"The {best['piece'].removeprefix('##')}."
+    assert found[0].fields["text"] == found[0].columns[0] == filled
+    json.dumps([answer.fields for answer in found])
+
+
+def test_a_roberta_must_pad_as_its_vocabulary_does(tmp_path: Path) -> None:
+    """<pad> is 1 in that vocabulary."""
+    shutil.copytree(GOLDEN / "hugging_face" / "roberta_bare", tmp_path / "m")
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(GOLDEN / "byte_level" / name, tmp_path / "m" / name)
+    path = tmp_path / "m" / "config.json"
+    config = json.loads(path.read_text()) | {"vocab_size": 420}
+    for padding in (1, 3):
+        path.write_text(json.dumps(config | {"pad_token_id": padding}))
+        with pytest.raises(InputError) as caught:
+            load(str(tmp_path / "m"))
+        is_refused = "padding token at 1 but the config" in str(caught.value)
+        assert is_refused == (padding == 3)  # else it does not fit the weights
+
+
+def test_folders_that_cannot_answer(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no config"):
+        load(str(tmp_path))
+    folder = text_folder(tmp_path, "regression", max_seq_length=3)
+    with pytest.raises(InputError, match="max_seq_length 3; expected at least"):
+        load(folder)
+    (tmp_path / "task.json").unlink()
+    with pytest.raises(
+        InputError, match="neither task.json nor.*has no cls/predictions"
+    ):
+        load(folder)
+    (tmp_path / "vocab.txt").unlink()
+    with pytest.raises(InputError, match="has no vocabulary"):
+        load(folder)

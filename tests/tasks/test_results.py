@@ -1,0 +1,61 @@
+"""Tests of tasks/results.py."""
+
+import json
+from pathlib import Path
+
+from bert_keras.tasks.results import Results
+
+
+def test_results_of_another_model_are_put_away(tmp_path: Path) -> None:
+    results = Results(str(tmp_path))
+    results.write("a.txt", "1", "checksum 1", 10, "--eval_file=x")
+    results.write("b.tsv", "2", "checksum 1", 10, "--predict_file=y")
+    assert json.loads((tmp_path / "results.json").read_text()) == {
+        "weights": "checksum 1",
+        "step": 10,
+        "results": {"a.txt": "--eval_file=x", "b.tsv": "--predict_file=y"},
+    }
+    (tmp_path / "eval_results.txt").write_text("of an earlier version")
+    (tmp_path / "notes.txt").write_text("somebody's")
+    results.write("b.tsv", "3", "checksum 2", 20, "--predict_file=y")
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["b.tsv", "earlier_results", "notes.txt", "results.json"]
+    earlier = tmp_path / "earlier_results"
+    assert {path.name: path.read_text()[:2] for path in earlier.iterdir()} == {
+        "a.txt": "1",
+        "b.tsv": "2",
+        "eval_results.txt": "of",
+        "results.json": "{\n",
+    }
+    assert (tmp_path / "b.tsv").read_text() == "3"
+
+
+def test_scores_of_other_questions_do_not_stay(tmp_path: Path) -> None:
+    results = Results(str(tmp_path))
+    for name in ("eval_results.txt", "null_odds.json", "predictions.json"):
+        results.write(name, "1", "checksum 1", 10, "--predict_file=x")
+    results.write("predictions.json", "2", "checksum 1", 10, "--predict_file=y")
+    results.drop({"eval_results.txt", "null_odds.json", "absent.txt"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "earlier_results", "predictions.json", "results.json",
+    ]  # fmt: skip
+    assert json.loads((tmp_path / "results.json").read_text())["results"] == {
+        "predictions.json": "--predict_file=y"
+    }
+
+
+def test_a_damaged_list_moves_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (tmp_path / "notes.txt").write_text("somebody's")
+    results = Results(str(folder))
+    for text in (
+        "{",
+        "[]",
+        '{"results": 3}',
+        '{"results": {"../notes.txt": 1}}',
+    ):
+        (folder / "results.json").write_text(text)
+        results.put_away()
+        assert (tmp_path / "notes.txt").is_file()
+        assert not (folder / "results.json").exists()

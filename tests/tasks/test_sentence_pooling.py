@@ -1,0 +1,110 @@
+"""Tests of tasks/sentence_pooling.py on folders written for them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bert_keras.errors import InputError
+from bert_keras.tasks.sentence_pooling import (
+    SentencePooling,
+    pooling_file,
+    read_sentence_pooling,
+)
+
+OLD = "sentence_transformers.models"
+X = np.array([[3.0, 4.0], [1.0, 8.0]])
+
+
+def write_modules(
+    folder: Path,
+    pooling: dict[str, Any],
+    kinds: tuple[str, ...] = ("Transformer", "Pooling", "Normalize"),
+) -> str:
+    folders = [
+        "" if k == "Transformer" else f"{i}_{k}" for i, k in enumerate(kinds)
+    ]
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"{OLD}.{kind}"}
+        for i, (path, kind) in enumerate(zip(folders, kinds, strict=True))
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return str(folder / "modules.json")
+
+
+@pytest.mark.parametrize(
+    ("values", "vector"),
+    [
+        ({"pooling_mode_mean_tokens": True}, [2, 6]),
+        ({"pooling_mode_cls_token": True}, [3, 4]),
+        ({"pooling_mode_max_tokens": True}, [3, 8]),
+        ({"pooling_mode": "cls"}, [3, 4]),
+        ({"pooling_mode": ["max"], "pooling_mode_cls_token": True}, [3, 8]),
+        ({"word_embedding_dimension": 2}, [2, 6]),
+    ],
+)
+def test_poolings(
+    tmp_path: Path, values: dict[str, Any], vector: list[float]
+) -> None:
+    path = write_modules(tmp_path, values, ("Transformer", "Pooling"))
+    pooling = read_sentence_pooling(path)
+    assert pooling.vector(X).tolist() == vector
+    path = write_modules(tmp_path, values)
+    length = np.linalg.norm(vector)
+    np.testing.assert_allclose(
+        read_sentence_pooling(path).vector(X), np.array(vector) / length
+    )
+
+
+def test_a_vector_of_zeros_stays_one() -> None:
+    zeros = SentencePooling("mean", normalizes=True).vector(0 * X)
+    assert zeros.tolist() == [0, 0]
+
+
+def test_where_the_file_is(tmp_path: Path) -> None:
+    weights = str(tmp_path / "model.safetensors")
+    assert pooling_file(weights) is None
+    path = Path(write_modules(tmp_path, {"pooling_mode": "max"}))
+    assert pooling_file(weights) == pooling_file(str(tmp_path)) == str(path)
+    path.unlink()  # the folder of the model alone, and how it is pooled
+    alone = pooling_file(weights)
+    assert alone and read_sentence_pooling(alone) == ("max", False)
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds", "sentence"),
+    [
+        (
+            {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True},
+            ("Transformer", "Pooling"),
+            "the pooling cls and mean, which is not supported",
+        ),
+        (
+            {"pooling_mode_lasttoken": True},
+            ("Transformer", "Pooling"),
+            "the pooling lasttoken, which is not supported",
+        ),
+        ([], ("Transformer", "Pooling"), "config.json is not a JSON object"),
+        ({}, ("Transformer", "Pooling", "Dense"), "the module 'Dense'"),
+        ({}, ("Transformer", "Normalize"), "the module 'Normalize'"),
+        ({}, ("WordEmbeddings", "Pooling"), "the module 'WordEmbeddings'"),
+        ({}, ("Transformer",), "lists no Pooling; give --pooling"),
+    ],
+)
+def test_what_is_not_supported(
+    tmp_path: Path, values: Any, kinds: tuple[str, ...], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        read_sentence_pooling(write_modules(tmp_path, values, kinds))
+
+
+@pytest.mark.parametrize("text", ["", "[3]", "{}", '[{"type": 1}]'])
+def test_damaged_lists(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "modules.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match="modules.json"):
+        read_sentence_pooling(str(path))

@@ -1,0 +1,211 @@
+"""Tests of training/checkpoints.py: states that were damaged on the disk."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_keras.errors import InputError
+from bert_keras.training.checkpoints import (
+    TrainingState,
+    check_settings,
+    read_settings,
+    write_settings,
+)
+
+DATA, INDEX = ".data-00000-of-00001", ".index"
+
+
+class Count(tf.train.experimental.PythonState):
+    """A number that is saved as its digits."""
+
+    number = 0
+
+    def serialize(self) -> str:
+        return str(self.number)
+
+    def deserialize(self, text: str) -> None:
+        self.number = int(text)
+
+
+class Run:
+    """Weights of 7 numbers that all are the step, and a count that is."""
+
+    def __init__(self, folder: Path):
+        self.count = Count()
+        self.weights = tf.Variable(tf.zeros([7]))
+        self.state = TrainingState(
+            str(folder),
+            {"weights": self.weights, "data": self.count},
+            2,
+            is_chief=True,
+        )
+
+    def save(self, step: int) -> None:
+        self.count.number = step
+        self.weights.assign(tf.fill([7], float(step)))
+        self.state.save(step)
+
+    def restored(self) -> int:
+        """The step gone back to, which weights and data must be of."""
+        step = self.state.restore()
+        np.testing.assert_array_equal(self.weights.numpy(), [step] * 7)
+        assert self.count.number == step
+        return step
+
+
+@pytest.fixture
+def states(tmp_path: Path) -> Path:
+    run = Run(tmp_path)
+    run.save(5)
+    run.save(10)
+    return tmp_path / "training_state"
+
+
+@pytest.mark.parametrize("suffix", [DATA, INDEX])
+def test_a_flipped_byte_anywhere_is_seen(
+    suffix: str, states: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = states / f"step-10{suffix}"
+    whole = path.read_bytes()
+    run = Run(states.parent)
+    steps = []
+    for place in range(0, len(whole), 5):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x10
+        path.write_bytes(damaged)
+        steps.append(run.restored())
+    # Some bytes of an index mean nothing; all those of the data count.
+    assert set(steps) <= {5, 10} and steps.count(5) > len(steps) // 2
+    if suffix == DATA:
+        assert set(steps) == {5}
+    assert "step-10 is damaged" in capfd.readouterr().err
+    path.write_bytes(whole)
+    assert run.restored() == 10
+
+
+def test_cut_or_missing_files_are_seen(states: Path) -> None:
+    run = Run(states.parent)
+    for suffix in (DATA, INDEX):
+        path = states / f"step-10{suffix}"
+        whole = path.read_bytes()
+        for size in (0, 1, len(whole) // 2, len(whole) - 1):
+            path.write_bytes(whole[:size])
+            assert run.restored() == 5, (suffix, size)
+        path.unlink()
+        assert run.restored() == 5
+        path.write_bytes(whole)
+
+
+def test_the_list_of_states_is_not_needed(states: Path) -> None:
+    (states / "step-15_temp").mkdir()  # what a kill leaves
+    (states / "step-15_temp" / "part").write_text("x")
+    for content in (b"\xff\xfe\x00", b"", b"model_checkpoint_path: {"):
+        (states / "checkpoint").write_bytes(content)
+        run = Run(states.parent)
+        assert run.restored() == 10
+    assert not (states / "step-15_temp").exists()
+    run.save(15)
+    assert run.restored() == 15
+
+
+def steps_in(states: Path) -> list[int]:
+    paths = [p for p in states.iterdir() if p.name.startswith("step-")]
+    assert len(paths) == 2 * len({p.stem for p in paths})
+    return sorted({int(p.stem.removeprefix("step-")) for p in paths})
+
+
+def test_the_newest_are_kept_and_what_is_not_theirs_is_let_be(
+    states: Path, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim.index"
+    victim.write_text("somebody's")
+    kept = "".join(
+        f'all_model_checkpoint_paths: "{path}"\n'
+        "all_model_checkpoint_timestamps: 1.0\n"
+        for path in (tmp_path / "victim", "step-5", "step-10")
+    )
+    (states / "checkpoint").write_text(
+        f'model_checkpoint_path: "step-10"\n{kept}'
+    )
+    (states / f"step-3{DATA}").write_text("a removal was cut off")
+    run = Run(tmp_path)
+    assert run.restored() == 10
+    for step in (15, 20, 25):
+        run.save(step)
+    assert steps_in(states) == [20, 25]
+    assert victim.read_text() == "somebody's"
+
+
+def test_a_damaged_state_goes_when_the_run_goes_on(states: Path) -> None:
+    (states / f"step-10{DATA}").write_bytes(b"")
+    run = Run(states.parent)
+    assert run.restored() == 5
+    run.save(7)
+    assert steps_in(states) == [5, 7]
+
+
+def test_data_without_any_index_is_no_fresh_start(states: Path) -> None:
+    for path in states.glob("*.index"):
+        path.unlink()
+    with pytest.raises(InputError, match="every state in .* is damaged"):
+        Run(states.parent).restored()
+    assert len(list(states.glob("*.data-*"))) == 2
+
+
+def test_a_first_state_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run = Run(folder)
+    run.save(0)
+    (folder / "training_state" / f"step-0{INDEX}").unlink()
+    run = Run(folder)
+    assert run.restored() == 0
+    run.save(0)
+    run.save(5)
+    assert Run(folder).restored() == 5
+
+
+def test_settings_tell_what_differs() -> None:
+    began = {"input_file": ["a", "b"], "rate": 0.1, "steps": 10}
+
+    def check(**settings: object) -> list[str]:
+        return check_settings("out", began, settings, {"steps": "; so there"})
+
+    for files, sentence in (
+        (["a", "c"], "--input_file is 'c' but was 'b'"),
+        (["a"], "--input_file is 'a list of 1' but was 'one of 2'"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            check(input_file=files)
+    # and how to train on with what is new
+    with pytest.raises(InputError, match="was 0.1 .* --init_checkpoint=out"):
+        check(rate=0.2)
+    assert check(rate=0.1, input_file=("a", "b")) == []
+    assert check(steps=12) == [
+        "--steps is 12 but was 10 when out was begun; so there"
+    ]
+    [notice] = check(rate=0.1, seed=3, case=False, direction=None)
+    assert "did not store seed, case: these are taken" in notice
+
+
+def test_a_copy_of_a_file_is_the_same() -> None:
+    began = {"input_file": ["a"], "input_file's contents": ["7 bytes"]}
+    copied = {"input_file": ["b"], "input_file's contents": ["7 bytes"]}
+    assert check_settings("out", began, copied, {}) == []
+    changed = {"input_file": ["a"], "input_file's contents": ["8 bytes"]}
+    with pytest.raises(InputError, match="contents is '8 bytes' but was '7"):
+        check_settings("out", began, changed, {})
+
+
+def test_damaged_settings_are_named(states: Path) -> None:
+    folder = str(states.parent)
+    (states / "settings.json").write_text('{"seed": 3')
+    with pytest.raises(
+        InputError, match="settings.json, which says .* damaged"
+    ):
+        read_settings(folder)
+    (states / "settings.json").unlink()
+    assert read_settings(folder) == {}
+    write_settings(folder, {"seed": 3})
+    assert read_settings(folder) == {"seed": 3}

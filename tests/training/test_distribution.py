@@ -1,0 +1,191 @@
+"""Tests of training/distribution.py, and of dropout between replicas."""
+
+import json
+import math
+import socket
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from bert_keras.errors import InputError
+from bert_keras.training.config import DeviceConfig
+from bert_keras.training.distribution import (
+    Host,
+    check_batch_size,
+    make_strategy,
+    split_between_replicas,
+    this_host,
+)
+from tests.conftest import ROOT, fails_with
+
+TWO_REPLICAS = """
+import dataclasses, json, sys
+sys.path[:0] = ["."]
+import tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2)
+import keras
+import numpy as np
+from tests.conftest import TINY, tiny_batch
+from bert_keras.tasks.pretraining.model import Pretraining
+from bert_keras.training.distribution import Host, split_between_replicas
+from bert_keras.training.loop import StepFunction, _fold, _id
+from bert_keras.training.optimization import AdamW, Lamb
+from bert_keras.training.config import LoopConfig, OptimizerConfig
+
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+losses = {}
+for rate in (0.0, 0.1):
+    config = dataclasses.replace(
+        TINY, num_hidden_layers=1,
+        hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
+    with strategy.scope():
+        model = Pretraining(config)
+        optimizer = AdamW(model.trainable_variables, OptimizerConfig())
+    step = StepFunction(model, optimizer, strategy, LoopConfig())
+    one = tiny_batch(1)
+    twice = {k: tf.repeat(v[None], 2, axis=1) for k, v in one.items()}
+    shares = split_between_replicas(strategy, Host(0, 1), twice)
+
+    def replica_loss(batches):
+        batch = {name: value[0] for name, value in batches.items()}
+        key = _fold(tf.constant([3, 5]), _id())
+        return step._accumulate(batch, model.totals(batch), key)[:2]
+
+    def run():
+        return tf.function(lambda x: strategy.run(replica_loss, (x,)))(shares)
+
+    gradients, per_replica = run()
+    losses[rate] = [float(x) for x in per_replica.values]
+model.encoder.recompute()
+step.micro_step = step._micro_step
+for kept, recomputed in zip(gradients, run()[0]):
+    for one, other in zip(kept.values, recomputed.values):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+with strategy.scope():
+    # of one shape: each has moments of its own on each replica
+    pair = [keras.Variable([[3.0, 4.0]], name="kernel") for _ in range(2)]
+    config = OptimizerConfig(0.5, 10**9, 0, weight_decay_rate=0.0)
+    lamb = Lamb(pair, config)
+gradients = [tf.constant([[7.0, 7.0]]), tf.constant([[7.0, -7.0]])]
+strategy.run(lamb.apply, (gradients, tf.constant(0), tf.constant(1.0)))
+weights = [[w.numpy()[0].tolist() for w in v.value.values] for v in pair]
+print(json.dumps([losses, weights]))
+"""
+
+
+def test_replicas_draw_their_masks_and_have_one_update() -> None:
+    output = subprocess.run(
+        [sys.executable, "-c", TWO_REPLICAS],
+        check=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    ).stdout
+    losses, weights = json.loads(output.splitlines()[-1])
+    # the same row on both: the same loss, but for what dropout takes away
+    assert losses["0.0"][0] == losses["0.0"][1]
+    assert losses["0.1"][0] != losses["0.1"][1]
+    # LAMB's first update: 0.5 * 5 in the direction of (1, 1) or (1, -1)
+    moved = 2.5 / math.sqrt(2)
+    for first, second in zip(*weights, strict=True):
+        assert first == pytest.approx([3 - moved, 4 - moved], rel=1e-5)
+        assert second == pytest.approx([3 - moved, 4 + moved], rel=1e-5)
+
+
+def test_one_device_is_one_host() -> None:
+    strategy = make_strategy(DeviceConfig())
+    assert strategy.num_replicas_in_sync == 1
+    assert this_host(strategy) == Host(0, 1)
+    batch = {"x": tf.reshape(tf.range(6), [1, 2, 3])}
+    shares = split_between_replicas(strategy, Host(0, 1), batch)
+    assert shares["x"].numpy().tolist() == batch["x"].numpy().tolist()
+
+
+def test_a_batch_must_split_evenly() -> None:
+    strategy = tf.distribute.get_strategy()
+    check_batch_size(strategy, "train_batch_size", 12, 3)
+    with pytest.raises(InputError, match="--train_batch_size is 13; .* of 3 "):
+        check_batch_size(strategy, "train_batch_size", 13, 3)
+
+
+HOSTS = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
+
+
+FIRST = {"type": "worker", "index": 0}
+
+
+@pytest.mark.parametrize(
+    ("config", "fault"),
+    [
+        ("{", "it is not JSON"),
+        ([1], "it has no cluster"),
+        ({}, "it has no cluster"),
+        ({"cluster": 3}, "it has no cluster"),
+        ({"cluster": {"worker": []}, "task": FIRST}, "it has no cluster"),
+        ({"cluster": {**HOSTS, "ps": ["h:3"]}, "task": FIRST}, "has 'ps'"),
+        ({"cluster": {"worker": "h:3"}, "task": FIRST}, "no list of addr"),
+        ({"cluster": {"worker": ["h"]}, "task": FIRST}, "'h' is no address"),
+        ({"cluster": {"worker": ["h:0"]}, "task": FIRST}, "'h:0' has a port"),
+        ({"cluster": {"worker": ["h:99999"]}, "task": FIRST}, "to 65535"),
+        (
+            {"cluster": {**HOSTS, "chief": ["h:3", "h:4"]}, "task": FIRST},
+            "more than one chief",
+        ),
+        (
+            {"cluster": {**HOSTS, "chief": ["127.0.0.1:2"]}, "task": FIRST},
+            "127.0.0.1:2 is there 2 times",
+        ),
+        ({"cluster": HOSTS}, "it has no task"),
+        ({"cluster": HOSTS, "task": {"type": "ps", "index": 0}}, "is 'ps', of"),
+        ({"cluster": HOSTS, "task": {"type": ["worker"]}}, "of which the"),
+        ({"cluster": HOSTS, "task": {"type": "worker"}}, "index is None"),
+        (
+            {"cluster": HOSTS, "task": {"type": "worker", "index": 2}},
+            "index is 2: of the 2 worker addresses in the cluster none is",
+        ),
+        (
+            {"cluster": HOSTS, "task": {"type": "worker", "index": -1}},
+            "index is -1",
+        ),
+    ],
+)
+def test_a_wrong_tf_config_is_shown(
+    monkeypatch: pytest.MonkeyPatch, config: object, fault: str
+) -> None:
+    text = config if isinstance(config, str) else json.dumps(config)
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(InputError, match="TF_CONFIG is") as caught:
+        make_strategy(DeviceConfig())
+    assert fault in str(caught.value)
+
+
+def test_a_port_that_is_taken_is_a_sentence(tiny_records: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        config = {
+            "cluster": {"worker": [f"127.0.0.1:{port}", "127.0.0.1:1"]},
+            "task": FIRST,
+        }
+        sentence = fails_with(
+            "run_pretraining.py",
+            *(
+                "--do_train",
+                f"--input_file={tiny_records}",
+                "--output_dir=none",
+            ),
+            TF_CONFIG=json.dumps(config),
+        )
+    assert "could not join those of TF_CONFIG" in sentence
+    assert "is another process listening at its address" in sentence
+
+
+def test_one_host_alone_is_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    chief = {"type": "chief", "index": 0}
+    alone = {"cluster": {"chief": ["h:1"]}, "task": chief}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(alone))
+    assert this_host(make_strategy(DeviceConfig())) == Host(0, 1)
