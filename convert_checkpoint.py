@@ -24,10 +24,10 @@ if TYPE_CHECKING:
         OpenedTokenizer,
         TokenizerOptions,
     )
-    from bert_keras.modeling.checkpoint import Binding, LoadReport
+    from bert_keras.modeling.checkpoint import LoadReport, VariableMapping
     from bert_keras.modeling.config import BertConfig
     from bert_keras.modeling.model_from_checkpoint import AnyModel
-    from bert_keras.tasks.task_config import TaskSettings
+    from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = flags.FLAGS
 Shapes = Mapping[str, Sequence[int]]  # by Google's names
@@ -62,7 +62,7 @@ class Surroundings:
 
     config: "BertConfig"
     tokenizer: "OpenedTokenizer | None"
-    task: "TaskSettings | None"
+    task: "TaskConfig | None"
 
 
 def main() -> None:
@@ -78,10 +78,10 @@ def main() -> None:
         around = _surroundings()
         shapes = _shapes(around.task)
         model = AnyModel(around.config, shapes)
-        report = load_checkpoint(model.bindings(), FLAGS.init_checkpoint)
+        report = load_checkpoint(model.mappings(), FLAGS.init_checkpoint)
         print(report, flush=True)
         _check_whole(report)
-        found = [b for b in model.bindings() if b.name in report.loaded]
+        found = [b for b in model.mappings() if b.name in report.loaded]
         write = _write_google if to == GOOGLE else _write_hugging_face
         write(folder, found, around)
         copy_pooling(FLAGS.init_checkpoint, folder)
@@ -92,7 +92,7 @@ def main() -> None:
     )
 
 
-def _shapes(task: "TaskSettings | None") -> Shapes:
+def _shapes(task: "TaskConfig | None") -> Shapes:
     """Of the checkpoint's variables, but for a head that stays behind."""
     from bert_keras.files import json_beside
     from bert_keras.modeling.checkpoint import open_weights
@@ -155,7 +155,7 @@ def _surroundings() -> Surroundings:
     return Surroundings(config, tokenizer, task)
 
 
-def _task(options: "TokenizerOptions") -> "TaskSettings | None":
+def _task(options: "TokenizerOptions") -> "TaskConfig | None":
     """What the model was trained for, if that is known."""
     from bert_keras.tasks.hugging_face_task import folder_task
 
@@ -185,7 +185,7 @@ def _check_whole(report: "LoadReport") -> None:
 
 
 def _write_google(
-    folder: str, found: "Sequence[Binding]", around: Surroundings
+    folder: str, found: "Sequence[VariableMapping]", around: Surroundings
 ) -> None:
     from bert_keras.data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
     from bert_keras.modeling.checkpoint import save_model_folder
@@ -221,7 +221,7 @@ def _write_google(
 
 
 def _write_hugging_face(
-    folder: str, found: "Sequence[Binding]", around: Surroundings
+    folder: str, found: "Sequence[VariableMapping]", around: Surroundings
 ) -> None:
     from bert_keras.data.tokenizer_folder import hugging_face_files
     from bert_keras.files import write_whole
@@ -267,7 +267,7 @@ def _difference(folder: str, model: "AnyModel") -> float:
     assert config_file is not None
     config = BertConfig.from_json_file(files.local(config_file))
     written = AnyModel(config, open_weights(folder).shapes)
-    load_checkpoint(written.bindings(), folder)
+    load_checkpoint(written.mappings(), folder)
     difference = largest_difference(model, written)
     if not difference <= MAX_DIFFERENCE:
         raise InputError(

@@ -242,10 +242,10 @@ def make_vectorized(
     beam_options: Sequence[str],
 ) -> instances.Summary | None:
     from bert_keras.data import build_records
-    from bert_keras.data.build_config import Making
+    from bert_keras.data.build_config import RecordBuildConfig
     from bert_keras.data.sentence_splitting import TextFormat
 
-    making = Making(
+    making = RecordBuildConfig(
         tuple(paths),
         tuple(FLAGS.output_file.split(",")),
         opened.vocab_file,

@@ -58,7 +58,7 @@ def main() -> None:
         settings,
     )
     signatures = export.signatures(model, config, settings, tokenizer)
-    variables = [binding.variable.value for binding in model.bindings()]
+    variables = [binding.variable.value for binding in model.mappings()]
     with fused_ops.uncompiled():
         write_saved_model(folder, signatures, [tokenizer, variables], assets)
     print(folder)

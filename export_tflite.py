@@ -67,8 +67,8 @@ def main() -> None:
         )
     else:
         signatures = export.device_signatures(model, config, settings, length)
-    variables = [binding.variable.value for binding in model.bindings()]
-    with files.writing(FLAGS.output_file, "--output_file") as file:
+    variables = [binding.variable.value for binding in model.mappings()]
+    with files.writing(FLAGS.output_file, "output_file") as file:
         with fused_ops.uncompiled():
             content = to_tflite(
                 signatures,

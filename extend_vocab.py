@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from bert_keras.data.tokenizer_folder import OpenedTokenizer
     from bert_keras.modeling.model_from_checkpoint import AnyModel
-    from bert_keras.tasks.task_config import TaskSettings
+    from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = flags.FLAGS
 GROWING = "bert/embeddings/word_embeddings", "cls/predictions/output_bias"
@@ -71,7 +71,7 @@ def main() -> None:
     with new_folder(FLAGS.output_dir) as folder:
         shapes = open_weights(FLAGS.init_checkpoint).shapes
         model = AnyModel(config, shapes)
-        report = load_checkpoint(model.bindings(), FLAGS.init_checkpoint)
+        report = load_checkpoint(model.mappings(), FLAGS.init_checkpoint)
         print(report, flush=True)
         counts = _count_words(opened)
         words = vocabulary.new_words(counts, pieces)
@@ -137,7 +137,7 @@ def _unused_places(
     return places
 
 
-def _task() -> "TaskSettings | None":
+def _task() -> "TaskConfig | None":
     """What the model was trained for, if that is known."""
     from bert_keras.tasks.hugging_face_task import folder_task
 
@@ -198,7 +198,7 @@ def _take_weights(
     model: "AnyModel",
     sources: Mapping[int, Sequence[int]],
 ) -> None:
-    for new, old in zip(extended.bindings(), model.bindings(), strict=True):
+    for new, old in zip(extended.mappings(), model.mappings(), strict=True):
         value = old.read()
         if old.name in GROWING:
             value = grown(value, new.shape[0], sources)
@@ -229,21 +229,21 @@ def _write(
     names: Sequence[str],
     opened: "OpenedTokenizer",
     places: Mapping[str, int],
-    task: "TaskSettings | None",
+    task: "TaskConfig | None",
 ) -> None:
     from bert_keras.data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
     from bert_keras.files import VOCABULARY
     from bert_keras.modeling.checkpoint import save_model_folder
     from bert_keras.tasks.task_config import TASK
 
-    bindings = [b for b in model.bindings() if b.name in names]
+    mappings = [b for b in model.mappings() if b.name in names]
     lines = _extended_lines(opened.vocab_file, places)
     others = {
         VOCABULARY: "".join(f"{line}\n" for line in lines),
         TOKENIZER_CONFIG: settings_json(opened),
         TASK: task.to_json() if task else None,
     }
-    save_model_folder(folder, model.config, bindings, None, others)
+    save_model_folder(folder, model.config, mappings, None, others)
 
 
 def _extended_lines(vocab_file: str, places: Mapping[str, int]) -> list[str]:

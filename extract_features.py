@@ -144,7 +144,7 @@ def _open(outputs: contextlib.ExitStack, flag: str) -> IO[bytes] | None:
     path = FLAGS[flag].value
     if not path:
         return None
-    return outputs.enter_context(files.writing(path, f"--{flag}"))
+    return outputs.enter_context(files.writing(path, flag))
 
 
 def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
@@ -239,7 +239,7 @@ def _run(
 def _load(extractor: "FeatureExtractor") -> None:
     from bert_keras.modeling.checkpoint import load_checkpoint
 
-    report = load_checkpoint(extractor.bindings(), FLAGS.init_checkpoint)
+    report = load_checkpoint(extractor.mappings(), FLAGS.init_checkpoint)
     print(report, file=sys.stderr)
     # Theirs: what is missing stays random and is written. The pooler, above
     # all layers, changes none.

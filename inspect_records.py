@@ -26,7 +26,7 @@ from bert_keras.data import (
     streaming_stats,
 )
 from bert_keras.data.instances import InstanceConfig
-from bert_keras.data.special_tokens import Marks
+from bert_keras.data.special_tokens import SpecialTokens
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
@@ -93,10 +93,10 @@ def main() -> None:
     if FLAGS.text_file:
         report_on_text(tokenizer)
     else:
-        inspect(tokenizer.vocab, tokenizer.marks)
+        inspect(tokenizer.vocab, tokenizer.special_tokens)
 
 
-def inspect(vocab: Mapping[str, int], marks: Marks) -> None:
+def inspect(vocab: Mapping[str, int], special_tokens: SpecialTokens) -> None:
     """Prints the first records, and the report if one is asked for."""
     from bert_keras.data import inspect_records, text_files
 
@@ -105,7 +105,7 @@ def inspect(vocab: Mapping[str, int], marks: Marks) -> None:
     size = max(vocab.values()) + 1
     names = {number: piece for piece, number in vocab.items()}
     pieces = [names.get(number, "") for number in range(size)]
-    script = format_records.Script(pieces, marks)
+    script = format_records.PieceFormatter(pieces, special_tokens)
     for batch in inspect_records.read_batches(
         paths, table, size, FLAGS.num_records
     ):
@@ -125,7 +125,7 @@ def inspect(vocab: Mapping[str, int], marks: Marks) -> None:
     save(summary)
 
 
-def show(batch: "RecordBatch", script: format_records.Script) -> None:
+def show(batch: "RecordBatch", script: format_records.PieceFormatter) -> None:
     """Prints records, and of a packed one each sequence."""
     sequences = record_report.rows(batch.values)
     if batch.sizes is None:
@@ -146,7 +146,7 @@ def report_on_text(tokenizer: "Tokenizer") -> None:
     """Prints the report on --text_file."""
     from bert_keras.data import text_files
 
-    paths = text_files.expand_patterns(FLAGS.text_file, "--text_file")
+    paths = text_files.expand_patterns(FLAGS.text_file, "text_file")
 
     def lines(bar: tqdm) -> Iterator[str]:
         for path in paths:
@@ -169,11 +169,11 @@ def outputs() -> list[str]:
 def save(summary: Summary) -> None:
     """Writes the files that were asked for."""
     if FLAGS.report_json:
-        with files.writing(FLAGS.report_json, "--report_json") as file:
+        with files.writing(FLAGS.report_json, "report_json") as file:
             numbers = dataclasses.asdict(summary)
             file.write(json.dumps(numbers).encode() + b"\n")
     if FLAGS.histogram_png:
-        with files.writing(FLAGS.histogram_png, "--histogram_png") as file:
+        with files.writing(FLAGS.histogram_png, "histogram_png") as file:
             draw_lengths(summary, file)
 
 

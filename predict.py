@@ -34,7 +34,7 @@ from bert_keras.errors import InputError
 if TYPE_CHECKING:
     from bert_keras.tasks.classification.tables import TableFormat
     from bert_keras.tasks.line_predictor import Answer, Line
-    from bert_keras.tasks.task_config import TaskSettings
+    from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = flags.FLAGS
 TARGETS = "single_label", "multi_label", "regression"  # of texts and pairs
@@ -100,7 +100,7 @@ def main(*texts: str) -> None:
     lines = _decoded(_read(texts, folder), notices)
     answers = counted(_answers(lines, answer_all))
     if FLAGS.output_file:
-        with files.writing(FLAGS.output_file, "--output_file") as file:
+        with files.writing(FLAGS.output_file, "output_file") as file:
             for answer in with_progress(answers):
                 file.write((_format(answer, notices) + "\n").encode())
     else:
@@ -137,7 +137,7 @@ def _load(folder: str) -> "Callable[[Iterable[Line]], Iterator[Answer]]":
         model.answer_all,
         run=functools.partial(predict, predictor),
         batch_size=FLAGS.batch_size,
-        finely=predictor.shapes_are_cheap,
+        fine_buckets=predictor.shapes_are_cheap,
     )
 
 
@@ -169,7 +169,7 @@ def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
         text_lines,
     )
     from bert_keras.tasks.classification.tables import read_table
-    from bert_keras.tasks.task_config import TaskSettings
+    from bert_keras.tasks.task_config import TaskConfig
 
     if texts:
         for text in texts:
@@ -177,7 +177,7 @@ def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
     elif FLAGS.input_file is None:
         yield from text_lines(sys.stdin.buffer, FLAGS.encoding)
     else:
-        settings = TaskSettings.from_folder(folder)
+        settings = TaskConfig.from_folder(folder)
         for path in expand_patterns(FLAGS.input_file):
             table = _table(path, settings)
             if table is None:
@@ -188,7 +188,7 @@ def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
                 yield (example.text_a, *pair)
 
 
-def _table(path: str, settings: "TaskSettings | None") -> "TableFormat | None":
+def _table(path: str, settings: "TaskConfig | None") -> "TableFormat | None":
     """How to read a file by columns; None: read it by lines."""
     from bert_keras.tasks.classification.tables import (
         ENDINGS,

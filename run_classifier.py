@@ -20,7 +20,7 @@ from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
     from bert_keras.tasks.classification.task import Problem
-    from bert_keras.tasks.task_config import TaskSettings
+    from bert_keras.tasks.task_config import TaskConfig
 
 fine_tuning.define()
 fine_tuning.define_combinations()
@@ -100,7 +100,7 @@ def main() -> None:
         second_direction=tuning.second_direction,
     )
     setup = tuning.set_up(settings, problem.other_names)
-    job = classification_task.Classification(
+    job = classification_task.ClassificationTask(
         problem,
         settings,
         setup.tokenizer,
@@ -109,7 +109,7 @@ def main() -> None:
         FLAGS.predict_batch_size,
         tuning.writes,
     )
-    done = tuning.carry_out(job, setup)
+    done = tuning.train_or_restore(job, setup)
     if done is None:
         return
     fitted, step = done
@@ -133,17 +133,17 @@ def _check_sources() -> None:
 
 
 def _read_problem(
-    used: "TaskSettings | None", stored: "TaskSettings | None"
+    used: "TaskConfig | None", stored: "TaskConfig | None"
 ) -> "Problem":
     from bert_keras.tasks.classification import task as classification_task
     from bert_keras.tasks.classification.tables import TableFormat
 
-    wanted = command.from_flags(classification_task.Wanted)
+    wanted = command.from_flags(classification_task.Actions)
     if FLAGS.task_name:
         return classification_task.glue_problem(
             FLAGS.task_name, FLAGS.data_dir, wanted
         )
-    files = command.from_flags(classification_task.OwnFiles, used)
+    files = command.from_flags(classification_task.TableFiles, used)
     return classification_task.table_problem(
         files,
         command.from_flags(TableFormat, used),

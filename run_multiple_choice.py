@@ -50,14 +50,14 @@ def main() -> None:
     )
     settings = tuning.task_settings(target="choice")
     setup = tuning.set_up(settings)
-    job = multiple_choice_task.Choosing(
+    job = multiple_choice_task.MultipleChoiceTask(
         problem,
         settings,
         setup.tokenizer,
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
     )
-    done = tuning.carry_out(job, setup)
+    done = tuning.train_or_restore(job, setup)
     if done is None:
         return
     fitted, step = done

@@ -24,7 +24,7 @@ from bert_keras.tasks.task_config import FEATURE_LAYERS
 
 if TYPE_CHECKING:
     from bert_keras.tasks.ner.task import Problem
-    from bert_keras.tasks.task_config import TaskSettings
+    from bert_keras.tasks.task_config import TaskConfig
 
 fine_tuning.define()
 fine_tuning.define_labels()
@@ -101,10 +101,10 @@ def main() -> None:
         doc_stride=_stride(used),
     )
     setup = tuning.set_up(settings)
-    way: ner_task.Way = ner_task.WholeEncoder(settings)
+    way: ner_task.TaggerStrategy = ner_task.FineTunedTagger(settings)
     if settings.feature_layers:
-        way = feature_based.FrozenEncoder(settings, setup)
-    job = ner_task.Recognition(
+        way = feature_based.FeatureBasedTagger(settings, setup)
+    job = ner_task.NerTask(
         problem,
         settings,
         way,
@@ -112,7 +112,7 @@ def main() -> None:
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
     )
-    done = tuning.carry_out(job, setup)
+    done = tuning.train_or_restore(job, setup)
     if done is None:
         return
     fitted, step = done
@@ -134,7 +134,7 @@ def _read_problem(stored_labels: tuple[str, ...]) -> "Problem":
     )
 
 
-def _stride(used: "TaskSettings | None") -> int:
+def _stride(used: "TaskConfig | None") -> int:
     if used and used.doc_stride and not FLAGS["doc_stride"].present:
         return used.doc_stride
     return FLAGS.doc_stride or max(1, FLAGS.max_seq_length // 2)

@@ -15,8 +15,12 @@ from absl import flags
 
 from bert_keras.cli import command, common_flags
 from bert_keras.errors import InputError
-from bert_keras.tasks.distillation.config import Student, TripleLoss
-from bert_keras.training.config import DeviceConfig, OptimizerConfig, Selection
+from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
+from bert_keras.training.config import (
+    DeviceConfig,
+    ModelSelection,
+    OptimizerConfig,
+)
 
 common_flags.define_training()
 flags.DEFINE_string(
@@ -106,25 +110,25 @@ flags.DEFINE_list(
 flags.DEFINE_bool("random_student", False, "Begin at random instead.")
 flags.DEFINE_float(
     "soft_target_weight",
-    TripleLoss.soft_target_weight,
+    DistilBertLoss.soft_target_weight,
     "Of the loss against the teacher's probabilities.",
     lower_bound=0.0,
 )
 flags.DEFINE_float(
     "masked_lm_weight",
-    TripleLoss.masked_lm_weight,
+    DistilBertLoss.masked_lm_weight,
     "Of the masked language model's, beside it.",
     lower_bound=0.0,
 )
 flags.DEFINE_float(
     "cosine_weight",
-    TripleLoss.cosine_weight,
+    DistilBertLoss.cosine_weight,
     "Of the cosine distance between both models' last hidden states.",
     lower_bound=0.0,
 )
 flags.DEFINE_bool(
     "soft_targets_at_masks",
-    TripleLoss.soft_targets_at_masks,
+    DistilBertLoss.soft_targets_at_masks,
     "Compare probabilities at masks only, not at every piece: cheaper.",
 )
 MASK_FLAGS = (
@@ -149,12 +153,12 @@ def main() -> None:
     from bert_keras.data.dynamic_masking import MaskConfig
     from bert_keras.tasks import trainer
     from bert_keras.tasks.pretraining.inputs import Records
-    from bert_keras.tasks.pretraining.task import Batches, LanguageModeling
+    from bert_keras.tasks.pretraining.task import Batches, PretrainingTask
 
     for flag in ("input_file", "eval_file"):  # before a TPU is connected to
         if patterns := FLAGS[flag].value:
-            text_files.expand_patterns(patterns, f"--{flag}")
-    place = trainer.make_place(
+            text_files.expand_patterns(patterns, flag)
+    place = trainer.make_devices(
         command.from_flags(DeviceConfig),
         output_dir=FLAGS.output_dir,
         input_file=FLAGS.input_file,
@@ -162,14 +166,17 @@ def main() -> None:
     )
     lesson = None
     if FLAGS.teacher_model_dir:
-        lesson = command.from_flags(Student), command.from_flags(TripleLoss)
+        lesson = (
+            command.from_flags(StudentConfig),
+            command.from_flags(DistilBertLoss),
+        )
     run = command.from_flags(
         trainer.RunConfig,
         flags=command.flags_text(),
         data_files=command.given_files(),
         tokenizer=common_flags.tokenizer_options(),
     )
-    job = LanguageModeling(
+    job = PretrainingTask(
         place,
         run,
         command.from_flags(Records),
@@ -178,10 +185,10 @@ def main() -> None:
         [name for name in MASK_FLAGS if FLAGS[name].present],
         command.from_flags(OptimizerConfig),
         common_flags.loop_config(),
-        command.from_flags(Selection),
+        command.from_flags(ModelSelection),
         lesson,
     )
-    with job.naming_damage():
+    with job.explain_parse_errors():
         if run.dry_run:
             job.rehearse()
             return
@@ -198,7 +205,9 @@ def _check_teaching() -> None:
                 "teaches; leave it or --teacher_model_dir out"
             )
         return
-    settings = dataclasses.fields(Student) + dataclasses.fields(TripleLoss)
+    settings = dataclasses.fields(StudentConfig) + dataclasses.fields(
+        DistilBertLoss
+    )
     for name in (field.name for field in settings):
         if name != "teacher_model_dir" and FLAGS[name].present:
             raise InputError(

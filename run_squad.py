@@ -20,7 +20,7 @@ from bert_keras.cli import command, fine_tuning
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
-    from bert_keras.tasks.task_config import TaskSettings
+    from bert_keras.tasks.task_config import TaskConfig
 
 fine_tuning.define()
 fine_tuning.define_combinations()
@@ -106,7 +106,7 @@ def main() -> None:
     )
     _check_settings(settings)
     setup = tuning.set_up(settings)
-    job = squad_task.QuestionAnswering(
+    job = squad_task.SquadTask(
         command.from_flags(
             squad_task.Files,
             predict_file=FLAGS.predict_file if _asks() else None,
@@ -119,7 +119,7 @@ def main() -> None:
         fine_tuning.compares_models(),
         tuning.writes,
     )
-    done = tuning.carry_out(job, setup)
+    done = tuning.train_or_restore(job, setup)
     if done is None:
         return
     fitted, step = done
@@ -136,7 +136,7 @@ def _check_flags() -> None:
             raise InputError(f"--{flag} is missing: it names SQuAD's JSON")
 
 
-def _check_settings(settings: "TaskSettings") -> None:
+def _check_settings(settings: "TaskConfig") -> None:
     if settings.max_seq_length <= settings.max_query_length + 3:
         raise InputError(
             f"--max_seq_length is {settings.max_seq_length}, which leaves no "

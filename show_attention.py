@@ -70,7 +70,7 @@ def main() -> None:
         content = attention_plots.to_png(
             attention, _number("layer", layers), _number("head", heads)
         )
-    with files.writing(FLAGS.output_file, "--output_file") as file:
+    with files.writing(FLAGS.output_file, "output_file") as file:
         file.write(content)
     print(f"written: {FLAGS.output_file}")
 

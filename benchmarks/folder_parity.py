@@ -140,15 +140,15 @@ def by_line(arrays: dict[str, np.ndarray], rows: list[Any]) -> Arrays:
 
 def tokenize(opened: Opened, lines: list[Any]) -> list[Any]:
     """The rows of `Side`."""
-    from bert_keras.data.input_features import join
+    from bert_keras.data.input_features import build_inputs
 
     tokenizer, rows = opened.tokenizer, []
     for _, first, second in lines:
-        tokens, segments = join(
+        tokens, segments = build_inputs(
             tokenizer.tokenize(first),
             None if second is None else tokenizer.tokenize(second),
             LONGEST,
-            tokenizer.marks,
+            tokenizer.special_tokens,
         )
         rows.append((tokens, tokenizer.convert_tokens_to_ids(tokens), segments))
     return rows
@@ -158,7 +158,7 @@ def our_arrays(folder: Path, config: Any, rows: list[Any]) -> Arrays:
     """What the folder's weights make of the other side's rows."""
     from keras import ops
 
-    from bert_keras.data.input_features import Row, pad
+    from bert_keras.data.input_features import InputFeatures, pad
     from bert_keras.modeling.checkpoint import (
         CLASSIFIER,
         NEXT_SENTENCE,
@@ -169,9 +169,9 @@ def our_arrays(folder: Path, config: Any, rows: list[Any]) -> Arrays:
     from bert_keras.modeling.model_from_checkpoint import AnyModel
 
     model = AnyModel(config, open_weights(str(folder)).shapes)
-    load_checkpoint(model.bindings(), str(folder))
+    load_checkpoint(model.mappings(), str(folder))
     longest = max(len(ids) for _, ids, _ in rows)
-    batch = pad([Row(i, s) for _, i, s in rows], longest, len(rows))
+    batch = pad([InputFeatures(i, s) for _, i, s in rows], longest, len(rows))
     encoded = model.encoder(
         *(batch[n] for n in ("input_ids", "input_mask", "segment_ids"))
     )
@@ -265,9 +265,9 @@ def compare_answers(
     comparison: Comparison, folder: Path, values: Any, theirs: Side
 ) -> None:
     """Labels, and probabilities of those lines that tokenize as theirs do."""
-    from bert_keras.tasks.task_config import TaskSettings
+    from bert_keras.tasks.task_config import TaskConfig
 
-    task = TaskSettings.from_folder(str(folder))
+    task = TaskConfig.from_folder(str(folder))
     class_name = values["class"]
     is_text = class_name.endswith("ForSequenceClassification")
     if task is None or not (

@@ -44,7 +44,7 @@ class Work:
         self.model = Pretraining(
             BertConfig.from_json_file(f"{job.model}/bert_config.json")
         )
-        load_checkpoint(self.model.bindings(), job.hugging_face)
+        load_checkpoint(self.model.mappings(), job.hugging_face)
         self.variables = self.model.trainable_variables
         self.batch = {name: jnp.asarray(x) for name, x in job.batch.items()}
 

@@ -144,7 +144,7 @@ def run_step(case: Case) -> None:
         "", None, None, None, case.precision, recompute=case.recompute
     )
     strategy = tf.distribute.get_strategy()
-    place = trainer.Place(strategy, Host(0, 1))
+    place = trainer.Devices(strategy, Host(0, 1))
     model = trainer.make_model(lambda: Pretraining(case.config), place, run, 1)
     loop = LoopConfig(num_accumulation_steps=case.num_micro_batches)
     optimizer = AdamW(model.trainable_variables, OptimizerConfig())

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
 from bert_keras.data.input_pipeline import RecordBatches
-from bert_keras.data.masking_vocabulary import find_pieces
+from bert_keras.data.masking_vocabulary import read_masking_vocabulary
 from bert_keras.data.record_schema import unmasked_features
 from bert_keras.data.special_tokens import BERT
 from bert_keras.data.tokenization import load_vocab
@@ -48,7 +48,9 @@ def pipeline_rate(flags: argparse.Namespace, whole_words: bool) -> float:
         BATCH_SIZE,
         seed=1,
         vocab_size=len(vocab),
-        masker=BatchMasker(find_pieces(vocab, BERT), config, seed=1),
+        masker=BatchMasker(
+            read_masking_vocabulary(vocab, BERT), config, seed=1
+        ),
     )
     batches.batch(0)
     start = time.perf_counter()

@@ -32,10 +32,10 @@ def make_run(job: worker.Job) -> Any:
         init_checkpoint=job.model,
         precision="mixed_bfloat16" if job.is_bfloat16 else "float32",
     )
-    place = trainer.make_place(DeviceConfig())
+    place = trainer.make_devices(DeviceConfig())
     config = trainer.read_config(settings, job.batch["input_ids"].shape[1])
     model = trainer.make_model(lambda: Pretraining(config), place, settings, 0)
-    run = trainer.Run(model, config, place, settings, None)
+    run = trainer.Trainer(model, config, place, settings, None)
     run.restore()
     return run
 

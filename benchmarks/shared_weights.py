@@ -69,7 +69,7 @@ def _write_google(folder: Path, config: BertConfig) -> None:
         noise = NOISE * rng.standard_normal(variable.shape, np.float32)
         variable.assign(variable.numpy() + noise)
     folder.mkdir(parents=True, exist_ok=True)
-    save_model_folder(str(folder), config, model.bindings(), None)
+    save_model_folder(str(folder), config, model.mappings(), None)
 
 
 def make_batch(path: Path, num_rows: int, length: int) -> None:

@@ -26,10 +26,10 @@ from bert_keras.tasks.squad.data import Example, read_examples
 from bert_keras.tasks.squad.evaluation import evaluate_v1
 from bert_keras.tasks.squad.features import Window, make_windows, record_values
 from bert_keras.tasks.squad.postprocessing import Answerer, Logits
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 
 PEER = ROOT / "benchmarks" / "peers" / "transformers_squad.py"
-SETTINGS = TaskSettings("span", 384, do_lower_case=True, doc_stride=128)
+SETTINGS = TaskConfig("span", 384, do_lower_case=True, doc_stride=128)
 BATCH_SIZE, LEARNING_RATE, SEED = 32, 5e-5, 1
 Cut = tuple[list[Example], list[list[Window]]]
 

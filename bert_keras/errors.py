@@ -1,17 +1,23 @@
-"""The one error that commands print as a sentence instead of a traceback; and
-warnings, which are printed alike."""
+"""Errors and warnings: one sentence about a value or a file.
+
+`name` or `name=value` in a sentence is an argument. A Python program reads it
+as it is; a command shows the flag of that name in its place.
+"""
 
 import functools
+import re
 import sys
 
 MAX_SENTENCE = 2000  # characters
+ARGUMENT = re.compile(r"`([a-z][a-z0-9_]*('s \w+)?)(?:=([^`]*))?`")
+_shows_flags = False
 
 
 class InputError(ValueError):
-    """Bad input from a person: a file, a flag or a combination of them.
+    """Bad input from a person: a file, an argument or a combination of them.
 
     The message is one sentence that says what was found, what was expected
-    and which flag or file to change. `command.run` prints it and exits with 1.
+    and what to change. A command prints it and exits with 1.
     """
 
 
@@ -34,9 +40,36 @@ def say_once(sentence: str) -> None:
 def one_line(sentence: str) -> str:
     """The sentence without control characters, and not too long: it may hold
     names from files that anyone may have written."""
-    words = " ".join(sentence.split())
+    words = " ".join(with_flags(sentence).split())
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
     if len(shown) > MAX_SENTENCE:
         half = MAX_SENTENCE // 2
         shown = f"{shown[:half]} ... {shown[-half:]}"
     return shown
+
+
+def show_flags() -> None:
+    """From now on, arguments in sentences are shown as a command's flags."""
+    global _shows_flags
+    _shows_flags = True
+
+
+def with_flags(sentence: str) -> str:
+    """The sentence with flags for arguments, in a command.
+
+    >>> show_flags()
+    >>> with_flags("give `init_checkpoint`, or lower `seed=3`")
+    'give --init_checkpoint, or lower --seed=3'
+    >>> with_flags("leave out `has_header=False`")
+    'leave out --nohas_header'
+    """
+    if not _shows_flags:
+        return sentence
+
+    def flag(found: re.Match[str]) -> str:
+        name, value = found[1], found[3]
+        if value in ("True", "False"):
+            return f"--{'no' * (value == 'False')}{name}"
+        return f"--{name}" if value is None else f"--{name}={value}"
+
+    return ARGUMENT.sub(flag, sentence)

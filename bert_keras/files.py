@@ -97,7 +97,7 @@ def new_folder(output_dir: str) -> Iterator[str]:
     try:
         if tf.io.gfile.exists(output_dir):
             raise InputError(
-                f"--output_dir={output_dir} is there already; name a new folder"
+                f"`output_dir={output_dir}` is there already; name a new folder"
             )
         _remove(folder)  # a killed run's
         tf.io.gfile.makedirs(folder)
@@ -108,7 +108,7 @@ def new_folder(output_dir: str) -> Iterator[str]:
             _remove(folder)
     except tf.errors.OpError as error:
         raise InputError(
-            f"cannot write --output_dir={output_dir} ({error.message})"
+            f"cannot write `output_dir={output_dir}` ({error.message})"
         ) from error
 
 
@@ -188,12 +188,12 @@ def local(path: str) -> str:
 
 
 @contextlib.contextmanager
-def writing(path: str, flag: str) -> Iterator[IO[bytes]]:
+def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
     """A file that appears whole, when the block ends, or not at all.
 
     Args:
         path: also on gs:// and the like.
-        flag: that names it, for errors.
+        argument: that names it, for errors.
     """
     import tensorflow as tf
 
@@ -206,21 +206,21 @@ def writing(path: str, flag: str) -> Iterator[IO[bytes]]:
         opener = tf.io.gfile.GFile if "://" in path else open
         file = opener(unfinished, "wb")
     except (OSError, tf.errors.OpError) as error:
-        raise _unwritable(path, flag, error) from error
+        raise _unwritable(path, argument, error) from error
     try:
         with file:
             yield file
         tf.io.gfile.rename(unfinished, path, overwrite=True)
     except OSError as error:  # the block's own work raises no such thing
-        raise _unwritable(path, flag, error) from error
+        raise _unwritable(path, argument, error) from error
     finally:
         with contextlib.suppress(tf.errors.OpError):
             tf.io.gfile.remove(unfinished)
 
 
-def _unwritable(path: str, flag: str, error: Any) -> InputError:
+def _unwritable(path: str, argument: str, error: Any) -> InputError:
     reason = getattr(error, "message", "") or getattr(error, "strerror", "")
-    return InputError(f"cannot write {flag}={path}: {reason}")
+    return InputError(f"cannot write `{argument}={path}`: {reason}")
 
 
 def fingerprint(path: str) -> str:
@@ -240,7 +240,7 @@ def fingerprint(path: str) -> str:
 
 
 @contextlib.contextmanager
-def lock(folder: str, flag: str) -> Iterator[None]:
+def lock(folder: str, argument: str) -> Iterator[None]:
     """Keeps a folder for this process, as far as the file system can tell.
 
     A lock ends with its process, however that ends. Where there are none
@@ -248,12 +248,12 @@ def lock(folder: str, flag: str) -> Iterator[None]:
 
     Args:
         folder: made if it is not there.
-        flag: that another folder could be named with.
+        argument: that another folder could be named with.
 
     Raises:
         InputError: another process holds it.
     """
-    descriptor = _lock(folder, flag)
+    descriptor = _lock(folder, argument)
     try:
         yield
     finally:
@@ -261,13 +261,13 @@ def lock(folder: str, flag: str) -> Iterator[None]:
             os.close(descriptor)
 
 
-def lock_until_exit(folder: str, flag: str) -> None:
+def lock_until_exit(folder: str, argument: str) -> None:
     """Keeps a folder for this process until it ends, as `lock` does."""
     if folder not in _held:
-        _held[folder] = _lock(folder, flag)
+        _held[folder] = _lock(folder, argument)
 
 
-def _lock(folder: str, flag: str) -> int | None:
+def _lock(folder: str, argument: str) -> int | None:
     if "://" in folder:
         return None
     os.makedirs(folder, exist_ok=True)
@@ -282,7 +282,7 @@ def _lock(folder: str, flag: str) -> int | None:
         os.close(descriptor)
         raise InputError(
             f"another process is working in {folder}; wait for its end, or "
-            f"name another {flag}"
+            f"name another `{argument}`"
         ) from error
     except OSError:
         pass

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from absl import app, flags, logging
 
-from bert_keras.errors import InputError, one_line, warn
+from bert_keras.errors import InputError, one_line, show_flags, warn
 
 Settings = TypeVar("Settings")
 MAX_NOTICES = 10  # of each kind, line by line; others are only counted
@@ -46,6 +46,7 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
     tf.app.run ignores them, so that a typing error trains with a default.)
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    show_flags()
     _show_in_help(main.__module__)
 
     def guarded(argv: list[str]) -> None:

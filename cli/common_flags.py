@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from bert_keras.cli import command
-from bert_keras.data.masking import Shares
-from bert_keras.tasks.distillation.config import TaughtTask
+from bert_keras.data.masking import MaskingShares
+from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.training.config import (
     OPTIMIZERS,
     DeviceConfig,
     LoopConfig,
+    ModelSelection,
     OptimizerConfig,
-    Selection,
 )
 
 if TYPE_CHECKING:
@@ -180,20 +180,20 @@ def _define_training_beyond_google() -> None:
 def _define_selection() -> None:
     flags.DEFINE_integer(
         "eval_steps",
-        Selection.eval_steps,
+        ModelSelection.eval_steps,
         "Steps between two evaluations while training; 0: none. The best model"
         " seen is the one that stays.",
         lower_bound=0,
     )
     flags.DEFINE_string(
         "best_metric",
-        Selection.best_metric,
+        ModelSelection.best_metric,
         "By which the best is chosen, as eval_results.txt names it; unset: the "
         "task's, in pre-training the loss.",
     )
     flags.DEFINE_integer(
         "patience",
-        Selection.patience,
+        ModelSelection.patience,
         "Evaluations without a better one after which training stops; 0: never",
         lower_bound=0,
     )
@@ -284,14 +284,14 @@ def define_mask_shares() -> None:
     """What becomes of the pieces that are to be predicted."""
     flags.DEFINE_float(
         "mask_share",
-        Shares.mask_share,
+        MaskingShares.mask_share,
         "Of the pieces to be predicted, the share that [MASK] stands for.",
         lower_bound=0.0,
         upper_bound=1.0,
     )
     flags.DEFINE_float(
         "random_share",
-        Shares.random_share,
+        MaskingShares.random_share,
         "That for which any piece stands; the rest stays as it is.",
         lower_bound=0.0,
         upper_bound=1.0,
@@ -308,7 +308,7 @@ def define_teacher() -> None:
     )
     flags.DEFINE_float(
         "distillation_temperature",
-        TaughtTask.distillation_temperature,
+        TaskDistillation.distillation_temperature,
         "By which the teacher's logits and the model's are divided.",
         lower_bound=0.01,
     )

@@ -8,12 +8,20 @@ from absl import flags
 
 from bert_keras.cli import command, common_flags
 from bert_keras.errors import InputError
-from bert_keras.tasks.distillation.config import TaughtTask
-from bert_keras.training.config import DeviceConfig, OptimizerConfig, Selection
+from bert_keras.tasks.distillation.config import TaskDistillation
+from bert_keras.training.config import (
+    DeviceConfig,
+    ModelSelection,
+    OptimizerConfig,
+)
 
 if TYPE_CHECKING:
-    from bert_keras.tasks.fine_tuning import FineTuned, Job, Setup
-    from bert_keras.tasks.task_config import TaskSettings
+    from bert_keras.tasks.fine_tuning import (
+        FineTuningConfig,
+        FineTuningTask,
+        TrainedModel,
+    )
+    from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = flags.FLAGS
 flags.disclaim_key_flags()  # they are of the command that calls
@@ -36,7 +44,7 @@ def define() -> None:
     # google-research/bert has none of these.
     flags.DEFINE_integer(
         "num_seeds",
-        Selection.num_seeds,
+        ModelSelection.num_seeds,
         "Runs with --seed, --seed + 1, ...; the best model is kept.",
         lower_bound=1,
     )
@@ -74,7 +82,7 @@ def define_taught() -> None:
     common_flags.define_teacher()
     flags.DEFINE_float(
         "distillation_weight",
-        TaughtTask.distillation_weight,
+        TaskDistillation.distillation_weight,
         "Share of the teacher in the loss; the labels have the rest.",
         lower_bound=0.0,
         upper_bound=1.0,
@@ -123,7 +131,7 @@ class FineTuningCommand:
         command.import_tensorflow()
         from bert_keras.tasks import fine_tuning, trainer
 
-        self.place = trainer.make_place(
+        self.place = trainer.make_devices(
             command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
         )
         self.run = command.from_flags(
@@ -145,17 +153,17 @@ class FineTuningCommand:
 
         return fine_tuning.second_direction(self.run, self.stored)
 
-    def task_settings(self, **values: Any) -> "TaskSettings":
+    def task_settings(self, **values: Any) -> "TaskConfig":
         """The task's settings: `values`, flags and the tokenizer's case; for a
         model that is used as trained, its own where no flag is given."""
         from bert_keras.data.tokenizers import TokenizerSettings
         from bert_keras.tasks import trainer
-        from bert_keras.tasks.task_config import TaskSettings
+        from bert_keras.tasks.task_config import TaskConfig
 
         found = trainer.find_tokenizer(self.run, None)  # else set_up refuses
         case = found.settings if found else TokenizerSettings()
         return command.from_flags(
-            TaskSettings,
+            TaskConfig,
             self.used,
             do_lower_case=case.do_lower_case,
             strip_accents=case.strip_accents,
@@ -172,8 +180,8 @@ class FineTuningCommand:
             )
 
     def set_up(
-        self, settings: "TaskSettings", other_names: tuple[str, ...] = ()
-    ) -> "Setup":
+        self, settings: "TaskConfig", other_names: tuple[str, ...] = ()
+    ) -> "FineTuningConfig":
         """Raises InputError if config, vocabulary and flags do not fit, or a
         model is to be used with other settings than it was trained with.
 
@@ -190,16 +198,16 @@ class FineTuningCommand:
             self.place,
             self.run,
             command.from_flags(fine_tuning.Schedule),
-            command.from_flags(Selection),
+            command.from_flags(ModelSelection),
             command.from_flags(OptimizerConfig),
             common_flags.loop_config(),
             settings,
-            command.from_flags(TaughtTask),
+            command.from_flags(TaskDistillation),
             other_names,
         )
 
     def _say_defaults(
-        self, settings: "TaskSettings", start: "TaskSettings"
+        self, settings: "TaskConfig", start: "TaskConfig"
     ) -> None:
         """Names flags that are not given, where the model that is trained
         further had others."""
@@ -219,14 +227,13 @@ class FineTuningCommand:
                     f"--init_checkpoint was trained with {trained!r}"
                 )
 
-    def carry_out(
-        self, job: "Job", setup: "Setup"
-    ) -> "tuple[FineTuned, int] | None":
+    def train_or_restore(
+        self, job: "FineTuningTask", setup: "FineTuningConfig"
+    ) -> "tuple[TrainedModel, int] | None":
         """The trained or stored model and its step; None after --dry_run."""
-        from bert_keras.tasks import trainer
-        from bert_keras.tasks.fine_tuning import FineTuning
+        from bert_keras.tasks import fine_tuning, trainer
 
-        tuning = FineTuning(job, setup)
+        tuning = fine_tuning.FineTuning(job, setup)
         if FLAGS.do_train:
             trainer.claim_folder(self.run, self.place.host)
         job.prepare()

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data.input_features import Row, pad, padded_length
+from bert_keras.data.input_features import InputFeatures, pad, padded_length
 from bert_keras.data.packing import best_fit
 
 # Different numbers of packed rows, at most: another one costs as much time to
@@ -28,14 +28,14 @@ ROW_COUNTS = 16
 
 
 @dataclasses.dataclass(frozen=True)
-class RowShare:
+class HostShard:
     """Rows index, index + count, ... of every global batch: one host's."""
 
     index: int = 0
     count: int = 1
 
 
-class RowBatches:
+class InMemoryBatches:
     """Shuffled batches without end.
 
     Args:
@@ -54,12 +54,12 @@ class RowBatches:
 
     def __init__(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[InputFeatures],
         labels: Mapping[str, np.ndarray],
         batch_size: int,
         max_seq_length: int,
         seed: int,
-        share: RowShare = RowShare(),
+        share: HostShard = HostShard(),
         num_pieces: int = 0,
         group_size: int = 1,
     ):
@@ -111,7 +111,7 @@ class RowBatches:
         rows = self._rows(numbers)
         return pad(rows, self.max_seq_length, len(rows))
 
-    def _rows(self, numbers: list[int]) -> list[Row]:
+    def _rows(self, numbers: list[int]) -> list[InputFeatures]:
         size = self.group_size
         return [self.rows[i * size + j] for i in numbers for j in range(size)]
 
@@ -155,14 +155,14 @@ class RowBatches:
         return int(_order(self.seed, epoch, count)[within])
 
 
-def _width(rows: Sequence[Row]) -> int:
+def _width(rows: Sequence[InputFeatures]) -> int:
     """Room for the longest, and for two as long as the mean: in narrower rows
     more would be left empty, in wider ones attention would cost more."""
     lengths = [len(row.input_ids) for row in rows]
     return padded_length(max(*lengths, 2 * sum(lengths) // len(lengths)))
 
 
-def _plan(rows: Sequence[Row], width: int) -> list[list[int]]:
+def _plan(rows: Sequence[InputFeatures], width: int) -> list[list[int]]:
     """Which of them lie in each packed row, but for those without pieces."""
     lengths = np.array([[len(row.input_ids) for row in rows]])
     plan = best_fit(lengths, (width,))
@@ -170,7 +170,7 @@ def _plan(rows: Sequence[Row], width: int) -> list[list[int]]:
 
 
 def pack(
-    rows: Sequence[Row],
+    rows: Sequence[InputFeatures],
     plan: list[list[int]],
     num_rows: int,
     width: int,

@@ -27,9 +27,15 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsSingleton
 
 from bert_keras.data import build_records, corpus
-from bert_keras.data.build_config import Making, read_vocabulary
-from bert_keras.data.build_records import Made
-from bert_keras.data.corpus import Block, CountedPieces, Counts, Span, Stretch
+from bert_keras.data.build_config import RecordBuildConfig, read_vocabulary
+from bert_keras.data.build_records import PartSummary
+from bert_keras.data.corpus import (
+    Block,
+    CountedPieces,
+    Counts,
+    FileSpan,
+    Stretch,
+)
 from bert_keras.data.instances import Summary
 from bert_keras.data.tfrecords import RecordWriter
 from bert_keras.errors import InputError
@@ -40,18 +46,18 @@ Place = tuple[int, int, Block]  # span, its documents before these, these
 
 
 @dataclasses.dataclass(frozen=True)
-class Shipped:
+class PortableConfig:
     """A Making for machines that do not have its vocabulary file."""
 
-    making: Making
+    making: RecordBuildConfig
     vocabulary: tuple[tuple[str, bytes], ...]  # its files, the first one first
 
     @classmethod
-    def pack(cls, making: Making) -> "Shipped":
+    def pack(cls, making: RecordBuildConfig) -> "PortableConfig":
         files = read_vocabulary(making.vocab_file)
         return cls(making, tuple(files.items()))
 
-    def unpack(self) -> Making:
+    def unpack(self) -> RecordBuildConfig:
         path = _unpack_vocabulary(self.vocabulary)
         return dataclasses.replace(self.making, vocab_file=path)
 
@@ -76,7 +82,7 @@ class Plan:
 
 
 def make_records(
-    making: Making, runner: str, options: Sequence[str]
+    making: RecordBuildConfig, runner: str, options: Sequence[str]
 ) -> Summary:
     """Makes a file for each part.
 
@@ -92,7 +98,7 @@ def make_records(
     try:
         pipeline = beam.Pipeline(runner, PipelineOptions(list(options)))
     except (ImportError, ValueError) as error:
-        raise InputError(f"--runner={runner}: {error}") from error
+        raise InputError(f"`runner={runner}`: {error}") from error
     _build(pipeline, making, corpus.find_spans(making.paths))
     try:
         result = pipeline.run()
@@ -104,11 +110,11 @@ def make_records(
     return _summarize(result)
 
 
-def _check_output(making: Making) -> None:
+def _check_output(making: RecordBuildConfig) -> None:
     path = making.output_files[0]
     if len(making.output_files) > 1 or not path or path.endswith(".gz"):
         raise InputError(
-            "--output_file with --runner is one name, to which the number of "
+            "`output_file` with `runner` is one name, to which the number of "
             "each part is added, and not packed: it cannot be "
             f"{','.join(making.output_files)!r}"
         )
@@ -116,14 +122,16 @@ def _check_output(making: Making) -> None:
     if found:
         raise InputError(
             f"{min(found)} is there already, which readers of {path}-* would "
-            "take for a part of this --output_file; delete it or give another "
+            "take for a part of this `output_file`; delete it or give another "
             "name"
         )
 
 
-def _build(pipeline: Any, making: Making, spans: Sequence[Span]) -> None:
+def _build(
+    pipeline: Any, making: RecordBuildConfig, spans: Sequence[FileSpan]
+) -> None:
     """Adds the steps; `>>` gives each the name that it has on Beam's pages."""
-    shipped = Shipped.pack(making)
+    shipped = PortableConfig.pack(making)
     counted = corpus.counted_pieces(making.tokenizer)
     blocks = (
         pipeline
@@ -150,7 +158,7 @@ def _build(pipeline: Any, making: Making, spans: Sequence[Span]) -> None:
 
 
 def _tokenize(
-    numbered: tuple[int, Sequence[tuple[Any, ...]]], shipped: Shipped
+    numbered: tuple[int, Sequence[tuple[Any, ...]]], shipped: PortableConfig
 ) -> Iterator[Place]:
     number, span = numbered
     making = shipped.unpack()
@@ -172,7 +180,9 @@ def _count(place: Place, counted: CountedPieces) -> tuple[int, Counts]:
     return number, counts
 
 
-def make_plan(found: Iterable[tuple[int, Counts]], making: Making) -> Plan:
+def make_plan(
+    found: Iterable[tuple[int, Counts]], making: RecordBuildConfig
+) -> Plan:
     """From the counts of all blocks, each with its span's number."""
     total = Counts()
     num_documents: collections.Counter[int] = collections.Counter()
@@ -189,7 +199,9 @@ def make_plan(found: Iterable[tuple[int, Counts]], making: Making) -> Plan:
     )
 
 
-_deal_span = functools.lru_cache(maxsize=2)(corpus.deal)  # once for all blocks
+_deal_span = functools.lru_cache(maxsize=2)(
+    corpus.assign_shards
+)  # once for all blocks
 
 
 def _deal(place: Place, plan: Plan, seed: int) -> Iterator[tuple[int, Place]]:
@@ -208,12 +220,12 @@ def _deal(place: Place, plan: Plan, seed: int) -> Iterator[tuple[int, Place]]:
 
 
 def _make_part(
-    dealt: tuple[int, Iterable[Place]], plan: Plan, shipped: Shipped
+    dealt: tuple[int, Iterable[Place]], plan: Plan, shipped: PortableConfig
 ) -> None:
     part, found = dealt
     making = shipped.unpack()
     in_order = sorted(found, key=lambda place: place[:2])
-    text = corpus.join([block for _, _, block in in_order])
+    text = corpus.concatenate([block for _, _, block in in_order])
     path = part_file(making.output_files[0], part, plan.num_parts)
     with RecordWriter([path]) as writer:
 
@@ -230,7 +242,7 @@ def part_file(output_file: str, part: int, num_parts: int) -> str:
     return f"{output_file}-{part:05}-of-{num_parts:05}"
 
 
-def _add_to_counters(numbers: Counts | Made) -> None:
+def _add_to_counters(numbers: Counts | PartSummary) -> None:
     """They rise on the runner's pages while it works."""
     for name, value in dataclasses.asdict(numbers).items():
         Metrics.counter(COUNTERS, name).inc(value)
@@ -245,7 +257,7 @@ def _summarize(result: Any) -> Summary:
     def fill(kind: type[Any]) -> Any:
         return kind(*(values[x.name] for x in dataclasses.fields(kind)))
 
-    return build_records.summarize(fill(Counts), [fill(Made)])
+    return build_records.summarize(fill(Counts), [fill(PartSummary)])
 
 
 def find_input_error(error: Exception) -> str | None:

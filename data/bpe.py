@@ -85,7 +85,7 @@ class ByteLevelBpe:
       add_prefix_space: a text is read as if it began with a space.
     """
 
-    marks = ROBERTA
+    special_tokens = ROBERTA
 
     def __init__(
         self,
@@ -302,8 +302,8 @@ def check_byte_level(
     if vocab_size is not None and max(vocab.values()) >= vocab_size:
         raise InputError(
             f"{vocab_file} holds ids up to {max(vocab.values())} but "
-            f"vocab_size in the config is {vocab_size}; change --vocab_file or "
-            "--bert_config_file"
+            f"vocab_size in the config is {vocab_size}; change `vocab_file` or "
+            "`bert_config_file`"
         )
     return vocab
 
@@ -314,7 +314,7 @@ def _read_vocab(vocab_file: str) -> dict[str, int]:
             vocab: Any = json.load(file)
     except OSError as error:
         raise InputError(
-            f"cannot read --vocab_file={vocab_file}: {error.strerror}"
+            f"cannot read `vocab_file={vocab_file}`: {error.strerror}"
         ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(

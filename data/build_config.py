@@ -35,7 +35,7 @@ from bert_keras.files import END_BYTES, fingerprint, vocabulary_files
 
 
 @dataclasses.dataclass(frozen=True)
-class Making:
+class RecordBuildConfig:
     """All that the outcome depends on, and all that a worker has to know."""
 
     paths: tuple[str, ...]

@@ -27,10 +27,10 @@ from bert_keras.data import (
     tfrecord_codec,
     vectorized_masking,
 )
-from bert_keras.data.build_config import Making
-from bert_keras.data.corpus import Counts, FaultyText, Span
+from bert_keras.data.build_config import RecordBuildConfig
+from bert_keras.data.corpus import Counts, FaultyText, FileSpan
 from bert_keras.data.instances import SENTENCE_PAIR, WHY_DOCUMENTS, Summary
-from bert_keras.data.masking_vocabulary import find_pieces
+from bert_keras.data.masking_vocabulary import read_masking_vocabulary
 from bert_keras.data.resume_folder import read_json, write_json
 from bert_keras.data.segment_sampling import Text
 from bert_keras.data.task_pool import Workers
@@ -46,7 +46,7 @@ MANY_PARTS, LEAST_PIECES, LEAST_DOCUMENTS = 64, 250_000, 128
 
 
 @dataclasses.dataclass(frozen=True)
-class Made:
+class PartSummary:
     """What a part has made."""
 
     records: int
@@ -57,7 +57,7 @@ class Made:
 
 
 def make_records(
-    making: Making,
+    making: RecordBuildConfig,
     num_workers: int,
     begin: Callable[[], None] | None = None,
 ) -> Summary | None:
@@ -75,7 +75,7 @@ def make_records(
         _check_outputs(making)
         if _is_taken_away(making):
             resume_folder.discard(making.folder)
-        with resume_folder.claim(making.folder, settings) as is_left:
+        with resume_folder.open_or_resume(making.folder, settings) as is_left:
             if not is_left:
                 return None
             return _make_in_folder(making, num_workers, begin)
@@ -88,13 +88,13 @@ def make_records(
             error, "strerror", error
         )
         raise InputError(
-            f"cannot write --output_file={making.output_files[0]}, or beside "
+            f"cannot write `output_file={making.output_files[0]}`, or beside "
             f"it: {reason}"
         ) from error
 
 
 def _make_in_folder(
-    making: Making,
+    making: RecordBuildConfig,
     num_workers: int,
     begin: Callable[[], None] | None,
 ) -> Summary:
@@ -116,7 +116,7 @@ def _make_in_folder(
         made = workers.run(
             "part",
             _make_part,
-            Made,
+            PartSummary,
             [(making, i, num_parts, len(spans)) for i in range(num_parts)],
         )
         _join(making, num_parts)
@@ -137,14 +137,14 @@ def _make_in_folder(
     return summary
 
 
-def check_counts(making: Making, counts: Counts) -> None:
+def check_counts(making: RecordBuildConfig, counts: Counts) -> None:
     if not counts.pieces:
         raise FaultyText(f"{', '.join(making.paths)} is empty: it has no text")
     if counts.documents < 2 and making.config.is_pair:
         raise FaultyText(f"the input is a single document{WHY_DOCUMENTS}")
 
 
-def choose_num_parts(making: Making, counts: Counts) -> int:
+def choose_num_parts(making: RecordBuildConfig, counts: Counts) -> int:
     """As few as fit a worker's memory, or more, so that many can work."""
     passes = making.config.dupe_factor
     wanted = counts.pieces * (
@@ -165,7 +165,7 @@ def choose_num_parts(making: Making, counts: Counts) -> int:
     return max(1, min(for_memory, counts.documents // 2), for_workers)
 
 
-def _prepare(making: Making) -> None:
+def _prepare(making: RecordBuildConfig) -> None:
     """What each process does before its first task."""
     tf.config.set_visible_devices([], "GPU")  # others may be at work there
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -175,7 +175,7 @@ def _prepare(making: Making) -> None:
     gc.freeze()
 
 
-def _tokenize(making: Making, number: int, span: Span) -> Counts:
+def _tokenize(making: RecordBuildConfig, number: int, span: FileSpan) -> Counts:
     return corpus.tokenize_span(
         span,
         making.text_format,
@@ -186,8 +186,8 @@ def _tokenize(making: Making, number: int, span: Span) -> Counts:
 
 
 def _make_part(
-    making: Making, part: int, num_parts: int, num_spans: int
-) -> Made:
+    making: RecordBuildConfig, part: int, num_parts: int, num_spans: int
+) -> PartSummary:
     text = corpus.load_share(
         [making.file(f"span-{number}") for number in range(num_spans)],
         making.id_type,
@@ -217,15 +217,20 @@ def _make_part(
 
 
 def write_part(
-    making: Making, part: int, text: Text, write: Callable[[list[bytes]], None]
-) -> Made:
+    making: RecordBuildConfig,
+    part: int,
+    text: Text,
+    write: Callable[[list[bytes]], None],
+) -> PartSummary:
     """Makes all records of a part's text, and writes them some at a time."""
     config = making.config
     rng = np.random.default_rng([config.random_seed, MAKING, part])
-    pieces = find_pieces(making.tokenizer.vocab, making.tokenizer.marks)
-    num_marks = pieces.marks.count(config.is_pair)
-    text, pairs = segment_sampling.draw(
-        text, config, num_marks, pieces.end, rng
+    pieces = read_masking_vocabulary(
+        making.tokenizer.vocab, making.tokenizer.special_tokens
+    )
+    num_special_tokens = pieces.special_tokens.count(config.is_pair)
+    text, pairs = segment_sampling.sample_segments(
+        text, config, num_special_tokens, pieces.end, rng
     )
     features = making.features
     num_masked = 0
@@ -235,11 +240,11 @@ def write_part(
         if not config.dynamic_masking:
             num_masked += int(block["masked_lm_weights"].sum())
         write(tfrecord_codec.encode_batch(features, block))
-    return Made(
+    return PartSummary(
         len(pairs.a_start),
         int(pairs.is_random_next.sum()),
         int(pairs.is_truncated.sum()),
-        int((pairs.a_length + pairs.b_length + num_marks).sum()),
+        int((pairs.a_length + pairs.b_length + num_special_tokens).sum()),
         num_masked,
     )
 
@@ -252,11 +257,11 @@ def outputs_of(part: int, num_parts: int, num_outputs: int) -> list[int]:
     return list(range(part, num_outputs, num_parts))
 
 
-def _part_file(making: Making, part: int, output: int) -> str:
+def _part_file(making: RecordBuildConfig, part: int, output: int) -> str:
     return making.file(f"records-{part}-{output}")
 
 
-def _join(making: Making, num_parts: int) -> None:
+def _join(making: RecordBuildConfig, num_parts: int) -> None:
     """Makes each output file of its parts, unless it has been made."""
     num_outputs = len(making.output_files)
     for output, path in enumerate(making.output_files):
@@ -275,7 +280,7 @@ def _join(making: Making, num_parts: int) -> None:
         ]
         packs = path.endswith(".gz")
         if packs or len(sources) > 1 or not shard_mixing.move(sources[0], path):
-            with files.writing(path, "--output_file") as file:
+            with files.writing(path, "output_file") as file:
                 shard_mixing.mix(sources, file, packs)
         write_json(done, fingerprint(path))
         for source in sources:
@@ -283,7 +288,7 @@ def _join(making: Making, num_parts: int) -> None:
                 os.remove(source)
 
 
-def summarize(counts: Counts, made: Sequence[Made]) -> Summary:
+def summarize(counts: Counts, made: Sequence[PartSummary]) -> Summary:
     num_records = sum(part.records for part in made)
     num_random_next = sum(part.random_next for part in made)
     return Summary(
@@ -301,16 +306,16 @@ def summarize(counts: Counts, made: Sequence[Made]) -> Summary:
     )
 
 
-def _check_outputs(making: Making) -> None:
+def _check_outputs(making: RecordBuildConfig) -> None:
     """Each is tried now: it will be written hours later."""
     for path in making.output_files:
         if not path or making.output_files.count(path) > 1:
             raise InputError(
-                f"--output_file must list different files, not {path!r} "
+                f"`output_file` must list different files, not {path!r} "
                 f"{'twice' if path else 'among them'}"
             )
         if tf.io.gfile.isdir(path):
-            raise InputError(f"--output_file={path} is a folder")
+            raise InputError(f"`output_file={path}` is a folder")
         tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
         trial = f"{path}.incomplete"
         with tf.io.gfile.GFile(trial, "wb") as file:
@@ -318,7 +323,7 @@ def _check_outputs(making: Making) -> None:
         tf.io.gfile.remove(trial)
 
 
-def _is_taken_away(making: Making) -> bool:
+def _is_taken_away(making: RecordBuildConfig) -> bool:
     """Whether someone has deleted what was finished, or written over it."""
     done = making.file(resume_folder.DONE)
     if not os.path.exists(done):

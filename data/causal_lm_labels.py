@@ -12,7 +12,7 @@ import dataclasses
 import tensorflow as tf
 
 from bert_keras.data.dynamic_masking import lay_out
-from bert_keras.data.masking_vocabulary import Pieces
+from bert_keras.data.masking_vocabulary import MaskingVocabulary
 
 LEFT_TO_RIGHT = "left_to_right"  # as in modeling/config.py
 
@@ -25,7 +25,7 @@ class NextPieceConfig:
 class NextPieces:
     """Makes of unmasked records what a model of one direction is trained on."""
 
-    def __init__(self, pieces: Pieces, config: NextPieceConfig):
+    def __init__(self, pieces: MaskingVocabulary, config: NextPieceConfig):
         self.pieces = pieces
         self.config = config
 

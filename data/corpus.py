@@ -49,7 +49,7 @@ class Stretch(NamedTuple):
     stop: int | None  # None: to its end, which nobody has looked for
 
 
-Span = tuple[Stretch, ...]  # one, or some of small files
+FileSpan = tuple[Stretch, ...]  # one, or some of small files
 
 
 class Block(NamedTuple):
@@ -77,7 +77,7 @@ class Counts:
         return Counts(*(mine + theirs for mine, theirs in both))
 
 
-def find_spans(paths: Sequence[str]) -> list[Span]:
+def find_spans(paths: Sequence[str]) -> list[FileSpan]:
     """Cuts the files, and puts small ones together: some thousand at most."""
     sizes = []
     for path in paths:
@@ -104,7 +104,7 @@ def find_spans(paths: Sequence[str]) -> list[Span]:
 
 
 def tokenize_span(
-    span: Span,
+    span: FileSpan,
     text_format: TextFormat,
     tokenizer: BlockTokenizer,
     prefix: str,
@@ -129,7 +129,7 @@ def tokenize_span(
 
 
 def tokenize(
-    span: Span,
+    span: FileSpan,
     text_format: TextFormat,
     tokenizer: BlockTokenizer,
     id_type: Any,
@@ -163,7 +163,7 @@ def counted_pieces(tokenizer: Tokenizer) -> CountedPieces:
     vocab = tokenizer.vocab
     ideographs = [vocab[piece] for piece in vocab if is_ideograph(piece)]
     return CountedPieces(
-        vocab[tokenizer.marks.unknown], np.array(ideographs, np.int64)
+        vocab[tokenizer.special_tokens.unknown], np.array(ideographs, np.int64)
     )
 
 
@@ -239,7 +239,7 @@ def _check_length(path: str, num_bytes: int) -> None:
         raise FaultyText(
             f"{path} has a document of more than {MAX_DOCUMENT_BYTES >> 20} "
             "MiB; put a blank line between documents, or say by "
-            "--input_format what a line is"
+            "`input_format` what a line is"
         )
 
 
@@ -308,13 +308,13 @@ def load_share(
             )
         )
         num_documents = len(span.documents)
-        parts = deal(number, num_documents, num_dealt, num_parts, seed)
+        parts = assign_shards(number, num_documents, num_dealt, num_parts, seed)
         found.append(take(span, np.flatnonzero(parts == part)))
         num_dealt += num_documents
-    return join(found)
+    return concatenate(found)
 
 
-def deal(
+def assign_shards(
     number: int, num_documents: int, num_dealt: int, num_parts: int, seed: int
 ) -> np.ndarray:
     """Which part each document [D] of a span goes to.
@@ -351,7 +351,7 @@ def take(block: Block, chosen: np.ndarray) -> Block:
     )
 
 
-def join(blocks: Sequence[Block]) -> Text:
+def concatenate(blocks: Sequence[Block]) -> Text:
     ids, sentences, documents = map(np.concatenate, zip(*blocks, strict=True))
     return Text(ids, _ends(sentences), _ends(documents))
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from bert_keras.data import streaming_stats
 from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import with_flags
 
 NUM_EXAMPLES = 10  # of what is commonest
 LONGEST_COUNTED = 4096  # pieces of a line; longer ones count as this
@@ -42,15 +43,17 @@ class TextCounter:
 
     def __init__(self, tokenizer: Tokenizer, max_seq_length: int) -> None:
         self._tokenizer = tokenizer
-        self._unknown = tokenizer.marks.unknown
-        self._room = max_seq_length - tokenizer.marks.count(is_pair=True)
+        self._unknown = tokenizer.special_tokens.unknown
+        self._room = max_seq_length - tokenizer.special_tokens.count(
+            is_pair=True
+        )
         self._max_seq_length = max_seq_length
         self._length_counts = [0] * (LONGEST_COUNTED + 1)
         self._num_pieces = self._num_unknown = self._num_long_lines = 0
         self._document_lines = 0  # of the document at hand
         self._num_documents = self._num_single_line_documents = 0
-        self._lines = streaming_stats.Fingerprints()
-        self._unknown_words = streaming_stats.Commonest[str]()
+        self._lines = streaming_stats.DuplicateFinder()
+        self._unknown_words = streaming_stats.HeavyHitters[str]()
 
     def add(self, line: str) -> None:
         """Adds a line; like Google's code, one without pieces is dropped."""
@@ -129,22 +132,22 @@ def hints(summary: TextSummary) -> list[str]:
     found = []
     if summary.num_long_lines > lines / 3:
         found.append(
-            "these lines look like paragraphs: --input_format=paragraphs cuts "
+            "these lines look like paragraphs: `input_format=paragraphs` cuts "
             "them into sentences"
         )
     if documents == 1:
         found.append(
             "a single document has no second sentences for random pairs: put "
             "a blank line between documents, or give "
-            "--sequence_format=full_sentences"
+            "`sequence_format=full_sentences`"
         )
     elif summary.num_single_line_documents > documents / 2:
         found.append(
             "documents of a single line give random pairs only: put blank "
             "lines between documents only, or give "
-            "--sequence_format=full_sentences"
+            "`sequence_format=full_sentences`"
         )
-    return [f"create_pretraining_data.py: {hint}" for hint in found]
+    return [f"create_pretraining_data.py: {with_flags(hint)}" for hint in found]
 
 
 def format_report(summary: TextSummary) -> str:

@@ -42,7 +42,7 @@ def first_known(paths: Sequence[str]) -> Found:
     raise InputError(f"{', '.join(paths)}: no record of pre-training in them")
 
 
-class SoundRecords:
+class CleanRecords:
     """Of files, those that have these features; the copies are in `folder`."""
 
     def __init__(
@@ -113,7 +113,7 @@ class SoundRecords:
         number = zlib.crc32(path.encode(), self.kind)
         name = f"{number:08x}-{os.path.basename(path)}"
         copy = os.path.join(self.folder, name)
-        with RecordWriter([copy], "--output_dir") as writer:
+        with RecordWriter([copy], "output_dir") as writer:
             for record in self._sound(path, []):
                 writer.write(record)
             has_any = writer.num_records > 0

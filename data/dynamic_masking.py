@@ -12,9 +12,9 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data.batching import RowShare
-from bert_keras.data.masking import Shares
-from bert_keras.data.masking_vocabulary import Pieces
+from bert_keras.data.batching import HostShard
+from bert_keras.data.masking import MaskingShares
+from bert_keras.data.masking_vocabulary import MaskingVocabulary
 from bert_keras.data.record_schema import NEXT_SENTENCE
 
 # Kinds of random numbers of one batch
@@ -28,16 +28,16 @@ class MaskConfig:
     max_predictions_per_seq: int = 20  # masked pieces at most
     masked_lm_prob: float = 0.15  # share of pieces hidden
     do_whole_word_mask: bool = False  # hide all pieces of a word or none
-    mask_share: float = Shares.mask_share
-    random_share: float = Shares.random_share
+    mask_share: float = MaskingShares.mask_share
+    random_share: float = MaskingShares.random_share
 
     @property
-    def shares(self) -> Shares:
-        return Shares(self.mask_share, self.random_share)
+    def shares(self) -> MaskingShares:
+        return MaskingShares(self.mask_share, self.random_share)
 
 
 def lay_out(
-    batch: dict[str, tf.Tensor], pieces: Pieces
+    batch: dict[str, tf.Tensor], pieces: MaskingVocabulary
 ) -> dict[str, tf.Tensor]:
     """Rows with nothing hidden: what a model reads of unmasked records, and
     labels of next sentences where the batch has them."""
@@ -51,7 +51,7 @@ def lay_out(
         "input_ids": tf.where(is_real, ids, pieces.padding),
         "input_mask": tf.cast(is_real, tf.int32),
         "segment_ids": tf.cast(is_second, tf.int32)
-        * pieces.marks.second_segment,
+        * pieces.special_tokens.second_segment,
     }
 
 
@@ -60,10 +60,10 @@ class BatchMasker:
 
     def __init__(
         self,
-        pieces: Pieces,
+        pieces: MaskingVocabulary,
         config: MaskConfig,
         seed: int,
-        share: RowShare = RowShare(),
+        share: HostShard = HostShard(),
     ):
         """`share`: the rows of the global batch that are to be masked here."""
         config.shares.check()

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data.batching import RowShare
+from bert_keras.data.batching import HostShard
 from bert_keras.data.input_features import padded_length
 
 BATCHES_SORTED = 10  # are taken at a time to have sentences of like length
 
 
-class VectorBatches:
+class FeatureBatches:
     """Shuffled batches without end, of sentences of like length.
 
     Each epoch takes every sentence once, in an order of its own, and some of
@@ -36,7 +36,7 @@ class VectorBatches:
         labels: Sequence[Sequence[int]],
         batch_size: int,
         seed: int,
-        share: RowShare,
+        share: HostShard,
     ):
         self.vectors = vectors
         self.labels = labels

@@ -9,27 +9,27 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from bert_keras.data.bpe import SPACE, read_bytes
-from bert_keras.data.special_tokens import BERT, ROBERTA, Marks
+from bert_keras.data.special_tokens import BERT, ROBERTA, SpecialTokens
 
 Record = Mapping[str, np.ndarray]  # a feature's name -> its numbers [length]
 
 
 @dataclasses.dataclass(frozen=True)
-class Script:
+class PieceFormatter:
     """How the pieces of a vocabulary are read."""
 
     pieces: Sequence[str]  # by their ids
-    marks: Marks = BERT
+    special_tokens: SpecialTokens = BERT
 
     @property
     def is_bytes(self) -> bool:
-        return self.marks == ROBERTA
+        return self.special_tokens == ROBERTA
 
     def goes_on(self, piece: str, previous: str) -> bool:
         """Whether it is a part of the word before. A text that was cut inside a
         word keeps its "##" to show that; bytes say themselves where a space
         is."""
-        ends = self.marks.start, self.marks.end
+        ends = self.special_tokens.start, self.special_tokens.end
         is_inner = piece.startswith("##") and len(piece) > 2
         return self.is_bytes or (is_inner and previous not in ends)
 
@@ -39,7 +39,7 @@ class Script:
     def hole(self, seen: str, piece: str) -> str:
         if seen == piece:
             return f"[kept{SPACE if self.is_bytes else ' '}{piece}]"
-        shown = "MASK" if seen == self.marks.mask else seen
+        shown = "MASK" if seen == self.special_tokens.mask else seen
         return f"[{shown}->{piece}]"
 
     def read(self, texts: Sequence[str]) -> str:
@@ -47,7 +47,7 @@ class Script:
         return read_bytes(joined) if self.is_bytes else joined.strip()
 
 
-def format_record(record: Record, script: Script) -> str:
+def format_record(record: Record, script: PieceFormatter) -> str:
     """A record in a few lines: its texts, its label, its lengths."""
     texts = [*_readable(record, script)]
     num_real = len(texts)
@@ -111,7 +111,7 @@ def original_ids(batch: Mapping[str, np.ndarray]) -> np.ndarray:
     return ids
 
 
-def _readable(record: Record, script: Script) -> Iterator[str]:
+def _readable(record: Record, script: PieceFormatter) -> Iterator[str]:
     """Each real position's text, with a space before it if it begins a word.
 
     un ##aff ##able sea, with a hole in ##aff and sea kept: " un",
@@ -123,7 +123,7 @@ def _readable(record: Record, script: Script) -> Iterator[str]:
     real = np.flatnonzero(record["input_mask"] == 1)
     shown = [script.pieces[i] for i in record["input_ids"][real]]
     wanted = [script.pieces[i] for i in original_ids(record)[0][real]]
-    previous = script.marks.start
+    previous = script.special_tokens.start
     for position, seen, piece in zip(real, shown, wanted, strict=True):
         goes_on = script.goes_on(piece, previous)
         text = script.bare(piece) if goes_on else piece
@@ -133,17 +133,19 @@ def _readable(record: Record, script: Script) -> Iterator[str]:
         previous = piece
 
 
-def _join(texts: Sequence[str], places: np.ndarray, script: Script) -> str:
+def _join(
+    texts: Sequence[str], places: np.ndarray, script: PieceFormatter
+) -> str:
     return script.read([texts[place] for place in places])
 
 
-def _predictions(record: Record, script: Script) -> str:
+def _predictions(record: Record, script: PieceFormatter) -> str:
     """19 of 20 predictions: 15 [MASK], 2 kept, 2 random."""
     asked = record["masked_lm_weights"] > 0
     seen = record["input_ids"][record["masked_lm_positions"][asked]]
     kept = seen == record["masked_lm_ids"][asked]
     num_asked, num_kept = len(seen), int(kept.sum())
-    mask = script.marks.mask
+    mask = script.special_tokens.mask
     num_masked = sum(script.pieces[i] == mask for i in seen[~kept])
     return (
         f"{num_asked} of {len(asked)} predictions: {num_masked} {mask}, "

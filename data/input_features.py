@@ -16,13 +16,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from bert_keras.data.special_tokens import Marks
+from bert_keras.data.special_tokens import SpecialTokens
 
 CHUNK_POSITIONS = 1 << 18  # read before they are sorted by length
 FINE_POSITIONS = 1 << 17  # from which on finer lengths are worth their shapes
 
 
-class Row(NamedTuple):
+class InputFeatures(NamedTuple):
     """One input; its first two lists have its length."""
 
     input_ids: list[int]
@@ -44,7 +44,7 @@ class Document(Protocol):
     """A text to be read through any number of windows."""
 
     @property
-    def rows(self) -> Sequence[Row]: ...
+    def rows(self) -> Sequence[InputFeatures]: ...
 
 
 SomeDocument = TypeVar("SomeDocument", bound=Document)
@@ -55,11 +55,11 @@ class Batch(NamedTuple):
     features: dict[str, np.ndarray]  # int32 [B, S]; rows past indices: zeros
 
 
-def join(
+def build_inputs(
     first: Sequence[str],
     second: Sequence[str] | None,
     max_length: int,
-    marks: Marks,
+    special_tokens: SpecialTokens,
 ) -> tuple[list[str], list[int]]:
     """[CLS] first [SEP] second [SEP], cut to max_length, with its segments.
 
@@ -67,9 +67,9 @@ def join(
     they are equally long. ("a b c", "d e", 7) gives [CLS] a b [SEP] d e [SEP]
     and 0 0 0 0 1 1 1, with BERT's marks.
     """
-    room = max_length - marks.count(second is not None)
+    room = max_length - special_tokens.count(second is not None)
     if second is None:
-        tokens = [marks.start, *first[:room], marks.end]
+        tokens = [special_tokens.start, *first[:room], special_tokens.end]
         return tokens, [0] * len(tokens)
     num_first, num_second = len(first), len(second)
     while num_first + num_second > room:
@@ -77,14 +77,19 @@ def join(
             num_first -= 1
         else:
             num_second -= 1
-    start = [marks.start, *first[:num_first], marks.end, *marks.between]
-    end = [*second[:num_second], marks.end]
-    segments = [0] * len(start) + [marks.second_segment] * len(end)
+    start = [
+        special_tokens.start,
+        *first[:num_first],
+        special_tokens.end,
+        *special_tokens.between,
+    ]
+    end = [*second[:num_second], special_tokens.end]
+    segments = [0] * len(start) + [special_tokens.second_segment] * len(end)
     return start + end, segments
 
 
 def pad(
-    rows: Sequence[Row], length: int, num_rows: int
+    rows: Sequence[InputFeatures], length: int, num_rows: int
 ) -> dict[str, np.ndarray]:
     """input_ids, input_mask and segment_ids, each int32 [num_rows, length].
 
@@ -106,22 +111,22 @@ def pad(
     return features
 
 
-def padded_length(length: int, finely: bool = False) -> int:
+def padded_length(length: int, fine_buckets: bool = False) -> int:
     """The next of 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, ...
 
-    Two lengths to each doubling from 32 on; `finely` eight: 4, 8, 12, ..., 64,
-    72, 80, ..., 128, 144, ...
+    Two lengths to each doubling from 32 on; with `fine_buckets` eight: 4, 8,
+    12, ..., 64, 72, 80, ..., 128, 144, ...
     """
     doubled = 1 << (length - 1).bit_length()
-    step = max(64, doubled) // (16 if finely else 4)
+    step = max(64, doubled) // (16 if fine_buckets else 4)
     return -(-length // step) * step
 
 
-def length_batches(
-    rows: Iterable[Row],
+def bucket_by_length(
+    rows: Iterable[InputFeatures],
     batch_size: int,
     max_length: int,
-    finely: bool = False,
+    fine_buckets: bool = False,
     chunk_positions: int = CHUNK_POSITIONS,
 ) -> Iterator[Batch]:
     """Batches of rows of like length, of few shapes; the longest rows first.
@@ -141,7 +146,7 @@ def length_batches(
     enough = min(FINE_POSITIONS, chunk_positions)
     for chunk, num_positions in _chunks(rows, chunk_positions):
         chunk.sort(key=lambda item: -len(item[1].input_ids))
-        is_fine = finely and num_positions >= enough
+        is_fine = fine_buckets and num_positions >= enough
         most_rows = 1 << (len(chunk) - 1).bit_length()
         begin = 0
         while begin < len(chunk):
@@ -156,11 +161,11 @@ def length_batches(
 
 
 def _chunks(
-    rows: Iterable[Row], num_positions: int
-) -> Iterator[tuple[list[tuple[int, Row]], int]]:
+    rows: Iterable[InputFeatures], num_positions: int
+) -> Iterator[tuple[list[tuple[int, InputFeatures]], int]]:
     """Yields numbered rows that together, padded, have about so many positions,
     and how many they have."""
-    chunk: list[tuple[int, Row]] = []
+    chunk: list[tuple[int, InputFeatures]] = []
     size = 0
     for item in enumerate(rows):
         chunk.append(item)
@@ -183,7 +188,7 @@ def windows(num_pieces: int, width: int, stride: int) -> list[range]:
     return [range(i, min(i + width, num_pieces)) for i in starts]
 
 
-def most_context(spans: Sequence[range], num_pieces: int) -> list[int]:
+def max_context_window(spans: Sequence[range], num_pieces: int) -> list[int]:
     """For each piece the number of the window where it has most context.
 
     That is: most neighbours on the side where it has fewer, and a hundredth of
@@ -204,7 +209,7 @@ def most_context(spans: Sequence[range], num_pieces: int) -> list[int]:
 
 def run_documents(
     documents: Iterable[SomeDocument],
-    run: Callable[[Iterator[Row]], Iterator[Any]],
+    run: Callable[[Iterator[InputFeatures]], Iterator[Any]],
 ) -> Iterator[tuple[SomeDocument, list[Any]]]:
     """Yields each document with the outputs of its rows, in order.
 
@@ -214,7 +219,7 @@ def run_documents(
     """
     waiting: collections.deque[SomeDocument] = collections.deque()
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[InputFeatures]:
         for document in documents:
             waiting.append(document)
             yield from document.rows

@@ -14,11 +14,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import tensorflow as tf
 
-from bert_keras.data.batching import RowShare
+from bert_keras.data.batching import HostShard
 from bert_keras.data.causal_lm_labels import NextPieces
 from bert_keras.data.dynamic_masking import BatchMasker
 from bert_keras.data.record_schema import Feature
-from bert_keras.data.resumable_shuffle import Place, ShuffledRecords
+from bert_keras.data.resumable_shuffle import ReaderPosition, ShuffledRecords
 from bert_keras.data.tfrecords import parse_batch, read_records
 from bert_keras.data.validate_records import BEGINS_ROW
 
@@ -62,7 +62,7 @@ class RecordBatches(tf.train.experimental.PythonState):
         batch_size: int,
         seed: int,
         vocab_size: int,
-        share: RowShare = RowShare(),
+        share: HostShard = HostShard(),
         masker: Masker | None = None,
         num_ahead: int = 4,
     ):
@@ -75,7 +75,9 @@ class RecordBatches(tf.train.experimental.PythonState):
         self._make = _batch_maker(features, vocab_size, masker)
         self._reading = ThreadPoolExecutor(1)  # so that it is done in order
         self._making = ThreadPoolExecutor()
-        self._ahead: collections.deque[Future[tuple[Place, Future[Batch]]]]
+        self._ahead: collections.deque[
+            Future[tuple[ReaderPosition, Future[Batch]]]
+        ]
         self._ahead = collections.deque()
         self._number = 0  # of the batch to be begun next
 
@@ -109,11 +111,11 @@ class RecordBatches(tf.train.experimental.PythonState):
 
     def deserialize(self, text: str) -> None:
         """Goes to a place that was saved."""
-        self._place = Place.from_json(text)
+        self._place = ReaderPosition.from_json(text)
         self._reading.submit(self._records.go_to, self._place).result()
         self._ahead.clear()
 
-    def _begin(self, number: int) -> tuple[Place, Future[Batch]]:
+    def _begin(self, number: int) -> tuple[ReaderPosition, Future[Batch]]:
         """Starts to make a batch; and the place behind it."""
         records = self._records.take(self.batch_size)
         mine = records[self.share.index :: self.share.count]
@@ -129,7 +131,7 @@ def evaluation_batches(
     batch_size: int,
     max_batches: int,
     vocab_size: int,
-    share: RowShare = RowShare(),
+    share: HostShard = HostShard(),
     masker: Masker | None = None,
 ) -> Iterator[Batch]:
     """At most `max_batches` batches in the order of the files.

@@ -74,7 +74,7 @@ def _table_of(path: str, max_seq_length: int) -> tuple[Feature, ...]:
         )
     # The flags that set lengths are of other commands, but for this one.
     return tuple(
-        f if f.is_trimmed else dataclasses.replace(f, length_flag="")
+        f if f.is_trimmed else dataclasses.replace(f, length_argument="")
         for f in table
     )
 
@@ -185,5 +185,5 @@ def _check(
                 f"{batch.path}, record {batch.first + row}: {feature.name} "
                 f"holds {values[row, column]}, expected 0 to "
                 + ("any" if limit is None else f"{limit - 1:,}")
-                + (", the last of --vocab_file" * feature.is_piece_id)
+                + (", the last of `vocab_file`" * feature.is_piece_id)
             )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bert_keras.data import masking
 from bert_keras.data.masking_vocabulary import is_ideograph
-from bert_keras.data.special_tokens import BERT, Marks
+from bert_keras.data.special_tokens import BERT, SpecialTokens
 from bert_keras.data.vocabulary import SEPARATOR, START, UNKNOWN
 from bert_keras.errors import InputError
 
@@ -23,7 +23,7 @@ WHY_DOCUMENTS = (
     ", but next sentence prediction draws its wrong second sentences from "
     "other documents: with one alone they would come from the same text and "
     "still be labelled wrong; put a blank line between documents, or "
-    "give --sequence_format=full_sentences (without --sampler=google), whose "
+    "give `sequence_format=full_sentences` (without `sampler=google`), whose "
     "records are not pairs and do not need a second document"
 )
 SEGMENT_PAIR, SENTENCE_PAIR, FULL_SENTENCES, DOC_SENTENCES = FORMATS = (
@@ -47,51 +47,52 @@ class InstanceConfig:
     short_seq_prob: float = 0.1  # share of documents cut to a shorter target
     random_seed: int = 12345
     dynamic_masking: bool = False  # no masks: who reads the records draws them
-    mask_share: float = masking.Shares.mask_share
-    random_share: float = masking.Shares.random_share
+    mask_share: float = masking.MaskingShares.mask_share
+    random_share: float = masking.MaskingShares.random_share
     sequence_format: str = (
         SEGMENT_PAIR  # one of FORMATS; data/segment_sampling.py
     )
 
     @property
-    def shares(self) -> masking.Shares:
-        return masking.Shares(self.mask_share, self.random_share)
+    def shares(self) -> masking.MaskingShares:
+        return masking.MaskingShares(self.mask_share, self.random_share)
 
     @property
     def is_pair(self) -> bool:
         """Whether records are pairs, with a label of next sentences."""
         return self.sequence_format in (SEGMENT_PAIR, SENTENCE_PAIR)
 
-    def check(self, marks: Marks = BERT) -> None:
-        """Raises an InputError that names the flag to change."""
-        num_marks = marks.count(self.is_pair)
-        shortest = num_marks + 1 + self.is_pair
+    def check(self, special_tokens: SpecialTokens = BERT) -> None:
+        """Raises an InputError that names the argument to change."""
+        num_special_tokens = special_tokens.count(self.is_pair)
+        shortest = num_special_tokens + 1 + self.is_pair
         if self.max_seq_length < shortest:
             raise InputError(
-                f"--max_seq_length={self.max_seq_length} is too small: "
-                f"{num_marks} marks such as {marks.start} and a piece of "
+                f"`max_seq_length={self.max_seq_length}` is too small: "
+                f"{num_special_tokens} special tokens such as "
+                f"{special_tokens.start} and a token of "
                 f"{'each' if self.is_pair else 'a'} sentence need {shortest}"
             )
-        most = self.max_seq_length - num_marks
+        most = self.max_seq_length - num_special_tokens
         if not 1 <= self.max_predictions_per_seq <= most:
             raise InputError(
-                f"--max_predictions_per_seq={self.max_predictions_per_seq} "
+                f"`max_predictions_per_seq={self.max_predictions_per_seq}` "
                 f"must lie between 1 and {most}, the pieces that can be masked "
-                f"at --max_seq_length={self.max_seq_length}"
+                f"at `max_seq_length={self.max_seq_length}`"
             )
         if self.random_seed < 0:
             raise InputError(
-                f"--random_seed={self.random_seed} must not be negative"
+                f"`random_seed={self.random_seed}` must not be negative"
             )
         if self.dupe_factor < 1:
             raise InputError(
-                f"--dupe_factor={self.dupe_factor} must be at least 1"
+                f"`dupe_factor={self.dupe_factor}` must be at least 1"
             )
         self.shares.check()
         for name in ("masked_lm_prob", "short_seq_prob"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(
-                    f"--{name}={getattr(self, name)} must lie between 0 and 1"
+                    f"`{name}={getattr(self, name)}` must lie between 0 and 1"
                 )
 
 

@@ -15,7 +15,7 @@ from bert_keras.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
-class Shares:
+class MaskingShares:
     """What becomes of the chosen pieces; appendix C.2 has other shares."""
 
     mask_share: float = 0.8  # become [MASK]
@@ -24,11 +24,11 @@ class Shares:
     def check(self) -> None:
         for name, share in dataclasses.asdict(self).items():
             if not 0 <= share <= 1:
-                raise InputError(f"--{name}={share} must lie between 0 and 1")
+                raise InputError(f"`{name}={share}` must lie between 0 and 1")
         if self.mask_share + self.random_share > 1 + 1e-9:
             raise InputError(
-                f"--mask_share={self.mask_share} and --random_share="
-                f"{self.random_share} are more than 1 together"
+                f"`mask_share={self.mask_share}` and `random_share="
+                f"{self.random_share}` are more than 1 together"
             )
 
     @property
@@ -59,7 +59,7 @@ def mask_tokens(
     do_whole_word_mask: bool,
     vocab_words: Sequence[str],
     rng: random.Random,
-    shares: Shares = Shares(),
+    shares: MaskingShares = MaskingShares(),
 ) -> Masked:
     """Hides round(len(tokens) * masked_lm_prob) pieces, at least one.
 
@@ -110,7 +110,10 @@ def candidate_groups(
 
 
 def _replacement(
-    token: str, vocab_words: Sequence[str], rng: random.Random, shares: Shares
+    token: str,
+    vocab_words: Sequence[str],
+    rng: random.Random,
+    shares: MaskingShares,
 ) -> str:
     if rng.random() < shares.mask_share:
         return MASK

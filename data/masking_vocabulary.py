@@ -9,19 +9,19 @@ from collections.abc import Mapping
 import numpy as np
 
 from bert_keras.data.bpe import SPACE
-from bert_keras.data.special_tokens import ROBERTA, Marks
+from bert_keras.data.special_tokens import ROBERTA, SpecialTokens
 from bert_keras.data.tokenization import CJK_RANGES
 
 
 @dataclasses.dataclass(frozen=True)
-class Pieces:
+class MaskingVocabulary:
     """Ids of pieces.
 
     One of V or more is that of piece id - V where it continues a word though it
     does not begin with "##"; records have it less V.
     """
 
-    marks: Marks
+    special_tokens: SpecialTokens
     padding: int
     start: int
     end: int
@@ -33,12 +33,14 @@ class Pieces:
     joins_over_marks: bool
 
 
-def find_pieces(vocab: Mapping[str, int], marks: Marks) -> Pieces:
+def read_masking_vocabulary(
+    vocab: Mapping[str, int], special_tokens: SpecialTokens
+) -> MaskingVocabulary:
     """Word pieces begin a word unless they begin with "##", and any replaces
     another, marks too, as in Google's code. Bytes begin one where they begin
     with a space, and marks replace nothing, as in fairseq's
     data/mask_tokens_dataset.py."""
-    is_bytes = marks == ROBERTA
+    is_bytes = special_tokens == ROBERTA
     continues = np.zeros(max(vocab.values()) + 1, bool)
     for piece, number in vocab.items():
         is_inner = piece.startswith("##")
@@ -48,14 +50,14 @@ def find_pieces(vocab: Mapping[str, int], marks: Marks) -> Pieces:
     replacements = [
         number
         for piece, number in vocab.items()
-        if not is_bytes or piece not in marks.pieces
+        if not is_bytes or piece not in special_tokens.pieces
     ]
-    return Pieces(
-        marks,
-        vocab[marks.padding],
-        vocab[marks.start],
-        vocab[marks.end],
-        vocab[marks.mask],
+    return MaskingVocabulary(
+        special_tokens,
+        vocab[special_tokens.padding],
+        vocab[special_tokens.start],
+        vocab[special_tokens.end],
+        vocab[special_tokens.mask],
         np.array(replacements, np.int32),
         continues,
         joins_over_marks=not is_bytes,

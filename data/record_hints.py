@@ -9,20 +9,20 @@ from collections.abc import Iterator
 from bert_keras.data.instances import InstanceConfig, Summary
 
 MOST_RANDOM = 0.6  # of pairs; half of them are meant to be
-NOT_GOOGLES = " (and leave out --sampler=google, which does not have it)"
+NOT_GOOGLES = " (and leave out `sampler=google`, which does not have it)"
 
 
 def mask_hint(config: InstanceConfig) -> str | None:
-    """Says by how much --max_predictions_per_seq cuts the masks, if it does."""
+    """Says by how much `max_predictions_per_seq` cuts the masks, if it does."""
     length, most = config.max_seq_length, config.max_predictions_per_seq
     wanted = round(config.masked_lm_prob * length)
     if config.dynamic_masking or most > 0.9 * wanted:
         return None
     return (
-        f"--masked_lm_prob={config.masked_lm_prob:g} asks for {wanted} masked "
-        f"tokens in a record of --max_seq_length={length}, and "
-        f"--max_predictions_per_seq={most} leaves {most}, which is "
-        f"{most / length:.1%} of it; --max_predictions_per_seq={wanted} keeps "
+        f"`masked_lm_prob={config.masked_lm_prob:g}` asks for {wanted} masked "
+        f"tokens in a record of `max_seq_length={length}`, and "
+        f"`max_predictions_per_seq={most}` leaves {most}, which is "
+        f"{most / length:.1%} of it; `max_predictions_per_seq={wanted}` keeps "
         "all of them"
     )
 
@@ -38,16 +38,16 @@ def summary_hints(
 
     Args:
         has_sentences: whether each line was read as a sentence.
-        words_are_spaced: the flag's value.
-        is_googles: whether --sampler=google made them.
+        words_are_spaced: the argument's value.
+        is_googles: whether `sampler=google` made them.
     """
     also = NOT_GOOGLES if is_googles else ""
     ideographs = summary.num_ideographs / max(1, summary.num_pieces)
     if config.do_whole_word_mask and not words_are_spaced and ideographs > 0.5:
         yield (
-            f"--do_whole_word_mask changes little: {ideographs:.0%} of the "
+            f"`do_whole_word_mask` changes little: {ideographs:.0%} of the "
             "tokens are single ideographs, each a word by itself; cut the text "
-            "into words with spaces between them and give --words_are_spaced"
+            "into words with spaces between them and give `words_are_spaced`"
             f"{also}"
         )
     if not config.is_pair or not summary.num_records:
@@ -59,8 +59,8 @@ def summary_hints(
         yield (
             f"{cut:.0%} of the pairs are cut and {random:.0%} are random: "
             f"lines of {length:.0f} tokens on average, for "
-            f"--max_seq_length={config.max_seq_length}, look like paragraphs; "
-            "--input_format=paragraphs cuts them into sentences"
+            f"`max_seq_length={config.max_seq_length}`, look like paragraphs; "
+            "`input_format=paragraphs` cuts them into sentences"
             f"{also}"
         )
     elif random > MOST_RANDOM and summary.num_sentences < (
@@ -71,5 +71,5 @@ def summary_hints(
             f"documents have {summary.num_sentences:,} sentences, and a "
             "document of one sentence has no second one; put blank lines "
             "between documents only, or give "
-            f"--sequence_format=full_sentences, without pairs{also}"
+            f"`sequence_format=full_sentences`, without pairs{also}"
         )

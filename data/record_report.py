@@ -66,19 +66,19 @@ class RecordCounter:
     """
 
     def __init__(
-        self, script: format_records.Script, max_seq_length: int
+        self, script: format_records.PieceFormatter, max_seq_length: int
     ) -> None:
-        self._pieces, marks = script.pieces, script.marks
-        self._unknown = self._pieces.index(marks.unknown)
-        self._mask = self._pieces.index(marks.mask)
+        self._pieces, special_tokens = script.pieces, script.special_tokens
+        self._unknown = self._pieces.index(special_tokens.unknown)
+        self._mask = self._pieces.index(special_tokens.mask)
         self._length_counts = np.zeros(max_seq_length + 1, np.int64)
         self._masks = Counter[str]()
         self._max_predictions_per_seq: int | None = None
         self._num_unknown = 0
-        self._labels = streaming_stats.Commonest[str]()
-        self._neighbours = streaming_stats.Commonest[str]()
-        self._texts = streaming_stats.Fingerprints()
-        self._records = streaming_stats.Fingerprints()
+        self._labels = streaming_stats.HeavyHitters[str]()
+        self._neighbours = streaming_stats.HeavyHitters[str]()
+        self._texts = streaming_stats.DuplicateFinder()
+        self._records = streaming_stats.DuplicateFinder()
         self._starts: list[tuple[int, str]] = []  # each file's first index
         self._sizes: list[np.ndarray] = []  # of all packed rows
         self._num_records = 0

@@ -8,8 +8,8 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 NEXT_SENTENCE = "next_sentence_labels"
-SEQUENCE_FLAG = "--max_seq_length"
-PREDICTIONS_FLAG = "--max_predictions_per_seq"
+SEQUENCE = "max_seq_length"
+PREDICTIONS = "max_predictions_per_seq"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Feature:
     name: str
     length: int
     dtype: str = "int64"  # or "float32"
-    length_flag: str = ""  # the flag that sets the length; "": always this
+    length_argument: str = ""  # that sets the length; "": always this
     limit: int | None = None  # values lie in [0, limit); None: no upper limit
     is_piece_id: bool = False  # values lie in [0, vocab_size)
     is_trimmed: bool = False  # zeros at the end are left out
@@ -57,7 +57,7 @@ def packed_features(
     position_ids begin at 0 in each sequence; sequence_numbers are 1, 2, ... and
     0 in padding; next_sentence_positions are where each sequence begins.
     """
-    sequence = max_seq_length, "int64", SEQUENCE_FLAG
+    sequence = max_seq_length, "int64", SEQUENCE
     numbers = max_sequences_per_pack + 1
     return (
         Feature("input_ids", *sequence, is_piece_id=True),
@@ -83,7 +83,7 @@ def unmasked_features(max_seq_length: int) -> tuple[Feature, ...]:
         Feature(
             "input_ids",
             max_seq_length,
-            length_flag=SEQUENCE_FLAG,
+            length_argument=SEQUENCE,
             is_piece_id=True,
             is_trimmed=True,
         ),
@@ -135,7 +135,7 @@ def span_features(
 def _input_features(
     max_seq_length: int, type_vocab_size: int | None
 ) -> tuple[Feature, ...]:
-    sequence = max_seq_length, "int64", SEQUENCE_FLAG
+    sequence = max_seq_length, "int64", SEQUENCE
     return (
         Feature("input_ids", *sequence, is_piece_id=True),
         Feature("input_mask", *sequence, limit=2),
@@ -146,8 +146,8 @@ def _input_features(
 def _prediction_features(
     max_seq_length: int, max_predictions_per_seq: int
 ) -> tuple[Feature, ...]:
-    predictions = max_predictions_per_seq, "int64", PREDICTIONS_FLAG
-    weights = max_predictions_per_seq, "float32", PREDICTIONS_FLAG
+    predictions = max_predictions_per_seq, "int64", PREDICTIONS
+    weights = max_predictions_per_seq, "float32", PREDICTIONS
     return (
         Feature("masked_lm_positions", *predictions, limit=max_seq_length),
         Feature("masked_lm_ids", *predictions, is_piece_id=True),

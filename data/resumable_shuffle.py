@@ -36,7 +36,7 @@ class OpenFile:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class ReaderPosition:
     """Between two records."""
 
     block: int  # its number
@@ -47,7 +47,7 @@ class Place:
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> "Place":
+    def from_json(cls, text: str) -> "ReaderPosition":
         fields = json.loads(text)
         files = tuple(OpenFile(**file) for file in fields.pop("files"))
         return cls(files=files, **fields)
@@ -64,13 +64,13 @@ class ShuffledRecords:
         self.paths = paths
         self.seed = seed
         at_once = range(min(NUM_FILES_AT_ONCE, len(paths)))
-        self.go_to(Place(0, tuple(map(OpenFile, at_once)), 0))
+        self.go_to(ReaderPosition(0, tuple(map(OpenFile, at_once)), 0))
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ReaderPosition:
         return dataclasses.replace(self._begin, num_used=self._num_used)
 
-    def go_to(self, place: Place) -> None:
+    def go_to(self, place: ReaderPosition) -> None:
         """In time that does not grow with the place (but with the place in a
         .gz file, which is unpacked from its beginning)."""
         self._begin = place
@@ -102,12 +102,12 @@ class ShuffledRecords:
             taken += part
         return taken
 
-    def _behind_block(self) -> Place:
+    def _behind_block(self) -> ReaderPosition:
         files = tuple(
             OpenFile(number, reader.offset, reader.num_read)
             for number, reader in zip(self._numbers, self._readers, strict=True)
         )
-        return Place(self._begin.block + 1, files, 0)
+        return ReaderPosition(self._begin.block + 1, files, 0)
 
     def _read_block(self) -> None:
         records = list(itertools.islice(self._in_turns(), BLOCK_RECORDS))

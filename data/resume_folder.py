@@ -14,7 +14,7 @@ SETTINGS, DONE = "settings.json", "done.json"
 
 
 @contextlib.contextmanager
-def claim(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
+def open_or_resume(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
     """Makes the folder or takes it up, for this process alone.
 
     Yields whether anything is left to do.
@@ -27,7 +27,7 @@ def claim(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
         InputError: another process is at it, or what is in the folder was made
             with other settings.
     """
-    with files.lock(folder, "--output_file"):
+    with files.lock(folder, "output_file"):
         path = os.path.join(folder, SETTINGS)
         if not os.path.exists(path):
             _empty(folder, files.LOCK)  # left of one that was deleted
@@ -76,10 +76,10 @@ def _check(
             "that has to be the same; delete the folder to begin anew, or name "
             "other output files"
         )
-    names = [f"--{n}" for n in settings if found[n] != settings[n]]
+    names = [f"`{n}`" for n in settings if found[n] != settings[n]]
     if names:
         raise InputError(
-            f"{folder} holds what was made for the same --output_file with "
+            f"{folder} holds what was made for the same `output_file` with "
             f"other {', '.join(names)}; delete the folder to begin anew, or "
             "name other output files"
         )

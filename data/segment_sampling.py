@@ -72,10 +72,10 @@ class Chunks(NamedTuple):
     is_random: np.ndarray  # bool [R], B comes from another document
 
 
-def draw(
+def sample_segments(
     text: Text,
     config: InstanceConfig,
-    num_marks: int,
+    num_special_tokens: int,
     separator: int,
     rng: np.random.Generator,
 ) -> tuple[Text, Pairs]:
@@ -88,7 +88,7 @@ def draw(
     Returns:
       The text that the stretches are of, which may have marks in it.
     """
-    longest = config.max_seq_length - num_marks
+    longest = config.max_seq_length - num_special_tokens
     if config.is_pair:
         pairs = _choose_b(text, _walk(text, longest, config, rng), rng)
         pairs = truncate(pairs, longest, rng)

@@ -73,7 +73,7 @@ class TextFormat:
         if not isinstance(text, str):
             raise LineError(
                 number,
-                f"has no text in the field --text_field={self.text_field}",
+                f"has no text in the field `text_field={self.text_field}`",
             )
         return without_half_characters(text)
 

@@ -8,7 +8,7 @@ import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
-class Marks:
+class SpecialTokens:
     """A row is: start, first text, end; of a pair then also the pieces between,
     second text, end."""
 
@@ -30,5 +30,5 @@ class Marks:
         return 3 + len(self.between) if is_pair else 2
 
 
-BERT = Marks("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", (), 1)
-ROBERTA = Marks("<pad>", "<unk>", "<s>", "</s>", "<mask>", ("</s>",), 0)
+BERT = SpecialTokens("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", (), 1)
+ROBERTA = SpecialTokens("<pad>", "<unk>", "<s>", "</s>", "<mask>", ("</s>",), 0)

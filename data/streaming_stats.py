@@ -12,14 +12,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
-MAX_KEYS = 100_000  # that `Commonest` holds at a time
+MAX_KEYS = 100_000  # that `HeavyHitters` holds at a time
 NUM_BARS = 16  # of a histogram in text, at most
 BAR_WIDTH = 40  # characters of the longest bar
 
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Commonest(Generic[Key]):
+class HeavyHitters(Generic[Key]):
     """The commonest keys of a stream, of which MAX_KEYS are held at most.
 
     When there are more, the rarer half is forgotten ("lossy counting"). A
@@ -48,7 +48,7 @@ class Repeated(NamedTuple):
     times: int
 
 
-class Fingerprints:
+class DuplicateFinder:
     """Finds what comes twice: 8 bytes a thing, some 60 while it sorts them.
 
     Two different things share their fingerprint with a chance of 2**-64; among

@@ -125,7 +125,7 @@ class Workers:
         except concurrent.futures.process.BrokenProcessPool as error:
             raise InputError(
                 "a worker was killed, perhaps for want of memory; the same "
-                "command, with fewer --num_workers, goes on"
+                "command, with fewer `num_workers`, goes on"
             ) from error
 
 

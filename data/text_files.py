@@ -27,7 +27,7 @@ BYTE_ORDER_MARKS = {  # UTF-32's before UTF-16's, which begins alike
 }
 
 
-def expand_patterns(patterns: str, flag: str = "--input_file") -> list[str]:
+def expand_patterns(patterns: str, argument: str = "input_file") -> list[str]:
     """The files of a comma-separated list of names and globs: "a,b*,c".
 
     Theirs: each glob's files in whatever order the file system gives. Ours:
@@ -40,7 +40,7 @@ def expand_patterns(patterns: str, flag: str = "--input_file") -> list[str]:
             matches = sorted(tf.io.gfile.glob(pattern))
         except tf.errors.OpError as error:  # a bucket that cannot be read
             raise InputError(
-                f"cannot look for {flag}={pattern} "
+                f"cannot look for `{argument}={pattern}` "
                 f"({error.message.splitlines()[0]})"
             ) from error
         found = [
@@ -51,11 +51,11 @@ def expand_patterns(patterns: str, flag: str = "--input_file") -> list[str]:
             or os.path.basename(pattern).startswith(".")
         ]
         if not found:
-            raise InputError(f"no file matches {flag}={pattern}")
+            raise InputError(f"no file matches `{argument}={pattern}`")
         for path in found:  # which TensorFlow would read as an empty file
             if os.path.isdir(path):
                 raise InputError(
-                    f"{flag}={pattern} must name files, and {path} is a "
+                    f"`{argument}={pattern}` must name files, and {path} is a "
                     f"folder; give {os.path.join(path, '*')} for what is in it"
                 )
         paths += found
@@ -136,7 +136,7 @@ def read_text_lines(
                     raise InputError(
                         f"{path} begins with NUL characters, as UTF-16 text "
                         "does that is read as UTF-8; save it as UTF-8 or give "
-                        "--encoding=utf-16-le or utf-16-be"
+                        "`encoding=utf-16-le` or utf-16-be"
                     )
                 if refuses and (bad := ESCAPED.search(line)):
                     raise InputError(
@@ -144,13 +144,13 @@ def read_text_lines(
                         f"0x{ord(bad[0]) & 0xFF:02x} at column "
                         f"{bad.start() + 1}; save it as UTF-8 or, in "
                         "run_classifier.py and predict.py, give its encoding "
-                        "(--encoding=cp1252 for older files of Windows)"
+                        "(`encoding=cp1252` for older files of Windows)"
                     )
                 yield line
     except UnicodeError as error:
         raise InputError(
             f"{path} is not {shown} text after line {number} ({error}); check "
-            "--encoding"
+            "encoding"
         ) from error
     except tf.errors.OpError as error:
         raise InputError(f"cannot read {path}: {error.message}") from error
@@ -196,7 +196,7 @@ def text_lines(
         )
     except LookupError as error:
         raise InputError(
-            f"--encoding={encoding} is not known ({error}); expected utf-8, "
+            f"`encoding={encoding}` is not known ({error}); expected utf-8, "
             "utf-16, cp1252 or another of Python's text encodings"
         ) from error
     try:

@@ -99,14 +99,14 @@ class RecordWriter:
 
     Args:
       paths: output files, not globbed.
-      flag: the flag that errors name.
+      argument: the argument that errors name.
     """
 
     def __init__(
-        self, paths: Sequence[str], flag: str = "--output_file"
+        self, paths: Sequence[str], argument: str = "output_file"
     ) -> None:
         self._paths = list(paths)
-        self._flag = flag
+        self._argument = argument
         self._writers: list[tf.io.TFRecordWriter] = []
         self.num_records = 0
 
@@ -114,8 +114,8 @@ class RecordWriter:
         for path in self._paths:
             if not path or self._paths.count(path) > 1:
                 raise InputError(
-                    f"{self._flag} must list different files, not {path!r} "
-                    f"{'twice' if path else 'among them'}"
+                    f"`{self._argument}` must list different files, not "
+                    f"{path!r} {'twice' if path else 'among them'}"
                 )
         try:
             for path in self._paths:
@@ -161,7 +161,7 @@ class RecordWriter:
             yield
         except tf.errors.OpError as error:
             raise InputError(
-                f"cannot write {self._flag}={path}: {error.message}"
+                f"cannot write `{self._argument}={path}`: {error.message}"
             ) from error
 
 

@@ -60,7 +60,7 @@ class FullTokenizer:
       added_tokens: kept whole wherever a text has them. (Google's keep none.)
     """
 
-    marks = BERT
+    special_tokens = BERT
 
     def __init__(
         self,
@@ -414,10 +414,10 @@ def validate_case_matches_checkpoint(
     released = released_case(init_checkpoint or "")
     if released not in (None, do_lower_case):
         raise InputError(
-            f"--init_checkpoint={init_checkpoint} is "
+            f"`init_checkpoint={init_checkpoint}` is "
             f"{'an uncased' if released else 'a cased'} model but "
-            f"--do_lower_case is {do_lower_case}; "
-            f"pass --do_lower_case={released}"
+            f"`do_lower_case` is {do_lower_case}; "
+            f"pass `do_lower_case={released}`"
         )
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from bert_keras import files
 from bert_keras.data.added_tokens import AddedToken
-from bert_keras.data.special_tokens import BERT, ROBERTA, Marks
+from bert_keras.data.special_tokens import BERT, ROBERTA, SpecialTokens
 from bert_keras.data.tokenization import (
     released_case,
     validate_case_matches_checkpoint,
@@ -158,7 +158,7 @@ def open_tokenizer(
             f"tokenizer: {share:.0%} of the tokens in {path} have capitals, "
             "and nothing says whether the model is cased: do_lower_case is "
             f"taken to be {'False' if tells_case else assumed}; give "
-            "--do_lower_case to say what it is"
+            "`do_lower_case` to say what it is"
         )
     added_tokens = tuple(said.added.values())
     settings = TokenizerSettings(**values, added_tokens=added_tokens)
@@ -210,11 +210,11 @@ def _statements(path: str) -> _Statements:
     ) and not files.beside(path, ["bert_config.json"])
     if config_file or tokenizer_file or said.is_hugging_face:
         said.say(HUGGING_FACE, "Hugging Face")
-    marks = BERT if files.beside(path, [files.VOCABULARY]) else ROBERTA
+    special_tokens = BERT if files.beside(path, [files.VOCABULARY]) else ROBERTA
     source = tokenizer_file
     try:
         if tokenizer_file:
-            marks = _check_tokenizer(tokenizer)
+            special_tokens = _check_tokenizer(tokenizer)
             _check_same_tokens(path, tokenizer)
             normalizer = tokenizer.get("normalizer") or {}
             pre_tokenizer = tokenizer.get("pre_tokenizer") or {}
@@ -240,7 +240,7 @@ def _statements(path: str) -> _Statements:
             )
         source = config_file
         if config_file:
-            _check_config(config, marks, bool(tokenizer_file))
+            _check_config(config, special_tokens, bool(tokenizer_file))
             said.say(config, config_file)
         for name in EXTRA_TOKENS:
             extra = config.get(name) or ()
@@ -274,8 +274,12 @@ def _statements(path: str) -> _Statements:
             f"({error})"
         ) from error
     # As in Google's code, "[MASK]" in a text is three tokens like any others.
-    said.added = {t.content: t for t in tokens if t.content not in marks.pieces}
-    said.named = [name for name in said.named if name not in marks.pieces]
+    said.added = {
+        t.content: t for t in tokens if t.content not in special_tokens.pieces
+    }
+    said.named = [
+        name for name in said.named if name not in special_tokens.pieces
+    ]
     task, task_file = _json_beside(path, TASK)
     said.say({name: task[name] for name in CASE if name in task}, task_file)
     return said
@@ -300,20 +304,20 @@ def _token(value: Any, number: int) -> AddedToken:
     return AddedToken(str(value["content"]), number, **flags)
 
 
-def _check_tokenizer(tokenizer: Mapping[str, Any]) -> Marks:
+def _check_tokenizer(tokenizer: Mapping[str, Any]) -> SpecialTokens:
     """Refuses a tokenizer.json that does not tokenize as BERT or RoBERTa does;
     returns the special tokens of the one it is."""
     model = tokenizer["model"]
     kind = model.get("type") or "WordPiece"
     if kind not in ("WordPiece", "BPE"):
         raise ValueError(f"a {kind} model")
-    marks = BERT if kind == "WordPiece" else ROBERTA
-    start, end = marks.start, marks.end
-    between = [(token, 0) for token in marks.between]
+    special_tokens = BERT if kind == "WordPiece" else ROBERTA
+    start, end = special_tokens.start, special_tokens.end
+    between = [(token, 0) for token in special_tokens.between]
     single = [(start, 0), ("A", 0), (end, 0)]
-    second = marks.second_segment
+    second = special_tokens.second_segment
     pair = [*single, *between, ("B", second), (end, second)]
-    if marks == BERT:
+    if special_tokens == BERT:
         expected: dict[tuple[str, str], tuple[Any, ...]] = {
             ("model", "continuing_subword_prefix"): ("##", None),
             ("model", "unk_token"): (BERT.unknown,),
@@ -352,7 +356,7 @@ def _check_tokenizer(tokenizer: Mapping[str, Any]) -> Marks:
             ]
             if template != expected_template:
                 raise ValueError(f"its {name} template is {template}")
-    return marks
+    return special_tokens
 
 
 def _check_same_tokens(path: str, tokenizer: Mapping[str, Any]) -> None:
@@ -377,7 +381,9 @@ def _check_same_tokens(path: str, tokenizer: Mapping[str, Any]) -> None:
 
 
 def _check_config(
-    config: Mapping[str, Any], marks: Marks, has_tokenizer: bool
+    config: Mapping[str, Any],
+    special_tokens: SpecialTokens,
+    has_tokenizer: bool,
 ) -> None:
     """Refuses a tokenizer_config.json of another kind of tokenizer."""
     kind = str(config.get("tokenizer_class") or CLASSES[0])
@@ -388,11 +394,11 @@ def _check_config(
         ("subword_tokenizer_type", "wordpiece"),
         ("do_basic_tokenize", True),
         ("split_special_tokens", False),
-        ("unk_token", marks.unknown),
-        ("sep_token", marks.end),
-        ("pad_token", marks.padding),
-        ("cls_token", marks.start),
-        ("mask_token", marks.mask),
+        ("unk_token", special_tokens.unknown),
+        ("sep_token", special_tokens.end),
+        ("pad_token", special_tokens.padding),
+        ("cls_token", special_tokens.start),
+        ("mask_token", special_tokens.mask),
     ):
         value = config.get(name)
         value = value.get("content") if isinstance(value, dict) else value
@@ -525,19 +531,19 @@ def hugging_face_files(
     tokens = config.pop("added_tokens_decoder")
     for token in tokens.values():
         del token["is_word_piece"]
-    marks = marks_of(tokenizer.vocab_file)
+    special_tokens = marks_of(tokenizer.vocab_file)
     config |= {
         "model_max_length": max_length,
-        "unk_token": marks.unknown,
-        "sep_token": marks.end,
-        "pad_token": marks.padding,
-        "cls_token": marks.start,
-        "mask_token": marks.mask,
+        "unk_token": special_tokens.unknown,
+        "sep_token": special_tokens.end,
+        "pad_token": special_tokens.padding,
+        "cls_token": special_tokens.start,
+        "mask_token": special_tokens.mask,
     }
-    if marks == ROBERTA:
+    if special_tokens == ROBERTA:
         # The space before a blank is a part of what fills it.
         config["mask_token"] = {
-            "__type": "AddedToken", **_special(marks.mask, lstrip=True)
+            "__type": "AddedToken", **_special(special_tokens.mask, lstrip=True)
         }  # fmt: skip
         return {
             TOKENIZER_CONFIG: _json({**config, "added_tokens_decoder": tokens})
@@ -550,7 +556,7 @@ def hugging_face_files(
     library = Library(
         models.WordPiece(
             {k: v for k, v in vocab.items() if v < end},
-            unk_token=marks.unknown,
+            unk_token=special_tokens.unknown,
             max_input_chars_per_word=settings.max_input_chars_per_word,
         )
     )
@@ -564,12 +570,14 @@ def hugging_face_files(
     library.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(m, vocab[m]) for m in (marks.start, marks.end)],
+        special_tokens=[
+            (m, vocab[m]) for m in (special_tokens.start, special_tokens.end)
+        ],
     )
     values = json.loads(library.to_str())
     values["added_tokens"] = sorted(
         [
-            *({"id": vocab[m], **_special(m)} for m in marks.pieces),
+            *({"id": vocab[m], **_special(m)} for m in special_tokens.pieces),
             *({"id": number, **token} for number, token in tokens.items()),
         ],
         key=lambda token: token["id"],

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from bert_keras.data.added_tokens import AddedToken
 from bert_keras.data.bpe import check_byte_level, load_byte_level
-from bert_keras.data.special_tokens import BERT, ROBERTA, Marks
+from bert_keras.data.special_tokens import BERT, ROBERTA, SpecialTokens
 from bert_keras.data.tokenization import MAX_CHARS_PER_WORD, FullTokenizer, Span
 from bert_keras.data.vocabulary import check_vocabulary
 
@@ -42,7 +42,7 @@ class Tokenizer(Protocol):
     """What every tokenizer does."""
 
     @property
-    def marks(self) -> Marks: ...
+    def special_tokens(self) -> SpecialTokens: ...
 
     @property
     def vocab(self) -> Mapping[str, int]: ...
@@ -88,7 +88,7 @@ def load_tokenizer(
     )
 
 
-def marks_of(vocab_file: str) -> Marks:
+def marks_of(vocab_file: str) -> SpecialTokens:
     return ROBERTA if vocab_file.endswith(BYTE_LEVEL) else BERT
 
 

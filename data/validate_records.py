@@ -33,7 +33,7 @@ class Kind(enum.Enum):
     """Of pre-training records, in the words of errors."""
 
     MASKED = "records with masks"
-    UNMASKED = "records without masks (--dynamic_masking)"
+    UNMASKED = "records without masks (`dynamic_masking`)"
     PACKED = "packed rows"
 
 
@@ -114,15 +114,15 @@ def check_masks(paths: Sequence[str], features: Sequence[Feature]) -> None:
     raise InputError(
         f"{paths[0]}: nothing is masked in the first records (of which at most "
         f"{MAX_UNMASKED:,} are looked at), and masks are all that is trained "
-        "on; make them with another --masked_lm_prob, or without masks by "
-        "--dynamic_masking"
+        "on; make them with another `masked_lm_prob`, or without masks by "
+        "dynamic_masking"
     )
 
 
 def check_pieces(paths: Sequence[str], tokenizer: Tokenizer) -> None:
     """Raises an InputError where a file's first record was made with another
     vocabulary: it begins with no [CLS], or has a piece that is not there."""
-    vocab, start = tokenizer.vocab, tokenizer.marks.start
+    vocab, start = tokenizer.vocab, tokenizer.special_tokens.start
     for path in paths:
         ids = read_first(path)["input_ids"].int64_list.value
         fault = None
@@ -135,7 +135,7 @@ def check_pieces(paths: Sequence[str], tokenizer: Tokenizer) -> None:
         if fault:
             raise InputError(
                 f"{path}, record 1 {fault}: it was made with another "
-                "vocabulary than that of --vocab_file or --init_checkpoint"
+                "vocabulary than that of `vocab_file` or `init_checkpoint`"
             )
 
 
@@ -219,9 +219,9 @@ def _list_fault(
     is_short = feature.is_trimmed and 0 < len(numbers) < feature.length
     if len(numbers) != feature.length and not is_short:
         remedy = (
-            f"; pass {feature.length_flag}={len(numbers)}"
+            f"; pass `{feature.length_argument}={len(numbers)}`"
             f"{' or more' * feature.is_trimmed}"
-            if feature.length_flag and numbers
+            if feature.length_argument and numbers
             else ""
         )
         return (
@@ -237,7 +237,7 @@ def _list_fault(
         return f"{feature.name} holds {smallest}, a negative number"
     if limit is not None and largest >= limit:
         whose = (
-            "outside vocab_size of --bert_config_file"
+            "outside vocab_size of `bert_config_file`"
             if feature.is_piece_id
             else "too large"
         )

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_keras.data.instances import InstanceConfig
-from bert_keras.data.masking import Shares
-from bert_keras.data.masking_vocabulary import Pieces
+from bert_keras.data.masking import MaskingShares
+from bert_keras.data.masking_vocabulary import MaskingVocabulary
 from bert_keras.data.record_schema import NEXT_SENTENCE
 from bert_keras.data.segment_sampling import Pairs, Text
 
@@ -26,7 +26,7 @@ LAST = np.uint32(1 << 31)
 def make_blocks(
     text: Text,
     pairs: Pairs,
-    pieces: Pieces,
+    pieces: MaskingVocabulary,
     config: InstanceConfig,
     rng: np.random.Generator,
 ) -> Iterator[dict[str, np.ndarray]]:
@@ -49,7 +49,7 @@ class Layout(NamedTuple):
 
 
 def lay_out_unmasked(
-    text: Text, pairs: Pairs, pieces: Pieces, config: InstanceConfig
+    text: Text, pairs: Pairs, pieces: MaskingVocabulary, config: InstanceConfig
 ) -> dict[str, np.ndarray]:
     ids, lengths, _ = _lay_out(text, pairs, pieces, config)
     return {
@@ -62,7 +62,7 @@ def lay_out_unmasked(
 def make_features(
     text: Text,
     pairs: Pairs,
-    pieces: Pieces,
+    pieces: MaskingVocabulary,
     config: InstanceConfig,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
@@ -88,7 +88,8 @@ def make_features(
     return {
         "input_ids": ids,
         "input_mask": is_real.astype(np.int32),
-        "segment_ids": is_second * np.int32(pieces.marks.second_segment),
+        "segment_ids": is_second
+        * np.int32(pieces.special_tokens.second_segment),
         "masked_lm_positions": positions,
         "masked_lm_ids": labels,
         "masked_lm_weights": is_chosen.astype(np.float32),
@@ -97,11 +98,11 @@ def make_features(
 
 
 def _lay_out(
-    text: Text, pairs: Pairs, pieces: Pieces, config: InstanceConfig
+    text: Text, pairs: Pairs, pieces: MaskingVocabulary, config: InstanceConfig
 ) -> Layout:
     """[CLS] A [SEP] B [SEP] or [CLS] A [SEP], and padding."""
-    marks = pieces.marks
-    num_after_a = 1 + len(marks.between) * config.is_pair
+    special_tokens = pieces.special_tokens
+    num_after_a = 1 + len(special_tokens.between) * config.is_pair
     lengths = np.stack([pairs.a_length + 1, pairs.b_length], 1)
     lengths += [num_after_a, config.is_pair]
     place = np.arange(config.max_seq_length)
@@ -181,7 +182,7 @@ def _choose_words(
     may_hide: np.ndarray,
     num_wanted: np.ndarray,
     width: int,
-    pieces: Pieces,
+    pieces: MaskingVocabulary,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """As `_choose`, whole words: in random order, those that still fit.
@@ -222,8 +223,8 @@ def _hide(
     ids: np.ndarray,
     positions: np.ndarray,
     is_chosen: np.ndarray,
-    pieces: Pieces,
-    shares: Shares,
+    pieces: MaskingVocabulary,
+    shares: MaskingShares,
     rng: np.random.Generator,
 ) -> None:
     """Some become [MASK], some stay, some become any piece; in place."""

@@ -46,7 +46,7 @@ def check_vocabulary(
         ) from error
     except OSError as error:
         raise InputError(
-            f"cannot read --vocab_file={vocab_file}: {error.strerror}"
+            f"cannot read `vocab_file={vocab_file}`: {error.strerror}"
         ) from error
     if not any(pieces):
         raise InputError(f"the vocabulary {vocab_file} is empty")
@@ -59,8 +59,8 @@ def check_vocabulary(
     if vocab_size is not None and len(pieces) > vocab_size:
         raise InputError(
             f"{vocab_file} holds ids up to {len(pieces) - 1} but vocab_size in "
-            f"the config is {vocab_size}; change --vocab_file or "
-            "--bert_config_file"
+            f"the config is {vocab_size}; change `vocab_file` or "
+            "`bert_config_file`"
         )
     return vocab
 
@@ -147,9 +147,9 @@ def learn(
     words = _spellable(word_counts, room, min_frequency)
     if not words:
         raise InputError(
-            f"--vocab_size={vocab_size} leaves {max(room, 0)} pieces beside "
+            f"`vocab_size={vocab_size}` leaves {max(room, 0)} pieces beside "
             f"{len(reserved)} special and unused ones, and no word of the text "
-            f"can be spelled with them at --min_frequency={min_frequency}"
+            f"can be spelled with them at `min_frequency={min_frequency}`"
         )
     return reserved + _train(words, room, min_frequency)
 
@@ -270,7 +270,7 @@ def writing(path: str) -> Iterator[TextIO]:
         os.replace(unfinished, path)
     except OSError as error:
         raise InputError(
-            f"cannot write --output_file={path}: {error.strerror}"
+            f"cannot write `output_file={path}`: {error.strerror}"
         ) from error
     finally:
         with contextlib.suppress(OSError):

@@ -26,7 +26,7 @@ def initializer(config: BertConfig) -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
-def mask_adder(mask: Tensor) -> Tensor:
+def additive_mask(mask: Tensor) -> Tensor:
     """What is added to the scores: 0 where seen, -10000 where masked.
 
     Args:
@@ -53,7 +53,7 @@ def same_sequence(sequence_numbers: Tensor) -> Tensor:
     return ops.equal(sequence_numbers[:, :, None], sequence_numbers[:, None])
 
 
-def directed(mask: Tensor, direction: str) -> Tensor:
+def apply_direction(mask: Tensor, direction: str) -> Tensor:
     """The mask of a model that reads in one direction.
 
     Devlin et al. 2018, section 5.1: left to right, a position also does not
@@ -61,7 +61,7 @@ def directed(mask: Tensor, direction: str) -> Tensor:
     in any case, so that no query is left without a key.
 
     Args:
-        mask: [B, T] or [B, S, T], as for `mask_adder`; of self-attention.
+        mask: [B, T] or [B, S, T], as for `additive_mask`; of self-attention.
         direction: one of config.DIRECTIONS.
 
     Returns:
@@ -127,7 +127,7 @@ class Attention(keras.layers.Layer):
 
         Args:
             from_tensor: [B, S, H].
-            adder: from `mask_adder`.
+            adder: from `additive_mask`.
             seed: int32 [2], the key of its dropout; None for none.
             to_tensor: [B, T, H]; None for `from_tensor` itself.
 

@@ -50,7 +50,7 @@ TRAINING_STATE = ("/adam_m", "/adam_v", "global_step")
 
 
 @dataclasses.dataclass(frozen=True)
-class Binding:
+class VariableMapping:
     """One variable of Google's model, found in one of ours."""
 
     name: str  # Google's
@@ -74,64 +74,66 @@ class Binding:
         self.variable.assign(np.concatenate(blocks, axis=-1))
 
 
-def encoder_bindings(encoder: Encoder) -> list[Binding]:
+def encoder_mappings(encoder: Encoder) -> list[VariableMapping]:
     """Everything below "bert/"."""
     embeddings, root = encoder.embeddings, "bert/embeddings"
-    bindings = [
-        Binding(f"{root}/{name}", table, family=encoder.config.family)
+    mappings = [
+        VariableMapping(f"{root}/{name}", table, family=encoder.config.family)
         for name, table in embeddings.tables.items()
     ]
-    bindings += _layer_norm(root, embeddings.layer_norm)
+    mappings += _layer_norm(root, embeddings.layer_norm)
     for i, layer in enumerate(encoder.layers):
-        bindings += _layer_bindings(f"bert/encoder/layer_{i}", layer)
-    return bindings + _dense("bert/pooler/dense", encoder.pooler.dense)
+        mappings += _layer_mappings(f"bert/encoder/layer_{i}", layer)
+    return mappings + _dense("bert/pooler/dense", encoder.pooler.dense)
 
 
-def masked_lm_bindings(head: MaskedLmHead) -> list[Binding]:
+def masked_lm_mappings(head: MaskedLmHead) -> list[VariableMapping]:
     root = "cls/predictions"
     return [
         *_dense(f"{root}/transform/dense", head),
         *_layer_norm(f"{root}/transform", head.layer_norm),
-        Binding(f"{root}/output_bias", head.output_bias),
+        VariableMapping(f"{root}/output_bias", head.output_bias),
     ]
 
 
-def linear_bindings(head: LinearHead, root: str) -> list[Binding]:
+def linear_mappings(head: LinearHead, root: str) -> list[VariableMapping]:
     """`root` is one of NEXT_SENTENCE, CLASSIFIER and SPAN."""
     return [
-        Binding(f"{root}output_weights", head.output_weights),
-        Binding(f"{root}output_bias", head.output_bias),
+        VariableMapping(f"{root}output_weights", head.output_weights),
+        VariableMapping(f"{root}output_bias", head.output_bias),
     ]
 
 
-def _layer_bindings(root: str, layer: TransformerLayer) -> list[Binding]:
-    bindings = []
+def _layer_mappings(
+    root: str, layer: TransformerLayer
+) -> list[VariableMapping]:
+    mappings = []
     for i, part in enumerate(("query", "key", "value")):
         name = f"{root}/attention/self/{part}"
-        bindings += [
-            Binding(f"{name}/kernel", layer.attention.qkv_kernel, i, 3),
-            Binding(f"{name}/bias", layer.attention.qkv_bias, i, 3),
+        mappings += [
+            VariableMapping(f"{name}/kernel", layer.attention.qkv_kernel, i, 3),
+            VariableMapping(f"{name}/bias", layer.attention.qkv_bias, i, 3),
         ]
     for name, residual in (
         ("attention/output", layer.attention_output),
         ("output", layer.feed_forward_output),
     ):
-        bindings += _dense(f"{root}/{name}/dense", residual)
-        bindings += _layer_norm(f"{root}/{name}", residual.layer_norm)
-    return bindings + _dense(f"{root}/intermediate/dense", layer.intermediate)
+        mappings += _dense(f"{root}/{name}/dense", residual)
+        mappings += _layer_norm(f"{root}/{name}", residual.layer_norm)
+    return mappings + _dense(f"{root}/intermediate/dense", layer.intermediate)
 
 
-def _dense(name: str, layer: Any) -> list[Binding]:
+def _dense(name: str, layer: Any) -> list[VariableMapping]:
     return [
-        Binding(f"{name}/kernel", layer.kernel),
-        Binding(f"{name}/bias", layer.bias),
+        VariableMapping(f"{name}/kernel", layer.kernel),
+        VariableMapping(f"{name}/bias", layer.bias),
     ]
 
 
-def _layer_norm(root: str, layer: Any) -> list[Binding]:
+def _layer_norm(root: str, layer: Any) -> list[VariableMapping]:
     return [
-        Binding(f"{root}/LayerNorm/beta", layer.beta),
-        Binding(f"{root}/LayerNorm/gamma", layer.gamma),
+        VariableMapping(f"{root}/LayerNorm/beta", layer.beta),
+        VariableMapping(f"{root}/LayerNorm/gamma", layer.gamma),
     ]
 
 
@@ -180,7 +182,7 @@ def resolve_checkpoint(path: str) -> str:
         refuse_pickle(path)
         raise InputError(
             f"no checkpoint at {path} ({prefix}.index does not exist); "
-            "--init_checkpoint or --model_dir must name a model folder, a "
+            "`init_checkpoint` or `model_dir` must name a model folder, a "
             "checkpoint prefix or a Hugging Face folder with safetensors"
         )
     return prefix
@@ -199,7 +201,7 @@ class Weights(Protocol):
 
 
 def open_weights(path: str) -> Weights:
-    """What --init_checkpoint=`path` means: Hugging Face's or Google's.
+    """What `path` means as an `init_checkpoint`: Hugging Face's or Google's.
 
     Raises:
         InputError: no such checkpoint, a damaged one, or a pickle.
@@ -248,7 +250,9 @@ def _as_input_error(prefix: str) -> Iterator[None]:
         ) from error
 
 
-def load_checkpoint(bindings: Sequence[Binding], path: str) -> LoadReport:
+def load_checkpoint(
+    mappings: Sequence[VariableMapping], path: str
+) -> LoadReport:
     """Copies a checkpoint into the bound variables, one by one.
 
     Args:
@@ -261,7 +265,7 @@ def load_checkpoint(bindings: Sequence[Binding], path: str) -> LoadReport:
     """
     weights = open_weights(path)
     source, shapes = weights.source, weights.shapes
-    for binding in bindings:
+    for binding in mappings:
         if weights.family and binding.family not in (None, weights.family):
             raise InputError(
                 f"{source} holds a {weights.family} but the config describes a "
@@ -269,7 +273,7 @@ def load_checkpoint(bindings: Sequence[Binding], path: str) -> LoadReport:
                 f'"model_type", or the "family" of a bert_config.json, is '
                 f"{weights.family!r})"
             )
-    loaded = [binding for binding in bindings if binding.name in shapes]
+    loaded = [binding for binding in mappings if binding.name in shapes]
     _check_shapes(source, loaded, shapes)
     for binding in loaded:
         binding.write(weights.read(binding.name))
@@ -279,11 +283,11 @@ def load_checkpoint(bindings: Sequence[Binding], path: str) -> LoadReport:
             f"{min(shapes, default='none')!r}, expected names such as "
             "'bert/embeddings/word_embeddings'); give the weights of a BERT"
         )
-    names = {binding.name for binding in bindings}
+    names = {binding.name for binding in mappings}
     return LoadReport(
         source,
         tuple(b.name for b in loaded),
-        tuple(b.name for b in bindings if b.name not in shapes),
+        tuple(b.name for b in mappings if b.name not in shapes),
         tuple(
             name
             for name in sorted(shapes)
@@ -294,34 +298,34 @@ def load_checkpoint(bindings: Sequence[Binding], path: str) -> LoadReport:
 
 def _check_shapes(
     prefix: str,
-    bindings: Sequence[Binding],
+    mappings: Sequence[VariableMapping],
     shapes: Mapping[str, Sequence[int]],
 ) -> None:
-    wrong = [b for b in bindings if tuple(shapes[b.name]) != b.shape]
+    wrong = [b for b in mappings if tuple(shapes[b.name]) != b.shape]
     if wrong:
         first = wrong[0]
         raise InputError(
             f"{prefix} does not fit the config: {len(wrong)} variables are "
             f"mis-shaped, the first being {first.name} with shape "
             f"{list(shapes[first.name])} where {list(first.shape)} was "
-            "expected; check --bert_config_file, or the config beside them"
+            "expected; check `bert_config_file`, or the config beside them"
         )
 
 
-def save_checkpoint(bindings: Sequence[Binding], prefix: str) -> None:
+def save_checkpoint(mappings: Sequence[VariableMapping], prefix: str) -> None:
     """Writes a checkpoint that google-research/bert reads.
 
     The files appear under their names only when they are whole.
     """
     with _beside(prefix) as temporary:
-        _write(bindings, temporary)
+        _write(mappings, temporary)
         _publish(temporary, prefix)
 
 
 def save_model_folder(
     folder: str,
     config: BertConfig,
-    bindings: Sequence[Binding],
+    mappings: Sequence[VariableMapping],
     vocab_file: str | None,
     others: Mapping[str, str | None] = types.MappingProxyType({}),
 ) -> None:
@@ -338,7 +342,7 @@ def save_model_folder(
     prefix = os.path.join(folder, CHECKPOINT)
     stale = {name for name, text in others.items() if text is None}
     with _beside(prefix) as temporary:
-        _write(bindings, temporary)
+        _write(mappings, temporary)
         new = os.path.dirname(temporary)
         for name, text in {CONFIG: config.to_json(), **others}.items():
             if text is not None:
@@ -351,14 +355,14 @@ def save_model_folder(
         _publish(temporary, prefix, [os.path.join(folder, n) for n in stale])
 
 
-def _write(bindings: Sequence[Binding], prefix: str) -> None:
+def _write(mappings: Sequence[VariableMapping], prefix: str) -> None:
     import tensorflow as tf
 
     tf.raw_ops.SaveV2(
         prefix=prefix,
-        tensor_names=[b.name for b in bindings],
-        shape_and_slices=[""] * len(bindings),
-        tensors=[tf.constant(b.read()) for b in bindings],
+        tensor_names=[b.name for b in mappings],
+        shape_and_slices=[""] * len(mappings),
+        tensors=[tf.constant(b.read()) for b in mappings],
     )
 
 

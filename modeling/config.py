@@ -270,12 +270,12 @@ class BertConfig:
                 values = json.load(file)
         except OSError as error:
             raise InputError(
-                f"cannot read {path} ({error.strerror}); --bert_config_file "
+                f"cannot read {path} ({error.strerror}); `bert_config_file` "
                 "must name a bert_config.json"
             ) from error
         except (ValueError, RecursionError) as error:
             raise InputError(
-                f"{path} is not a JSON file ({error}); --bert_config_file "
+                f"{path} is not a JSON file ({error}); `bert_config_file` "
                 "must name a bert_config.json"
             ) from error
         try:
@@ -283,7 +283,7 @@ class BertConfig:
                 values = _from_hugging_face(values, os.path.dirname(path))
             if not isinstance(values, dict) or "vocab_size" not in values:
                 raise InputError(
-                    "it has no vocab_size; --bert_config_file must name a "
+                    "it has no vocab_size; `bert_config_file` must name a "
                     "bert_config.json"
                 )
             known = {f.name for f in dataclasses.fields(cls)} - {"other"}

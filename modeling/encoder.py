@@ -19,9 +19,9 @@ from bert_keras.modeling.attention import (
     Intermediate,
     LayerNorm,
     Residual,
-    directed,
+    additive_mask,
+    apply_direction,
     initializer,
-    mask_adder,
 )
 from bert_keras.modeling.config import BertConfig
 
@@ -118,7 +118,9 @@ class Encoder(keras.layers.Layer):
                 for everywhere. Under TensorFlow the last layer is computed
                 there and at what is pooled alone.
         """
-        adder = mask_adder(directed(input_mask, self.config.direction))
+        adder = additive_mask(
+            apply_direction(input_mask, self.config.direction)
+        )
         embedded = self.embeddings(input_ids, segment_ids, seed, position_ids)
         pooled_at = pooled_positions
         if pooled_at is None:
@@ -170,7 +172,7 @@ def attention_maps(
     """How much each position looks at each other, in each head of each layer:
     three [B, S], as the encoder takes them -> [L, B, N, S, S]."""
     outputs = encoder(input_ids, input_mask, segment_ids)
-    adder = mask_adder(directed(input_mask, encoder.config.direction))
+    adder = additive_mask(apply_direction(input_mask, encoder.config.direction))
     inputs = (outputs.embeddings, *outputs.layers[:-1])
     return ops.stack(
         [

@@ -18,9 +18,9 @@ from keras import ops
 from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import (
-    Binding,
     LoadReport,
-    encoder_bindings,
+    VariableMapping,
+    encoder_mappings,
     load_checkpoint,
 )
 from bert_keras.modeling.config import BertConfig
@@ -37,7 +37,7 @@ BILSTM = "bilstm"  # names of its variables in checkpoints begin so
 SECOND = "bert_1/"  # those of a second encoder, where a first has "bert/"
 
 
-class RecurrentEncoder(keras.layers.Layer):
+class BiLstmEncoder(keras.layers.Layer):
     """An encoder and a BiLSTM on it, of half the hidden size a direction.
 
     So heads are as wide as without it. Pooled are the outputs of the forward
@@ -104,20 +104,22 @@ class RecurrentEncoder(keras.layers.Layer):
             pooled=ops.concatenate(ends, axis=-1),
         )
 
-    def bindings(self) -> list[Binding]:
-        bindings = encoder_bindings(self.encoder)
+    def mappings(self) -> list[VariableMapping]:
+        mappings = encoder_mappings(self.encoder)
         for name, layer in (
             ("forward", self.bilstm.forward_layer),
             ("backward", self.bilstm.backward_layer),
         ):
-            bindings += [
-                Binding(f"{BILSTM}/{name}/{part}", getattr(layer.cell, part))
+            mappings += [
+                VariableMapping(
+                    f"{BILSTM}/{name}/{part}", getattr(layer.cell, part)
+                )
                 for part in ("kernel", "recurrent_kernel", "bias")
             ]
-        return bindings
+        return mappings
 
 
-class TwinEncoder(keras.layers.Layer):
+class ConcatenatedEncoders(keras.layers.Layer):
     """Two encoders that read the same, their outputs side by side.
 
     As ELMo has a left-to-right and a right-to-left model. All outputs are 2H
@@ -182,37 +184,40 @@ class TwinEncoder(keras.layers.Layer):
             ops.concatenate([one.pooled, two.pooled], axis=-1),
         )
 
-    def bindings(self) -> list[Binding]:
-        return encoder_bindings(self.first) + [
+    def mappings(self) -> list[VariableMapping]:
+        return encoder_mappings(self.first) + [
             dataclasses.replace(b, name=b.name.replace("bert/", SECOND, 1))
-            for b in self.second_bindings()
+            for b in self.second_mappings()
         ]
 
-    def second_bindings(self) -> list[Binding]:
+    def second_mappings(self) -> list[VariableMapping]:
         """By the names that they have in a checkpoint of the second alone."""
-        return encoder_bindings(self.second)
+        return encoder_mappings(self.second)
 
 
 def load_both(
-    encoder: TwinEncoder, bindings: Sequence[Binding], first: str, second: str
+    encoder: ConcatenatedEncoders,
+    mappings: Sequence[VariableMapping],
+    first: str,
+    second: str,
 ) -> tuple[LoadReport, LoadReport]:
     """Each checkpoint into its encoder.
 
     Args:
         bindings: of the whole model; a head comes with the first.
     """
-    own = [b for b in bindings if not b.name.startswith(SECOND)]
+    own = [b for b in mappings if not b.name.startswith(SECOND)]
     return (
         load_checkpoint(own, first),
-        load_checkpoint(encoder.second_bindings(), second),
+        load_checkpoint(encoder.second_mappings(), second),
     )
 
 
-AnyEncoder = Encoder | RecurrentEncoder | TwinEncoder
+AnyEncoder = Encoder | BiLstmEncoder | ConcatenatedEncoders
 
 
-def any_bindings(encoder: AnyEncoder) -> list[Binding]:
+def any_encoder_mappings(encoder: AnyEncoder) -> list[VariableMapping]:
     """All weights, "bert/" first."""
     if isinstance(encoder, Encoder):
-        return encoder_bindings(encoder)
-    return encoder.bindings()
+        return encoder_mappings(encoder)
+    return encoder.mappings()

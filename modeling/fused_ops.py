@@ -290,7 +290,9 @@ def add_bias(x: Tensor, bias: Tensor) -> Tensor:
     return ops.cast(_float32(x) + bias, x.dtype)
 
 
-def masked_softmax(scores: Tensor, scale: float, mask_adder: Tensor) -> Tensor:
+def masked_softmax(
+    scores: Tensor, scale: float, additive_mask: Tensor
+) -> Tensor:
     """softmax(scores * scale + mask_adder) over the last axis.
 
     Not compiled: without dropout TensorFlow's own kernels are as fast, and they
@@ -299,9 +301,9 @@ def masked_softmax(scores: Tensor, scale: float, mask_adder: Tensor) -> Tensor:
     """
     is_narrow = keras.backend.standardize_dtype(scores.dtype) == "bfloat16"
     if is_narrow and not _plain.get() and _compiles_chains():
-        scores = scores * scale + ops.cast(mask_adder, "bfloat16")
+        scores = scores * scale + ops.cast(additive_mask, "bfloat16")
         return ops.softmax(scores, axis=-1)
-    adder = ops.stop_gradient(_float32(mask_adder))
+    adder = ops.stop_gradient(_float32(additive_mask))
     probs = ops.softmax(_float32(scores) * scale + adder, axis=-1)
     return ops.cast(probs, scores.dtype)
 
@@ -311,7 +313,7 @@ def attention(
     key: Tensor,
     value: Tensor,
     scale: float,
-    mask_adder: Tensor,
+    additive_mask: Tensor,
     rate: float,
     seed: Tensor | None,
 ) -> Tensor:
@@ -328,15 +330,15 @@ def attention(
         dropout(softmax(query key * scale + mask_adder)) value, [B, S, N, D].
     """
     if seed is not None and not _plain.get() and _compiles_chains():
-        attend = _attention(scale, mask_adder, rate, seed)
+        attend = _attention(scale, additive_mask, rate, seed)
         return attend(query, key, value)
     scores = ops.einsum("BNSD,BNTD->BNST", query, key)
-    probs = masked_softmax(scores, scale, mask_adder)
+    probs = masked_softmax(scores, scale, additive_mask)
     return ops.einsum("BNST,BNTD->BSND", dropout(probs, rate, seed), value)
 
 
 def _attention(
-    scale: float, mask_adder: Tensor, rate: float, seed: Tensor
+    scale: float, additive_mask: Tensor, rate: float, seed: Tensor
 ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """`attention` of query, key and value, with a gradient that has no sum over
     T in it: what softmax's gradient takes off each row, the sum of
@@ -351,7 +353,7 @@ def _attention(
     @tf.custom_gradient
     def attend(query: Tensor, key: Tensor, value: Tensor) -> Any:
         scores = tf.matmul(query, key, transpose_b=True)
-        probs = masked_softmax(scores, scale, mask_adder)
+        probs = masked_softmax(scores, scale, additive_mask)
         dropped = _dropped(probs, rate, seed) if rate else probs
         context = turned(tf.matmul(dropped, value))
 

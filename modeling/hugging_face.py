@@ -133,7 +133,7 @@ def refuse_pickle(path: str) -> None:
 
 
 def is_hugging_face(path: str) -> bool:
-    """Whether --init_checkpoint=`path` means safetensors.
+    """Whether `path` means safetensors.
 
     A folder that has Google's checkpoint too means that one.
     """
@@ -148,7 +148,7 @@ def is_hugging_face(path: str) -> bool:
 
 
 def model_config_file(path: str) -> str | None:
-    """The config beside the weights that --init_checkpoint=`path` names.
+    """The config beside the weights that `path` names.
 
     Returns:
         The path of bert_config.json or config.json; None where neither is.

@@ -14,10 +14,10 @@ from bert_keras.modeling.checkpoint import (
     CLASSIFIER,
     NEXT_SENTENCE,
     SPAN,
-    Binding,
-    encoder_bindings,
-    linear_bindings,
-    masked_lm_bindings,
+    VariableMapping,
+    encoder_mappings,
+    linear_mappings,
+    masked_lm_mappings,
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
@@ -52,13 +52,13 @@ class AnyModel:
                 self.heads[root] = LinearHead(config, num_classes)
                 self.heads[root].build()
 
-    def bindings(self) -> list[Binding]:
-        bindings = encoder_bindings(self.encoder)
+    def mappings(self) -> list[VariableMapping]:
+        mappings = encoder_mappings(self.encoder)
         if self.masked_lm is not None:
-            bindings += masked_lm_bindings(self.masked_lm)
+            mappings += masked_lm_mappings(self.masked_lm)
         for root, head in self.heads.items():
-            bindings += linear_bindings(head, root)
-        return bindings
+            mappings += linear_mappings(head, root)
+        return mappings
 
     def outputs(
         self,

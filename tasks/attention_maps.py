@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_keras.data.input_features import Row, join, pad
+from bert_keras.data.input_features import InputFeatures, build_inputs, pad
 from bert_keras.data.special_tokens import ROBERTA
 from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.data.tokenizers import Tokenizer
@@ -17,7 +17,7 @@ from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import (
     LoadReport,
-    encoder_bindings,
+    encoder_mappings,
     load_checkpoint,
 )
 from bert_keras.modeling.encoder import Encoder, attention_maps
@@ -47,14 +47,17 @@ class AttentionReader:
         self, text: str, text_pair: str | None, max_seq_length: int
     ) -> AttentionMap:
         """Raises an InputError where there is nothing to look at."""
-        tokenizer, marks = self.tokenizer, self.tokenizer.marks
+        tokenizer, special_tokens = (
+            self.tokenizer,
+            self.tokenizer.special_tokens,
+        )
         first = tokenizer.tokenize(text)
         second = tokenizer.tokenize(text_pair or "") or None
         if not first:
-            raise InputError("there is nothing readable in --text")
+            raise InputError("there is nothing readable in `text`")
         length = min(max_seq_length, self.max_length)
-        tokens, segments = join(first, second, length, marks)
-        row = Row(tokenizer.convert_tokens_to_ids(tokens), segments)
+        tokens, segments = build_inputs(first, second, length, special_tokens)
+        row = InputFeatures(tokenizer.convert_tokens_to_ids(tokens), segments)
         batch = pad([row], len(tokens), 1)
         features = (
             batch[n] for n in ("input_ids", "input_mask", "segment_ids")
@@ -63,18 +66,23 @@ class AttentionReader:
             fused_ops.uncompiled()
         ):  # to compile takes longer than one text does
             maps = attention_maps(self.encoder, *features)
-        whole = len(first) + len(second or ()) + marks.count(bool(second))
+        whole = (
+            len(first) + len(second or ()) + special_tokens.count(bool(second))
+        )
         return AttentionMap(
             [_shown(token, tokenizer) for token in tokens],
-            [token in (marks.start, marks.end) for token in tokens],
-            tokens.index(marks.end) + 1,
+            [
+                token in (special_tokens.start, special_tokens.end)
+                for token in tokens
+            ],
+            tokens.index(special_tokens.end) + 1,
             np.asarray(maps, np.float32)[:, 0],
             len(tokens) < whole,
         )
 
 
 def _load(encoder: Encoder, folder: str) -> LoadReport:
-    report = load_checkpoint(encoder_bindings(encoder), folder)
+    report = load_checkpoint(encoder_mappings(encoder), folder)
     missing = [name for name in report.missing if "/pooler/" not in name]
     if missing:
         raise InputError(
@@ -86,7 +94,7 @@ def _load(encoder: Encoder, folder: str) -> LoadReport:
 
 def _shown(piece: str, tokenizer: Tokenizer) -> str:
     """Bytes as text, where they are whole characters."""
-    if tokenizer.marks != ROBERTA:
+    if tokenizer.special_tokens != ROBERTA:
         return piece
     text = tokenizer.to_text([piece])
     if "\ufffd" in text:

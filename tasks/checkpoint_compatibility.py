@@ -1,4 +1,4 @@
-"""What lies beside --init_checkpoint against what a run is told to use.
+"""What lies beside `init_checkpoint` against what a run is told to use.
 
 Shapes do not tell all: weights load under another number of heads, or for
 another vocabulary of the same size, and then mean nothing.
@@ -17,7 +17,7 @@ from bert_keras.training.config import OptimizerConfig
 
 
 def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
-    """Looks at what the shapes of --init_checkpoint's weights do not tell."""
+    """Looks at what the shapes of `init_checkpoint`'s weights do not tell."""
     path = init_checkpoint and model_config_file(init_checkpoint)
     if not path:
         return
@@ -25,7 +25,7 @@ def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
     for name in ("num_attention_heads", "family", "position_offset"):
         if difference := _difference(name, config, start):
             raise InputError(
-                f"{difference} ({path}); change --bert_config_file"
+                f"{difference} ({path}); change `bert_config_file`"
             )
     for name in ("hidden_act", "layer_norm_eps", "direction"):
         if difference := _difference(name, config, start):
@@ -42,7 +42,7 @@ def optimizer_hints(
         hints.append(
             f"the learning rate rises for {warmup:,} steps and the run has "
             f"only {steps:,}, so that it never reaches {config.learning_rate}; "
-            "lower --num_warmup_steps (in fine-tuning --warmup_proportion) or "
+            "lower `num_warmup_steps` (in fine-tuning `warmup_proportion`) or "
             "train for longer"
         )
     # Until then the mean of squared gradients is far too small, and so the
@@ -53,7 +53,7 @@ def optimizer_hints(
         hints.append(
             f"the weights begin at random, and a warm-up of {warmup:,} steps "
             f"is short beside the {memory:,} that Adam's mean of squared "
-            "gradients takes to fill: give --bias_correction or a longer "
+            "gradients takes to fill: give `bias_correction` or a longer "
             "warm-up"
         )
     return hints
@@ -93,7 +93,7 @@ def check_second(
     if difference := _difference("num_hidden_layers", own, second):
         raise InputError(
             f"{difference} ({second_init_checkpoint}); expected a "
-            "--second_init_checkpoint as deep as the first"
+            "`second_init_checkpoint` as deep as the first"
         )
 
 
@@ -104,13 +104,13 @@ def _second_config(
         return None
     if not init_checkpoint:
         raise InputError(
-            "--second_init_checkpoint is loaded beside --init_checkpoint, "
+            "`second_init_checkpoint` is loaded beside `init_checkpoint`, "
             "which is missing"
         )
     path = model_config_file(second_init_checkpoint)
     if path is None:
         raise InputError(
-            f"--second_init_checkpoint={second_init_checkpoint} has no "
+            f"`second_init_checkpoint={second_init_checkpoint}` has no "
             "bert_config.json beside it, which says in what direction it reads"
         )
     return BertConfig.from_json_file(files.local(path))
@@ -119,14 +119,14 @@ def _second_config(
 def compare_pieces(
     vocab_file: str, vocab: Mapping[str, int], init_checkpoint: str | None
 ) -> None:
-    """Warns of pieces that --init_checkpoint's weights know by other ids;
+    """Warns of pieces that `init_checkpoint`'s weights know by other ids;
     one in a place that was [unused...] is a user's own and all right."""
     try:
         start = init_checkpoint and open_tokenizer(init_checkpoint)
         if not start:
             return
         theirs = check_any_vocabulary(start.vocab_file)
-    except InputError:  # --vocab_file may be given for that very reason
+    except InputError:  # `vocab_file` may be given for that very reason
         return
     own = {number: piece for piece, number in vocab.items()}
     others = [
@@ -137,7 +137,7 @@ def compare_pieces(
     if others:
         number, piece = others[0]
         warn(
-            f"--vocab_file={vocab_file} has {len(others):,} pieces other than "
+            f"`vocab_file={vocab_file}` has {len(others):,} pieces other than "
             f"{start.vocab_file}, with which the weights were trained; the "
             f"first is {own.get(number)!r}, where they have {piece!r}"
         )

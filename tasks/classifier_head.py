@@ -9,11 +9,15 @@ import dataclasses
 from collections.abc import Sequence
 
 from bert_keras.errors import InputError
-from bert_keras.modeling.checkpoint import CLASSIFIER, Binding, open_weights
+from bert_keras.modeling.checkpoint import (
+    CLASSIFIER,
+    VariableMapping,
+    open_weights,
+)
 from bert_keras.modeling.hugging_face import is_hugging_face
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.label_names import are_generic, order_of, shown
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 
 NAMES = (f"{CLASSIFIER}output_weights", f"{CLASSIFIER}output_bias")
 # Fields of TaskSettings: what a head answers, and from which outputs.
@@ -28,16 +32,18 @@ class OtherHeadError(InputError):
 class ClassifierHead:
     """What a run's classifier answers."""
 
-    settings: TaskSettings
+    settings: TaskConfig
     other_names: tuple[str, ...] = ()  # for its labels, in the same order
-    is_kept: bool = False  # --keep_classifier_head
+    is_kept: bool = False  # `keep_classifier_head`
 
-    def rows(self, bindings: Sequence[Binding], path: str) -> list[int] | None:
+    def rows(
+        self, mappings: Sequence[VariableMapping], path: str
+    ) -> list[int] | None:
         """Which row of the checkpoint's classifier each of ours is.
 
         Args:
             bindings: of the model.
-            path: as --init_checkpoint names it.
+            path: as `init_checkpoint` names it.
 
         Returns:
             None if the rows stay as they are, or there is no classifier.
@@ -47,7 +53,7 @@ class ClassifierHead:
                 says why.
         """
         shapes = open_weights(path).shapes
-        own = {b.name: b.shape for b in bindings if b.name in NAMES}
+        own = {b.name: b.shape for b in mappings if b.name in NAMES}
         pairs = [(own[n], tuple(shapes[n])) for n in own if n in shapes]
         if not pairs:
             return None
@@ -64,7 +70,7 @@ class ClassifierHead:
         if self.is_kept:
             reason = ""
         elif reason and fits and ours.labels:
-            reason += " (--keep_classifier_head keeps it all the same)"
+            reason += " (`keep_classifier_head` keeps it all the same)"
         if not fits and not reason:
             one, other = map(list, pairs[0])
             reason = f"in the checkpoint it is {other}, and here {one}"
@@ -81,7 +87,7 @@ class ClassifierHead:
             )
         return order_of(theirs.labels, ours.labels, self.other_names)
 
-    def _difference(self, theirs: TaskSettings) -> str:
+    def _difference(self, theirs: TaskConfig) -> str:
         """How a checkpoint's classifier differs from ours; "" if both answer
         the same."""
         for name in KIND:
@@ -100,12 +106,14 @@ class ClassifierHead:
         return ""
 
 
-def without_head(bindings: Sequence[Binding]) -> list[Binding]:
-    return [binding for binding in bindings if binding.name not in NAMES]
+def without_head(mappings: Sequence[VariableMapping]) -> list[VariableMapping]:
+    return [binding for binding in mappings if binding.name not in NAMES]
 
 
-def reorder(bindings: Sequence[Binding], rows: list[int] | None) -> None:
+def reorder(
+    mappings: Sequence[VariableMapping], rows: list[int] | None
+) -> None:
     """Puts the rows of a loaded classifier where `ClassifierHead.rows` says."""
-    for binding in bindings:
+    for binding in mappings:
         if binding.name in NAMES and rows is not None:
             binding.write(binding.read()[rows])

@@ -1,4 +1,4 @@
-"""What --dry_run does where training would begin: look, print and end.
+"""What `dry_run` does where training would begin: look, print and end.
 
 Everything before has been done as for a real run: flags, config, vocabulary
 and data are read and checked, and the model is built. Nothing is written.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from bert_keras.modeling.cost import Rows, step_flop, training_memory
-from bert_keras.tasks.trainer import Run, Training
+from bert_keras.tasks.trainer import Trainer, TrainingPlan
 from bert_keras.training.checkpoints import saved_states
 
 MIB = 1 << 20
@@ -24,7 +24,7 @@ class Data(NamedTuple):
 
 
 def rehearse(
-    fitted: Run, training: Training, data: Data, max_seq_length: int
+    fitted: Trainer, training: TrainingPlan, data: Data, max_seq_length: int
 ) -> None:
     """Loads what the run would begin with and prints what it would take.
 
@@ -35,7 +35,7 @@ def rehearse(
         InputError: weights, state or settings do not fit the run.
         tf.errors.OpError: the first records are damaged.
     """
-    fitted.take_up(training, may_write=False)
+    fitted.load_or_resume(training, may_write=False)
     done = fitted.restore_state() if saved_states(fitted.folder) else 0
     batch = training.source.batch(done)
     # Rows that are packed step by step are counted as if they were padded.
@@ -59,7 +59,7 @@ def rehearse(
     )
 
 
-def rehearse_use(fitted: Run) -> None:
+def rehearse_use(fitted: Trainer) -> None:
     """The same where a model is not trained, but used."""
     fitted.restore()
     print_table(_parameters(fitted))
@@ -72,12 +72,12 @@ def print_table(entries: dict[str, str]) -> None:
         print(f"  {name:{width}}  {text}")
 
 
-def _parameters(fitted: Run) -> dict[str, str]:
+def _parameters(fitted: Trainer) -> dict[str, str]:
     total, trained = _counts(fitted)
     return {"parameters": f"{total:,}, of which {trained:,} can be trained"}
 
 
-def _counts(fitted: Run) -> tuple[int, int]:
+def _counts(fitted: Trainer) -> tuple[int, int]:
     """Parameters, and those with a gradient."""
     model = fitted.model
     return (
@@ -86,7 +86,9 @@ def _counts(fitted: Run) -> tuple[int, int]:
     )
 
 
-def _cost(fitted: Run, training: Training, rows: Rows) -> dict[str, str]:
+def _cost(
+    fitted: Trainer, training: TrainingPlan, rows: Rows
+) -> dict[str, str]:
     config, run = fitted.config, fitted.run
     pieces = training.loop.num_accumulation_steps
     num_replicas = fitted.place.strategy.num_replicas_in_sync

@@ -10,7 +10,7 @@ from numpy.lib import format as npy
 from bert_keras.data.input_features import (
     CHUNK_POSITIONS,
     SomeDocument,
-    length_batches,
+    bucket_by_length,
     run_documents,
 )
 from bert_keras.training.inference import Predictor, predict
@@ -37,7 +37,7 @@ def encode(
         documents,
         lambda rows: predict(
             predictor,
-            length_batches(
+            bucket_by_length(
                 rows,
                 batch_size,
                 max_length,

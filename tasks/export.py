@@ -19,21 +19,21 @@ from bert_keras.data.tokenizer_folder import OpenedTokenizer, TokenizerOptions
 from bert_keras.data.vocabulary import check_vocabulary
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import (
-    Binding,
-    encoder_bindings,
+    VariableMapping,
+    encoder_mappings,
     load_checkpoint,
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.hugging_face import model_config_file
 from bert_keras.tasks.classification.label_types import make_target
-from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.multiple_choice.model import MultipleChoice
-from bert_keras.tasks.ner.model import Tagger
+from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.packed_inputs import make_encoder
-from bert_keras.tasks.squad.model import SpanModel
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.squad.model import QuestionAnsweringModel
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.export import Signature
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
@@ -43,7 +43,7 @@ Tensors = dict[str, Any]
 
 
 class Model(Protocol):
-    def bindings(self) -> list[Binding]: ...
+    def mappings(self) -> list[VariableMapping]: ...
 
     def forward(self, batch: Tensors) -> Tensors: ...
 
@@ -56,8 +56,8 @@ class EncoderModel:
         self.encoder = Encoder(config)
         self.encoder.build()
 
-    def bindings(self) -> list[Binding]:
-        return encoder_bindings(self.encoder)
+    def mappings(self) -> list[VariableMapping]:
+        return encoder_mappings(self.encoder)
 
     def forward(self, batch: Tensors) -> Tensors:
         """sequence_output [B, S, H] and pooled_output [B, H]."""
@@ -66,23 +66,25 @@ class EncoderModel:
         return {"sequence_output": outputs.sequence, **pooled}
 
 
-def make_model(config: BertConfig, settings: TaskSettings | None) -> Model:
+def make_model(config: BertConfig, settings: TaskConfig | None) -> Model:
     """What task.json says; the encoder alone where there is none."""
     if settings is None:
         return EncoderModel(config)
     if settings.target == "span":
-        return SpanModel(config, encoder=make_encoder(config, settings))
+        return QuestionAnsweringModel(
+            config, encoder=make_encoder(config, settings)
+        )
     if settings.feature_layers is not None:
         raise InputError(
-            "a tagger that was trained with --feature_layers cannot be "
+            "a tagger that was trained with `feature_layers` cannot be "
             "exported; train one without, or ask it by predict.py"
         )
     if settings.target == "tags":
-        return Tagger(config, len(settings.labels))
+        return TokenClassifier(config, len(settings.labels))
     if settings.target == "choice":
         return MultipleChoice(config)
     target = make_target(settings.target, settings.labels)
-    return Classifier(config, target, make_encoder(config, settings))
+    return TextClassifier(config, target, make_encoder(config, settings))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +96,7 @@ class TextSettings:
 
 def read_settings(
     folder: str, options: TokenizerOptions | None = None
-) -> tuple[TaskSettings | None, BertConfig]:
+) -> tuple[TaskConfig | None, BertConfig]:
     """What a model folder was trained for, if that is known, and its config.
 
     Args:
@@ -103,7 +105,7 @@ def read_settings(
     config_file = model_config_file(folder)
     if config_file is None or "://" in folder:
         raise InputError(
-            f"--model_dir={folder} is no local folder with a bert_config.json "
+            f"`model_dir={folder}` is no local folder with a bert_config.json "
             "or config.json; expected a model folder"
         )
     config = BertConfig.from_json_file(config_file)
@@ -111,11 +113,11 @@ def read_settings(
 
 
 def load_model(
-    folder: str, config: BertConfig, settings: TaskSettings | None
+    folder: str, config: BertConfig, settings: TaskConfig | None
 ) -> Model:
     """The model with its weights. What looks at pieces needs no pooler."""
     model = make_model(config, settings)
-    report = load_checkpoint(model.bindings(), folder)
+    report = load_checkpoint(model.mappings(), folder)
     print(report, file=sys.stderr)
     needs_pooler = config.has_pooler
     if settings is not None:
@@ -134,7 +136,7 @@ def check_length(config: BertConfig, settings: TextSettings) -> None:
         raise InputError(
             f"texts would be cut to {settings.max_seq_length} pieces but the "
             f"model has {config.max_position_embeddings} positions; change "
-            "--max_seq_length"
+            "max_seq_length"
         )
 
 
@@ -142,7 +144,7 @@ def graph_tokenizer(
     opened: OpenedTokenizer | None,
     config: BertConfig,
     texts: TextSettings,
-    settings: TaskSettings | None,
+    settings: TaskConfig | None,
 ) -> GraphTokenizer | None:
     """None where the vocabulary is unknown or has no form in a graph.
 
@@ -170,7 +172,7 @@ def graph_tokenizer(
 def signatures(
     model: Model,
     config: BertConfig,
-    settings: TaskSettings | None,
+    settings: TaskConfig | None,
     tokenizer: GraphTokenizer | None,
 ) -> dict[str, Signature]:
     """What may be asked: ids, and with a tokenizer a text or a pair."""
@@ -216,7 +218,7 @@ def signatures(
     return by_name
 
 
-def _takes_pairs(settings: TaskSettings | None) -> bool | None:
+def _takes_pairs(settings: TaskConfig | None) -> bool | None:
     """Whether the model was trained on two texts; None: not known."""
     if settings is None:
         return None
@@ -226,7 +228,7 @@ def _takes_pairs(settings: TaskSettings | None) -> bool | None:
 def device_signatures(
     model: Model,
     config: BertConfig,
-    settings: TaskSettings | None,
+    settings: TaskConfig | None,
     length: int,
 ) -> dict[str, Signature]:
     """The one question of a phone: a row of ids, of a length that is fixed,
@@ -245,7 +247,7 @@ def device_signatures(
 
 def device_text_signatures(
     model: Model,
-    settings: TaskSettings | None,
+    settings: TaskConfig | None,
     length: int,
     tokenizer: GraphTokenizer,
 ) -> dict[str, Signature]:
@@ -315,7 +317,7 @@ def _without_refused(outputs: Tensors, rows: Tensors) -> Tensors:
     return answers
 
 
-def _outputs(outputs: Tensors, settings: TaskSettings | None) -> Tensors:
+def _outputs(outputs: Tensors, settings: TaskConfig | None) -> Tensors:
     """The model's outputs as a client wants them, by predict.py's names."""
     if settings is None or settings.target == "span":
         return outputs

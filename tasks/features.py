@@ -17,10 +17,15 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from bert_keras.data.input_features import Row, join, most_context, windows
+from bert_keras.data.input_features import (
+    InputFeatures,
+    build_inputs,
+    max_context_window,
+    windows,
+)
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
-from bert_keras.modeling.checkpoint import Binding, encoder_bindings
+from bert_keras.modeling.checkpoint import VariableMapping, encoder_mappings
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 
@@ -49,8 +54,8 @@ class FeatureExtractor:
         self.encoder = Encoder(config)
         self.encoder.build()
 
-    def bindings(self) -> list[Binding]:
-        return encoder_bindings(self.encoder)
+    def mappings(self) -> list[VariableMapping]:
+        return encoder_mappings(self.encoder)
 
     def forward(self, batch: dict[str, Any]) -> dict[str, Any]:
         """{"vectors": [B, S, L, H]}."""
@@ -69,7 +74,7 @@ class Document:
     """A text, or a pair, and the windows that the model reads it through."""
 
     tokens: list[str]  # [CLS] and [SEP] among them
-    rows: list[Row]
+    rows: list[InputFeatures]
     places: list[tuple[int, int]]  # of each token: its window, and where in it
     is_cut: bool = False  # whether the model reads only its beginning
 
@@ -94,21 +99,29 @@ def read_document(
     # A line's end is not text; byte-level vocabularies have a token for it.
     first = tokenizer.tokenize(pair[1] if pair else line.rstrip("\r\n"))
     second = tokenizer.tokenize(pair[2]) if pair else []
-    marks = tokenizer.marks
+    special_tokens = tokenizer.special_tokens
     if second or not stride:
-        tokens, segments = join(first, second or None, max_length, marks)
-        row = Row(tokenizer.convert_tokens_to_ids(tokens), segments)
+        tokens, segments = build_inputs(
+            first, second or None, max_length, special_tokens
+        )
+        row = InputFeatures(tokenizer.convert_tokens_to_ids(tokens), segments)
         places = [(0, i) for i in range(len(tokens))]
-        room = max_length - marks.count(bool(second))
+        room = max_length - special_tokens.count(bool(second))
         return Document(tokens, [row], places, len(first) + len(second) > room)
-    spans = windows(len(first), max_length - marks.count(False), stride)
+    spans = windows(
+        len(first), max_length - special_tokens.count(False), stride
+    )
     parts = [
-        join(first[s.start : s.stop], None, max_length, marks) for s in spans
+        build_inputs(first[s.start : s.stop], None, max_length, special_tokens)
+        for s in spans
     ]
-    owners = enumerate(most_context(spans, len(first)))
+    owners = enumerate(max_context_window(spans, len(first)))
     return Document(
         [parts[0][0][0], *first, parts[0][0][-1]],
-        [Row(tokenizer.convert_tokens_to_ids(t), s) for t, s in parts],
+        [
+            InputFeatures(tokenizer.convert_tokens_to_ids(t), s)
+            for t, s in parts
+        ],
         [
             (0, 0),
             *((owner, 1 + i - spans[owner].start) for i, owner in owners),

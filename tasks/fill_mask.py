@@ -13,20 +13,27 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from bert_keras.data.input_features import Row, join, most_context, windows
+from bert_keras.data.input_features import (
+    InputFeatures,
+    build_inputs,
+    max_context_window,
+    windows,
+)
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import (
-    Binding,
-    encoder_bindings,
-    masked_lm_bindings,
+    VariableMapping,
+    encoder_mappings,
+    masked_lm_mappings,
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import MaskedLmHead
 
 
-def encode(line: str, tokenizer: Tokenizer, max_length: int) -> list[Row]:
+def encode(
+    line: str, tokenizer: Tokenizer, max_length: int
+) -> list[InputFeatures]:
     """The line's windows that have a [MASK]; their positions are its places.
 
     "A [MASK]." becomes [CLS] a [MASK] . [SEP] with the one position 2. A line
@@ -38,32 +45,34 @@ def encode(line: str, tokenizer: Tokenizer, max_length: int) -> list[Row]:
     """
     pieces: list[str] = []
     masks = []
-    marks = tokenizer.marks
-    *before, last = line.split(marks.mask)
+    special_tokens = tokenizer.special_tokens
+    *before, last = line.split(special_tokens.mask)
     for text in before:
         # A piece for the blank brings its space along, where pieces have any.
         pieces += tokenizer.tokenize(text.rstrip())
         masks.append(len(pieces))
-        pieces.append(marks.mask)
+        pieces.append(special_tokens.mask)
     if not masks:
-        raise InputError(f"there is no {marks.mask} in it")
+        raise InputError(f"there is no {special_tokens.mask} in it")
     pieces += tokenizer.tokenize(last)
-    width = max_length - marks.count(False)
+    width = max_length - special_tokens.count(False)
     spans = windows(len(pieces), width, (width + 1) // 2)
-    owners = most_context(spans, len(pieces))
+    owners = max_context_window(spans, len(pieces))
     rows = []
     for number, span in enumerate(spans):
         own = [1 + i - span.start for i in masks if owners[i] == number]
         if own:
             shown = pieces[span.start : span.stop]
-            tokens, segments = join(shown, None, max_length, marks)
+            tokens, segments = build_inputs(
+                shown, None, max_length, special_tokens
+            )
             ids = tokenizer.convert_tokens_to_ids(tokens)
-            rows.append(Row(ids, segments, own))
+            rows.append(InputFeatures(ids, segments, own))
     return rows
 
 
 class BlankFiller:
-    """An encoder with its masked-LM head; load weights through `bindings`.
+    """An encoder with its masked-LM head; load weights through `mappings`.
 
     Args:
         known_ids: those that may be answered: a model may have ids that its
@@ -87,10 +96,10 @@ class BlankFiller:
         self.is_known = np.isin(range(config.vocab_size), list(known_ids))
         self.count = min(count, len(known_ids))
 
-    def bindings(self) -> list[Binding]:
+    def mappings(self) -> list[VariableMapping]:
         return [
-            *encoder_bindings(self.encoder),
-            *masked_lm_bindings(self.masked_lm),
+            *encoder_mappings(self.encoder),
+            *masked_lm_mappings(self.masked_lm),
         ]
 
     def forward(self, batch: dict[str, Any]) -> dict[str, Any]:

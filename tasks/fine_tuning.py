@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import keras
 import tensorflow as tf
 
-from bert_keras.data.batching import RowShare
-from bert_keras.data.input_features import Row, length_batches
+from bert_keras.data.batching import HostShard
+from bert_keras.data.input_features import InputFeatures, bucket_by_length
 from bert_keras.data.tokenizer_folder import OpenedTokenizer
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
@@ -26,15 +26,19 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks import checkpoint_compatibility, dry_run, trainer
 from bert_keras.tasks.classifier_head import ClassifierHead
 from bert_keras.tasks.distillation import teacher as distillation_teacher
-from bert_keras.tasks.distillation.config import TaughtTask
+from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.metrics import summarize
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.training_data import Data
 from bert_keras.training.checkpoints import read_settings
-from bert_keras.training.config import LoopConfig, OptimizerConfig, Selection
+from bert_keras.training.config import (
+    LoopConfig,
+    ModelSelection,
+    OptimizerConfig,
+)
 from bert_keras.training.distribution import check_batch_size
-from bert_keras.training.early_stopping import goodness
+from bert_keras.training.early_stopping import sort_key
 from bert_keras.training.inference import Predictor, predict
 from bert_keras.training.metric_logging import LOG
 
@@ -55,11 +59,11 @@ class Model(trainer.Model, Protocol):
     def forward(self, batch: dict[str, Any]) -> dict[str, Any]: ...
 
 
-class Job(Protocol):
+class FineTuningTask(Protocol):
     """What is fine-tuned."""
 
-    settings: TaskSettings
-    loss_settings: dict[str, Any]  # of the loss, beside `settings`, by flag
+    settings: TaskConfig
+    loss_settings: dict[str, Any]  # of the loss, beside `settings`, by argument
     metric_names: tuple[str, ...]  # of `evaluate`; the first is the main one
 
     def make_model(self, config: BertConfig) -> Model: ...
@@ -73,14 +77,14 @@ class Job(Protocol):
         """Writes the records that upstream would have trained on, if it has
         any. Called when the run is known to be the one in output_dir."""
 
-    def evaluate(self, fitted: "FineTuned") -> dict[str, float]:
+    def evaluate(self, fitted: "TrainedModel") -> dict[str, float]:
         """The metrics on the data for it."""
 
-    def check(self, fitted: "FineTuned") -> None:
+    def check(self, fitted: "TrainedModel") -> None:
         """Warns of a trained model that has learnt nothing."""
 
 
-class FineTuned(trainer.Run):
+class TrainedModel(trainer.Trainer):
     """A run whose model also predicts."""
 
     model: Model
@@ -90,26 +94,26 @@ class FineTuned(trainer.Run):
         return Predictor(self.model.forward, self.place.strategy)
 
     def outputs(
-        self, rows: Sequence[Row], batch_size: int, max_length: int
+        self, rows: Sequence[InputFeatures], batch_size: int, max_length: int
     ) -> Iterator[dict[str, Any]]:
         """Each row's, in order; rows of like length are batched together.
 
         Args:
             batch_size: rows of `max_length` that are not too much at once.
         """
-        finely = self.predictor.shapes_are_cheap
-        batches = length_batches(rows, batch_size, max_length, finely)
+        fine_buckets = self.predictor.shapes_are_cheap
+        batches = bucket_by_length(rows, batch_size, max_length, fine_buckets)
         return predict(self.predictor, batches, len(rows))
 
 
 @dataclasses.dataclass(frozen=True)
-class Setup:
+class FineTuningConfig:
     """What the runs of any job share."""
 
-    place: trainer.Place
+    place: trainer.Devices
     run: trainer.RunConfig
     schedule: Schedule
-    selection: Selection
+    selection: ModelSelection
     optimizer: OptimizerConfig  # its numbers of steps follow from the data
     loop: LoopConfig
     config: BertConfig
@@ -120,16 +124,16 @@ class Setup:
 
 
 def set_up(
-    place: trainer.Place,
+    place: trainer.Devices,
     run: trainer.RunConfig,
     schedule: Schedule,
-    selection: Selection,
+    selection: ModelSelection,
     optimizer: OptimizerConfig,
     loop: LoopConfig,
-    settings: TaskSettings,
-    taught: TaughtTask,
+    settings: TaskConfig,
+    taught: TaskDistillation,
     other_names: tuple[str, ...] = (),
-) -> Setup:
+) -> FineTuningConfig:
     """Reads config and vocabulary and makes the folder of output.
 
     Args:
@@ -141,16 +145,16 @@ def set_up(
     config = trainer.read_config(run, settings.max_seq_length)
     opened = trainer.need_tokenizer(run, config)
     tokenizer = opened.load()
-    least = tokenizer.marks.count(is_pair=True) + 1
+    least = tokenizer.special_tokens.count(is_pair=True) + 1
     if settings.max_seq_length < least:
         raise InputError(
-            f"--max_seq_length is {settings.max_seq_length}; expected at least "
+            f"`max_seq_length` is {settings.max_seq_length}; expected at least "
             f"{least}, for the marks of a pair and a piece"
         )
     head = ClassifierHead(settings, other_names, run.keep_classifier_head)
     teacher = distillation_teacher.read_teacher(taught, head, opened)
     trainer.make_folder(run)
-    return Setup(
+    return FineTuningConfig(
         place,
         run,
         schedule,
@@ -172,20 +176,20 @@ TRAINED_WITH = (
 )  # fmt: skip
 
 
-def stored_settings(run: trainer.RunConfig) -> TaskSettings | None:
+def stored_settings(run: trainer.RunConfig) -> TaskConfig | None:
     """Settings of the model that is used or started from: those of task.json
     or, where output_dir has the state of another model, those of the state."""
     stored = None
     if not trainer.begins_anew(run):
-        stored = TaskSettings.from_folder(run.output_dir)
+        stored = TaskConfig.from_folder(run.output_dir)
     if trainer.uses_state(run.output_dir):
         began = read_settings(run.output_dir)
-        fields = [field.name for field in dataclasses.fields(TaskSettings)]
+        fields = [field.name for field in dataclasses.fields(TaskConfig)]
         if "target" in began:
             values = {name: began[name] for name in fields if name in began}
             values["labels"] = tuple(began["labels"])
             values["bilstm"] = bool(began["bilstm"])
-            state = TaskSettings(**values)
+            state = TaskConfig(**values)
             if stored is None or _differing(state, stored, TRAINED_WITH):
                 return state
     if stored is not None or not run.init_checkpoint:
@@ -194,13 +198,13 @@ def stored_settings(run: trainer.RunConfig) -> TaskSettings | None:
 
 
 def _differing(
-    one: TaskSettings, other: TaskSettings, names: Iterable[str]
+    one: TaskConfig, other: TaskConfig, names: Iterable[str]
 ) -> list[str]:
     return [x for x in names if getattr(one, x) != getattr(other, x)]
 
 
 def check_use(
-    settings: TaskSettings, trained: TaskSettings, output_dir: str
+    settings: TaskConfig, trained: TaskConfig, output_dir: str
 ) -> None:
     """Compares the settings with which a model is used with its own.
 
@@ -223,13 +227,13 @@ def check_use(
         if name in TRAINED_WITH:
             raise InputError(
                 f"{difference}, and other answers would be wrong; leave out "
-                f"--{name}, or the flag or data that it follows from"
+                f"`{name}`, or the argument or data that it follows from"
             )
         print(difference)
 
 
 def second_direction(
-    run: trainer.RunConfig, stored: TaskSettings | None
+    run: trainer.RunConfig, stored: TaskConfig | None
 ) -> str | None:
     """In which a second encoder reads, if there is one, or is one already in
     the model that is used or started from."""
@@ -242,7 +246,7 @@ def second_direction(
 class FineTuning:
     """A job and its runs."""
 
-    def __init__(self, job: Job, setup: Setup):
+    def __init__(self, job: FineTuningTask, setup: FineTuningConfig):
         self.job = job
         self.place = setup.place
         self.run = setup.run
@@ -255,7 +259,7 @@ class FineTuning:
         self.head = setup.head
         self.teacher = setup.teacher
 
-    def train(self) -> tuple[FineTuned, int]:
+    def train(self) -> tuple[TrainedModel, int]:
         """Trains with each seed; returns the best run, its model's step."""
         data = self._training_data()
         if self.selection.num_seeds == 1:
@@ -269,7 +273,7 @@ class FineTuning:
         return fitted, step
 
     def rehearse(self, do_train: bool) -> None:
-        """Does what can be done without writing: --dry_run, of several seeds
+        """Does what can be done without writing: `dry_run`, of several seeds
         with the first."""
         if not do_train:
             fitted = self._make(self.schedule.seed, self.run)
@@ -301,17 +305,17 @@ class FineTuning:
         )
         if self._metric not in self.job.metric_names:
             raise InputError(
-                f"--best_metric={self._metric} is not among the metrics of "
+                f"`best_metric={self._metric}` is not among the metrics of "
                 f"this task: {', '.join(self.job.metric_names)}"
             )
         return self.job.training_data()
 
-    def restore(self) -> tuple[FineTuned, int]:
-        """The model as it is in output_dir, else in --init_checkpoint."""
+    def restore(self) -> tuple[TrainedModel, int]:
+        """The model as it is in output_dir, else in `init_checkpoint`."""
         fitted = self._make(self.schedule.seed, self.run)
         return fitted, fitted.restore()
 
-    def _make(self, seed: int, run: trainer.RunConfig) -> FineTuned:
+    def _make(self, seed: int, run: trainer.RunConfig) -> TrainedModel:
         model = distillation_teacher.make_model(
             self.job.make_model,
             self.config,
@@ -320,7 +324,7 @@ class FineTuning:
             run,
             seed,
         )
-        return FineTuned(
+        return TrainedModel(
             model,
             self.config,
             self.place,
@@ -332,7 +336,7 @@ class FineTuning:
 
     def _train_one(
         self, data: Data, seed: int, run: trainer.RunConfig
-    ) -> tuple[FineTuned, int]:
+    ) -> tuple[TrainedModel, int]:
         trainer.make_folder(run)
         trainer.claim_folder(run, self.place.host)
         fitted, training = self._prepare(data, seed, run)
@@ -343,7 +347,7 @@ class FineTuning:
 
     def _prepare(
         self, data: Data, seed: int, run: trainer.RunConfig
-    ) -> tuple[FineTuned, trainer.Training]:
+    ) -> tuple[TrainedModel, trainer.TrainingPlan]:
         schedule, host = self.schedule, self.place.host
         metric, eval_steps = self._metric, self.selection.eval_steps
         fitted = self._make(seed, run)
@@ -353,11 +357,11 @@ class FineTuning:
             schedule.train_batch_size,
             self.job.settings.max_seq_length,
             seed,
-            RowShare(host.index, host.count),
+            HostShard(host.index, host.count),
             # Several batches in one call, as on a TPU, have one shape.
             num_pieces if data.packs and self.loop.steps_per_call == 1 else 0,
         )
-        return fitted, trainer.Training(
+        return fitted, trainer.TrainingPlan(
             source,
             self._optimizer_config(data),
             dataclasses.replace(self.loop, seed=seed),
@@ -398,7 +402,7 @@ class FineTuning:
                 f"{data.num_examples} examples for "
                 f"{self.schedule.num_train_epochs} epochs make no batch of "
                 f"{self.schedule.train_batch_size}; lower "
-                "--train_batch_size or raise --num_train_epochs"
+                "`train_batch_size` or raise `num_train_epochs`"
             )
         return dataclasses.replace(
             self.optimizer,
@@ -413,15 +417,15 @@ class FineTuning:
             return []
         return [
             f"the longest of {data.num_rows:,} rows has {data.longest} of "
-            f"--max_seq_length={most} positions; "
-            f"--max_seq_length={data.longest} trains the same in less memory"
+            f"`max_seq_length={most}` positions; "
+            f"`max_seq_length={data.longest}` trains the same in less memory"
         ]
 
     @property
     def _metric(self) -> str:
         return self.selection.best_metric or self.job.metric_names[0]
 
-    def _train_seeds(self, data: Data) -> tuple[FineTuned, int]:
+    def _train_seeds(self, data: Data) -> tuple[TrainedModel, int]:
         first = self.schedule.seed
         outcomes: dict[int, tuple[int, dict[str, float]]] = {}
         for seed in range(first, first + self.selection.num_seeds):
@@ -436,7 +440,7 @@ class FineTuning:
         best = summary["best_seed"]
         fitted = self._make(best, self.run)
         step, metrics = outcomes[best]
-        fitted.take_over(self._seed_run(best).output_dir, step, metrics)
+        fitted.adopt_model(self._seed_run(best).output_dir, step, metrics)
         if self.place.host.is_chief:
             write_json(
                 os.path.join(self.run.output_dir, SEEDS),
@@ -454,7 +458,7 @@ class FineTuning:
         """Prints what the seeds reached; returns it, with the best seed."""
         metric = self._metric
         values = {seed: metrics[metric] for seed, metrics in outcomes.items()}
-        best = max(values, key=lambda seed: goodness(metric, values[seed]))
+        best = max(values, key=lambda seed: sort_key(metric, values[seed]))
         summary: dict[str, Any] = {
             "metric": metric,
             "best_seed": best,

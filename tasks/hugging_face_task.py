@@ -31,7 +31,7 @@ from bert_keras.modeling.hugging_face import (
 )
 from bert_keras.modeling.hugging_face_names import CHOICE, CLASSIFIER, TAGGER
 from bert_keras.tasks.label_names import shown
-from bert_keras.tasks.task_config import TASK, TaskSettings
+from bert_keras.tasks.task_config import TASK, TaskConfig
 
 PROBLEM_TYPES = {
     "single_label": "single_label_classification",
@@ -48,7 +48,7 @@ LENGTH, SPAN_LENGTH, SPAN_STRIDE = 512, 384, 128
 SHORTEST = 8  # tokens; a smaller model_max_length is ignored
 
 
-def problem_type(task: TaskSettings | None) -> str | None:
+def problem_type(task: TaskConfig | None) -> str | None:
     """transformers' word for the target; None where it has no use for one."""
     if task is None or task.target in ("span", *CLASSES):
         return None
@@ -61,7 +61,7 @@ def problem_type(task: TaskSettings | None) -> str | None:
     return PROBLEM_TYPES[task.target]
 
 
-def classifier_class(task: TaskSettings | None) -> str:
+def classifier_class(task: TaskConfig | None) -> str:
     """How transformers' class of such a model ends, if it has a classifier."""
     return CLASSES.get(task.target, CLASSIFIER) if task else CLASSIFIER
 
@@ -70,7 +70,7 @@ def folder_task(
     path: str,
     options: TokenizerOptions | None = None,
     quietly: bool = False,
-) -> TaskSettings | None:
+) -> TaskConfig | None:
     """What the model that `path` names was trained for.
 
     Prints on standard error what it reads from a config.json.
@@ -92,7 +92,7 @@ def folder_task(
     }
     task = beside(path, [TASK])
     if task is not None:
-        settings = TaskSettings.from_folder(os.path.dirname(task))
+        settings = TaskConfig.from_folder(os.path.dirname(task))
         return settings and dataclasses.replace(settings, **case)
     config_file = beside(path, [HUGGING_FACE_CONFIG])
     if config_file is None or not is_hugging_face(path):
@@ -132,7 +132,7 @@ def check_tokens(
     return vocab
 
 
-def _describe(path: str, name: str, settings: TaskSettings) -> str:
+def _describe(path: str, name: str, settings: TaskConfig) -> str:
     count = len(settings.labels)
     what = {
         "choice": "which chooses among texts",
@@ -155,7 +155,7 @@ def task_of(
     do_lower_case: bool,
     strip_accents: bool | None,
     model_max_length: object = None,
-) -> TaskSettings | None:
+) -> TaskConfig | None:
     """The settings of a model as transformers saved it; None without a task,
     or with a classifier of a class that transformers does not have.
 
@@ -170,12 +170,12 @@ def task_of(
     if "output_bias" in shapes:
         name = class_of(values)
         if name.endswith(CHOICE):
-            return TaskSettings("choice", longest, do_lower_case, strip_accents)
+            return TaskConfig("choice", longest, do_lower_case, strip_accents)
         if not name.endswith((TAGGER, CLASSIFIER)):
             return None
         labels = _labels(values, shapes["output_bias"][0])
         is_tagger = name.endswith(TAGGER)
-        return TaskSettings(
+        return TaskConfig(
             "tags" if is_tagger else _target(values, len(labels)),
             longest,
             do_lower_case,
@@ -186,13 +186,13 @@ def task_of(
     if "cls/squad/output_bias" in shapes:
         longest = min(longest, SPAN_LENGTH)
         third = longest // 3  # for a question, and between two windows
-        return TaskSettings(
+        return TaskConfig(
             "span",
             longest,
             do_lower_case,
             strip_accents,
             doc_stride=min(SPAN_STRIDE, third),
-            max_query_length=min(TaskSettings.max_query_length, third),
+            max_query_length=min(TaskConfig.max_query_length, third),
         )
     return None
 

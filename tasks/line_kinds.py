@@ -16,7 +16,7 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.classification.examples import Example, encode_example
 from bert_keras.tasks.classification.label_types import make_target
-from bert_keras.tasks.classification.model import Classifier, pool_windows
+from bert_keras.tasks.classification.model import TextClassifier, pool_windows
 from bert_keras.tasks.fill_mask import BlankFiller, encode
 from bert_keras.tasks.line_predictor import Outputs, Question
 from bert_keras.tasks.multiple_choice.model import (
@@ -29,14 +29,14 @@ from bert_keras.tasks.multiple_choice.model import Question as ChoiceQuestion
 from bert_keras.tasks.ner.features import read_words
 from bert_keras.tasks.ner.iob_tags import are_tags, entities, to_tags
 from bert_keras.tasks.ner.lstm_tagger import FeatureTagger
-from bert_keras.tasks.ner.model import Tagger
+from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.squad.data import Example as SpanExample
 from bert_keras.tasks.squad.data import split_words
 from bert_keras.tasks.squad.features import make_windows
-from bert_keras.tasks.squad.model import SpanModel
+from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.squad.postprocessing import Answerer, Logits
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 
 # From a letter or digit to the last one before a space, or what is neither by
 # itself: of "(Reuters)." four words, of "it's" and "U.S" one.
@@ -50,11 +50,11 @@ class TextKind:
         self,
         config: BertConfig,
         tokenizer: Tokenizer,
-        settings: TaskSettings,
+        settings: TaskConfig,
     ):
         self.target = make_target(settings.target, settings.labels)
         encoder = make_encoder(config, settings)
-        self.model = Classifier(config, self.target, encoder)
+        self.model = TextClassifier(config, self.target, encoder)
         self.tokenizer = tokenizer
         self.settings = settings
 
@@ -111,10 +111,10 @@ class SpanKind:
         self,
         config: BertConfig,
         tokenizer: Tokenizer,
-        settings: TaskSettings,
+        settings: TaskConfig,
     ):
         encoder = make_encoder(config, settings)
-        self.model = SpanModel(config, encoder=encoder)
+        self.model = QuestionAnsweringModel(config, encoder=encoder)
         self.tokenizer = tokenizer
         self.settings = settings
         self.answerer = Answerer(tokenizer, settings)
@@ -173,7 +173,7 @@ class ChoiceKind:
         self,
         config: BertConfig,
         tokenizer: Tokenizer,
-        settings: TaskSettings,
+        settings: TaskConfig,
     ):
         self.model = MultipleChoice(config)
         self.tokenizer = tokenizer
@@ -216,10 +216,12 @@ class TagKind:
         self,
         config: BertConfig,
         tokenizer: Tokenizer,
-        settings: TaskSettings,
+        settings: TaskConfig,
     ):
         count = len(settings.labels)
-        self.model: Tagger | FeatureTagger = Tagger(config, count)
+        self.model: TokenClassifier | FeatureTagger = TokenClassifier(
+            config, count
+        )
         if settings.feature_layers is not None:
             self.model = FeatureTagger(
                 config, count, settings.feature_layers, settings.lstm_size
@@ -312,7 +314,9 @@ class BlankKind:
             "  ".join(f"{p['piece']} {p['probability']:.6f}" for p in blank)
             for blank in blanks
         ]
-        text, *parts = question.content.split(self.tokenizer.marks.mask)
+        text, *parts = question.content.split(
+            self.tokenizer.special_tokens.mask
+        )
         for blank, part in zip(blanks, parts, strict=True):
             filled = self.tokenizer.to_text([blank[0]["piece"]])
             if filled.startswith(" "):  # it brings the space along

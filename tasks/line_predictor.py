@@ -14,12 +14,12 @@ import numpy as np
 
 from bert_keras.data.input_features import (
     Batch,
-    Row,
-    length_batches,
+    InputFeatures,
+    bucket_by_length,
     run_documents,
 )
 from bert_keras.errors import InputError
-from bert_keras.modeling.checkpoint import Binding, LoadReport
+from bert_keras.modeling.checkpoint import LoadReport, VariableMapping
 
 BATCH_SIZE = 32  # rows
 EMPTY = "the line is empty"
@@ -46,14 +46,14 @@ class Question:
     """A line, as a kind of model reads it."""
 
     number: int
-    rows: Sequence[Row]
+    rows: Sequence[InputFeatures]
     content: Any = None  # what the kind keeps for its answer
     note: str = ""
     error: str = ""  # why there will be no answer
 
 
 class Model(Protocol):
-    def bindings(self) -> list[Binding]: ...
+    def mappings(self) -> list[VariableMapping]: ...
 
     def forward(self, batch: dict[str, Any]) -> dict[str, Any]: ...
 
@@ -92,7 +92,7 @@ class LinePredictor:
         run: Run,
         batch_size: int = BATCH_SIZE,
         first_number: int = 1,
-        finely: bool = False,
+        fine_buckets: bool = False,
     ) -> Iterator[Answer]:
         """Yields an answer for each line, in their order.
 
@@ -101,7 +101,7 @@ class LinePredictor:
 
         Args:
             run: batches in, the outputs of each row out, in order.
-            batch_size, finely: as in `length_batches`.
+            batch_size, finely: as in `bucket_by_length`.
             first_number: that of the first line.
         """
         questions = (
@@ -111,7 +111,9 @@ class LinePredictor:
         results = run_documents(
             questions,
             lambda rows: run(
-                length_batches(rows, batch_size, self.max_length, finely)
+                bucket_by_length(
+                    rows, batch_size, self.max_length, fine_buckets
+                )
             ),
         )
         for question, outputs in results:

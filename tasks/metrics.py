@@ -126,7 +126,7 @@ def degenerate(
         return (
             f"degenerate run: {names[predicted[0]]!r} is predicted for all "
             f"{len(labels)} examples, of which {share:.1%} are; another "
-            "--seed, a lower --learning_rate or --bias_correction may help"
+            "`seed`, a lower `learning_rate` or `bias_correction` may help"
         )
     if class_weights:
         counts = counts * np.take(class_weights, classes)
@@ -148,8 +148,8 @@ def no_label_predicted(predicted: np.ndarray, labels: np.ndarray) -> str | None:
         return None
     return (
         f"degenerate run: none of the {number} labels of {len(labels)} "
-        "examples is predicted, nor any other; more --num_train_epochs or a "
-        "higher --learning_rate may help"
+        "examples is predicted, nor any other; more `num_train_epochs` or a "
+        "higher `learning_rate` may help"
     )
 
 
@@ -162,7 +162,7 @@ def no_better_than_mean(values: np.ndarray, targets: np.ndarray) -> str | None:
     return (
         f"degenerate run: the mean squared error is {error:.4g}, where always "
         f"giving the mean of these examples costs {variance:.4g}; more "
-        "--num_train_epochs, another --seed or --learning_rate may help"
+        "`num_train_epochs`, another `seed` or `learning_rate` may help"
     )
 
 
@@ -180,6 +180,6 @@ def unlearnt(
         return None
     return (
         f"degenerate run: the training loss ended at {loss:.3f}, where "
-        f"{guessing} costs {guess:.3f}; more --num_train_epochs, another "
-        "--seed or --learning_rate may help"
+        f"{guessing} costs {guess:.3f}; more `num_train_epochs`, another "
+        "`seed` or `learning_rate` may help"
     )

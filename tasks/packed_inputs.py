@@ -20,22 +20,22 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import LAST_SEES_ALL, Encoder, EncoderOutputs
 from bert_keras.modeling.encoder_variants import (
     AnyEncoder,
-    RecurrentEncoder,
-    TwinEncoder,
+    BiLstmEncoder,
+    ConcatenatedEncoders,
 )
 from bert_keras.modeling.heads import row_weights
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 
 Tensor = Any
 Batch = dict[str, Tensor]
 
 
-def make_encoder(config: BertConfig, settings: TaskSettings) -> AnyEncoder:
+def make_encoder(config: BertConfig, settings: TaskConfig) -> AnyEncoder:
     """What task.json says stands below the head."""
     if settings.bilstm:
-        return RecurrentEncoder(config)
+        return BiLstmEncoder(config)
     if settings.second_direction:
-        return TwinEncoder(config, settings.second_direction)
+        return ConcatenatedEncoders(config, settings.second_direction)
     return Encoder(config)
 
 

@@ -27,7 +27,7 @@ from bert_keras.tasks.line_kinds import (
     TextKind,
 )
 from bert_keras.tasks.line_predictor import Kind, LinePredictor
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 
 
 def load(
@@ -47,7 +47,7 @@ def load(
     """
     settings, config, tokenizer = open_folder(folder, options)
     kind = _make_kind(config, tokenizer, settings, top_k)
-    report = load_checkpoint(kind.model.bindings(), folder)
+    report = load_checkpoint(kind.model.mappings(), folder)
     _check_complete(folder, kind, report)
     return LinePredictor(kind, config.max_position_embeddings, report)
 
@@ -55,7 +55,7 @@ def load(
 class ModelFolder(NamedTuple):
     """What lies beside the weights."""
 
-    settings: TaskSettings | None
+    settings: TaskConfig | None
     config: BertConfig
     tokenizer: Tokenizer
 
@@ -82,7 +82,7 @@ def open_folder(
             f"{settings.max_seq_length}, but its model has {longest} positions"
         )
     tokenizer = opened.load()
-    least = tokenizer.marks.count(is_pair=True) + 1
+    least = tokenizer.special_tokens.count(is_pair=True) + 1
     if settings is not None and settings.max_seq_length < least:
         raise InputError(
             f"{folder} has a task.json with max_seq_length "
@@ -95,7 +95,7 @@ def open_folder(
 def _make_kind(
     config: BertConfig,
     tokenizer: Tokenizer,
-    settings: TaskSettings | None,
+    settings: TaskConfig | None,
     top_k: int,
 ) -> Kind:
     if settings is None:

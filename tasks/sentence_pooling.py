@@ -75,10 +75,10 @@ def read_sentence_pooling(path: str) -> SentencePooling:
             raise InputError(
                 f"{path} has the module {kind!r}, which is not supported; "
                 "expected Transformer, Pooling and perhaps Normalize; give "
-                "--pooling to ignore this file"
+                "`pooling` to ignore this file"
             )
     if mode is None:
-        raise InputError(f"{path} lists no Pooling; give --pooling")
+        raise InputError(f"{path} lists no Pooling; give `pooling`")
     return SentencePooling(mode, normalizes)
 
 
@@ -95,7 +95,7 @@ def _read_mode(path: str) -> str:
         raise InputError(
             f"{path} has the pooling {' and '.join(map(str, modes))}, which is "
             f"not supported; expected one of {', '.join(POOLINGS)}; give "
-            "--pooling to use another one"
+            "`pooling` to use another one"
         )
     return str(modes[0])
 
@@ -103,7 +103,7 @@ def _read_mode(path: str) -> str:
 def _read_json(path: str) -> Any:
     text = content(path)
     if text is None:
-        raise InputError(f"{path} is missing; give --pooling")
+        raise InputError(f"{path} is missing; give `pooling`")
     try:
         return json.loads(text.decode())
     except (ValueError, RecursionError) as error:

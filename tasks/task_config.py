@@ -1,6 +1,6 @@
 """What a fine-tuned model folder says of itself: task.json beside the weights.
 
-Whoever predicts with the folder then needs no flag of the training run.
+Whoever predicts with the folder then needs no argument of the training run.
 """
 
 import dataclasses
@@ -63,7 +63,7 @@ _EXPECTED: dict[object, tuple[Callable[[Any], bool], str]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class TaskSettings:
+class TaskConfig:
     target: str  # one of TARGETS
     max_seq_length: int  # pieces
     do_lower_case: bool
@@ -130,7 +130,7 @@ class TaskSettings:
         if self.bilstm and self.second_direction:
             raise InputError(
                 "a BiLSTM stands on one encoder, and here are two; leave out "
-                "--bilstm or --second_init_checkpoint"
+                "`bilstm` or `second_init_checkpoint`"
             )
 
     @property
@@ -143,7 +143,7 @@ class TaskSettings:
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
     @classmethod
-    def from_folder(cls, folder: str) -> "TaskSettings | None":
+    def from_folder(cls, folder: str) -> "TaskConfig | None":
         """Reads a folder's task.json; None where there is none, or no folder.
 
         Raises:

@@ -4,10 +4,10 @@ import abc
 
 import keras
 
-from bert_keras.modeling.checkpoint import Binding
+from bert_keras.modeling.checkpoint import VariableMapping
 
 
-class Parts(abc.ABC):
+class TaskModel(abc.ABC):
     """A model's built layers; optimisers' states keep to their order."""
 
     parts: tuple[keras.layers.Layer, ...]
@@ -21,5 +21,5 @@ class Parts(abc.ABC):
         return [v for part in self.parts for v in part.trainable_variables]
 
     @abc.abstractmethod
-    def bindings(self) -> list[Binding]:
+    def mappings(self) -> list[VariableMapping]:
         """Where their weights are in a checkpoint."""

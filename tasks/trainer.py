@@ -28,7 +28,7 @@ from bert_keras.data.tokenizers import (
     TokenizerSettings,
     vocabulary_digest,
 )
-from bert_keras.errors import InputError, warn
+from bert_keras.errors import InputError, warn, with_flags
 from bert_keras.files import (
     VOCABULARY,
     beside,
@@ -37,8 +37,8 @@ from bert_keras.files import (
 )
 from bert_keras.modeling.checkpoint import (
     CHECKPOINT,
-    Binding,
     LoadReport,
+    VariableMapping,
     load_checkpoint,
     open_weights,
     save_model_folder,
@@ -46,7 +46,7 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder_variants import (
     AnyEncoder,
-    TwinEncoder,
+    ConcatenatedEncoders,
     load_both,
 )
 from bert_keras.modeling.hugging_face import (
@@ -69,9 +69,9 @@ from bert_keras.tasks.classifier_head import (
 )
 from bert_keras.tasks.hugging_face_task import check_tokens
 from bert_keras.tasks.results import Results
-from bert_keras.tasks.task_config import TASK, TaskSettings
+from bert_keras.tasks.task_config import TASK, TaskConfig
 from bert_keras.training import early_stopping, metric_logging
-from bert_keras.training.best_checkpoint import BestModel
+from bert_keras.training.best_checkpoint import BestCheckpoint
 from bert_keras.training.checkpoints import (
     FOLDER,
     TrainingState,
@@ -85,8 +85,8 @@ from bert_keras.training.cloud_tpu import check_paths
 from bert_keras.training.config import (
     DeviceConfig,
     LoopConfig,
+    ModelSelection,
     OptimizerConfig,
-    Selection,
 )
 from bert_keras.training.distribution import (
     Host,
@@ -94,12 +94,12 @@ from bert_keras.training.distribution import (
     sum_over_hosts,
     this_host,
 )
-from bert_keras.training.early_stopping import BestKeeper
+from bert_keras.training.early_stopping import EarlyStopping
 from bert_keras.training.loop import Objective, Source, check_hosts_agree, train
 from bert_keras.training.optimization import AdamW, Lamb, Optimizer
 
 PATTERN = frozenset("*?[")
-FLAGS = "flags.txt"  # --flagfile=flags.txt repeats the training
+FLAGS = "flags.txt"  # `flagfile=flags.txt` repeats the training
 # Settings that do not change what is learnt: names of files (their contents are
 # compared), what else a command does, how often it saves.
 FREE = {
@@ -146,25 +146,25 @@ class RunConfig:
     direction: str | None = None  # of reading; None: the config's
     do_train: bool = False
     flags: str | None = None  # the text of flags.txt; None: without that file
-    # the data that results are of, by flag
+    # the data that results are of, by argument
     data_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     keep_classifier_head: bool = False  # although its labels have other names
 
 
-class Training(NamedTuple):
+class TrainingPlan(NamedTuple):
     """What a model is trained with."""
 
     source: Source
     optimizer: OptimizerConfig
     loop: LoopConfig
-    # Other settings that change what is learnt, by flag: the order of the data.
+    # Other settings that change what is learnt, such as the order of the data
     others: Mapping[str, Any]
-    keeper: BestKeeper | None = None
+    keeper: EarlyStopping | None = None
     begins_at_random: bool = False
     hints: Sequence[str] = ()  # on the data, printed at the start
 
 
-class Place(NamedTuple):
+class Devices(NamedTuple):
     strategy: tf.distribute.Strategy
     host: Host
 
@@ -172,18 +172,18 @@ class Place(NamedTuple):
 class Model(Objective, Protocol):
     encoder: AnyEncoder
 
-    def bindings(self) -> list[Binding]: ...
+    def mappings(self) -> list[VariableMapping]: ...
 
 
-def make_place(devices: DeviceConfig, **paths: str | None) -> Place:
+def make_devices(devices: DeviceConfig, **paths: str | None) -> Devices:
     """Call it first of all: several hosts connect before TensorFlow starts.
 
     Args:
-        paths: by flag, what the worker of a Cloud TPU would read and write.
+        paths: by argument, what the worker of a Cloud TPU would read and write.
     """
     check_paths(devices, paths)
     strategy = make_strategy(devices)
-    return Place(strategy, this_host(strategy))
+    return Devices(strategy, this_host(strategy))
 
 
 def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
@@ -192,17 +192,17 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
     path = path or _beside(run, model_config_file)
     if path is None:
         raise InputError(
-            "the model's config is not known: give --bert_config_file, or an "
-            "--init_checkpoint with a bert_config.json beside it"
+            "the model's config is not known: give `bert_config_file`, or an "
+            "`init_checkpoint` with a bert_config.json beside it"
         )
     config = BertConfig.from_json_file(files.local(path))
     if run.direction:
         config = dataclasses.replace(config, direction=run.direction)
     if max_seq_length > config.max_position_embeddings:
         raise InputError(
-            f"--max_seq_length is {max_seq_length} but the config's "
+            f"`max_seq_length` is {max_seq_length} but the config's "
             f"max_position_embeddings is {config.max_position_embeddings}; "
-            "shorten it or change --bert_config_file"
+            "shorten it or change `bert_config_file`"
         )
     check_config(config, run.init_checkpoint)
     check_second(config, run.init_checkpoint, run.second_init_checkpoint)
@@ -211,7 +211,7 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
 
 def _beside(run: RunConfig, find: Callable[[str], str | None]) -> str | None:
     """What lies beside the weights that a run begins with or, without
-    --do_train, uses: --init_checkpoint's or output_dir's."""
+    `do_train`, uses: `init_checkpoint`'s or output_dir's."""
     own = find(run.output_dir) if tf.io.gfile.isdir(run.output_dir) else None
     start = run.init_checkpoint and find(run.init_checkpoint)
     return start or own if run.do_train else own or start
@@ -235,8 +235,8 @@ def weights_contents(path: str) -> str | None:
 def find_tokenizer(
     run: RunConfig, config: BertConfig | None
 ) -> OpenedTokenizer | None:
-    """The tokenizer of an output_dir in use, else of --init_checkpoint, else of
-    output_dir; with the tokens of --vocab_file if it is given.
+    """The tokenizer of an output_dir in use, else of `init_checkpoint`, else of
+    output_dir; with the tokens of `vocab_file` if it is given.
 
     Args:
         config: None: its number of tokens is not compared.
@@ -266,8 +266,8 @@ def need_tokenizer(
     found = find_tokenizer(run, config)
     if found is None:
         raise InputError(
-            "the vocabulary is not known: give --vocab_file, or an "
-            "--init_checkpoint with a vocab.txt beside it (or a vocab.json and "
+            "the vocabulary is not known: give `vocab_file`, or an "
+            "`init_checkpoint` with a vocab.txt beside it (or a vocab.json and "
             "a merges.txt)"
         )
     return found
@@ -277,7 +277,7 @@ def make_folder(run: RunConfig) -> None:
     """Makes output_dir; in a dry run, sees whether it could be made."""
     if PATTERN & set(run.output_dir):
         raise InputError(
-            f"--output_dir={run.output_dir} has one of * ? [ in "
+            f"`output_dir={run.output_dir}` has one of * ? [ in "
             "it, which TensorFlow takes for a pattern when it reads; give a "
             "name without"
         )
@@ -288,7 +288,7 @@ def make_folder(run: RunConfig) -> None:
         tf.io.gfile.makedirs(run.output_dir)
     except tf.errors.OpError as error:
         raise InputError(
-            f"cannot make the folder --output_dir={run.output_dir} "
+            f"cannot make the folder `output_dir={run.output_dir}` "
             f"({error.message})"
         ) from error
 
@@ -301,7 +301,7 @@ def claim_folder(run: RunConfig, host: Host) -> None:
     """
     if host.is_chief and not run.dry_run:
         folder = os.path.join(run.output_dir, FOLDER)
-        files.lock_until_exit(folder, "--output_dir")
+        files.lock_until_exit(folder, "output_dir")
 
 
 def _check_parent(output_dir: str) -> None:
@@ -313,13 +313,13 @@ def _check_parent(output_dir: str) -> None:
         path = os.path.dirname(path)
     if not os.path.isdir(path) or not os.access(path, os.W_OK | os.X_OK):
         raise InputError(
-            f"cannot make or use the folder --output_dir={output_dir} "
+            f"cannot make or use the folder `output_dir={output_dir}` "
             f"({path} is no folder that may be written to)"
         )
 
 
 def make_model(
-    make: Callable[[], Any], place: Place, run: RunConfig, seed: int
+    make: Callable[[], Any], place: Devices, run: RunConfig, seed: int
 ) -> Any:
     """Builds a model where it will be trained, lower layers frozen if asked."""
     keras.config.set_dtype_policy(run.precision)
@@ -330,7 +330,7 @@ def make_model(
     num_layers = len(model.encoder.layers)
     if run.num_frozen_layers > num_layers:
         raise InputError(
-            f"--num_frozen_layers is {run.num_frozen_layers} but the model has "
+            f"`num_frozen_layers` is {run.num_frozen_layers} but the model has "
             f"{num_layers} layers"
         )
     if run.num_frozen_layers >= 0:
@@ -347,7 +347,7 @@ def begins_anew(run: RunConfig) -> bool:
 
 def uses_state(output_dir: str) -> bool:
     """Whether the model of output_dir is that of its newest state."""
-    best_step = BestModel(output_dir).final_step()
+    best_step = BestCheckpoint(output_dir).final_step()
     return best_step is None and bool(saved_states(output_dir))
 
 
@@ -357,14 +357,14 @@ def _learnt(task: str | bytes | None) -> dict[str, Any]:
     return {name: x for name, x in values.items() if name not in MAY_CHANGE}
 
 
-class Run:
+class Trainer:
     """One model in one output_dir."""
 
     def __init__(
         self,
         model: Model,
         config: BertConfig,
-        place: Place,
+        place: Devices,
         run: RunConfig,
         tokenizer: OpenedTokenizer | None,
         task: str | None = None,
@@ -381,11 +381,11 @@ class Run:
         self.task = task
         self.head = head
         self.folder = run.output_dir
-        self.best = BestModel(run.output_dir)
+        self.best = BestCheckpoint(run.output_dir)
         self.results = Results(run.output_dir)
         self._is_at(0)
 
-    def begin(self, training: Training) -> None:
+    def begin(self, training: TrainingPlan) -> None:
         """Checks that this run is the one that output_dir was begun with, or
         begins it; call it before `train`.
 
@@ -393,10 +393,10 @@ class Run:
             InputError: it was begun with other settings.
         """
         self._check_hosts_agree(training)
-        self.take_up(training, self.place.host.is_chief)
+        self.load_or_resume(training, self.place.host.is_chief)
 
-    def take_up(self, training: Training, may_write: bool) -> None:
-        """Loads --init_checkpoint if output_dir has no state to resume from;
+    def load_or_resume(self, training: TrainingPlan, may_write: bool) -> None:
+        """Loads `init_checkpoint` if output_dir has no state to resume from;
         else compares the settings with those that the run was begun with."""
         settings = self._settings(training)
         states = saved_states(self.folder)
@@ -422,9 +422,10 @@ class Run:
         began = self._began()
         source = "init_checkpoint"
         if self.run.init_checkpoint:
-            print(f"--{source} is not read again: this run resumes")
+            print(with_flags(f"`{source}` is not read again: this run resumes"))
         elif began.get(source):
-            print(f"{self.folder} was begun from --{source}={began[source]}")
+            text = f"{self.folder} was begun from `{source}={began[source]}`"
+            print(with_flags(text))
             settings = {
                 name: value
                 for name, value in settings.items()
@@ -433,7 +434,7 @@ class Run:
         if began:
             notices = check_settings(self.folder, began, settings, MAY_CHANGE)
             for notice in notices:
-                print(notice)
+                print(with_flags(notice))
         if may_write:
             write_settings(self.folder, {**began, **settings})
 
@@ -441,13 +442,13 @@ class Run:
         """The settings that output_dir was begun with. Earlier versions did not
         store those of a task: they are those of its task.json."""
         began = read_settings(self.folder)
-        task = TaskSettings.from_folder(self.folder) if began else None
+        task = TaskConfig.from_folder(self.folder) if began else None
         if task is None or self.task is None:
             return began
         return {**json.loads(task.to_json()), **began}
 
-    def _settings(self, training: Training) -> dict[str, Any]:
-        """All settings that change what is learnt, by flag."""
+    def _settings(self, training: TrainingPlan) -> dict[str, Any]:
+        """All settings that change what is learnt, by argument."""
         settings = {
             **dataclasses.asdict(self.run),
             **dataclasses.asdict(training.optimizer),
@@ -477,7 +478,7 @@ class Run:
             **tokenizer,
         }
 
-    def _check_hosts_agree(self, training: Training) -> None:
+    def _check_hosts_agree(self, training: TrainingPlan) -> None:
         """On all settings that change a step, or when something is saved."""
         strategy, host = self.place
         settings = self._settings(training)
@@ -493,7 +494,7 @@ class Run:
                 "or files than this one; give all of them the same"
             )
 
-    def train(self, training: Training) -> int:
+    def train(self, training: TrainingPlan) -> int:
         """Trains to the end and saves the model; returns its step."""
         strategy, host = self.place
         keeper = training.keeper
@@ -532,7 +533,7 @@ class Run:
         """Identifies the model's weights."""
         if not self._weights:
             crc = 0
-            for binding in self.model.bindings():
+            for binding in self.model.mappings():
                 value = np.ascontiguousarray(binding.read())
                 crc = zlib.crc32(value.tobytes(), crc)
             self._weights = f"checksum {crc:08x}"
@@ -572,21 +573,21 @@ class Run:
             return all(
                 binding.name in there.shapes
                 and np.array_equal(there.read(binding.name), binding.read())
-                for binding in self.model.bindings()
+                for binding in self.model.mappings()
             )
         except (ValueError, TypeError):  # it is damaged
             return False
 
     def keeper(
         self,
-        selection: Selection,
+        selection: ModelSelection,
         metric: str,
         evaluate: Callable[[], dict[str, float]],
-    ) -> BestKeeper | None:
+    ) -> EarlyStopping | None:
         """What evaluates the model while it is trained, if it is to be."""
         if not selection.eval_steps:
             return None
-        return BestKeeper(
+        return EarlyStopping(
             selection.eval_steps,
             metric,
             selection.patience,
@@ -606,7 +607,7 @@ class Run:
         self._load(folder, quietly=True)
         return step
 
-    def take_over(
+    def adopt_model(
         self, folder: str, step: int, metrics: dict[str, float]
     ) -> None:
         """Makes the model of another run's folder this one's best."""
@@ -615,10 +616,10 @@ class Run:
         self._is_at(step)
         if self.place.host.is_chief:
             self._replace([early_stopping.LOG, metric_logging.LOG])
-            self.best.take_over(step, metrics)
+            self.best.adopt_model(step, metrics)
 
     def restore(self) -> int:
-        """Loads what output_dir has, else --init_checkpoint; returns the step.
+        """Loads what output_dir has, else `init_checkpoint`; returns the step.
 
         What it has is its best model, its newest state, or just a model.
         """
@@ -637,10 +638,10 @@ class Run:
         except OtherHeadError as error:
             raise InputError(
                 f"the classifier in {source} is for something else: {error}; "
-                "expected a model that was trained for this, or --do_train"
+                "expected a model that was trained for this, or `do_train`"
             ) from error
         self._refuse_missing(self._load(source))
-        reorder(self.model.bindings(), rows)
+        reorder(self.model.mappings(), rows)
         self._is_at(best_step or 0)
         return self.step
 
@@ -657,15 +658,15 @@ class Run:
     def _refuse_missing(self, report: LoadReport) -> None:
         """Of what is trained; a span model has no use for its pooler."""
         trained = {id(v) for v in self.model.trainable_variables}
-        for binding in self.model.bindings():
+        for binding in self.model.mappings():
             if (
                 binding.name in report.missing
                 and id(binding.variable) in trained
             ):
                 raise InputError(
                     f"{report.source} has no {binding.name}, without which the "
-                    "model would answer at random; give --do_train, or an "
-                    "--init_checkpoint that was trained for this"
+                    "model would answer at random; give `do_train`, or an "
+                    "`init_checkpoint` that was trained for this"
                 )
 
     def write_results(
@@ -678,7 +679,7 @@ class Run:
 
         Args:
             suffix: to the file's name, where there are several.
-            data: the flag of what was evaluated.
+            data: the argument of what was evaluated.
         """
         lines = [f"{key} = {results[key]}" for key in sorted(results)]
         print(f"evaluated after step {self.step}: {self._data(data)}")
@@ -690,7 +691,7 @@ class Run:
         """Writes a file of scores or predictions, if this host does.
 
         Args:
-            data: the flag of what they are of.
+            data: the argument of what they are of.
         """
         if self.place.host.is_chief:
             path = self.results.write(
@@ -698,12 +699,12 @@ class Run:
             )
             print(f"written: {path}")
 
-    def _data(self, flag: str) -> str:
-        """The flag with its value, else those that stand for it."""
+    def _data(self, argument: str) -> str:
+        """The argument with its value, else those that stand for it."""
         given = self.run.data_files
-        names = [flag] if flag in given else ["task_name", "data_dir"]
-        found = [f"--{name}={given[name]}" for name in names if name in given]
-        return " ".join(found)
+        names = [argument] if argument in given else ["task_name", "data_dir"]
+        found = [f"`{name}={given[name]}`" for name in names if name in given]
+        return with_flags(" ".join(found))
 
     def _optimizer(self, config: OptimizerConfig) -> Optimizer:
         variables, encoder = self.model.trainable_variables, self.model.encoder
@@ -712,14 +713,14 @@ class Run:
             self.run.layer_decay ** (top - encoder.depth(variable))
             for variable in variables
         ]
-        blocks = {id(b.variable): b.num_blocks for b in self.model.bindings()}
+        blocks = {id(b.variable): b.num_blocks for b in self.model.mappings()}
         kind = Lamb if config.optimizer_type == "lamb" else AdamW
         return kind(
             variables, config, scales, [blocks[id(v)] for v in variables]
         )
 
     def _load(self, source: str, quietly: bool = False) -> LoadReport:
-        report = load_checkpoint(self.model.bindings(), source)
+        report = load_checkpoint(self.model.mappings(), source)
         if not quietly:
             print(report)
         return report
@@ -728,27 +729,27 @@ class Run:
         """Which row of its classifier each of ours is; None: the same row."""
         if self.head is None:
             return None
-        return self.head.rows(self.model.bindings(), source)
+        return self.head.rows(self.model.mappings(), source)
 
     def load_start(self, first: str) -> None:
-        """Loads --init_checkpoint, and a second one into a second encoder; the
+        """Loads `init_checkpoint`, and a second one into a second encoder; the
         classifier only if it is one for these labels."""
-        bindings, rows = self.model.bindings(), None
+        mappings, rows = self.model.mappings(), None
         try:
             rows = self._rows(first)
         except OtherHeadError as error:
             if self.run.keep_classifier_head:
                 raise
             print(f"the classifier head starts anew: {error}")
-            bindings = without_head(bindings)
+            mappings = without_head(mappings)
         second, encoder = self.run.second_init_checkpoint, self.model.encoder
         if second:
-            assert isinstance(encoder, TwinEncoder), "it was looked at"
-            for report in load_both(encoder, bindings, first, second):
+            assert isinstance(encoder, ConcatenatedEncoders), "it was looked at"
+            for report in load_both(encoder, mappings, first, second):
                 print(report)
         else:
-            print(load_checkpoint(bindings, first))
-        reorder(bindings, rows)
+            print(load_checkpoint(mappings, first))
+        reorder(mappings, rows)
 
     def _save(self, folder: str) -> None:
         found = self.tokenizer
@@ -765,5 +766,5 @@ class Run:
         if folder == self.folder:
             others[FLAGS] = self.run.flags
         save_model_folder(
-            folder, self.config, self.model.bindings(), vocab_file, others
+            folder, self.config, self.model.mappings(), vocab_file, others
         )

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from bert_keras.data.batching import RowBatches, RowShare
-from bert_keras.data.input_features import Row
+from bert_keras.data.batching import HostShard, InMemoryBatches
+from bert_keras.data.input_features import InputFeatures
 from bert_keras.training.loop import Source
 
 
@@ -29,7 +29,7 @@ class Data(Protocol):
         batch_size: int,
         max_seq_length: int,
         seed: int,
-        share: RowShare,
+        share: HostShard,
         num_pieces: int,
     ) -> Source:
         """The last three as RowBatches takes them."""
@@ -40,7 +40,7 @@ class TrainingData:
 
     def __init__(
         self,
-        rows: list[Row],
+        rows: list[InputFeatures],
         labels: Mapping[str, np.ndarray],
         num_examples: int,
         packs: bool,
@@ -70,10 +70,10 @@ class TrainingData:
         batch_size: int,
         max_seq_length: int,
         seed: int,
-        share: RowShare,
+        share: HostShard,
         num_pieces: int,
-    ) -> RowBatches:
-        return RowBatches(
+    ) -> InMemoryBatches:
+        return InMemoryBatches(
             self.rows,
             self.labels,
             batch_size,

@@ -5,37 +5,39 @@ from pathlib import Path
 
 import numpy as np
 
-from bert_keras.data.input_features import Row, pad
+from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.modeling.checkpoint import load_checkpoint, save_model_folder
 from bert_keras.tasks.classification.examples import Example, encode_example
 from bert_keras.tasks.classification.label_types import SingleLabel
-from bert_keras.tasks.classification.model import Classifier
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.classification.model import TextClassifier
+from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, TINY
 
 VOCAB = str(GOLDEN / "tiny_vocab.txt")
 LABELS = ("no", "yes", "perhaps")
-SETTINGS = TaskSettings("single_label", 16, True, labels=LABELS)
+SETTINGS = TaskConfig("single_label", 16, True, labels=LABELS)
 
 
-def make_folder(path: Path) -> Classifier:
+def make_folder(path: Path) -> TextClassifier:
     """Writes the original's weights, a head from a seed; returns the model."""
-    model = Classifier(TINY, SingleLabel(LABELS))
+    model = TextClassifier(TINY, SingleLabel(LABELS))
     missing = load_checkpoint(
-        model.bindings(), str(GOLDEN / "tiny_bert")
+        model.mappings(), str(GOLDEN / "tiny_bert")
     ).missing
     rng = np.random.default_rng(3)
-    for binding in model.bindings():
+    for binding in model.mappings():
         if binding.name in missing:
             value = rng.normal(0, 0.3, binding.shape)
             binding.write(value.astype(np.float32))
-    save_model_folder(str(path), TINY, model.bindings(), VOCAB)
+    save_model_folder(str(path), TINY, model.mappings(), VOCAB)
     (path / "task.json").write_text(SETTINGS.to_json())
     return model
 
 
-def read(texts: Sequence[str], pairs: Sequence[str | None]) -> list[Row]:
+def read(
+    texts: Sequence[str], pairs: Sequence[str | None]
+) -> list[InputFeatures]:
     tokenizer, rows = FullTokenizer(VOCAB), []
     for text, pair in zip(texts, pairs, strict=True):
         example = Example("", text, pair, None)
@@ -43,7 +45,9 @@ def read(texts: Sequence[str], pairs: Sequence[str | None]) -> list[Row]:
     return rows
 
 
-def probabilities(model: Classifier, rows: list[Row]) -> np.ndarray:
+def probabilities(
+    model: TextClassifier, rows: list[InputFeatures]
+) -> np.ndarray:
     """Each row's by itself, unpadded."""
     logits = [
         np.array(model.forward(pad([row], len(row.input_ids), 1))["logits"])

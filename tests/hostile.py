@@ -45,7 +45,7 @@ from bert_keras.tasks.classification import tables as classification_tables
 from bert_keras.tasks.multiple_choice import data as multiple_choice_data
 from bert_keras.tasks.ner import conll, tagged_json
 from bert_keras.tasks.squad import data as squad_data
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 
 GOLDEN = Path(__file__).parent / "golden"
 SEQ_LENGTH, NUM_PREDICTIONS, VOCAB_SIZE = 7, 2, 11
@@ -214,10 +214,10 @@ def read_config(content: bytes) -> None:
 
 def read_task(content: bytes) -> None:
     write("task.json", content)
-    task = survives(lambda: TaskSettings.from_folder(FOLDER))
+    task = survives(lambda: TaskConfig.from_folder(FOLDER))
     if task is not None:
         write("task.json", task.to_json().encode())
-        assert TaskSettings.from_folder(FOLDER) == task
+        assert TaskConfig.from_folder(FOLDER) == task
 
 
 def read_tokenizer_json(content: bytes) -> None:
@@ -538,7 +538,7 @@ _CONFIG = {
     "hidden_dropout_prob": 0.1,
 }
 _TASK = json.loads(
-    TaskSettings("single_label", 16, True, labels=("no", "yes")).to_json()
+    TaskConfig("single_label", 16, True, labels=("no", "yes")).to_json()
 )
 _INDEX = {"weight_map": {"a": "one.safetensors", "b": "../outside.safetensors"}}
 _TOKENIZER = {

@@ -30,7 +30,7 @@ from bert_keras.modeling.checkpoint import open_weights
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.classification import tables as classification_tables
 from bert_keras.tasks.squad import data as squad_data
-from bert_keras.tasks.task_config import TASK, TaskSettings
+from bert_keras.tasks.task_config import TASK, TaskConfig
 from tests import hostile
 from tests.hostile import TARGETS, Target
 
@@ -131,7 +131,7 @@ def read_table(path: Path) -> object:
 
 
 def read_task(path: Path) -> object:
-    return TaskSettings.from_folder(str(path.parent))
+    return TaskConfig.from_folder(str(path.parent))
 
 
 def read_weights(path: Path) -> object:
@@ -200,10 +200,10 @@ def test_an_index_names_files_beside_it_only(
 def test_every_field_of_task_json_is_checked(
     tmp_path: Path, field: str, value: object
 ) -> None:
-    good = json.loads(TaskSettings("single_label", 7, True).to_json())
+    good = json.loads(TaskConfig("single_label", 7, True).to_json())
     (tmp_path / TASK).write_text(json.dumps({**good, field: value}))
     with pytest.raises(InputError, match=f"{field} is .*; expected"):
-        TaskSettings.from_folder(str(tmp_path))
+        TaskConfig.from_folder(str(tmp_path))
 
 
 def test_halves_of_signs_become_question_marks(tmp_path: Path) -> None:

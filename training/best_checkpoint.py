@@ -17,7 +17,7 @@ BEST = "best"  # folder under output_dir
 METRICS = "best.json"  # step and metrics
 
 
-class BestModel:
+class BestCheckpoint:
     """Of one output_dir."""
 
     def __init__(self, output_dir: str):
@@ -48,7 +48,7 @@ class BestModel:
         """output_dir's model is now the best one."""
         tf.io.gfile.copy(self.seen, self.final, overwrite=True)
 
-    def take_over(self, step: int, metrics: dict[str, float]) -> None:
+    def adopt_model(self, step: int, metrics: dict[str, float]) -> None:
         """It is another run's best one."""
         _write(self.final, step, metrics)
 
@@ -79,8 +79,8 @@ def _read_step(path: str) -> int:
     ) as error:
         raise InputError(
             f"{path}, which says what the best model is, is missing or "
-            "damaged; give another --output_dir, or the model's folder as "
-            "--init_checkpoint"
+            "damaged; give another `output_dir`, or the model's folder as "
+            "init_checkpoint"
         ) from error
 
 

@@ -72,7 +72,7 @@ class TrainingState:
         self.checkpoint = tf.train.Checkpoint(step=self.step, **tracked)
         self.max_to_keep = max_to_keep
         if is_chief:
-            _tidy(output_dir)
+            _remove_partial_checkpoints(output_dir)
 
     def save(self, step: int) -> None:
         """Keeps the state after `step` updates.
@@ -110,7 +110,7 @@ class TrainingState:
         if states or max(_data_steps(self.folder), default=0) > 0:
             raise InputError(
                 f"every state in {self.output_dir}/{FOLDER} is damaged; remove "
-                "that folder, or give another --output_dir"
+                "that folder, or give another `output_dir`"
             )
         return 0
 
@@ -124,7 +124,7 @@ class TrainingState:
         except (ValueError, AssertionError, tf.errors.OpError) as error:
             raise InputError(
                 f"{state} is not of this model and these input files; give "
-                "the flags that it was started with, or another --output_dir"
+                "the flags that it was started with, or another `output_dir`"
             ) from error
 
 
@@ -163,7 +163,7 @@ def check_settings(
     """Compares the settings of a run that resumes with those it began with.
 
     Args:
-        began, settings: by flag. If both have "X's contents", they are compared
+        began, settings: by name. If both have "X's contents", they are compared
             instead of "X", the name of a file.
         may_change: settings that may change, each with the text to add to the
             sentence about the change.
@@ -176,27 +176,27 @@ def check_settings(
         InputError: another setting has changed.
     """
     notices, unknown = [], []
-    for flag, value in json.loads(json.dumps(settings)).items():
-        contents = f"{flag}'s contents"
+    for argument, value in json.loads(json.dumps(settings)).items():
+        contents = f"{argument}'s contents"
         if settings.get(contents) and began.get(contents):
             continue
-        if flag not in began:
+        if argument not in began:
             if value is not None:
-                unknown.append(flag)
+                unknown.append(argument)
             continue
-        if began[flag] == value:
+        if began[argument] == value:
             continue
-        now, then = _differing(value, began[flag])
+        now, then = _differing(value, began[argument])
         changed = (
-            f"--{flag} is {now} but was {then} when {output_dir} was begun"
+            f"`{argument}` is {now} but was {then} when {output_dir} was begun"
         )
-        if flag not in may_change:
+        if argument not in may_change:
             raise InputError(
                 f"{changed}; give that again, or train in another "
-                f"--output_dir, where --init_checkpoint={output_dir} starts "
+                f"`output_dir`, where `init_checkpoint={output_dir}` starts "
                 "from the weights with which this run ends"
             )
-        notices.append(changed + may_change[flag])
+        notices.append(changed + may_change[argument])
     if unknown:
         notices.append(
             f"{output_dir} was begun by an earlier version, which did not "
@@ -248,7 +248,7 @@ def _data_steps(folder: str) -> set[int]:
     return {int(match[1]) for match in found if match}
 
 
-def _tidy(output_dir: str) -> None:
+def _remove_partial_checkpoints(output_dir: str) -> None:
     """Removes what a killed run was writing or removing."""
     folder = os.path.join(output_dir, FOLDER)
     for name in _names(folder):

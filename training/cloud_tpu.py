@@ -25,17 +25,17 @@ def check_paths(config: DeviceConfig, paths: Mapping[str, str | None]) -> None:
     """Refuses paths that a TPU's worker, another machine, cannot read.
 
     Args:
-        paths: by flag, each one path or a comma list; None: not given.
+        paths: by argument, each one path or a comma list; None: not given.
     """
     if not config.use_tpu or _name(config) == LOCAL:
         return
-    for flag, listed in paths.items():
+    for argument, listed in paths.items():
         for path in (listed or "").split(","):
             if path and not re.match(r"gs://[^/]+/.", path):
                 raise InputError(
-                    f"--{flag}={path} is not in a bucket, and the worker of a "
-                    "Cloud TPU cannot read this machine's folders; give "
-                    "gs://bucket/path, or --tpu_name=local on a TPU VM"
+                    f"`{argument}={path}` is not in a bucket, and the worker "
+                    "of a Cloud TPU cannot read this machine's folders; give "
+                    "gs://bucket/path, or `tpu_name=local` on a TPU VM"
                 )
 
 
@@ -52,7 +52,7 @@ def connect(config: DeviceConfig) -> tf.distribute.Strategy:
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         raise InputError(
-            f"no Cloud TPU answers as --tpu_name={name} "
+            f"no Cloud TPU answers as `tpu_name={name}` "
             f"({first_line(error)}); check the name, and that "
             "tensorflow-tpu is installed in place of tensorflow"
         ) from error
@@ -62,15 +62,15 @@ def connect(config: DeviceConfig) -> tf.distribute.Strategy:
 def _name(config: DeviceConfig) -> str:
     if config.master and not config.master.startswith("grpc://"):
         raise InputError(
-            f"--master is {config.master}; expected grpc://host:port, or the "
-            "TPU's name as --tpu_name"
+            f"`master` is {config.master}; expected grpc://host:port, or the "
+            "TPU's name as `tpu_name`"
         )
     given = [config.master, config.tpu_name, *map(os.environ.get, VARIABLES)]
     for name in given:
         if name:
             return name
     raise InputError(
-        "--use_tpu is given without --tpu_name; expected the name of a Cloud "
+        "`use_tpu` is given without `tpu_name`; expected the name of a Cloud "
         "TPU, its address grpc://host:port, or local on a TPU VM"
     )
 
@@ -80,44 +80,44 @@ def _resolve(
 ) -> tf.distribute.cluster_resolver.TPUClusterResolver:
     """Asks Google Cloud for the TPU's addresses, and knocks at each."""
     try:
-        with _impatient():
+        with _socket_timeout():
             resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
                 tpu=name, zone=config.tpu_zone, project=config.gcp_project
             )
             hosts = resolver.cluster_spec().as_dict()
     except OSError as error:
         raise InputError(
-            f"cannot ask Google Cloud for --tpu_name={name} "
+            f"cannot ask Google Cloud for `tpu_name={name}` "
             f"({first_line(error)}): no metadata server tells this machine's "
             "zone and project; run on a machine of Google Cloud, or give "
-            "--tpu_zone and --gcp_project"
+            "`tpu_zone` and `gcp_project`"
         ) from error
     except Exception as error:  # Google's client has those of four libraries
         raise InputError(
-            f"the Cloud TPU --tpu_name={name} is not to be had "
-            f"({first_line(error)}); check --tpu_name, --tpu_zone and "
-            "--gcp_project"
+            f"the Cloud TPU `tpu_name={name}` is not to be had "
+            f"({first_line(error)}); check `tpu_name`, `tpu_zone` and "
+            "gcp_project"
         ) from error
     for addresses in hosts.values():
         for address in addresses:
-            _knock(name, address)
+            _check_reachable(name, address)
     return resolver
 
 
-def _knock(name: str, address: str) -> None:
+def _check_reachable(name: str, address: str) -> None:
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), TIMEOUT_S).close()
     except (OSError, ValueError, OverflowError) as error:
         raise InputError(
             f"nothing answers at {address} ({first_line(error)}), the "
-            f"address of --tpu_name={name}; check that the TPU is READY and "
+            f"address of `tpu_name={name}`; check that the TPU is READY and "
             "that this machine is in its network"
         ) from error
 
 
 @contextlib.contextmanager
-def _impatient() -> Iterator[None]:
+def _socket_timeout() -> Iterator[None]:
     """Gives up connections that name no time themselves."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(TIMEOUT_S)

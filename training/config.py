@@ -34,7 +34,7 @@ class LoopConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class Selection:
+class ModelSelection:
     """Which of the models that a command sees on its way is the one to keep."""
 
     eval_steps: int = 0  # between two evaluations; 0: not while training
@@ -44,11 +44,11 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.patience and not self.eval_steps:
-            raise InputError("--patience counts evaluations: give --eval_steps")
+            raise InputError("`patience` counts evaluations: give `eval_steps`")
         if self.best_metric and not self.eval_steps and self.num_seeds == 1:
             raise InputError(
-                "--best_metric chooses among evaluations: give --eval_steps "
-                "(or, in fine-tuning, --num_seeds)"
+                "`best_metric` chooses among evaluations: give `eval_steps` "
+                "(or, in fine-tuning, `num_seeds`)"
             )
 
 

@@ -221,7 +221,10 @@ def split_between_replicas(
 
 
 def check_batch_size(
-    strategy: tf.distribute.Strategy, flag: str, batch_size: int, pieces: int
+    strategy: tf.distribute.Strategy,
+    argument: str,
+    batch_size: int,
+    pieces: int,
 ) -> None:
     """Refuses a global batch that does not split evenly.
 
@@ -231,7 +234,7 @@ def check_batch_size(
     parts = strategy.num_replicas_in_sync * pieces
     if batch_size < 1 or batch_size % parts:
         raise InputError(
-            f"--{flag} is {batch_size}; expected a multiple of {parts} "
+            f"`{argument}` is {batch_size}; expected a multiple of {parts} "
             f"({strategy.num_replicas_in_sync} replicas of {pieces} "
             "micro-batches each)"
         )

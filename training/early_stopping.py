@@ -18,14 +18,14 @@ LOG = "eval_log.jsonl"
 LOWER_IS_BETTER = ("loss", "error")  # what such metrics' names end in
 
 
-def goodness(metric: str, value: float) -> float:
+def sort_key(metric: str, value: float) -> float:
     """More is better, and nothing worse than no number."""
     if math.isnan(value):
         return -math.inf
     return -value if metric.endswith(LOWER_IS_BETTER) else value
 
 
-class BestKeeper:
+class EarlyStopping:
     """Evaluates every so many steps and keeps the model where it is best.
 
     Args:
@@ -68,7 +68,7 @@ class BestKeeper:
                 raise InputError(
                     f"{self.path}, which says what evaluations have found, is "
                     "damaged, so that the run cannot go on as it would have; "
-                    "give another --output_dir"
+                    "give another `output_dir`"
                 ) from error
         return self._is_exhausted()
 
@@ -95,7 +95,7 @@ class BestKeeper:
 
     def _best_step(self) -> int:
         """The first step of the best value."""
-        best = max(self.seen, key=lambda seen: goodness(self.metric, seen[1]))
+        best = max(self.seen, key=lambda seen: sort_key(self.metric, seen[1]))
         return best[0]
 
     def _is_exhausted(self) -> bool:

@@ -39,7 +39,7 @@ def version_folder(export_dir: str, version: int) -> str:
     if tf.io.gfile.exists(folder):
         raise InputError(
             f"{folder} exists, and a server may be reading it; give another "
-            "--version or --export_dir"
+            "`version` or `export_dir`"
         )
     return folder
 
@@ -133,7 +133,7 @@ def _beside(folder: str) -> Iterator[str]:
     except (OSError, tf.errors.OpError) as error:
         raise InputError(
             f"cannot write {folder}: "
-            f"{getattr(error, 'message', '') or error}; check --export_dir, or "
+            f"{getattr(error, 'message', '') or error}; check `export_dir`, or "
             "TMPDIR if that is where it is"
         ) from error
     finally:

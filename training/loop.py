@@ -25,7 +25,7 @@ from bert_keras.training.distribution import (
     sum_over_hosts,
 )
 from bert_keras.training.metric_logging import Progress
-from bert_keras.training.nonfinite_steps import BadSteps
+from bert_keras.training.nonfinite_steps import NonFiniteStepHandler
 from bert_keras.training.optimization import Optimizer, learning_rate
 from bert_keras.training.signals import StopRequest
 
@@ -132,7 +132,9 @@ def train(
         state.save(step)
     told = output_dir if host.is_chief else None
     progress = Progress(told, step, num_train_steps)
-    bad_steps = BadSteps(output_dir, host, step, config.skip_nonfinite_steps)
+    bad_steps = NonFiniteStepHandler(
+        output_dir, host, step, config.skip_nonfinite_steps
+    )
     run_steps = StepFunction(objective, optimizer, strategy, config)
     with StopRequest() as request, contextlib.closing(progress):
         while step < num_train_steps and not stopped:
@@ -157,7 +159,7 @@ def train(
                 progress.flush()
                 state.save(step)
             if is_asked:
-                request.obey(step)
+                request.exit_if_requested(step)
     return step
 
 
@@ -198,7 +200,7 @@ def check_hosts_agree(
     if _is_any(mean != step, strategy, host):
         raise InputError(
             f"this host goes on from step {step} and not all others do; "
-            "--output_dir must be one folder that all hosts see"
+            "`output_dir` must be one folder that all hosts see"
         )
 
 

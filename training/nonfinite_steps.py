@@ -23,7 +23,7 @@ MAX_BATCHES = 10  # kept in one process, that they do not fill a disk
 MAX_IN_A_ROW = 20  # skipped: then it is not the data
 
 
-class BadSteps:
+class NonFiniteStepHandler:
     """What becomes of them in one run."""
 
     def __init__(self, output_dir: str, host: Host, step: int, may_skip: bool):
@@ -79,11 +79,11 @@ class BadSteps:
         if not self.may_skip or self.num_in_a_row >= MAX_IN_A_ROW:
             raise InputError(
                 f"{sentence}; the last good state is in {self.output_dir}; "
-                "lower --learning_rate or check the data"
+                "lower `learning_rate` or check the data"
                 + (
                     f" ({MAX_IN_A_ROW} steps in a row were skipped)"
                     if self.may_skip
-                    else ", or give --skip_nonfinite_steps"
+                    else ", or give `skip_nonfinite_steps`"
                 )
             )
         print(f"{sentence}; the step is skipped, {self.count} so far")

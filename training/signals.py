@@ -40,7 +40,7 @@ class StopRequest:
             sys.exit(128 + number)
         self.number = number
 
-    def obey(self, step: int) -> None:
+    def exit_if_requested(self, step: int) -> None:
         """Ends the process, which was asked to, or another host's was; call
         when `step` is saved."""
         number = self.number or signal.SIGTERM

@@ -9,8 +9,14 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-from bert_keras.data.input_features import Row, describe_lengths, join, windows
+from bert_keras.data.input_features import (
+    InputFeatures,
+    build_inputs,
+    describe_lengths,
+    windows,
+)
 from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import with_flags
 
 SECONDS_WITHOUT_PROGRESS = 5.0
 
@@ -30,7 +36,7 @@ def encode_examples(
     tokenizer: Tokenizer,
     max_seq_length: int,
     doc_stride: int | None = None,
-) -> list[list[Row]]:
+) -> list[list[InputFeatures]]:
     """The rows of each example: one, or the windows of a long text.
 
     Without a stride, what is too long is cut, and with one so is the first
@@ -54,14 +60,14 @@ def encode_examples(
         lengths.append(
             len(first)
             + len(second or ())
-            + tokenizer.marks.count(second is not None)
+            + tokenizer.special_tokens.count(second is not None)
         )
     if lengths:
-        print(
+        text = (
             f"{len(lengths):,} texts of {describe_lengths(lengths)}; {num_cut} "
-            f"of {len(lengths)} were cut to --max_seq_length={max_seq_length}",
-            file=sys.stderr,
+            f"of {len(lengths)} were cut to `max_seq_length={max_seq_length}`"
         )
+        print(with_flags(text), file=sys.stderr)
     return encoded
 
 
@@ -70,7 +76,7 @@ def encode_example(
     tokenizer: Tokenizer,
     max_seq_length: int,
     doc_stride: int | None = None,
-) -> tuple[list[Row], bool]:
+) -> tuple[list[InputFeatures], bool]:
     """Its rows, and whether it was cut."""
     pair = tokenize_example(example, tokenizer)
     return encode_pair(pair, tokenizer, max_seq_length, doc_stride)
@@ -87,17 +93,22 @@ def encode_pair(
     tokenizer: Tokenizer,
     max_seq_length: int,
     doc_stride: int | None = None,
-) -> tuple[list[Row], bool]:
+) -> tuple[list[InputFeatures], bool]:
     """`encode_example` for texts that are tokenized."""
     first, second = pair
-    room = max_seq_length - tokenizer.marks.count(second is not None)
+    room = max_seq_length - tokenizer.special_tokens.count(second is not None)
     pairs: Sequence[Pair] = [pair]
     is_cut = len(first) + len(second or ()) > room
     if is_cut and doc_stride is not None:
         pairs = _windows(first, second, room, doc_stride)
         is_cut = len(pairs[0][0]) < len(first) and second is not None
-    rows = [join(*pair, max_seq_length, tokenizer.marks) for pair in pairs]
-    return [Row(tokenizer.convert_tokens_to_ids(t), s) for t, s in rows], is_cut
+    rows = [
+        build_inputs(*pair, max_seq_length, tokenizer.special_tokens)
+        for pair in pairs
+    ]
+    return [
+        InputFeatures(tokenizer.convert_tokens_to_ids(t), s) for t, s in rows
+    ], is_cut
 
 
 def _windows(

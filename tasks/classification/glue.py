@@ -122,7 +122,7 @@ class GlueTask:
             raise InputError(
                 f"{path}, line {number + 1} has {len(row)} columns parted by "
                 f"tabs, where {self.name} has at least {least}; check "
-                "--data_dir and --task_name"
+                "`data_dir` and `task_name`"
             )
         return len(row)
 
@@ -200,7 +200,7 @@ def find_task(name: str) -> GlueTask:
         if task.name.lower().replace("-", "") == wanted:
             return task
     raise InputError(
-        f"--task_name={name} is not known; expected one of "
+        f"`task_name={name}` is not known; expected one of "
         f"{', '.join(task.name for task in TASKS)}"
     )
 

@@ -36,7 +36,7 @@ LABELS = "label_ids"
 MAX_SHOWN = 12  # classes, in a description
 
 
-class Target(Protocol):
+class LabelType(Protocol):
     """Not a base class: the three below have this form."""
 
     @property
@@ -102,7 +102,7 @@ class SingleLabel:
         return Feature(LABELS, 1, limit=len(self.labels))
 
     def encode(self, label: Label) -> list[float]:
-        label = _only_one(label, "a list of them needs --target=multi_label")
+        label = _only_one(label, "a list of them needs `target=multi_label`")
         return [0 if label is None else _number_of(label, self.labels)]
 
     def weights(self, labels: Tensor, rows: Tensor) -> Tensor:
@@ -242,7 +242,7 @@ class Regression:
         return {name: metrics[name] for name in names}
 
 
-def make_target(kind: str, labels: tuple[str, ...]) -> Target:
+def make_target(kind: str, labels: tuple[str, ...]) -> LabelType:
     """The target that task.json's words mean."""
     if kind == "regression":
         if len(labels) > 1:

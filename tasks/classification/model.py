@@ -12,16 +12,23 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from bert_keras.data.input_features import Row
+from bert_keras.data.input_features import InputFeatures
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.checkpoint import CLASSIFIER, Binding, linear_bindings
+from bert_keras.modeling.checkpoint import (
+    CLASSIFIER,
+    VariableMapping,
+    linear_mappings,
+)
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
-from bert_keras.modeling.encoder_variants import AnyEncoder, any_bindings
+from bert_keras.modeling.encoder_variants import (
+    AnyEncoder,
+    any_encoder_mappings,
+)
 from bert_keras.modeling.heads import LinearHead
-from bert_keras.tasks.classification.label_types import LABELS, Sums, Target
+from bert_keras.tasks.classification.label_types import LABELS, LabelType, Sums
 from bert_keras.tasks.packed_inputs import example_weights, pooled_examples
-from bert_keras.tasks.task_model import Parts
+from bert_keras.tasks.task_model import TaskModel
 
 Tensor = Any
 Batch = dict[str, Tensor]
@@ -29,13 +36,13 @@ Batch = dict[str, Tensor]
 HEAD_DROPOUT_PROB = 0.1  # upstream's, whatever the config says
 
 
-class Classifier(Parts):
+class TextClassifier(TaskModel):
     """An encoder with a head on its pooled output, and the target's loss."""
 
     def __init__(
         self,
         config: BertConfig,
-        target: Target,
+        target: LabelType,
         encoder: AnyEncoder | None = None,
     ):
         """`encoder`: where it is not the plain one of the config."""
@@ -51,10 +58,10 @@ class Classifier(Parts):
         for part in self.parts:
             part.build()
 
-    def bindings(self) -> list[Binding]:
+    def mappings(self) -> list[VariableMapping]:
         return [
-            *any_bindings(self.encoder),
-            *linear_bindings(self.head, CLASSIFIER),
+            *any_encoder_mappings(self.encoder),
+            *linear_mappings(self.head, CLASSIFIER),
         ]
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
@@ -101,7 +108,9 @@ class Classifier(Parts):
 
 
 def pool_windows(
-    logits: Iterable[np.ndarray], rows: Sequence[Sequence[Row]], pooling: str
+    logits: Iterable[np.ndarray],
+    rows: Sequence[Sequence[InputFeatures]],
+    pooling: str,
 ) -> Iterator[np.ndarray]:
     """Joins the logits [C] of each document's W windows into one [C].
 

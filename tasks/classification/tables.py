@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_keras.data.text_files import read_text_lines, without_half_characters
-from bert_keras.errors import InputError, warn
+from bert_keras.errors import InputError, warn, with_flags
 from bert_keras.tasks.classification.examples import Example, Label
 from bert_keras.tasks.json_files import read_objects
 from bert_keras.tasks.label_names import class_key
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".json")
-SEPARATORS = {"\t": "tab", ",": ",", ";": ";", "|": "|"}  # for the flag
+SEPARATORS = {"\t": "tab", ",": ",", ";": ";", "|": "|"}  # for the argument
 QUOTED = re.compile('"(?:[^"]|"")*"')  # a cell as CSV encloses it
 MAX_CELL = 1 << 30  # characters; the csv module's own limit is 131,072
 HEADER_WORDS = frozenset(
@@ -51,7 +51,7 @@ class TableFormat:
             len(self.separator) != 1 or self.separator in '"\r\n'
         ):
             raise InputError(
-                f"--separator is {self.separator!r}; expected one character, "
+                f"`separator` is {self.separator!r}; expected one character, "
                 "or tab"
             )
 
@@ -116,7 +116,7 @@ def names_text_columns(path: str, table: TableFormat) -> bool:
     names = [_unquoted(cell) for cell in cells]
     if table.has_header and {*table.text_columns} <= {*names}:
         return True
-    _warn_of_header(path, names, "give --text_column")
+    _warn_of_header(path, names, "give `text_column`")
     return False
 
 
@@ -244,7 +244,7 @@ def table_rows(
             if has_header:
                 continue
             used = [cells[names.index(column)] for column in wanted]
-            _warn_of_header(path, used, "leave out --nohas_header")
+            _warn_of_header(path, used, "leave out `has_header=False`")
             if len(names) == 1:
                 yield from ((blank, {names[0]: ""}) for blank in empty)
         if len(cells) != len(names):
@@ -267,9 +267,9 @@ def _check_columns(
         if column not in names:
             raise InputError(
                 f"{place} has no column {column!r} but "
-                f"{', '.join(map(repr, names))}; check --text_column, "
-                "--text_pair_column, --label_column, --separator and "
-                "--has_header"
+                f"{', '.join(map(repr, names))}; check `text_column`, "
+                "`text_pair_column`, `label_column`, `separator` and "
+                "has_header"
             )
         if names.count(column) > 1:
             raise InputError(
@@ -288,11 +288,11 @@ def _separator(
             if not names or not {*wanted} <= {*names}:
                 continue
             if separator != usual:
-                print(
-                    f"{path} is read with --separator="
-                    f"'{SEPARATORS[separator]}', as its header shows",
-                    file=sys.stderr,
+                text = (
+                    f"{path} is read with `separator="
+                    f"'{SEPARATORS[separator]}'`, as its header shows"
                 )
+                print(with_flags(text), file=sys.stderr)
             return separator
     return usual
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data.input_features import Row, pad
+from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.data.record_schema import classifier_features
 from bert_keras.data.tfrecords import RecordWriter, encode
 from bert_keras.data.tokenizers import Tokenizer
@@ -24,19 +24,19 @@ from bert_keras.tasks.classification.examples import Example, encode_examples
 from bert_keras.tasks.classification.glue import GlueTask, find_task
 from bert_keras.tasks.classification.label_types import (
     LABELS,
+    LabelType,
     MultiLabel,
     Regression,
     SingleLabel,
-    Target,
 )
-from bert_keras.tasks.classification.model import Classifier, pool_windows
+from bert_keras.tasks.classification.model import TextClassifier, pool_windows
 from bert_keras.tasks.classification.tables import (
     TableFormat,
     are_measures,
     labels_of,
     read_table,
 )
-from bert_keras.tasks.fine_tuning import FineTuned, train_losses
+from bert_keras.tasks.fine_tuning import TrainedModel, train_losses
 from bert_keras.tasks.label_names import in_stored_order
 from bert_keras.tasks.metrics import (
     degenerate,
@@ -44,7 +44,7 @@ from bert_keras.tasks.metrics import (
     no_label_predicted,
 )
 from bert_keras.tasks.packed_inputs import make_encoder
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.training_data import TrainingData
 
 
@@ -52,7 +52,7 @@ from bert_keras.tasks.training_data import TrainingData
 class Problem:
     """Examples, and how they are scored."""
 
-    target: Target
+    target: LabelType
     metrics: tuple[str, ...]  # the first is the main one
     train: list[Example]
     # by what ends the names of their results: "" or "_mismatched"
@@ -67,13 +67,13 @@ class Problem:
         return self.glue.hugging_face_labels if self.glue else ()
 
 
-class Classification:
+class ClassificationTask:
     """A job of tasks/fine_tuning.py."""
 
     def __init__(
         self,
         problem: Problem,
-        settings: TaskSettings,
+        settings: TaskConfig,
         tokenizer: Tokenizer,
         output_dir: str,
         eval_batch_size: int,
@@ -94,13 +94,15 @@ class Classification:
         self.eval_batch_size = eval_batch_size
         self.predict_batch_size = predict_batch_size
         self.writes = writes
-        self.encoded: dict[str, list[list[Row]]] = {}  # by record file
+        self.encoded: dict[
+            str, list[list[InputFeatures]]
+        ] = {}  # by record file
         # scores [N, C] and labels [N, ...] of the latest evaluation
         self.latest: tuple[np.ndarray, np.ndarray] | None = None
 
-    def make_model(self, config: BertConfig) -> Classifier:
+    def make_model(self, config: BertConfig) -> TextClassifier:
         encoder = make_encoder(config, self.settings)
-        return Classifier(config, self.target, encoder)
+        return TextClassifier(config, self.target, encoder)
 
     def training_data(self) -> TrainingData:
         examples = self.problem.train
@@ -152,7 +154,7 @@ class Classification:
         if are_measures(names, len(labels)):
             warn(
                 f"the labels are {len(names)} different numbers, and each is "
-                "learnt as a class; --target=regression learns numbers"
+                "learnt as a class; `target=regression` learns numbers"
             )
         elif rare := [names[i] for i in np.flatnonzero(counts == 1)]:
             warn(
@@ -164,11 +166,11 @@ class Classification:
         if self.writes:
             self._write_records("train", self.problem.train)
 
-    def evaluate(self, fitted: FineTuned) -> dict[str, float]:
+    def evaluate(self, fitted: TrainedModel) -> dict[str, float]:
         """The metrics of the first evaluation set."""
         return self.evaluate_set(fitted, next(iter(self.problem.evaluation)))
 
-    def check(self, fitted: FineTuned) -> None:
+    def check(self, fitted: TrainedModel) -> None:
         """Warns of one class for everything, or of a loss that never fell.
 
         It is about the evaluation that has just been made.
@@ -191,7 +193,7 @@ class Classification:
         if warning:
             warn(warning)
 
-    def evaluate_set(self, fitted: FineTuned, name: str) -> dict[str, float]:
+    def evaluate_set(self, fitted: TrainedModel, name: str) -> dict[str, float]:
         """The metrics on problem.evaluation[name], "loss" and "eval_loss"."""
         examples = self.problem.evaluation[name]
         labels = self._labels(examples)
@@ -209,14 +211,14 @@ class Classification:
             **{f"eval_{name}": value for name, value in metrics.items()},
         }
 
-    def report(self, fitted: FineTuned, step: int) -> None:
+    def report(self, fitted: TrainedModel, step: int) -> None:
         """Writes eval_results.txt, one for each evaluation set."""
         for name in self.problem.evaluation:
             metrics = self.evaluate_set(fitted, name)
             fitted.write_results({"global_step": step, **metrics}, name)
             self.check(fitted)
 
-    def predict(self, fitted: FineTuned) -> None:
+    def predict(self, fitted: TrainedModel) -> None:
         """Writes test_results.tsv, and what GLUE's server takes."""
         for name, examples in self.problem.prediction.items():
             encoded = self._encode(examples, "predict" + name)
@@ -234,7 +236,7 @@ class Classification:
 
     def _encode(
         self, examples: Sequence[Example], name: str
-    ) -> list[list[Row]]:
+    ) -> list[list[InputFeatures]]:
         """Each example's rows, which are also written to name.tf_record (for
         training by `keep_training_data`)."""
         if name not in self.encoded:
@@ -264,7 +266,7 @@ class Classification:
         features = classifier_features(length, self.target.feature)
         labels = self._labels(examples).tolist()
         path = os.path.join(self.output_dir, f"{name}.tf_record")
-        with RecordWriter([path], "--output_dir") as writer:
+        with RecordWriter([path], "output_dir") as writer:
             for rows, label in zip(self.encoded[name], labels, strict=True):
                 for row in rows:
                     values = pad([row], length, 1)
@@ -275,7 +277,10 @@ class Classification:
                     writer.write(encode(features, record))
 
     def _logits(
-        self, fitted: FineTuned, encoded: list[list[Row]], batch_size: int
+        self,
+        fitted: TrainedModel,
+        encoded: list[list[InputFeatures]],
+        batch_size: int,
     ) -> np.ndarray:
         """[N, C]; the windows of a document joined."""
         rows = [row for rows in encoded for row in rows]
@@ -296,7 +301,7 @@ def _mean_of_batches(losses: np.ndarray, batch_size: int) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
+class Actions:
     """Which examples have to be read."""
 
     do_train: bool
@@ -311,7 +316,7 @@ class Wanted:
         return self.do_eval or (self.do_train and compares)
 
 
-def glue_problem(name: str, data_dir: str, wanted: Wanted) -> Problem:
+def glue_problem(name: str, data_dir: str, wanted: Actions) -> Problem:
     """A task of GLUE, or XNLI, as its files lie in `data_dir`."""
     task = find_task(name)
     target = Regression() if task.labels is None else SingleLabel(task.labels)
@@ -321,7 +326,7 @@ def glue_problem(name: str, data_dir: str, wanted: Wanted) -> Problem:
         if not splits:
             raise InputError(
                 f"{task.name} has no {kind} set; leave out "
-                f"{'--do_eval' if kind == 'dev' else '--do_predict'}"
+                f"{'`do_eval`' if kind == 'dev' else '`do_predict`'}"
             )
         return {s.removeprefix(kind): task.read(data_dir, s) for s in splits}
 
@@ -337,7 +342,7 @@ def glue_problem(name: str, data_dir: str, wanted: Wanted) -> Problem:
 
 
 @dataclasses.dataclass(frozen=True)
-class OwnFiles:
+class TableFiles:
     train_file: str | None
     eval_file: str | None
     predict_file: str | None
@@ -355,9 +360,9 @@ METRICS = {
 
 
 def table_problem(
-    files: OwnFiles,
+    files: TableFiles,
     table: TableFormat,
-    wanted: Wanted,
+    wanted: Actions,
     stored_labels: tuple[str, ...],
 ) -> Problem:
     """A problem from your own files.
@@ -367,38 +372,42 @@ def table_problem(
             order holds, unless the training examples have others.
     """
 
-    def read(path: str | None, flag: str, has_labels: bool) -> list[Example]:
+    def read(
+        path: str | None, argument: str, has_labels: bool
+    ) -> list[Example]:
         if not path:
-            raise InputError(f"{flag} is missing: it names the table to read")
+            raise InputError(
+                f"`{argument}` is missing: it names the table to read"
+            )
         return read_table(path, table, has_labels)
 
     train, held_out, asked = [], {}, {}
     if wanted.do_train:
-        train = read(files.train_file, "--train_file", True)
+        train = read(files.train_file, "train_file", True)
     if wanted.evaluates:
-        held_out = {"": read(files.eval_file, "--eval_file", True)}
+        held_out = {"": read(files.eval_file, "eval_file", True)}
         if files.eval_file == files.train_file:
             warn(
-                f"--eval_file={files.eval_file} is --train_file, too: scores "
+                f"`eval_file={files.eval_file}` is `train_file`, too: scores "
                 "on training examples say little about new ones"
             )
     if wanted.do_predict:
-        asked = {"": read(files.predict_file, "--predict_file", False)}
+        asked = {"": read(files.predict_file, "predict_file", False)}
     target = _target(files, stored_labels, train, held_out.get("", []))
     metrics, is_pair = METRICS[files.target], len(table.text_columns) > 1
     return Problem(target, metrics, train, held_out, asked, is_pair)
 
 
 def _target(
-    files: OwnFiles,
+    files: TableFiles,
     stored: tuple[str, ...],
     train: list[Example],
     held_out: Sequence[Example] = (),
-) -> Target:
+) -> LabelType:
     is_single = files.target == "single_label"
     if files.class_weights and not is_single:
         raise InputError(
-            f"--class_weights is for --target=single_label, not {files.target}"
+            f"`class_weights` is for `target=single_label`, not {files.target}"
         )
     if files.target == "regression":
         return Regression()
@@ -410,7 +419,7 @@ def _target(
     if len(labels) < 1 + is_single:
         raise InputError(
             f"the examples have {len(labels)} different labels, too few to "
-            "learn from; check --label_column, or --init_checkpoint, whose "
+            "learn from; check `label_column`, or `init_checkpoint`, whose "
             "task.json would name them"
         )
     if not is_single:
@@ -445,7 +454,7 @@ def _class_weights(
     is_sound = all(weight >= 0 for weight in given) and any(given)
     if unknown or not weights or not is_sound:
         raise InputError(
-            f"--class_weights={text} is not understood; expected balanced, or "
+            f"`class_weights={text}` is not understood; expected balanced, or "
             "label=weight pairs with commas, no weight below 0 and not all 0, "
             f"of the labels {', '.join(labels)}"
         )

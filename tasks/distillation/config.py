@@ -10,7 +10,7 @@ import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
-class TripleLoss:
+class DistilBertLoss:
     """Of pre-training: tasks/distillation/pretraining.py."""
 
     distillation_temperature: float = 2.0  # by which both logits are divided
@@ -21,7 +21,7 @@ class TripleLoss:
 
 
 @dataclasses.dataclass(frozen=True)
-class Student:
+class StudentConfig:
     """What a student of pre-training is before it learns."""
 
     teacher_model_dir: str
@@ -31,7 +31,7 @@ class Student:
 
 
 @dataclasses.dataclass(frozen=True)
-class TaughtTask:
+class TaskDistillation:
     """Of fine-tuning: tasks/distillation/fine_tuning.py."""
 
     teacher_model_dir: str | None = None  # None: no teacher

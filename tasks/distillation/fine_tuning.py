@@ -14,9 +14,9 @@ import keras
 from keras import ops
 
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.checkpoint import Binding
+from bert_keras.modeling.checkpoint import VariableMapping
 from bert_keras.modeling.encoder_variants import AnyEncoder
-from bert_keras.tasks.distillation.config import TaughtTask
+from bert_keras.tasks.distillation.config import TaskDistillation
 
 Tensor = Any
 Batch = dict[str, Tensor]
@@ -34,7 +34,7 @@ class Classes(Protocol):
     @property
     def trainable_variables(self) -> list[keras.Variable]: ...
 
-    def bindings(self) -> list[Binding]: ...
+    def mappings(self) -> list[VariableMapping]: ...
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         """{"rows": the sum of `weights`}."""
@@ -52,16 +52,18 @@ class Classes(Protocol):
     def forward(self, batch: Batch) -> dict[str, Tensor]: ...
 
 
-class Taught:
+class DistilledModel:
     """A student with its teacher. Only the student is trained, kept and asked;
     the teacher has no dropout."""
 
-    def __init__(self, student: Classes, teacher: Classes, task: TaughtTask):
+    def __init__(
+        self, student: Classes, teacher: Classes, task: TaskDistillation
+    ):
         self.student = student
         self.teacher = teacher
         self.task = task
         self.encoder = student.encoder
-        self.bindings = student.bindings
+        self.mappings = student.mappings
         self.totals = student.totals
         self.forward = student.forward
 

@@ -19,11 +19,11 @@ import numpy as np
 from keras import ops
 
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.checkpoint import Binding
+from bert_keras.modeling.checkpoint import VariableMapping
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import cross_entropy
-from bert_keras.tasks.distillation.config import TripleLoss
+from bert_keras.tasks.distillation.config import DistilBertLoss
 from bert_keras.tasks.packed_inputs import encode, is_packed
 from bert_keras.tasks.pretraining.model import MaskedLm
 
@@ -54,7 +54,7 @@ class Distillation:
         self,
         config: BertConfig,
         teacher_config: BertConfig,
-        settings: TripleLoss,
+        settings: DistilBertLoss,
     ):
         """`config`: the student's, as wide as the teacher's."""
         self.settings = settings
@@ -70,16 +70,16 @@ class Distillation:
     def trainable_variables(self) -> list[keras.Variable]:
         return self.student.trainable_variables
 
-    def bindings(self) -> list[Binding]:
-        return self.student.bindings()
+    def mappings(self) -> list[VariableMapping]:
+        return self.student.mappings()
 
     def copy_layers(self, layers: Sequence[int]) -> None:
         """Makes these layers of the teacher the student's, in order; and what
         else both have: embeddings, with token type 0 in the positions where the
         student has none, and the head. The pooler stays: nothing trains it.
         """
-        theirs = {b.name: b for b in self.teacher.bindings()}
-        for binding in self.bindings():
+        theirs = {b.name: b for b in self.teacher.mappings()}
+        for binding in self.mappings():
             name = re.sub(
                 r"layer_(\d+)",
                 lambda found: f"layer_{layers[int(found[1])]}",
@@ -88,7 +88,9 @@ class Distillation:
             if "/pooler/" not in name:
                 binding.write(self._value(name, theirs))
 
-    def _value(self, name: str, theirs: dict[str, Binding]) -> np.ndarray:
+    def _value(
+        self, name: str, theirs: dict[str, VariableMapping]
+    ) -> np.ndarray:
         value = theirs[name].read()
         segments = "bert/embeddings/token_type_embeddings"
         has_none = not self.student.encoder.config.type_vocab_size

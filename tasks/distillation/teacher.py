@@ -17,18 +17,18 @@ from bert_keras.data.tokenizer_folder import (
 )
 from bert_keras.data.tokenizers import check_any_vocabulary
 from bert_keras.errors import InputError
-from bert_keras.modeling.checkpoint import Binding, load_checkpoint
+from bert_keras.modeling.checkpoint import VariableMapping, load_checkpoint
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.hugging_face import model_config_file
 from bert_keras.tasks import checkpoint_compatibility, trainer
 from bert_keras.tasks.classifier_head import ClassifierHead, reorder
 from bert_keras.tasks.distillation.config import (
-    Student,
-    TaughtTask,
-    TripleLoss,
+    DistilBertLoss,
+    StudentConfig,
+    TaskDistillation,
     evenly_spaced,
 )
-from bert_keras.tasks.distillation.fine_tuning import Taught
+from bert_keras.tasks.distillation.fine_tuning import DistilledModel
 from bert_keras.tasks.distillation.pretraining import (
     Distillation,
     student_config,
@@ -37,7 +37,7 @@ from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.label_names import order_of
 
 
-def reading_teacher(
+def with_teacher_files(
     run: trainer.RunConfig, teacher_model_dir: str
 ) -> trainer.RunConfig:
     """A run that finds its config and vocabulary with the teacher.
@@ -47,14 +47,14 @@ def reading_teacher(
     """
     if run.bert_config_file:
         raise InputError(
-            f"--bert_config_file={run.bert_config_file} is of no use with "
-            "--teacher_model_dir, from whose config the student's follows; "
+            f"`bert_config_file={run.bert_config_file}` is of no use with "
+            "`teacher_model_dir`, from whose config the student's follows; "
             "leave it out"
         )
     if run.direction:
         raise InputError(
-            f"--direction={run.direction} is of no use with "
-            "--teacher_model_dir: teacher and student read as the teacher's "
+            f"`direction={run.direction}` is of no use with "
+            "`teacher_model_dir`: teacher and student read as the teacher's "
             "config says; leave it out"
         )
     return dataclasses.replace(
@@ -68,17 +68,17 @@ def _config_file(teacher_model_dir: str) -> str:
     path = model_config_file(teacher_model_dir)
     if path is None:
         raise InputError(
-            f"--teacher_model_dir={teacher_model_dir} has no bert_config.json "
+            f"`teacher_model_dir={teacher_model_dir}` has no bert_config.json "
             "or config.json; expected a model folder"
         )
     return path
 
 
 def make_student(
-    student: Student,
-    loss: TripleLoss,
+    student: StudentConfig,
+    loss: DistilBertLoss,
     teacher_config: BertConfig,
-    place: trainer.Place,
+    place: trainer.Devices,
     run: trainer.RunConfig,
     seed: int,
 ) -> Distillation:
@@ -89,14 +89,14 @@ def make_student(
     model = trainer.make_model(
         lambda: Distillation(config, teacher_config, loss), place, run, seed
     )
-    load_teacher(model.teacher.bindings(), student.teacher_model_dir)
+    load_teacher(model.teacher.mappings(), student.teacher_model_dir)
     if not student.random_student:
         model.copy_layers(layers)
         print(f"the student has layers {', '.join(map(str, layers))} of it")
     return model
 
 
-def _layers(student: Student, teachers: int) -> tuple[int, ...]:
+def _layers(student: StudentConfig, teachers: int) -> tuple[int, ...]:
     """Those of the teacher that the student begins with."""
     number = student.num_student_layers
     if student.student_layers is None:
@@ -107,20 +107,22 @@ def _layers(student: Student, teachers: int) -> tuple[int, ...]:
         layers = ()
     if not layers or not all(0 <= layer < teachers for layer in layers):
         raise InputError(
-            f"--student_layers is {','.join(student.student_layers)}; expected "
+            f"`student_layers` is {','.join(student.student_layers)}; expected "
             "numbers with commas between them, of the teacher's layers from 0 "
             f"to {teachers - 1}"
         )
     if number not in (None, len(layers)):
         raise InputError(
-            f"--student_layers names {len(layers)} layers but "
-            f"--num_student_layers is {number}; leave one of them out"
+            f"`student_layers` names {len(layers)} layers but "
+            f"`num_student_layers` is {number}; leave one of them out"
         )
     return layers
 
 
 def load_teacher(
-    bindings: Sequence[Binding], folder: str, head: ClassifierHead | None = None
+    mappings: Sequence[VariableMapping],
+    folder: str,
+    head: ClassifierHead | None = None,
 ) -> None:
     """Loads all of a teacher but what nothing looks at.
 
@@ -131,14 +133,14 @@ def load_teacher(
     Raises:
         InputError: something is missing that it would teach at random without.
     """
-    rows = None if head is None else head.rows(bindings, folder)
-    report = load_checkpoint(bindings, folder)
-    reorder(bindings, rows)
+    rows = None if head is None else head.rows(mappings, folder)
+    report = load_checkpoint(mappings, folder)
+    reorder(mappings, rows)
     print(f"teacher: {report.source}, {len(report.loaded)} variables loaded")
     for name in report.missing:
         if "/pooler/" not in name or "output_bias" in report.loaded:
             raise InputError(
-                f"--teacher_model_dir={folder} has no {name}, without which it "
+                f"`teacher_model_dir={folder}` has no {name}, without which it "
                 "would teach at random; expected a model that was trained for "
                 "what it is to teach"
             )
@@ -148,16 +150,16 @@ def load_teacher(
 class Teacher:
     """Of a model that is fine-tuned."""
 
-    task: TaughtTask
+    task: TaskDistillation
     folder: str
     config: BertConfig
     head: ClassifierHead
 
 
 def read_teacher(
-    task: TaughtTask, head: ClassifierHead, opened: OpenedTokenizer
+    task: TaskDistillation, head: ClassifierHead, opened: OpenedTokenizer
 ) -> Teacher | None:
-    """Looks at --teacher_model_dir; None where there is none.
+    """Looks at `teacher_model_dir`; None where there is none.
 
     Args:
         head: of the student, who has to have the teacher's task.
@@ -168,12 +170,12 @@ def read_teacher(
         InputError: what it knows is something else; or there is none, and
             settings of what it would teach.
     """
-    if task == TaughtTask():
+    if task == TaskDistillation():
         return None
     if task.teacher_model_dir is None:
         raise InputError(
-            "--distillation_temperature and --distillation_weight are for a "
-            "model with a teacher; give --teacher_model_dir, or leave them out"
+            "`distillation_temperature` and `distillation_weight` are for a "
+            "model with a teacher; give `teacher_model_dir`, or leave them out"
         )
     folder, settings = task.teacher_model_dir, head.settings
     config = BertConfig.from_json_file(files.local(_config_file(folder)))
@@ -183,7 +185,7 @@ def read_teacher(
         opened.vocab_file
     ):
         raise InputError(
-            f"--teacher_model_dir={folder} has other pieces than "
+            f"`teacher_model_dir={folder}` has other pieces than "
             f"{opened.vocab_file}; expected a teacher with the vocabulary of "
             "its student"
         )
@@ -193,12 +195,12 @@ def read_teacher(
         if name in theirs and theirs[name] != value and matters:
             checkpoint_compatibility.warn(
                 f"texts are read with {name} = {value!r}, and "
-                f"--teacher_model_dir={folder} was trained with "
+                f"`teacher_model_dir={folder}` was trained with "
                 f"{theirs[name]!r}"
             )
     if settings.max_seq_length > config.max_position_embeddings:
         raise InputError(
-            f"--max_seq_length is {settings.max_seq_length} but the teacher "
+            f"`max_seq_length` is {settings.max_seq_length} but the teacher "
             f"has {config.max_position_embeddings} positions; shorten it"
         )
     head = dataclasses.replace(head, is_kept=False)  # is for the student
@@ -209,13 +211,13 @@ def _check_task(folder: str, head: ClassifierHead) -> None:
     settings = head.settings
     if settings.target not in ("single_label", "span"):
         raise InputError(
-            f"--teacher_model_dir is for classes and spans; the target is "
+            f"`teacher_model_dir` is for classes and spans; the target is "
             f"{settings.target}"
         )
     theirs = folder_task(folder)
     if theirs is None:
         raise InputError(
-            f"--teacher_model_dir={folder} has no task.json; expected a model "
+            f"`teacher_model_dir={folder}` has no task.json; expected a model "
             "that was fine-tuned for this task"
         )
     rows = order_of(theirs.labels, settings.labels, head.other_names)
@@ -226,16 +228,18 @@ def _check_task(folder: str, head: ClassifierHead) -> None:
         own, other = getattr(settings, name), getattr(theirs, name)
         if own != other and not (name == "labels" and rows):
             raise InputError(
-                f"--teacher_model_dir={folder} was trained with {name} = "
+                f"`teacher_model_dir={folder}` was trained with {name} = "
                 f"{other!r} but here it is {own!r}; expected the same"
             )
 
 
 def lesson(teacher: Teacher | None) -> dict[str, Any]:
-    """Settings of a run with a teacher, by flag; all None without a teacher,
-    as earlier versions did not store them."""
+    """Settings of a run with a teacher, by name; all None without a teacher, as
+    earlier versions did not store them."""
     if teacher is None:
-        return {field.name: None for field in dataclasses.fields(TaughtTask)}
+        return {
+            field.name: None for field in dataclasses.fields(TaskDistillation)
+        }
     return dataclasses.asdict(teacher.task)
 
 
@@ -243,7 +247,7 @@ def make_model(
     make: Callable[[BertConfig], Any],
     config: BertConfig,
     teacher: Teacher | None,
-    place: trainer.Place,
+    place: trainer.Devices,
     run: trainer.RunConfig,
     seed: int,
 ) -> Any:
@@ -251,10 +255,12 @@ def make_model(
     if teacher is None:
         return trainer.make_model(lambda: make(config), place, run, seed)
     model = trainer.make_model(
-        lambda: Taught(make(config), make(teacher.config), teacher.task),
+        lambda: DistilledModel(
+            make(config), make(teacher.config), teacher.task
+        ),
         place,
         run,
         seed,
     )
-    load_teacher(model.teacher.bindings(), teacher.folder, teacher.head)
+    load_teacher(model.teacher.mappings(), teacher.folder, teacher.head)
     return model

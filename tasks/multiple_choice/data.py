@@ -26,7 +26,7 @@ Entry = Mapping[str, Any]
 
 
 def read_questions(
-    patterns: str, flag: str, has_labels: bool
+    patterns: str, argument: str, has_labels: bool
 ) -> list[Question]:
     """The questions of comma-separated files and globs, plain or .gz.
 
@@ -38,12 +38,12 @@ def read_questions(
     """
     questions = [
         question
-        for path in expand_patterns(patterns, flag)
+        for path in expand_patterns(patterns, argument)
         for place, entry in _entries(path)
         for question in _questions(place, entry)
     ]
     if not questions:
-        raise InputError(f"{flag}={patterns} holds no question")
+        raise InputError(f"`{argument}={patterns}` holds no question")
     for question in questions if has_labels else ():
         if question.label is None:
             raise InputError(

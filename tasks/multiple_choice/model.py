@@ -18,14 +18,15 @@ import numpy as np
 from keras import ops
 from tqdm import tqdm
 
-from bert_keras.data.input_features import Row, join
+from bert_keras.data.input_features import InputFeatures, build_inputs
 from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import with_flags
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import (
     CLASSIFIER,
-    Binding,
-    encoder_bindings,
-    linear_bindings,
+    VariableMapping,
+    encoder_mappings,
+    linear_mappings,
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
@@ -35,7 +36,7 @@ from bert_keras.tasks.classification.label_types import LABELS, Sums
 from bert_keras.tasks.classification.model import HEAD_DROPOUT_PROB
 from bert_keras.tasks.packed_inputs import pooled_examples
 from bert_keras.tasks.squad.model import NO_CLASS
-from bert_keras.tasks.task_model import Parts
+from bert_keras.tasks.task_model import TaskModel
 
 Tensor = Any
 Batch = dict[str, Tensor]
@@ -53,7 +54,7 @@ class Question(NamedTuple):
 
 def encode_questions(
     questions: Sequence[Question], tokenizer: Tokenizer, max_seq_length: int
-) -> list[list[Row]]:
+) -> list[list[InputFeatures]]:
     """The rows of each question; how many were cut is said on standard
     error."""
     encoded, cuts = [], collections.Counter[str]()
@@ -65,26 +66,26 @@ def encode_questions(
         cuts[cut] += 1
     for cut, count in cuts.items():
         if cut:
-            print(
+            text = (
                 f"{count} of {len(questions)} questions are longer than "
-                f"--max_seq_length={max_seq_length} pieces; their {cut} were "
-                "cut",
-                file=sys.stderr,
+                f"`max_seq_length={max_seq_length}` pieces; their {cut} were "
+                "cut"
             )
+            print(with_flags(text), file=sys.stderr)
     return encoded
 
 
 def encode_question(
     question: Question, tokenizer: Tokenizer, max_seq_length: int
-) -> tuple[list[Row], str]:
+) -> tuple[list[InputFeatures], str]:
     """A row for each choice, and what was cut: "", CONTEXTS or CHOICES_TOO.
 
     The context gives way: context "a b c d" with the choices "e" and "f g" in
     7 pieces is [CLS] a b c [SEP] e [SEP] and [CLS] a b [SEP] f g [SEP]. Of a
     choice that does not fit by itself, its beginning does.
     """
-    marks = tokenizer.marks
-    room = max_seq_length - marks.count(is_pair=True)
+    special_tokens = tokenizer.special_tokens
+    room = max_seq_length - special_tokens.count(is_pair=True)
     context = tokenizer.tokenize(question.context)
     rows, cut = [], ""
     for choice in question.choices:
@@ -95,20 +96,28 @@ def encode_question(
             cut = cut or CONTEXTS
         second = second[-room:]
         first = context[: room - len(second)]
-        tokens, segments = join(first, second, max_seq_length, marks)
-        rows.append(Row(tokenizer.convert_tokens_to_ids(tokens), segments))
+        tokens, segments = build_inputs(
+            first, second, max_seq_length, special_tokens
+        )
+        rows.append(
+            InputFeatures(tokenizer.convert_tokens_to_ids(tokens), segments)
+        )
     return rows, cut
 
 
-def equally_many(encoded: Sequence[list[Row]]) -> tuple[list[Row], int]:
+def pad_choices(
+    encoded: Sequence[list[InputFeatures]],
+) -> tuple[list[InputFeatures], int]:
     """All rows, those of a question filled up with empty ones to as many as
     any question has; and this number C."""
     most = max(map(len, encoded))
-    filled = (rows + [Row([], [])] * (most - len(rows)) for rows in encoded)
+    filled = (
+        rows + [InputFeatures([], [])] * (most - len(rows)) for rows in encoded
+    )
     return [row for rows in filled for row in rows], most
 
 
-class MultipleChoice(Parts):
+class MultipleChoice(TaskModel):
     """An encoder, a score for each row, and the loss of whole questions."""
 
     def __init__(self, config: BertConfig):
@@ -118,10 +127,10 @@ class MultipleChoice(Parts):
         for part in self.parts:
             part.build()
 
-    def bindings(self) -> list[Binding]:
+    def mappings(self) -> list[VariableMapping]:
         return [
-            *encoder_bindings(self.encoder),
-            *linear_bindings(self.head, CLASSIFIER),
+            *encoder_mappings(self.encoder),
+            *linear_mappings(self.head, CLASSIFIER),
         ]
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data.input_features import Row, describe_lengths
+from bert_keras.data.input_features import InputFeatures, describe_lengths
 from bert_keras.data.tokenizers import Tokenizer
-from bert_keras.errors import warn
+from bert_keras.errors import warn, with_flags
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.classification.label_types import LABELS
-from bert_keras.tasks.fine_tuning import FineTuned, train_losses
+from bert_keras.tasks.fine_tuning import TrainedModel, train_losses
 from bert_keras.tasks.metrics import unlearnt
 from bert_keras.tasks.multiple_choice.data import describe, read_questions
 from bert_keras.tasks.multiple_choice.model import (
@@ -27,10 +27,10 @@ from bert_keras.tasks.multiple_choice.model import (
     MultipleChoice,
     Question,
     encode_questions,
-    equally_many,
     log_shares,
+    pad_choices,
 )
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.training_data import TrainingData
 
 
@@ -48,21 +48,21 @@ def read_problem(
 ) -> Problem:
     """Names and globs of files, where they are used."""
     return Problem(
-        _read(train_file, "--train_file", True),
-        _read(eval_file, "--eval_file", True),
-        _read(predict_file, "--predict_file", False),
+        _read(train_file, "train_file", True),
+        _read(eval_file, "eval_file", True),
+        _read(predict_file, "predict_file", False),
     )
 
 
-def _read(path: str | None, flag: str, has_labels: bool) -> list[Question]:
+def _read(path: str | None, argument: str, has_labels: bool) -> list[Question]:
     if not path:
         return []
-    questions = read_questions(path, flag, has_labels)
-    print(f"{flag}={path}: {describe(questions)}")
+    questions = read_questions(path, argument, has_labels)
+    print(with_flags(f"`{argument}={path}`: {describe(questions)}"))
     return questions
 
 
-class Choosing:
+class MultipleChoiceTask:
     """A job of tasks/fine_tuning.py."""
 
     metric_names: tuple[str, ...] = ("eval_accuracy", "eval_loss")
@@ -70,7 +70,7 @@ class Choosing:
     def __init__(
         self,
         problem: Problem,
-        settings: TaskSettings,
+        settings: TaskConfig,
         tokenizer: Tokenizer,
         eval_batch_size: int,
         predict_batch_size: int,
@@ -92,7 +92,7 @@ class Choosing:
     def training_data(self) -> TrainingData:
         questions = self.problem.train
         encoded = self._encode(questions)
-        rows, most = equally_many(encoded)
+        rows, most = pad_choices(encoded)
         return TrainingData(
             rows,
             {
@@ -107,7 +107,7 @@ class Choosing:
     def keep_training_data(self) -> None:
         """google-research/bert has no such task, hence no records of it."""
 
-    def evaluate(self, fitted: FineTuned) -> dict[str, float]:
+    def evaluate(self, fitted: TrainedModel) -> dict[str, float]:
         shares = self._shares(fitted, self._held_out, self.eval_batch_size)
         pairs = zip(shares, self.problem.evaluation, strict=True)
         own = [(logs.argmax() == q.label, -logs[q.label]) for logs, q in pairs]
@@ -117,7 +117,7 @@ class Choosing:
             "eval_loss": float(np.mean(losses)),
         }
 
-    def check(self, fitted: FineTuned) -> None:
+    def check(self, fitted: TrainedModel) -> None:
         """Warns of a training loss that never fell below guessing's."""
         if not self.problem.train:
             return
@@ -127,13 +127,13 @@ class Choosing:
         if warning := unlearnt(losses, guess, "guessing a choice"):
             warn(warning)
 
-    def report(self, fitted: FineTuned, step: int) -> None:
+    def report(self, fitted: TrainedModel, step: int) -> None:
         """Writes eval_results.txt."""
         metrics = self.evaluate(fitted)
         fitted.write_results({"global_step": step, **metrics})
         self.check(fitted)
 
-    def predict(self, fitted: FineTuned) -> None:
+    def predict(self, fitted: TrainedModel) -> None:
         """Writes test_results.tsv: a line a question, a share a choice."""
         asked = self._encode(self.problem.prediction)
         logs = self._shares(fitted, asked, self.predict_batch_size)
@@ -142,10 +142,12 @@ class Choosing:
         fitted.write_result("test_results.tsv", "".join(lines), "predict_file")
 
     @functools.cached_property
-    def _held_out(self) -> list[list[Row]]:
+    def _held_out(self) -> list[list[InputFeatures]]:
         return self._encode(self.problem.evaluation)
 
-    def _encode(self, questions: Sequence[Question]) -> list[list[Row]]:
+    def _encode(
+        self, questions: Sequence[Question]
+    ) -> list[list[InputFeatures]]:
         length = self.settings.max_seq_length
         encoded = encode_questions(questions, self.tokenizer, length)
         lengths = [len(row.input_ids) for rows in encoded for row in rows]
@@ -156,7 +158,10 @@ class Choosing:
         return encoded
 
     def _shares(
-        self, fitted: FineTuned, encoded: list[list[Row]], batch_size: int
+        self,
+        fitted: TrainedModel,
+        encoded: list[list[InputFeatures]],
+        batch_size: int,
     ) -> list[np.ndarray]:
         """Log-probabilities [C] of each question; rows are batched by their
         lengths."""

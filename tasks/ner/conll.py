@@ -64,7 +64,7 @@ class TaggedFile(NamedTuple):
         if self.sentences[0].document < 0:
             raise InputError(
                 f"{self.path} does not begin with a {DOCUMENT} line, so that "
-                "its documents are not known; give --nodocument_context or "
+                "its documents are not known; give `document_context=False` or "
                 "put such a line before each document"
             )
         count = self.sentences[-1].document + 1
@@ -121,7 +121,7 @@ def read_columns(
         raise InputError(
             f"{path} has numbers (1, 2, 3, ...) in column {layout.word}, where "
             "words were expected; name the column of the words, counted from "
-            f"0, such as --word_column={layout.word + 1}"
+            f"0, such as `word_column={layout.word + 1}`"
         )
     num_comments = (
         sum(map(bool, rows))
@@ -158,7 +158,7 @@ def _find_layout(
     tag = _to_number("tag_column", tag_column or "-1")
     if not -width <= word < width:
         raise InputError(
-            f"{path} has {width} columns, and --word_column={word} is not one "
+            f"{path} has {width} columns, and `word_column={word}` is not one "
             "of them; they are counted from 0, and -1 is the last"
         )
     word %= width
@@ -167,13 +167,13 @@ def _find_layout(
     return _Layout(width, word, tag % width if has_tags else None, has_numbers)
 
 
-def _to_number(flag: str, column: str) -> int:
+def _to_number(argument: str, column: str) -> int:
     try:
         return int(column)
     except ValueError as error:
         raise InputError(
-            f"--{flag}={column} is not a number; columns of a text file are "
-            "counted from 0, and -1 is the last (names are for JSON)"
+            f"`{argument}={column}` is not a number; columns of a text file "
+            "are counted from 0, and -1 is the last (names are for JSON)"
         ) from error
 
 
@@ -226,7 +226,7 @@ def _check(path: str, number: int, row: list[str], layout: _Layout) -> None:
         raise InputError(
             f"{path}, line {number + 1} has {row[layout.tag]!r} in column "
             f"{layout.tag}; expected a tag, O or one like B-PER and I-PER "
-            "(--tag_column names another column, counted from 0; a file "
+            "(`tag_column` names another column, counted from 0; a file "
             "without tags has one column)"
         )
 

@@ -1,4 +1,4 @@
-"""Tags from vectors that are computed once: run_ner.py --feature_layers.
+"""Tags from vectors that are computed once: run_ner.py `feature_layers`.
 
 Devlin et al. 2018, section 5.3: the feature-based approach.
 
@@ -15,17 +15,17 @@ from collections.abc import Iterator, Sequence
 import keras
 import numpy as np
 
-from bert_keras.data.batching import RowShare
-from bert_keras.data.feature_batches import VectorBatches
+from bert_keras.data.batching import HostShard
+from bert_keras.data.feature_batches import FeatureBatches
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.encode_documents import encode
-from bert_keras.tasks.fine_tuning import FineTuned, Setup
+from bert_keras.tasks.fine_tuning import FineTuningConfig, TrainedModel
 from bert_keras.tasks.ner.feature_cache import cached, digest_of
 from bert_keras.tasks.ner.lstm_tagger import FeatureTagger, WordFeatures
 from bert_keras.tasks.ner.task import WordFile
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.inference import Predictor, with_progress
 
 BATCH_SIZE = 32  # of the encoder
@@ -57,16 +57,18 @@ class VectorData:
         batch_size: int,
         max_seq_length: int,
         seed: int,
-        share: RowShare,
+        share: HostShard,
         num_pieces: int,
-    ) -> VectorBatches:
-        return VectorBatches(self.vectors, self.labels, batch_size, seed, share)
+    ) -> FeatureBatches:
+        return FeatureBatches(
+            self.vectors, self.labels, batch_size, seed, share
+        )
 
 
-class FrozenEncoder:
+class FeatureBasedTagger:
     """A way of tasks/ner/task.py: the encoder stays as it is."""
 
-    def __init__(self, settings: TaskSettings, setup: Setup):
+    def __init__(self, settings: TaskConfig, setup: FineTuningConfig):
         assert settings.feature_layers is not None, "the command has looked"
         self.layers = settings.feature_layers
         self.settings = settings
@@ -77,13 +79,13 @@ class FrozenEncoder:
         self.kept: dict[str, tuple[np.ndarray, str]] = {}
         if setup.run.dry_run:
             raise InputError(
-                "--dry_run would have to compute and write all vectors; leave "
-                "out --dry_run or --feature_layers"
+                "`dry_run` would have to compute and write all vectors; leave "
+                "out `dry_run` or `feature_layers`"
             )
         if setup.run.num_frozen_layers >= 0 or setup.run.recompute:
             raise InputError(
-                "with --feature_layers the whole encoder is frozen and has no "
-                "backward pass; leave out --num_frozen_layers and --recompute"
+                "with `feature_layers` the whole encoder is frozen and has no "
+                "backward pass; leave out `num_frozen_layers` and `recompute`"
             )
         if (
             "://" in setup.run.output_dir
@@ -91,9 +93,9 @@ class FrozenEncoder:
             or setup.loop.steps_per_call > 1
         ):
             raise InputError(
-                "vectors are kept in --output_dir on the disk of one machine; "
+                "vectors are kept in `output_dir` on the disk of one machine; "
                 "name such a folder, and use one host and no TPU, or leave out "
-                "--feature_layers"
+                "feature_layers"
             )
 
     def make_model(self, config: BertConfig) -> FeatureTagger:
@@ -113,13 +115,13 @@ class FrozenEncoder:
         return VectorData(vectors, labels, digest, longest)
 
     def logits(
-        self, fitted: FineTuned, words: WordFile, batch_size: int
+        self, fitted: TrainedModel, words: WordFile, batch_size: int
     ) -> list[np.ndarray]:
         lengths = np.array([len(s.words) for s in words.file.sentences])
         labels = [[1] * length for length in lengths]
         assert isinstance(fitted.model, FeatureTagger), "make_model made it"
         vectors, _ = self._vectors(words, fitted.model.features)
-        source = VectorBatches(vectors, labels, batch_size, 0, RowShare())
+        source = FeatureBatches(vectors, labels, batch_size, 0, HostShard())
         found: dict[int, np.ndarray] = {}
         num_batches = -(-len(lengths) // batch_size)
         for number in with_progress(range(num_batches), num_batches):
@@ -137,12 +139,12 @@ class FrozenEncoder:
         with self.place.strategy.scope():
             features = WordFeatures(self.config, self.layers)
         source = self.run.init_checkpoint or self.run.output_dir
-        report = load_checkpoint(features.bindings(), source)
+        report = load_checkpoint(features.mappings(), source)
         missing = [n for n in report.missing if "/pooler/" not in n]
         if missing:
             raise InputError(
                 f"{report.source} has no {missing[0]}, without which vectors "
-                "would be random; give an --init_checkpoint with an encoder"
+                "would be random; give an `init_checkpoint` with an encoder"
             )
         return features
 
@@ -155,7 +157,7 @@ class FrozenEncoder:
             stem = os.path.splitext(os.path.basename(path))[0]
             name = f"{stem}-{zlib.crc32(os.path.abspath(path).encode()):08x}"
             digest = digest_of(
-                features.bindings(),
+                features.mappings(),
                 words.rows,
                 self.config.to_json(),
                 self.layers,

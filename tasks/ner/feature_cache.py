@@ -16,16 +16,18 @@ from typing import IO
 
 import numpy as np
 
-from bert_keras.data.input_features import Row
+from bert_keras.data.input_features import InputFeatures
 from bert_keras.files import write_whole
-from bert_keras.modeling.checkpoint import Binding
+from bert_keras.modeling.checkpoint import VariableMapping
 from bert_keras.tasks.encode_documents import npy_header
 
 TEXTS_AT_ONCE = 256  # between two entries in the index
 
 
 def digest_of(
-    bindings: Sequence[Binding], rows: Iterable[Row], *settings: str
+    mappings: Sequence[VariableMapping],
+    rows: Iterable[InputFeatures],
+    *settings: str,
 ) -> str:
     """Tells vectors of other weights, words or settings apart.
 
@@ -33,7 +35,7 @@ def digest_of(
     checkpoint has none.
     """
     digest = hashlib.sha256("\n".join(settings).encode())
-    for binding in bindings:
+    for binding in mappings:
         if "/pooler/" in binding.name:
             continue
         digest.update(f"{binding.name} {binding.shape}".encode())

@@ -15,7 +15,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_keras.data.input_features import Row, join, most_context, windows
+from bert_keras.data.input_features import (
+    InputFeatures,
+    build_inputs,
+    max_context_window,
+    windows,
+)
 from bert_keras.data.tokenizers import Tokenizer
 
 
@@ -23,7 +28,7 @@ from bert_keras.data.tokenizers import Tokenizer
 class WordText:
     """A text's windows, and where in them its words are answered."""
 
-    rows: list[Row]  # `positions`: where words begin; [0]: nowhere
+    rows: list[InputFeatures]  # `positions`: where words begin; [0]: nowhere
     places: list[tuple[int, int]]  # of each word: its window, and number in it
     num_tokens: int  # of the text, whatever the windows
 
@@ -53,11 +58,16 @@ def read_words(
         max_length: of a window, marks included.
         stride: pieces between the starts of two windows.
     """
-    marks = tokenizer.marks
-    cut = [own or [marks.unknown] for own in tokenizer.tokenize_words(words)]
+    special_tokens = tokenizer.special_tokens
+    cut = [
+        own or [special_tokens.unknown]
+        for own in tokenizer.tokenize_words(words)
+    ]
     pieces = [piece for own in cut for piece in own]
     firsts = np.cumsum([0, *(len(own) for own in cut[:-1])])
-    spans = windows(len(pieces), max_length - marks.count(False), stride)
+    spans = windows(
+        len(pieces), max_length - special_tokens.count(False), stride
+    )
     # Of each window the first of the words that begin in it, and one past the
     # last.
     begins, ends = (
@@ -66,19 +76,19 @@ def read_words(
     )
     rows = []
     for span, begin, end in zip(spans, begins, ends, strict=True):
-        tokens, segments = join(
-            pieces[span.start : span.stop], None, max_length, marks
+        tokens, segments = build_inputs(
+            pieces[span.start : span.stop], None, max_length, special_tokens
         )
         positions = (1 + firsts[begin:end] - span.start).tolist()
         # Where no word begins, the first mark: all rows ask for something.
         rows.append(
-            Row(
+            InputFeatures(
                 tokenizer.convert_tokens_to_ids(tokens),
                 segments,
                 positions or [0],
             )
         )
-    owners = np.array(most_context(spans, len(pieces)))[firsts]
+    owners = np.array(max_context_window(spans, len(pieces)))[firsts]
     places = [
         (int(owner), int(number - begins[owner]))
         for number, owner in enumerate(owners)

@@ -16,7 +16,11 @@ import keras
 from keras import ops
 
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.checkpoint import CLASSIFIER, Binding, linear_bindings
+from bert_keras.modeling.checkpoint import (
+    CLASSIFIER,
+    VariableMapping,
+    linear_mappings,
+)
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import LinearHead
@@ -56,8 +60,8 @@ class WordFeatures:
         # K and H
         self.shape = 1 if self.is_sum else len(layers), config.hidden_size
 
-    def bindings(self) -> list[Binding]:
-        return self.extractor.bindings()
+    def mappings(self) -> list[VariableMapping]:
+        return self.extractor.mappings()
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """{"vectors": [B, P, K, H]} of rows with positions [B, P] of words."""
@@ -176,19 +180,21 @@ class FeatureTagger:
         parts = [self.mix, self.lstm, self.head]
         return [v for part in parts if part for v in part.trainable_variables]
 
-    def bindings(self) -> list[Binding]:
-        bindings = self.features.bindings()
+    def mappings(self) -> list[VariableMapping]:
+        mappings = self.features.mappings()
         if self.mix is not None:
-            bindings += [
-                Binding(f"{ROOT}layer_weights", self.mix.layer_weights),
-                Binding(f"{ROOT}scale", self.mix.scale),
+            mappings += [
+                VariableMapping(f"{ROOT}layer_weights", self.mix.layer_weights),
+                VariableMapping(f"{ROOT}scale", self.mix.scale),
             ]
-        bindings += [
-            Binding(f"{ROOT}{lstm.name}/{part}", getattr(lstm.cell, part))
+        mappings += [
+            VariableMapping(
+                f"{ROOT}{lstm.name}/{part}", getattr(lstm.cell, part)
+            )
             for lstm in self.lstm.directions
             for part in ("kernel", "recurrent_kernel", "bias")
         ]
-        return bindings + linear_bindings(self.head, ROOT + CLASSIFIER)
+        return mappings + linear_mappings(self.head, ROOT + CLASSIFIER)
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return num_words(batch)

@@ -14,16 +14,16 @@ from keras import ops
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import (
     CLASSIFIER,
-    Binding,
-    encoder_bindings,
-    linear_bindings,
+    VariableMapping,
+    encoder_mappings,
+    linear_mappings,
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, vectors_at
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.tasks.classification.label_types import LABELS, Sums
 from bert_keras.tasks.packed_inputs import encode, is_packed
-from bert_keras.tasks.task_model import Parts
+from bert_keras.tasks.task_model import TaskModel
 
 Tensor = Any
 Batch = dict[str, Tensor]
@@ -49,7 +49,7 @@ def tag_loss(
     return loss, {"accuracy": (sums.correct, sums.weight)}
 
 
-class Tagger(Parts):
+class TokenClassifier(TaskModel):
     """An encoder with a head for the tags of words.
 
     The pooler is not trained, as nothing looks at it; it is kept with the
@@ -66,10 +66,10 @@ class Tagger(Parts):
             part.build()
         self.encoder.pooler.trainable = False
 
-    def bindings(self) -> list[Binding]:
+    def mappings(self) -> list[VariableMapping]:
         return [
-            *encoder_bindings(self.encoder),
-            *linear_bindings(self.head, CLASSIFIER),
+            *encoder_mappings(self.encoder),
+            *linear_mappings(self.head, CLASSIFIER),
         ]
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:

@@ -72,7 +72,7 @@ def read_tagged_json(
 
 
 def _read_words(place: str, row: dict[str, Any], field: str) -> list[str]:
-    words = _field(place, row, field, "--word_column")
+    words = _field(place, row, field, "word_column")
     if not all(isinstance(word, str) for word in words):
         raise InputError(f"{place} has words in {field!r} that are not texts")
     return [without_half_characters(word) for word in words]
@@ -81,26 +81,26 @@ def _read_words(place: str, row: dict[str, Any], field: str) -> list[str]:
 def _read_tags(
     place: str, row: dict[str, Any], field: str, names: Sequence[str]
 ) -> list[str]:
-    tags = _field(place, row, field, "--tag_column")
+    tags = _field(place, row, field, "tag_column")
     if any(type(tag) is int for tag in tags):
         tags = [_name(place, field, number, names) for number in tags]
     for tag in tags:
         if not isinstance(tag, str) or not TAG.fullmatch(tag):
             raise InputError(
                 f"{place} has {tag!r} in {field!r}; expected a tag, O or one "
-                "like B-PER and I-PER (--tag_column names another field)"
+                "like B-PER and I-PER (`tag_column` names another field)"
             )
     return list(tags)
 
 
 def _field(
-    place: str, row: dict[str, Any], field: str, flag: str
+    place: str, row: dict[str, Any], field: str, argument: str
 ) -> Sequence[Any]:
     values = row.get(field)
     if not isinstance(values, list):
         raise InputError(
             f"{place} has no list in the field {field!r}; its fields are "
-            f"{', '.join(map(repr, row))}; name the right one by {flag}"
+            f"{', '.join(map(repr, row))}; name the right one by `{argument}`"
         )
     return values
 

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data.input_features import Row, describe_lengths
+from bert_keras.data.input_features import InputFeatures, describe_lengths
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, one_line, warn
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.fine_tuning import FineTuned, Model
+from bert_keras.tasks.fine_tuning import Model, TrainedModel
 from bert_keras.tasks.label_names import shown
 from bert_keras.tasks.ner.conll import (
     Sentence,
@@ -37,16 +37,16 @@ from bert_keras.tasks.ner.iob_tags import (
     tags_of,
     to_tags,
 )
-from bert_keras.tasks.ner.model import Tagger
+from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.ner.tagged_json import (
     is_json,
     read_tagged_json,
     with_field,
 )
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.training_data import Data, TrainingData
 
-# By flag, the names that --data_dir's files have.
+# By flag, the names that `data_dir`'s files have.
 NAMES = {
     "train_file": ("train.txt",),
     "eval_file": ("valid.txt", "dev.txt"),
@@ -65,27 +65,27 @@ class Files:
     word_column: str | None
     tag_column: str | None
 
-    def read(self, flag: str) -> TaggedFile:
-        path = self._path(flag)
+    def read(self, argument: str) -> TaggedFile:
+        path = self._path(argument)
         if is_json(path):
             return read_tagged_json(path, self.word_column, self.tag_column)
         return read_columns(path, self.word_column, self.tag_column)
 
-    def _path(self, flag: str) -> str:
-        path: str | None = getattr(self, flag)
+    def _path(self, argument: str) -> str:
+        path: str | None = getattr(self, argument)
         if path:
             return path
         if not self.data_dir:
             raise InputError(
-                f"--{flag} is missing: it names a file of tagged words (or give"
-                f" --data_dir, where {' or '.join(NAMES[flag])} is)"
+                f"`{argument}` is missing: it names a file of tagged words (or "
+                f"give `data_dir`, where {' or '.join(NAMES[argument])} is)"
             )
-        paths = [os.path.join(self.data_dir, name) for name in NAMES[flag]]
+        paths = [os.path.join(self.data_dir, name) for name in NAMES[argument]]
         found = [path for path in paths if tf.io.gfile.exists(path)]
         if not found:
             raise InputError(
-                f"--data_dir={self.data_dir} has no "
-                f"{' or '.join(NAMES[flag])}; name the file by --{flag}"
+                f"`data_dir={self.data_dir}` has no "
+                f"{' or '.join(NAMES[argument])}; name the file by `{argument}`"
             )
         return found[0]
 
@@ -120,8 +120,8 @@ def read_problem(
     labels = stored_labels if set(own) <= set(stored_labels) else own
     if len(labels) < 2:
         raise InputError(
-            "there is no entity to learn from; check --train_file, or "
-            "--init_checkpoint, whose task.json would name the tags"
+            "there is no entity to learn from; check `train_file`, or "
+            "`init_checkpoint`, whose task.json would name the tags"
         )
     if not are_tags(labels):
         raise InputError(
@@ -137,12 +137,12 @@ def read_problem(
     return Problem(labels, train, evaluation, prediction)
 
 
-def _read_tagged(files: Files, flag: str) -> TaggedFile:
-    file = files.read(flag)
+def _read_tagged(files: Files, argument: str) -> TaggedFile:
+    file = files.read(argument)
     if not file.has_tags:
         raise InputError(
-            f"--{flag}={file.path} has no tags: {file.layout}; name their "
-            "column by --tag_column"
+            f"`{argument}={file.path}` has no tags: {file.layout}; name their "
+            "column by `tag_column`"
         )
     return file
 
@@ -183,7 +183,7 @@ class WordFile:
     texts: list[WordText]
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[InputFeatures]:
         return [row for text in self.texts for row in text.rows]
 
     @functools.cached_property
@@ -204,7 +204,7 @@ class WordFile:
 
 
 def read_texts(
-    file: TaggedFile, tokenizer: Tokenizer, settings: TaskSettings
+    file: TaggedFile, tokenizer: Tokenizer, settings: TaskConfig
 ) -> WordFile:
     """Cuts a file's sentences, or documents, into windows."""
     assert settings.doc_stride is not None, "the command has set it"
@@ -239,7 +239,7 @@ def describe(words: WordFile, max_seq_length: int) -> str:
     lines.append(
         f"{'sentences' if are_sentences else 'documents'} of "
         f"{describe_lengths(lengths)}; {num_long:,} do not fit into "
-        f"--max_seq_length={max_seq_length} and are read through windows"
+        f"`max_seq_length={max_seq_length}` and are read through windows"
     )
     if file.has_tags:
         counts = collections.Counter(t for s in file.sentences for t in s.tags)
@@ -252,7 +252,7 @@ def describe(words: WordFile, max_seq_length: int) -> str:
     return "\n  ".join(map(one_line, lines))
 
 
-class Way(Protocol):
+class TaggerStrategy(Protocol):
     """How tags are learnt: of a whole encoder, or of its vectors alone."""
 
     def make_model(self, config: BertConfig) -> Model: ...
@@ -261,19 +261,19 @@ class Way(Protocol):
         """`numbers`: the labels of the words of each sentence."""
 
     def logits(
-        self, fitted: FineTuned, words: WordFile, batch_size: int
+        self, fitted: TrainedModel, words: WordFile, batch_size: int
     ) -> list[np.ndarray]:
         """Each sentence's [T, C]."""
 
 
-class WholeEncoder:
+class FineTunedTagger:
     """A way: everything is trained (Devlin et al. 2018, section 5.3)."""
 
-    def __init__(self, settings: TaskSettings):
+    def __init__(self, settings: TaskConfig):
         self.settings = settings
 
-    def make_model(self, config: BertConfig) -> Tagger:
-        return Tagger(config, len(self.settings.labels))
+    def make_model(self, config: BertConfig) -> TokenClassifier:
+        return TokenClassifier(config, len(self.settings.labels))
 
     def training_data(
         self, words: WordFile, numbers: list[list[int]]
@@ -288,7 +288,7 @@ class WholeEncoder:
         return TrainingData(rows, labels, len(rows), packs=True)
 
     def logits(
-        self, fitted: FineTuned, words: WordFile, batch_size: int
+        self, fitted: TrainedModel, words: WordFile, batch_size: int
     ) -> list[np.ndarray]:
         length = self.settings.max_seq_length
         outputs = fitted.outputs(words.rows, batch_size, length)
@@ -300,7 +300,7 @@ class WholeEncoder:
         return words.by_sentence(joined)
 
 
-class Recognition:
+class NerTask:
     """A job of tasks/fine_tuning.py."""
 
     metric_names: tuple[str, ...] = (
@@ -310,8 +310,8 @@ class Recognition:
     def __init__(
         self,
         problem: Problem,
-        settings: TaskSettings,
-        way: Way,
+        settings: TaskConfig,
+        way: TaggerStrategy,
         tokenizer: Tokenizer,
         eval_batch_size: int,
         predict_batch_size: int,
@@ -356,12 +356,12 @@ class Recognition:
     def keep_training_data(self) -> None:
         """google-research/bert has no such task, hence no records of it."""
 
-    def evaluate(self, fitted: FineTuned) -> dict[str, float]:
+    def evaluate(self, fitted: TrainedModel) -> dict[str, float]:
         """Of all entities, and of each kind with its name at the end."""
         tags = self._tags(fitted, self.evaluated, self.eval_batch_size)
         return self._scores(self.evaluated, tags)
 
-    def check(self, fitted: FineTuned) -> None:
+    def check(self, fitted: TrainedModel) -> None:
         """Warns of a model that finds nothing.
 
         It is about the evaluation that has just been made.
@@ -369,17 +369,17 @@ class Recognition:
         if self.finds_nothing:
             warn(
                 "degenerate run: not one entity is found in "
-                f"{self.evaluated.file.path}; more --num_train_epochs, another "
-                "--seed or --learning_rate may help"
+                f"{self.evaluated.file.path}; more `num_train_epochs`, another "
+                "`seed` or `learning_rate` may help"
             )
 
-    def report(self, fitted: FineTuned, step: int) -> None:
+    def report(self, fitted: TrainedModel, step: int) -> None:
         """Writes eval_results.txt."""
         metrics = self.evaluate(fitted)
         fitted.write_results({"global_step": step, **metrics})
         self.check(fitted)
 
-    def predict(self, fitted: FineTuned, step: int) -> None:
+    def predict(self, fitted: TrainedModel, step: int) -> None:
         """Writes test_predictions.txt (.jsonl for JSON) and, if the tags are
         known, eval_results_test.txt with the scores."""
         words = self.asked
@@ -401,7 +401,7 @@ class Recognition:
         return read_texts(file, self.tokenizer, self.settings)
 
     def _tags(
-        self, fitted: FineTuned, words: WordFile, batch_size: int
+        self, fitted: TrainedModel, words: WordFile, batch_size: int
     ) -> list[list[str]]:
         """Each sentence's, in IOB2."""
         labels, tags = self.settings.labels, []

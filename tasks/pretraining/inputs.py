@@ -13,12 +13,12 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.data import text_files, validate_records
-from bert_keras.data.batching import RowShare
+from bert_keras.data.batching import HostShard
 from bert_keras.data.causal_lm_labels import NextPieceConfig, NextPieces
-from bert_keras.data.drop_corrupt_records import SoundRecords, first_known
+from bert_keras.data.drop_corrupt_records import CleanRecords, first_known
 from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
 from bert_keras.data.input_pipeline import Masker
-from bert_keras.data.masking_vocabulary import find_pieces
+from bert_keras.data.masking_vocabulary import read_masking_vocabulary
 from bert_keras.data.record_schema import (
     Feature,
     has_next_sentence,
@@ -28,7 +28,7 @@ from bert_keras.data.tfrecords import parse_batch, read_records
 from bert_keras.errors import InputError
 from bert_keras.files import temporary_folder
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.trainer import Place, Run
+from bert_keras.tasks.trainer import Devices, Trainer
 from bert_keras.training.distribution import sum_over_hosts
 
 NUM_MEASURED = 1000  # records
@@ -60,15 +60,15 @@ class Inputs(NamedTuple):
         return sorted({*self.train, *self.held_out})
 
 
-def checked(records: Records, config: BertConfig, place: Place) -> Inputs:
+def checked(records: Records, config: BertConfig, place: Devices) -> Inputs:
     """The files, all of whose records are of the first one's kind."""
     train = held_out = text_files.expand_patterns(records.input_file)
     if records.eval_file:
-        held_out = text_files.expand_patterns(records.eval_file, "--eval_file")
+        held_out = text_files.expand_patterns(records.eval_file, "eval_file")
     may_skip = records.skip_corrupt_records
     if sum_over_hosts(*place, int(may_skip)) != may_skip * place.host.count:
         raise InputError(
-            "--skip_corrupt_records was given to some hosts and not to others; "
+            "`skip_corrupt_records` was given to some hosts and not to others; "
             "give it to all of them"
         )
     features = validate_records.table_of(
@@ -114,9 +114,9 @@ def length_hint(inputs: Inputs, max_seq_length: int) -> list[str]:
         return []
     return [
         f"the longest of the first {len(first):,} records has {longest} of "
-        f"--max_seq_length={max_seq_length} positions: if no other is longer, "
+        f"`max_seq_length={max_seq_length}` positions: if no other is longer, "
         "the positions beyond are not trained; make records that fill them, or "
-        f"with --max_seq_length={longest}"
+        f"with `max_seq_length={longest}`"
     ]
 
 
@@ -125,12 +125,12 @@ def _wanted(
     features: tuple[Feature, ...],
     path: str,
 ) -> tuple[Feature, ...]:
-    """What --next_sentence_prediction leaves of them."""
+    """What `next_sentence_prediction` leaves of them."""
     if next_sentence_prediction and not has_next_sentence(features):
         raise InputError(
             f"{path} has records without next_sentence_labels, on which "
-            "--next_sentence_prediction cannot be trained; leave the flag out, "
-            "or make records with --sequence_format=segment_pair"
+            "`next_sentence_prediction` cannot be trained; leave it out, or "
+            "make records with `sequence_format=segment_pair`"
         )
     if next_sentence_prediction in (None, True):
         return features
@@ -138,14 +138,14 @@ def _wanted(
 
 
 def _sound_files(
-    records: Records, inputs: Inputs, vocab_size: int, place: Place
+    records: Records, inputs: Inputs, vocab_size: int, place: Devices
 ) -> Callable[[list[str]], list[str]]:
     """What gives, for some of the paths, the files to read instead."""
     folder = os.path.join(records.output_dir, SOUND)
-    sound = SoundRecords(inputs.features, vocab_size, folder)
+    sound = CleanRecords(inputs.features, vocab_size, folder)
     if records.dry_run and not sound.are_made(inputs.paths):
         folder = temporary_folder()
-        sound = SoundRecords(inputs.features, vocab_size, folder)
+        sound = CleanRecords(inputs.features, vocab_size, folder)
         sound.make(inputs.paths)
     elif place.host.is_chief:
         sound.make(inputs.paths)
@@ -158,11 +158,11 @@ def has_masks(features: tuple[Feature, ...]) -> bool:
 
 
 def make_masker(
-    fitted: Run,
+    fitted: Trainer,
     features: tuple[Feature, ...],
     config: MaskConfig,
     seed: int,
-    share: RowShare,
+    share: HostShard,
 ) -> Masker | None:
     """What hides pieces, or in one direction says which come next; None for
     records that have their masks."""
@@ -171,10 +171,10 @@ def make_masker(
     if fitted.tokenizer is None:
         raise InputError(
             "the records have no masks, and to draw them the vocabulary has to "
-            "be known; give --vocab_file"
+            "be known; give `vocab_file`"
         )
     tokenizer = fitted.tokenizer.load()
-    pieces = find_pieces(tokenizer.vocab, tokenizer.marks)
+    pieces = read_masking_vocabulary(tokenizer.vocab, tokenizer.special_tokens)
     direction = fitted.config.direction
     if direction != "bidirectional":
         return NextPieces(pieces, NextPieceConfig(direction))

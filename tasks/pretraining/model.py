@@ -16,10 +16,10 @@ from keras import ops
 
 from bert_keras.modeling.checkpoint import (
     NEXT_SENTENCE,
-    Binding,
-    encoder_bindings,
-    linear_bindings,
-    masked_lm_bindings,
+    VariableMapping,
+    encoder_mappings,
+    linear_mappings,
+    masked_lm_mappings,
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, EncoderOutputs
@@ -31,7 +31,7 @@ from bert_keras.modeling.heads import (
     row_weights,
 )
 from bert_keras.tasks.packed_inputs import encode, is_packed
-from bert_keras.tasks.task_model import Parts
+from bert_keras.tasks.task_model import TaskModel
 
 Tensor = Any
 Batch = dict[str, Tensor]
@@ -40,7 +40,7 @@ Sums = dict[str, tuple[Tensor, Tensor]]
 MASKED_LM_EPSILON = 1e-5  # upstream's guard against a batch without masks
 
 
-class MaskedLm(Parts):
+class MaskedLm(TaskModel):
     """An encoder with the head of the masked language model.
 
     The pooler is not trained, as nothing looks at it; it is kept with the
@@ -57,10 +57,10 @@ class MaskedLm(Parts):
             part.build()
         self.encoder.pooler.trainable = False
 
-    def bindings(self) -> list[Binding]:
+    def mappings(self) -> list[VariableMapping]:
         return [
-            *encoder_bindings(self.encoder),
-            *masked_lm_bindings(self.masked_lm),
+            *encoder_mappings(self.encoder),
+            *masked_lm_mappings(self.masked_lm),
         ]
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
@@ -78,7 +78,7 @@ class MaskedLm(Parts):
         return loss, _figures("masked_lm", masked)
 
 
-class Pretraining(Parts):
+class Pretraining(TaskModel):
     """An encoder with both heads, their losses and their accuracies."""
 
     metric_names = (
@@ -95,11 +95,11 @@ class Pretraining(Parts):
         for part in self.parts:
             part.build()
 
-    def bindings(self) -> list[Binding]:
+    def mappings(self) -> list[VariableMapping]:
         return [
-            *encoder_bindings(self.encoder),
-            *masked_lm_bindings(self.masked_lm),
-            *linear_bindings(self.next_sentence, NEXT_SENTENCE),
+            *encoder_mappings(self.encoder),
+            *masked_lm_mappings(self.masked_lm),
+            *linear_mappings(self.next_sentence, NEXT_SENTENCE),
         ]
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:

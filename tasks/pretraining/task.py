@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_keras.data.batching import RowShare
+from bert_keras.data.batching import HostShard
 from bert_keras.data.dynamic_masking import MaskConfig
 from bert_keras.data.input_pipeline import (
     Masker,
@@ -23,15 +23,19 @@ from bert_keras.data.input_pipeline import (
 )
 from bert_keras.data.record_schema import has_next_sentence
 from bert_keras.data.validate_records import check_pieces, find_damage
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, with_flags
 from bert_keras.files import fingerprint
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks import dry_run, trainer
 from bert_keras.tasks.distillation import teacher as distillation_teacher
-from bert_keras.tasks.distillation.config import Student, TripleLoss
+from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
 from bert_keras.tasks.pretraining import inputs as pretraining_inputs
 from bert_keras.tasks.pretraining.model import MaskedLm, Pretraining
-from bert_keras.training.config import LoopConfig, OptimizerConfig, Selection
+from bert_keras.training.config import (
+    LoopConfig,
+    ModelSelection,
+    OptimizerConfig,
+)
 from bert_keras.training.distribution import check_batch_size
 from bert_keras.training.loop import Evaluation
 
@@ -51,10 +55,10 @@ class Batches:
 
 
 # Of a model with a teacher.
-Lesson = tuple[Student, TripleLoss]
+Lesson = tuple[StudentConfig, DistilBertLoss]
 
 
-class LanguageModeling:
+class PretrainingTask:
     """Pre-training, of a student of a teacher too.
 
     Args:
@@ -65,7 +69,7 @@ class LanguageModeling:
 
     def __init__(
         self,
-        place: trainer.Place,
+        place: trainer.Devices,
         run: trainer.RunConfig,
         records: pretraining_inputs.Records,
         batches: Batches,
@@ -73,7 +77,7 @@ class LanguageModeling:
         mask_flags: Sequence[str],
         optimizer: OptimizerConfig,
         loop: LoopConfig,
-        selection: Selection,
+        selection: ModelSelection,
         lesson: Lesson | None,
     ):
         self.batches = batches
@@ -85,13 +89,13 @@ class LanguageModeling:
         self.lesson = lesson
         if self._watches and not records.eval_file:
             raise InputError(
-                "--eval_steps compares models on records that they are not "
-                "trained on: give --eval_file"
+                "`eval_steps` compares models on records that they are not "
+                "trained on: give `eval_file`"
             )
         source = run  # of config and vocabulary: with a teacher, the teacher
         if lesson is not None:
             (student, _) = lesson
-            source = distillation_teacher.reading_teacher(
+            source = distillation_teacher.with_teacher_files(
                 run, student.teacher_model_dir
             )
             records = dataclasses.replace(
@@ -112,13 +116,13 @@ class LanguageModeling:
             firsts = sorted({self.inputs.train[0], self.inputs.held_out[0]})
             check_pieces(firsts, tokenizer.load())
         model = self._make_model(config, place, run)
-        self.fitted = trainer.Run(
+        self.fitted = trainer.Trainer(
             model, model.encoder.config, place, run, tokenizer
         )
         self.metric = self._metric(model)
         self.evaluation = Evaluation(model, *place)
 
-    def _check_batch_sizes(self, place: trainer.Place) -> None:
+    def _check_batch_sizes(self, place: trainer.Devices) -> None:
         batches = self.batches
         check = functools.partial(check_batch_size, place.strategy)
         if batches.do_train:
@@ -131,7 +135,7 @@ class LanguageModeling:
             check("eval_batch_size", batches.eval_batch_size, 1)
 
     def _make_model(
-        self, config: BertConfig, place: trainer.Place, run: trainer.RunConfig
+        self, config: BertConfig, place: trainer.Devices, run: trainer.RunConfig
     ) -> trainer.Model:
         """`config`: of the model or, where it has one, of its teacher."""
         seed = self.batches.seed
@@ -148,13 +152,13 @@ class LanguageModeling:
         metric = self.selection.best_metric or names[0]
         if metric not in names:
             raise InputError(
-                f"--best_metric={metric} is not among the metrics of this "
+                f"`best_metric={metric}` is not among the metrics of this "
                 f"model: {', '.join(names)}"
             )
         return metric
 
     def rehearse(self) -> None:
-        """--dry_run."""
+        """`dry_run`."""
         if not self.batches.do_train:
             dry_run.rehearse_use(self.fitted)
             return
@@ -182,11 +186,12 @@ class LanguageModeling:
     def evaluate(self, step: int) -> None:
         """Writes eval_results.txt in google-research/bert's format."""
         if self.inputs.held_out == self.inputs.train:
-            print(
-                "evaluating on the records of --input_file"
+            text = (
+                "evaluating on the records of `input_file`"
                 + (", which were trained on" if self.batches.do_train else "")
-                + "; --eval_file names others"
+                + "; `eval_file` names others"
             )
+            print(with_flags(text))
         results = {"global_step": step, **self._figures()}
         data = "eval_file" if self.records.eval_file else "input_file"
         self.fitted.write_results(results, data=data)
@@ -203,14 +208,14 @@ class LanguageModeling:
             self.batches.eval_batch_size,
             self.batches.max_eval_steps,
             self.fitted.config.vocab_size,
-            RowShare(host.index, host.count),
+            HostShard(host.index, host.count),
             # always by the same seed, so that evaluations can be compared
-            self._masker(masks, 0, RowShare()),
+            self._masker(masks, 0, HostShard()),
         )
         return self.evaluation(batches)
 
     @contextlib.contextmanager
-    def naming_damage(self) -> Iterator[None]:
+    def explain_parse_errors(self) -> Iterator[None]:
         """Says which record is to blame where TensorFlow cannot read one."""
         try:
             yield
@@ -225,9 +230,9 @@ class LanguageModeling:
                 raise
             raise InputError(damage) from error
 
-    def _training(self) -> trainer.Training:
+    def _training(self) -> trainer.TrainingPlan:
         host = self.fitted.place.host
-        share = RowShare(host.index, host.count)
+        share = HostShard(host.index, host.count)
         masker = self._masker(self.masks, self.batches.seed, share)
         source = RecordBatches(
             self.inputs.train,
@@ -241,7 +246,7 @@ class LanguageModeling:
         )
         has_pairs = has_next_sentence(self.inputs.features)
         direction = self.fitted.config.direction
-        return trainer.Training(
+        return trainer.TrainingPlan(
             source,
             self.optimizer,
             self.loop,
@@ -277,8 +282,8 @@ class LanguageModeling:
         return self.batches.do_train and self.selection.eval_steps > 0
 
     def _watched_settings(self) -> dict[str, Any]:
-        """What evaluations on the way follow from, by flag; None where there
-        are none, as runs of old have none."""
+        """What evaluations on the way follow from; None where there are
+        none, as runs of old have none."""
         settings = {
             "eval_steps": self.selection.eval_steps,
             "best_metric": self.metric,
@@ -290,18 +295,18 @@ class LanguageModeling:
         return settings if self._watches else dict.fromkeys(settings)
 
     def _taught_settings(self) -> dict[str, Any]:
-        """By flag; None without a teacher, as in runs of earlier versions."""
+        """None without a teacher, as in runs of earlier versions."""
         if self.lesson is not None:
             student, loss = self.lesson
             return dataclasses.asdict(student) | dataclasses.asdict(loss)
         return dict.fromkeys(
             field.name
-            for kind in (Student, TripleLoss)
+            for kind in (StudentConfig, DistilBertLoss)
             for field in dataclasses.fields(kind)
         )
 
     def _masker(
-        self, masks: MaskConfig, seed: int, share: RowShare
+        self, masks: MaskConfig, seed: int, share: HostShard
     ) -> Masker | None:
         """None for records that have their masks."""
         features = self.inputs.features
@@ -316,32 +321,32 @@ class LanguageModeling:
         if direction == "bidirectional":
             if self.mask_flags and has_masks:
                 raise InputError(
-                    f"the records have masks, of which --{self.mask_flags[0]} "
+                    f"the records have masks, of which `{self.mask_flags[0]}` "
                     "changes nothing; leave it out, or make records with "
-                    "create_pretraining_data.py --dynamic_masking"
+                    "create_pretraining_data.py `dynamic_masking`"
                 )
             return
         if has_masks:
             raise InputError(
                 "the records have masks, and a model of one direction "
                 f"({direction}) predicts each next piece of whole text; make "
-                "them with create_pretraining_data.py --dynamic_masking"
+                "them with create_pretraining_data.py `dynamic_masking`"
             )
         if self.mask_flags:
             raise InputError(
-                f"--{self.mask_flags[0]} is for masks, and nothing is masked "
+                f"`{self.mask_flags[0]}` is for masks, and nothing is masked "
                 f"where a model reads in one direction ({direction}); leave it "
                 "out"
             )
 
 
-def _contents(flag: str, paths: Sequence[str]) -> dict[str, list[str]]:
+def _contents(argument: str, paths: Sequence[str]) -> dict[str, list[str]]:
     """The names of files, and what identifies their contents."""
     return {
-        flag: [
+        argument: [
             f"{path}, {tf.io.gfile.stat(path).length} bytes" for path in paths
         ],
-        f"{flag}'s contents": [
+        f"{argument}'s contents": [
             f"{os.path.basename(path)}, {fingerprint(path)}" for path in paths
         ],
     }

@@ -309,7 +309,7 @@ class _Reader:
         if not answers:
             raise InputError(
                 f"{self.path}: {place} has 0 answers; training expects one (or "
-                "pass --version_2_with_negative)"
+                "pass `version_2_with_negative`)"
             )
         self.num_several += len(answers) > 1
         place += ".answers[0]"
@@ -363,7 +363,7 @@ class _Reader:
 
     def _flags(self) -> str:
         return (
-            " for --version_2_with_negative"
+            " for `version_2_with_negative`"
             if self.version_2_with_negative and self.is_training
             else ""
         )

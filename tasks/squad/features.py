@@ -14,12 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_keras.data.input_features import Row, most_context, windows
+from bert_keras.data.input_features import (
+    InputFeatures,
+    max_context_window,
+    windows,
+)
 from bert_keras.data.tokenization import Span
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
 from bert_keras.tasks.squad.data import Answer, Example, Paragraph, progress
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 
 FIRST_UNIQUE_ID = 1000000000  # of the windows of each file
 
@@ -43,7 +47,7 @@ class Pieces(NamedTuple):
 class Window:
     """A question with a part of its paragraph, as the model reads them."""
 
-    row: Row  # [CLS] question [SEP] part [SEP]
+    row: InputFeatures  # [CLS] question [SEP] part [SEP]
     pieces: Pieces  # the whole paragraph's, shared by all its windows
     part: range  # those of them that are in the row
     max_context: np.ndarray  # bool; no other window shows more around it
@@ -61,7 +65,7 @@ class Window:
 def make_windows(
     examples: Sequence[Example],
     tokenizer: Tokenizer,
-    settings: TaskSettings,
+    settings: TaskConfig,
 ) -> list[list[Window]]:
     """Each question's windows, in order; an empty paragraph has none."""
     cut: dict[Paragraph, Pieces] = {}  # once for all questions about it
@@ -131,32 +135,40 @@ def _example_windows(
     example: Example,
     pieces: Pieces,
     tokenizer: Tokenizer,
-    settings: TaskSettings,
+    settings: TaskConfig,
 ) -> list[Window]:
     whole_question = tokenizer.tokenize(example.question)
     question = whole_question[: settings.max_query_length]
-    marks = tokenizer.marks
-    room = settings.max_seq_length - len(question) - marks.count(True)
+    special_tokens = tokenizer.special_tokens
+    room = settings.max_seq_length - len(question) - special_tokens.count(True)
     if room < 1:
         raise InputError(
             f"a question of {len(question)} pieces leaves no room for a "
-            f"paragraph in {settings.max_seq_length}; raise --max_seq_length "
-            "or lower --max_query_length"
+            f"paragraph in {settings.max_seq_length}; raise `max_seq_length` "
+            "or lower `max_query_length`"
         )
     assert settings.doc_stride is not None, "spans are looked for everywhere"
     num_pieces = len(pieces.tokens)
     parts = windows(num_pieces, room, settings.doc_stride) if num_pieces else []
-    owners = np.array(most_context(parts, num_pieces))
+    owners = np.array(max_context_window(parts, num_pieces))
     answer = _answer_pieces(
         example.answer, example.paragraph, pieces, tokenizer
     )
-    start = [marks.start, *question, marks.end, *marks.between]
+    start = [
+        special_tokens.start,
+        *question,
+        special_tokens.end,
+        *special_tokens.between,
+    ]
     made = []
     for number, part in enumerate(parts):
         shown = pieces.tokens[part.start : part.stop]
-        row = Row(
-            tokenizer.convert_tokens_to_ids([*start, *shown, marks.end]),
-            [0] * len(start) + [marks.second_segment] * (len(shown) + 1),
+        row = InputFeatures(
+            tokenizer.convert_tokens_to_ids(
+                [*start, *shown, special_tokens.end]
+            ),
+            [0] * len(start)
+            + [special_tokens.second_segment] * (len(shown) + 1),
         )
         shift = len(start) - part.start
         positions = (

@@ -9,13 +9,20 @@ from typing import Any
 
 from keras import ops
 
-from bert_keras.modeling.checkpoint import SPAN, Binding, linear_bindings
+from bert_keras.modeling.checkpoint import (
+    SPAN,
+    VariableMapping,
+    linear_mappings,
+)
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
-from bert_keras.modeling.encoder_variants import AnyEncoder, any_bindings
+from bert_keras.modeling.encoder_variants import (
+    AnyEncoder,
+    any_encoder_mappings,
+)
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.tasks.packed_inputs import encode, example_weights, is_packed
-from bert_keras.tasks.task_model import Parts
+from bert_keras.tasks.task_model import TaskModel
 
 Tensor = Any
 Batch = dict[str, Tensor]
@@ -24,7 +31,7 @@ Sums = dict[str, tuple[Tensor, Tensor]]
 NO_CLASS = -1e9  # a logit
 
 
-class SpanModel(Parts):
+class QuestionAnsweringModel(TaskModel):
     """An encoder with a head for starts and ends, their losses, accuracies.
 
     The pooler is not trained, as nothing looks at it; it is kept with the
@@ -48,10 +55,10 @@ class SpanModel(Parts):
         for pooler in self.encoder.poolers:
             pooler.trainable = False
 
-    def bindings(self) -> list[Binding]:
+    def mappings(self) -> list[VariableMapping]:
         return [
-            *any_bindings(self.encoder),
-            *linear_bindings(self.head, SPAN),
+            *any_encoder_mappings(self.encoder),
+            *linear_mappings(self.head, SPAN),
         ]
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:

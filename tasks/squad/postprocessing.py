@@ -6,7 +6,7 @@ Theirs: the tokens' words are aligned with the words around the answer, and
 where that fails all of these are the answer. In Chinese, Japanese or Thai they
 may be the whole paragraph, and one character that the tokenizer drops or does
 not know is enough. Ours: the characters of the first to the last token, which
-is the same wherever the alignment is right. --answer_offsets=google has theirs.
+is the same wherever the alignment is right. `answer_offsets=google` has theirs.
 
 Shapes: S positions of a window, K candidates.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.tasks.squad.data import Example
 from bert_keras.tasks.squad.features import Window, word_offsets
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 
 PREDICTIONS = "predictions.json"
 NBEST = "nbest_predictions.json"
@@ -81,7 +81,7 @@ class _Candidates(NamedTuple):
 class Answerer:
     """Turns logits into texts, as the tokenizer's case and accents ask for."""
 
-    def __init__(self, tokenizer: Tokenizer, settings: TaskSettings):
+    def __init__(self, tokenizer: Tokenizer, settings: TaskConfig):
         self.tokenizer = tokenizer
         self.settings = settings
         self._offsets = functools.lru_cache(maxsize=10_000)(
@@ -219,7 +219,7 @@ def _candidates(
     windows: Sequence[Window],
     logits: Sequence[Logits],
     null: Scored | None,
-    settings: TaskSettings,
+    settings: TaskConfig,
 ) -> _Candidates:
     """Pairs of likely starts and ends, in order of window, start and end.
 
@@ -243,7 +243,7 @@ def _candidates(
 
 
 def _window_candidates(
-    number: int, window: Window, logits: Logits, settings: TaskSettings
+    number: int, window: Window, logits: Logits, settings: TaskConfig
 ) -> _Candidates:
     """Of the n likeliest starts and ends those pairs that are spans.
 
@@ -288,7 +288,7 @@ def _softmax(scores: Sequence[float]) -> list[float]:
 def to_files(
     examples: Sequence[Example],
     predictions: Sequence[Prediction],
-    settings: TaskSettings,
+    settings: TaskConfig,
 ) -> dict[str, str]:
     """The JSON files, by name; NULL_ODDS only where there are any."""
     ids = [example.id for example in examples]

@@ -22,10 +22,10 @@ from bert_keras.data.input_features import describe_lengths
 from bert_keras.data.record_schema import span_features
 from bert_keras.data.tfrecords import RecordWriter, encode
 from bert_keras.data.tokenizers import Tokenizer
-from bert_keras.errors import InputError, warn
+from bert_keras.errors import InputError, warn, with_flags
 from bert_keras.files import write_whole
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.fine_tuning import FineTuned, train_losses
+from bert_keras.tasks.fine_tuning import TrainedModel, train_losses
 from bert_keras.tasks.metrics import unlearnt
 from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.squad.data import (
@@ -40,7 +40,7 @@ from bert_keras.tasks.squad.evaluation import (
     evaluate_v2,
 )
 from bert_keras.tasks.squad.features import Window, make_windows, record_values
-from bert_keras.tasks.squad.model import SpanModel
+from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.squad.postprocessing import (
     NOTHING,
     NULL_ODDS,
@@ -49,7 +49,7 @@ from bert_keras.tasks.squad.postprocessing import (
     Prediction,
     to_files,
 )
-from bert_keras.tasks.task_config import TASK, TaskSettings
+from bert_keras.tasks.task_config import TASK, TaskConfig
 from bert_keras.tasks.training_data import TrainingData
 
 SHUFFLE_SEED = 12345  # upstream's, of the questions in train.tf_record
@@ -74,7 +74,7 @@ class Questions(NamedTuple):
         return [window for own in self.windows for window in own]
 
 
-class QuestionAnswering:
+class SquadTask:
     """A job of tasks/fine_tuning.py.
 
     Args:
@@ -88,7 +88,7 @@ class QuestionAnswering:
     def __init__(
         self,
         files: Files,
-        settings: TaskSettings,
+        settings: TaskConfig,
         tokenizer: Tokenizer,
         predict_batch_size: int,
         padding_in_loss: bool,
@@ -113,9 +113,9 @@ class QuestionAnswering:
         self.prior: float | None = None  # nats that guessing a piece costs
         self.num_answered: int | None = None  # at the latest evaluation
 
-    def make_model(self, config: BertConfig) -> SpanModel:
+    def make_model(self, config: BertConfig) -> QuestionAnsweringModel:
         encoder = make_encoder(config, self.settings)
-        return SpanModel(config, self.padding_in_loss, encoder)
+        return QuestionAnsweringModel(config, self.padding_in_loss, encoder)
 
     def training_data(self) -> TrainingData:
         """The windows of all questions. By the number of questions upstream
@@ -126,7 +126,7 @@ class QuestionAnswering:
         windows = self.trained.flat
         if not windows:
             raise InputError(
-                f"--train_file={self.files.train_file} has nothing readable in "
+                f"`train_file={self.files.train_file}` has nothing readable in "
                 "its paragraphs; expected text to find answers in"
             )
         self.prior = statistics.mean(
@@ -147,10 +147,10 @@ class QuestionAnswering:
     def keep_training_data(self) -> None:
         self._write_records("train", self.trained.flat)
 
-    def evaluate(self, fitted: FineTuned) -> dict[str, float]:
+    def evaluate(self, fitted: TrainedModel) -> dict[str, float]:
         return self._evaluate(self._predict(fitted))
 
-    def check(self, fitted: FineTuned) -> None:
+    def check(self, fitted: TrainedModel) -> None:
         """Warns of answers to nothing, or of a loss that never fell.
 
         It is about the evaluation that has just been made.
@@ -158,8 +158,8 @@ class QuestionAnswering:
         if self.num_answered == 0 and any(e.golds for e in self.asked.examples):
             warn(
                 f"degenerate run: not one of {len(self.asked.examples)} "
-                "questions is answered; another --seed, a lower "
-                "--learning_rate or a higher --null_score_diff_threshold may "
+                "questions is answered; another `seed`, a lower "
+                "`learning_rate` or a higher `null_score_diff_threshold` may "
                 "help"
             )
         elif self.prior is not None:
@@ -174,18 +174,18 @@ class QuestionAnswering:
         missing = self._num_without_answers
         if self.is_scored and missing:
             raise InputError(
-                f"--predict_file={self.files.predict_file} has no answers for "
+                f"`predict_file={self.files.predict_file}` has no answers for "
                 f"{missing} of its questions, so that models cannot be "
-                "compared by it; leave out --eval_steps and --num_seeds"
+                "compared by it; leave out `eval_steps` and `num_seeds`"
             )
         if self.applies_best and missing:
             raise InputError(
-                "--apply_best_null_threshold finds the threshold by the "
-                f"answers in --predict_file, but it has none for {missing} of "
+                "`apply_best_null_threshold` finds the threshold by the "
+                f"answers in `predict_file`, but it has none for {missing} of "
                 "its questions"
             )
 
-    def report(self, fitted: FineTuned, step: int) -> None:
+    def report(self, fitted: TrainedModel, step: int) -> None:
         """Writes the JSON files and, if answers are known, what they score."""
         predictions = self._predict(fitted)
         if self._num_without_answers:
@@ -261,11 +261,11 @@ class QuestionAnswering:
             )
         num_cut = sum(length > most for length in lengths)
         if num_cut:
-            print(
+            text = (
                 f"{num_cut} of {count} questions are longer than "
-                f"--max_query_length={most} tokens and were cut",
-                file=sys.stderr,
+                f"`max_query_length={most}` tokens and were cut"
             )
+            print(with_flags(text), file=sys.stderr)
         if len(firsts) < count:
             has_null = self.settings.version_2_with_negative
             print(
@@ -288,21 +288,21 @@ class QuestionAnswering:
             return
         length = self.settings.max_seq_length
         features = span_features(length, has_answers=name == "train")
-        with RecordWriter([self._records(name)], "--output_dir") as writer:
+        with RecordWriter([self._records(name)], "output_dir") as writer:
             for number, window in enumerate(
                 progress(windows, "records", " windows")
             ):
                 values = record_values(number, window, length)
                 writer.write(encode(features, values))
 
-    def _predict(self, fitted: FineTuned) -> list[Prediction]:
+    def _predict(self, fitted: TrainedModel) -> list[Prediction]:
         answerer = Answerer(self.tokenizer, self.settings)
         examples, windows = self.asked
         return list(
             answerer.answer_all(examples, windows, self._logits(fitted))
         )
 
-    def _logits(self, fitted: FineTuned) -> Iterator[Logits]:
+    def _logits(self, fitted: TrainedModel) -> Iterator[Logits]:
         """Theirs: logits of all max_seq_length positions, and those of padding
         compete with others for the n best. Ours: of the row's positions alone,
         so that answers do not depend on how rows are batched."""
@@ -330,13 +330,13 @@ class QuestionAnswering:
             **best_thresholds(best_texts, odds, golds),
         }
 
-    def _apply(self, threshold: float, fitted: FineTuned) -> None:
+    def _apply(self, threshold: float, fitted: TrainedModel) -> None:
         """Answers by this threshold from now on; so does the model's folder."""
         print(f"null_score_diff_threshold is {threshold} from here on")
         self.settings = dataclasses.replace(
             self.settings, null_score_diff_threshold=threshold
         )
-        stored = TaskSettings.from_folder(fitted.folder)
+        stored = TaskConfig.from_folder(fitted.folder)
         if stored is not None and self.writes:
             path = os.path.join(fitted.folder, TASK)
             stored = dataclasses.replace(

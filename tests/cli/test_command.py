@@ -30,7 +30,7 @@ def test_modules_are_left_out_for_a_while() -> None:
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "new" / "x.bin"
-    with files.writing(str(path), "--output_file") as file:
+    with files.writing(str(path), "output_file") as file:
         file.write(b"whole")
         assert not path.exists()
     assert path.read_bytes() == b"whole"
@@ -42,7 +42,7 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
     path.write_bytes(b"old")
     with (
         pytest.raises(RuntimeError),
-        files.writing(str(path), "--output_file") as file,
+        files.writing(str(path), "output_file") as file,
     ):
         file.write(b"half")
         raise RuntimeError
@@ -54,8 +54,8 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
 def test_where_nothing_can_be_written(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(InputError, match="cannot write --pooled_file="),
-        files.writing(str(tmp_path / place), "--pooled_file"),
+        pytest.raises(InputError, match="cannot write `pooled_file="),
+        files.writing(str(tmp_path / place), "pooled_file"),
     ):
         pass
 

@@ -16,7 +16,7 @@ from bert_keras.data.tokenizer_folder import (
     settings_json,
 )
 from bert_keras.data.tokenizers import TokenizerSettings
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, forked
 
 TEXT = "The Sea [E1]"
@@ -77,7 +77,7 @@ def test_fine_tuning_prediction_export_and_conversion(
         "--train_batch_size=4",
         "--num_train_epochs=1",
     )
-    task = TaskSettings.from_folder(str(out))
+    task = TaskConfig.from_folder(str(out))
     assert task is not None and task.do_lower_case is False
     assert tokens_of(out) == TOKENS
     google, hugging_face = tmp_path / "google", tmp_path / "hugging_face"

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_keras.data.input_features import pad
 from bert_keras.modeling.checkpoint import save_model_folder
-from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.classification.model import TextClassifier
 from tests.conftest import ROOT, TINY, fails_with, forked
 from tests.exported_model import (
     LABELS,
@@ -31,7 +31,9 @@ PAIRS = ["a ship", "", "an old ship sailed of the island of the captain", "no?"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Classifier]:
+def folder(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, TextClassifier]:
     path = tmp_path_factory.mktemp("model")
     return path, make_folder(path)
 
@@ -59,7 +61,7 @@ def ask(
 
 
 def test_an_export_answers_without_this_project(
-    folder: tuple[Path, Classifier], tmp_path: Path
+    folder: tuple[Path, TextClassifier], tmp_path: Path
 ) -> None:
     path, model = folder
     output = forked(
@@ -117,7 +119,7 @@ def test_an_export_answers_without_this_project(
 
 
 def test_what_cannot_be_exported(
-    folder: tuple[Path, Classifier], tmp_path: Path
+    folder: tuple[Path, TextClassifier], tmp_path: Path
 ) -> None:
     def refusal(model_dir: Path, *flags: str) -> str:
         return fails_with(
@@ -136,7 +138,7 @@ def test_what_cannot_be_exported(
     save_model_folder(
         str(wrong),
         TINY,
-        [b for b in folder[1].bindings() if b.name.startswith("bert/")],
+        [b for b in folder[1].mappings() if b.name.startswith("bert/")],
         VOCAB,
     )
     (wrong / "task.json").write_text(SETTINGS.to_json())

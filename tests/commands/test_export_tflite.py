@@ -8,12 +8,12 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
-from bert_keras.data.input_features import Row, pad
+from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.export import device_signatures, make_model
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.export import to_tflite
 from tests.conftest import GOLDEN, TINY, fails_with, forked
 from tests.exported_model import (
@@ -29,7 +29,9 @@ PAIRS = ["a ship", None]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Classifier]:
+def folder(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, TextClassifier]:
     path = tmp_path_factory.mktemp("model")
     return path, make_folder(path)
 
@@ -42,7 +44,7 @@ def ask(path: Path) -> list[dict[str, Any]]:
 
 
 def test_files_answer_as_the_model_does(
-    folder: tuple[Path, Classifier], tmp_path: Path
+    folder: tuple[Path, TextClassifier], tmp_path: Path
 ) -> None:
     path, model = folder
     expected = probabilities(model, read(TEXTS, PAIRS))
@@ -67,19 +69,19 @@ def test_files_answer_as_the_model_does(
     assert sizes["int8"] < 0.6 * sizes["float32"]
 
 
-def random_model(config: BertConfig, task: TaskSettings, spread: float) -> Any:
+def random_model(config: BertConfig, task: TaskConfig, spread: float) -> Any:
     model = make_model(config, task)
     rng = np.random.default_rng(3)
-    for binding in model.bindings():
+    for binding in model.mappings():
         binding.write(rng.normal(0, spread, binding.shape).astype(np.float32))
     return model
 
 
 def converted(
-    model: Any, task: TaskSettings, weights: str, config: BertConfig = TINY
+    model: Any, task: TaskConfig, weights: str, config: BertConfig = TINY
 ) -> Any:
     """What asks the .tflite file of the model."""
-    variables = [binding.variable.value for binding in model.bindings()]
+    variables = [binding.variable.value for binding in model.mappings()]
     with fused_ops.uncompiled():
         asked = device_signatures(model, config, task, task.max_seq_length)
         content = to_tflite(asked, [variables], weights, False)
@@ -90,7 +92,7 @@ def converted(
 def test_several_labels() -> None:
     """Of an untrained model, whose answers lie on both sides of a half."""
     labels = ("red", "green", "blue", "grey", "pink")
-    task = TaskSettings("multi_label", 16, True, labels=labels)
+    task = TaskConfig("multi_label", 16, True, labels=labels)
     model = random_model(TINY, task, 0.5)
     row = pad(read(TEXTS[:1], [None]), 16, 1)
     found = converted(model, task, "float32")(**row)
@@ -106,9 +108,9 @@ def test_several_labels() -> None:
 
 @pytest.mark.parametrize("weights", ["float32", "int8"])
 def test_wrong_ids_are_refused(weights: str) -> None:
-    task = TaskSettings("regression", 11, True)
+    task = TaskConfig("regression", 11, True)
     ask = converted(random_model(TINY, task, 0.5), task, weights)
-    row = pad([Row([3, 5, 8, 2], [0] * 4)], 11, 1)
+    row = pad([InputFeatures([3, 5, 8, 2], [0] * 4)], 11, 1)
     ask(**row)
     for name, value in (
         ("input_ids", -1),
@@ -138,9 +140,9 @@ def test_other_models(family: str, weights: str, task: dict[str, Any]) -> None:
     if family != "bert":
         folder = GOLDEN / "hugging_face" / f"{family}_bare"
         config = BertConfig.from_json_file(str(folder / "config.json"))
-    settings = TaskSettings(max_seq_length=length, do_lower_case=True, **task)
+    settings = TaskConfig(max_seq_length=length, do_lower_case=True, **task)
     model = random_model(config, settings, 0.3)
-    row = pad([Row([3, 5, 8, 13, 21, 34, 2], [0] * 7)], length, 1)
+    row = pad([InputFeatures([3, 5, 8, 13, 21, 34, 2], [0] * 7)], length, 1)
     with fused_ops.uncompiled():
         asked = device_signatures(model, config, settings, length)[
             "serving_default"

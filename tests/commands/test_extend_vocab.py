@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.data.tokenization import FullTokenizer
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, fails_with, forked, run
 
 COMMAND = "extend_vocab.py"
@@ -99,7 +99,7 @@ def test_without_a_number_the_model_stays_as_large_as_it_is(
     model: Path,
 ) -> None:
     """And its task says how words are read: here in their case."""
-    task = TaskSettings("span", max_seq_length=16, do_lower_case=False)
+    task = TaskConfig("span", max_seq_length=16, do_lower_case=False)
     (model / "task.json").write_text(task.to_json())
     (model.parent / "text.txt").write_text("Windsail Windsail windsail the")
     forked(COMMAND, *flags(model, do_lower_case=None))
@@ -108,7 +108,7 @@ def test_without_a_number_the_model_stays_as_large_as_it_is(
     pieces = FullTokenizer(vocab, False).tokenize("Windsail windsail")
     assert pieces == ["Windsail", "wind", "##sail"]
     assert len(variables(extended)[TABLES[0]]) == 101
-    assert TaskSettings.from_folder(str(extended)) == task
+    assert TaskConfig.from_folder(str(extended)) == task
 
 
 def test_a_checkpoint_of_a_run_of_googles_and_an_odd_vocabulary(

@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-from test_sentence_pooling import write_modules
 
 from tests.conftest import GOLDEN, fails_with, forked, run, well_ended
+from tests.tasks.test_sentence_pooling import write_modules
 
 MODEL = (
     f"--vocab_file={GOLDEN}/tiny_vocab.txt",

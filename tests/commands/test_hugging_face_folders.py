@@ -18,10 +18,10 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.hugging_face import save_hugging_face_folder
 from bert_keras.modeling.hugging_face_names import TAGGER
 from bert_keras.tasks.classification.label_types import make_target
-from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.export import load_model, read_settings
 from bert_keras.tasks.line_predictor import Answer
-from bert_keras.tasks.ner.model import Tagger
+from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.predictors import load
 from bert_keras.training.inference import Predictor, predict
 from tests.conftest import GOLDEN, TINY, forked, results
@@ -154,13 +154,13 @@ SMALL = dataclasses.replace(TINY, num_hidden_layers=1)
 
 def save(folder: Path, model: Any, labels: list[str], **settings: Any) -> str:
     """A folder whose every answer is its head's bias: 0, 1, 2, ..."""
-    for binding in model.bindings():
+    for binding in model.mappings():
         value = np.zeros(binding.shape, np.float32)
         if binding.name == "output_bias":
             value += np.arange(len(labels))
         binding.write(value)
     save_hugging_face_folder(
-        str(folder), SMALL, model.bindings(), VOCAB, labels, **settings
+        str(folder), SMALL, model.mappings(), VOCAB, labels, **settings
     )
     return str(folder)
 
@@ -171,7 +171,7 @@ def test_mnli_by_a_model_with_its_labels_in_another_order(
     """Entailment is always likeliest, neutral next: exp 2, 1 and 0 of their
     sum, in Google's order, as contradiction, entailment, neutral."""
     labels = ["contradiction", "neutral", "entailment"]
-    model = Classifier(SMALL, make_target("single_label", tuple(labels)))
+    model = TextClassifier(SMALL, make_target("single_label", tuple(labels)))
     folder = save(tmp_path / "model", model, labels)
     data = tmp_path / "MNLI"
     data.mkdir()
@@ -207,7 +207,7 @@ def test_a_tagger_with_its_labels_in_another_order(tmp_path: Path) -> None:
     rate of 0 nothing is learnt."""
     labels = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
     folder = save(
-        tmp_path / "model", Tagger(SMALL, 5), labels, classifier=TAGGER
+        tmp_path / "model", TokenClassifier(SMALL, 5), labels, classifier=TAGGER
     )
     tagged = tmp_path / "tagged.txt"
     tagged.write_text("the I-LOC\nsea I-LOC\n\nisland I-PER\n\n" * 4)

@@ -19,9 +19,9 @@ from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.classification.label_types import Regression
-from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.fill_mask import BlankFiller
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, ROOT, TINY, fails_with, forked
 
 VOCAB = str(GOLDEN / "tiny_vocab.txt")
@@ -35,18 +35,18 @@ BLANKS = BertConfig(
     max_position_embeddings=7,
     type_vocab_size=2,
 )
-SETTINGS = TaskSettings("regression", 32, True)
+SETTINGS = TaskConfig("regression", 32, True)
 
 
 @pytest.fixture(scope="module")
 def regression(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, object]:
     """A folder with random weights, and its model."""
     folder = tmp_path_factory.mktemp("regression")
-    model = Classifier(TINY, Regression())
+    model = TextClassifier(TINY, Regression())
     rng = np.random.default_rng(3)
-    for binding in model.bindings():
+    for binding in model.mappings():
         binding.write(rng.normal(size=binding.shape).astype(np.float32))
-    save_model_folder(str(folder), TINY, model.bindings(), VOCAB)
+    save_model_folder(str(folder), TINY, model.mappings(), VOCAB)
     (folder / "task.json").write_text(SETTINGS.to_json())
     return str(folder), model
 
@@ -62,17 +62,17 @@ def blanks(tmp_path_factory: pytest.TempPathFactory) -> str:
     shares = np.full(BLANKS.vocab_size, 0.25 / (BLANKS.vocab_size - 2))
     shares[[PIECES.index("blue"), PIECES.index("red")]] = 0.5, 0.25
     model = BlankFiller(BLANKS, range(9))
-    for binding in model.bindings():
+    for binding in model.mappings():
         is_bias = binding.name == "cls/predictions/output_bias"
         value = np.log(shares) if is_bias else np.zeros(binding.shape)
         binding.write(value.astype(np.float32))
     save_model_folder(
-        str(path), BLANKS, model.bindings(), str(path / "vocab.txt")
+        str(path), BLANKS, model.mappings(), str(path / "vocab.txt")
     )
     return str(path)
 
 
-def expected_value(model: Classifier, line: bytes) -> float:
+def expected_value(model: TextClassifier, line: bytes) -> float:
     """Of the line alone, as the model itself scores it."""
     tokenizer = FullTokenizer(VOCAB)
     tokens = tokenizer.tokenize(line.decode(errors="replace"))
@@ -87,7 +87,7 @@ def expected_value(model: Classifier, line: bytes) -> float:
 
 
 def test_a_thousand_lines_and_worse(
-    regression: tuple[str, Classifier], tmp_path: Path
+    regression: tuple[str, TextClassifier], tmp_path: Path
 ) -> None:
     """Order, number and values; the model is loaded once."""
     folder, model = regression
@@ -129,7 +129,7 @@ def predict(
     )
 
 
-def test_each_line_at_once(regression: tuple[str, Classifier]) -> None:
+def test_each_line_at_once(regression: tuple[str, TextClassifier]) -> None:
     """A line is written when the one before has been answered. In the end
     nobody reads any more (as in | head), which is no error."""
     folder, model = regression
@@ -203,7 +203,7 @@ def test_a_file_to_a_file(blanks: str, tmp_path: Path) -> None:
 
 
 def test_files_are_read_as_in_training(
-    regression: tuple[str, Classifier], tmp_path: Path
+    regression: tuple[str, TextClassifier], tmp_path: Path
 ) -> None:
     """Tables by the columns of the training; other files by lines."""
     source, model = regression
@@ -247,7 +247,7 @@ def test_files_are_read_as_in_training(
 
 
 def test_tables_that_do_not_fit_the_model(
-    regression: tuple[str, Classifier], blanks: str, tmp_path: Path
+    regression: tuple[str, TextClassifier], blanks: str, tmp_path: Path
 ) -> None:
     source, _ = regression
     folder = tmp_path / "model"

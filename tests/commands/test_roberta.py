@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Random weights, with the masked-LM head."""
     model = AnyModel(CONFIG, {"cls/predictions/output_bias": (421,)})
     path = str(tmp_path_factory.mktemp("roberta"))
-    save_hugging_face_folder(path, CONFIG, model.bindings(), VOCABULARY)
+    save_hugging_face_folder(path, CONFIG, model.mappings(), VOCABULARY)
     return path
 
 

@@ -17,20 +17,20 @@ from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.errors import InputError
 from bert_keras.tasks.classification.examples import Example
 from bert_keras.tasks.classification.label_types import (
+    LabelType,
     Regression,
     SingleLabel,
-    Target,
 )
 from bert_keras.tasks.classification.tables import TableFormat
 from bert_keras.tasks.classification.task import (
-    Classification,
-    OwnFiles,
+    Actions,
+    ClassificationTask,
     Problem,
-    Wanted,
+    TableFiles,
     _target,
     table_problem,
 )
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import (
     GOLDEN,
     TINY,
@@ -377,8 +377,8 @@ def test_bad_input_is_one_sentence(
 EXAMPLES = [Example("", "", None, label) for label in ("a", "a", "a", "b")]
 
 
-def own_files(**settings: Any) -> OwnFiles:
-    files = OwnFiles(None, None, None, "single_label", ",", None)
+def own_files(**settings: Any) -> TableFiles:
+    files = TableFiles(None, None, None, "single_label", ",", None)
     return dataclasses.replace(files, **settings)
 
 
@@ -413,12 +413,12 @@ def test_stored_labels_hold_unless_there_are_others() -> None:
         _target(own_files(), (), [])
 
 
-def prepare(target: Target, train: list[Example]) -> None:
+def prepare(target: LabelType, train: list[Example]) -> None:
     problem = Problem(
         target, ("accuracy",), train, {"": train[:2]}, {"": train}, False
     )
-    settings = TaskSettings(target.kind, 16, True, labels=target.labels)
-    Classification(
+    settings = TaskConfig(target.kind, 16, True, labels=target.labels)
+    ClassificationTask(
         problem, settings, FullTokenizer(VOCAB), "", 8, 8, writes=False
     ).prepare()
 
@@ -467,7 +467,7 @@ def test_scores_of_the_training_examples_are_named(
             class_weights="balanced",
         ),
         TableFormat("text", None, "label", has_header=True),
-        Wanted(True, True, False, 0, 1),
+        Actions(True, True, False, 0, 1),
         (),
     )
     assert isinstance(problem.target, SingleLabel)

@@ -19,7 +19,7 @@ from bert_keras.tasks.ner.iob_tags import (
     to_tags,
 )
 from bert_keras.tasks.ner.task import Files, read_problem, read_texts
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import TINY, fails_with, forked, results
 
 WORDS = [f"w{i}" for i in range(30)]
@@ -50,8 +50,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.txt").write_text(text)
     config = dataclasses.replace(TINY, hidden_dropout_prob=0.1)
     (folder / "bert_config.json").write_text(config.to_json())
-    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    words = [*marks, *WORDS]
+    special_tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = [*special_tokens, *WORDS]
     words += [w for names in NAMES.values() for n in names for w in n.split()]
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
     return folder
@@ -99,7 +99,7 @@ def test_what_is_one_text(
         "-DOCSTART- O\n\nAnn B-PER\nreads O\n\nit O\n\n"
         "-DOCSTART- O\n\nBob B-PER\n"
     )
-    settings = TaskSettings(
+    settings = TaskConfig(
         target="tags",
         do_lower_case=False,
         max_seq_length=9,
@@ -127,7 +127,7 @@ def test_what_was_read_is_said(
     file = read_problem(files, True, False, False, ()).train
     assert file is not None
     tokenizer = FullTokenizer(str(tmp_path / "vocab.txt"), do_lower_case=False)
-    settings = TaskSettings("tags", 4, False, doc_stride=1)
+    settings = TaskConfig("tags", 4, False, doc_stride=1)
     read_texts(file, tokenizer, settings)
     captured = capsys.readouterr()
     assert captured.out == (

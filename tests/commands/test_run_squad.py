@@ -15,9 +15,9 @@ from bert_keras.modeling.checkpoint import load_checkpoint, save_model_folder
 from bert_keras.tasks.squad.data import read_examples
 from bert_keras.tasks.squad.evaluation import evaluate_v2
 from bert_keras.tasks.squad.features import make_windows
-from bert_keras.tasks.squad.model import SpanModel
+from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.squad.postprocessing import Answerer, Logits
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, TINY, fails_with, forked, results, run
 
 QUESTIONS = GOLDEN / "squad" / "train.json"
@@ -35,7 +35,7 @@ FLAGS = (
     f"--num_train_epochs={NUM_STEPS}",
     "--learning_rate=1e-3",
 )
-SETTINGS = TaskSettings(
+SETTINGS = TaskConfig(
     "span", 48, True, doc_stride=16, max_query_length=12,
     version_2_with_negative=True,
 )  # fmt: skip
@@ -45,11 +45,11 @@ SETTINGS = TaskSettings(
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A run that starts where the original's did, and what it printed."""
     start = tmp_path_factory.mktemp("start")
-    model = SpanModel(TINY)
-    load_checkpoint(model.bindings(), str(GOLDEN / "tiny_bert"))
+    model = QuestionAnsweringModel(TINY)
+    load_checkpoint(model.mappings(), str(GOLDEN / "tiny_bert"))
     model.head.output_weights.assign(RECORDED["initial/output_weights"])
     model.head.output_bias.assign(RECORDED["initial/output_bias"])
-    save_model_folder(str(start), TINY, model.bindings(), VOCABULARY)
+    save_model_folder(str(start), TINY, model.mappings(), VOCABULARY)
     folder = tmp_path_factory.mktemp("trained")
     output = run(
         "run_squad.py",

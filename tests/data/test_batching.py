@@ -3,16 +3,18 @@
 import numpy as np
 import pytest
 
-from bert_keras.data.batching import RowBatches, RowShare, pack
-from bert_keras.data.input_features import Row
+from bert_keras.data.batching import HostShard, InMemoryBatches, pack
+from bert_keras.data.input_features import InputFeatures
 
-ROWS = [Row([i] * (1 + i % 23), [0] * (1 + i % 23)) for i in range(53)]
+ROWS = [
+    InputFeatures([i] * (1 + i % 23), [0] * (1 + i % 23)) for i in range(53)
+]
 LABELS = {"label_ids": np.arange(53, dtype=np.int32)[:, None]}
 
 
-def batches(**settings: object) -> RowBatches:
+def batches(**settings: object) -> InMemoryBatches:
     arguments = {"batch_size": 8, "max_seq_length": 29, "seed": 3, **settings}
-    return RowBatches(ROWS, LABELS, **arguments)  # type: ignore[arg-type]
+    return InMemoryBatches(ROWS, LABELS, **arguments)  # type: ignore[arg-type]
 
 
 def test_each_epoch_takes_every_row_once_in_an_order_of_its_own() -> None:
@@ -47,13 +49,17 @@ def test_labels_stay_with_their_rows() -> None:
 def test_hosts_share_one_batch() -> None:
     whole = batches().batch(6)
     for index in (0, 1):
-        share = batches(share=RowShare(index, 2)).batch(6)
+        share = batches(share=HostShard(index, 2)).batch(6)
         for name, value in share.items():
             np.testing.assert_array_equal(value, whole[name][index::2])
 
 
 def test_pack_is_the_worked_example() -> None:
-    rows = [Row([5, 6], [0, 1]), Row([7, 8, 9], [0, 0, 1]), Row([4], [1])]
+    rows = [
+        InputFeatures([5, 6], [0, 1]),
+        InputFeatures([7, 8, 9], [0, 0, 1]),
+        InputFeatures([4], [1]),
+    ]
     features = pack(rows, [[0, 2], [1]], 3, 4, 2)
     assert {name: value.tolist() for name, value in features.items()} == {
         "input_ids": [[5, 6, 4, 0], [7, 8, 9, 0], [0] * 4],
@@ -67,9 +73,13 @@ def test_pack_is_the_worked_example() -> None:
 
 
 def test_rows_without_pieces_lie_nowhere() -> None:
-    rows = [Row([5, 6], [0, 1]), *6 * [Row([], [])], Row([7, 8], [0, 0])]
+    rows = [
+        InputFeatures([5, 6], [0, 1]),
+        *6 * [InputFeatures([], [])],
+        InputFeatures([7, 8], [0, 0]),
+    ]
     labels = {"label_ids": np.zeros((1, 1), np.int32)}
-    source = RowBatches(rows, labels, 1, 2, 3, num_pieces=1, group_size=8)
+    source = InMemoryBatches(rows, labels, 1, 2, 3, num_pieces=1, group_size=8)
     features = source.batch(0)
     assert features["first_positions"].tolist() == [0, *6 * [0], 2]
     assert features["slots"].tolist() == [0, *6 * [0], 4]
@@ -92,7 +102,7 @@ def test_packed_batches_have_the_rows_of_padded_ones(
 ) -> None:
     shapes = set()
     for index in range(count):
-        share = RowShare(index, count)
+        share = HostShard(index, count)
         plain = batches(batch_size=24, share=share)
         source = batches(batch_size=24, share=share, num_pieces=num_pieces)
         for step in (0, 5):
@@ -140,14 +150,14 @@ def test_packed_rows_are_as_wide_as_needed_and_of_few_numbers() -> None:
         assert {shape[1] for shape in shapes} == {width}
         assert all(shape[0] % 3 == 0 for shape in shapes)  # 40 / 16, rounded up
         assert max(shape[0] for shape in shapes) <= 24
-    outlier = [*ROWS, Row([1] * 50, [0] * 50)]
+    outlier = [*ROWS, InputFeatures([1] * 50, [0] * 50)]
     labels = {"label_ids": np.zeros((54, 1), np.int32)}
-    source = RowBatches(outlier, labels, 54, 61, 3, num_pieces=1)
+    source = InMemoryBatches(outlier, labels, 54, 61, 3, num_pieces=1)
     assert source.batch(0)["input_ids"].shape[1] == 61
 
 
 def test_examples_of_packed_rows_are_the_padded_ones() -> None:
-    share = RowShare(1, 2)
+    share = HostShard(1, 2)
     packed, padded = batches(share=share, num_pieces=2), batches(share=share)
     batch = packed.batch(5)
     assert "first_positions" in batch
@@ -163,12 +173,12 @@ def test_rows_of_a_group_stay_together(num_pieces: int) -> None:
     """17 groups of 3, whose number each of their ids is; some are shorter."""
     lengths = [(1 + i % 5, 4, (i % 3) * 2) for i in range(17)]
     rows = [
-        Row([i + 1] * length, [0] * length)
+        InputFeatures([i + 1] * length, [0] * length)
         for i, group in enumerate(lengths)
         for length in group
     ]
     labels = {"label_ids": np.arange(17, dtype=np.int32)[:, None]}
-    source = RowBatches(
+    source = InMemoryBatches(
         rows, labels, 8, 29, 3, num_pieces=num_pieces, group_size=3
     )
     seen = []
@@ -204,7 +214,7 @@ def test_rows_of_a_group_stay_together(num_pieces: int) -> None:
 @pytest.mark.parametrize("count", [2, 3])
 def test_hosts_together_see_each_row_once_an_epoch(count: int) -> None:
     hosts = [
-        batches(batch_size=6, share=RowShare(index, count))
+        batches(batch_size=6, share=HostShard(index, count))
         for index in range(count)
     ]
     seen: list[int] = []

@@ -161,5 +161,5 @@ def test_ids_that_the_config_has_no_room_for() -> None:
     assert check_byte_level(path, 420)["<mask>"] == 419
     with pytest.raises(InputError, match="ids up to 419 .* config is 419"):
         check_byte_level(path, 419)
-    with pytest.raises(InputError, match="cannot read --vocab_file=absent"):
+    with pytest.raises(InputError, match="cannot read `vocab_file=absent"):
         check_byte_level("absent")

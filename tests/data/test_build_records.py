@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data import resume_folder
-from bert_keras.data.build_config import Making
+from bert_keras.data.build_config import RecordBuildConfig
 from bert_keras.data.build_records import choose_num_parts, outputs_of
 from bert_keras.data.corpus import Counts
 from bert_keras.data.instances import InstanceConfig
@@ -198,22 +198,22 @@ def test_a_part_has_one_file_or_several() -> None:
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     folder = str(tmp_path / "work")
     with (
-        resume_folder.claim(folder, {"seed": 1}) as is_left,
+        resume_folder.open_or_resume(folder, {"seed": 1}) as is_left,
         pytest.raises(InputError, match="another process is working in"),
-        resume_folder.claim(folder, {"seed": 1}),
+        resume_folder.open_or_resume(folder, {"seed": 1}),
     ):
         assert is_left
     (tmp_path / "work" / "span-0.json").touch()
     (tmp_path / "work" / "settings.json").unlink()  # half deleted
-    with resume_folder.claim(folder, {"seed": 2}):
+    with resume_folder.open_or_resume(folder, {"seed": 2}):
         assert not (tmp_path / "work" / "span-0.json").exists()
     with (
-        pytest.raises(InputError, match="with other --seed; delete the folder"),
-        resume_folder.claim(folder, {"seed": 1}),
+        pytest.raises(InputError, match="with other `seed`; delete the folder"),
+        resume_folder.open_or_resume(folder, {"seed": 1}),
     ):
         pass
     resume_folder.finish(folder, {})
-    with resume_folder.claim(folder, {"seed": 2}) as is_left:
+    with resume_folder.open_or_resume(folder, {"seed": 2}) as is_left:
         assert not is_left
 
 
@@ -233,14 +233,14 @@ def test_what_an_earlier_version_made_is_not_called_the_same(
     settings = {"input_file's contents": [["3 bytes", None]]}
     with (
         pytest.raises(InputError, match="by an earlier version"),
-        resume_folder.claim(str(folder), settings),
+        resume_folder.open_or_resume(str(folder), settings),
     ):
         pass
 
 
-def make(memory_mb: int, dupe_factor: int) -> Making:
+def make(memory_mb: int, dupe_factor: int) -> RecordBuildConfig:
     config = InstanceConfig(dupe_factor=dupe_factor)
-    return Making(
+    return RecordBuildConfig(
         (),
         ("a",),
         "",

@@ -9,13 +9,15 @@ import tensorflow as tf
 from bert_keras.data import vectorized_masking
 from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
 from bert_keras.data.instances import InstanceConfig
-from bert_keras.data.masking_vocabulary import find_pieces
-from bert_keras.data.segment_sampling import Text, draw
+from bert_keras.data.masking_vocabulary import read_masking_vocabulary
+from bert_keras.data.segment_sampling import Text, sample_segments
 from bert_keras.data.special_tokens import ROBERTA
 
 NAMES = ["<s>", "<pad>", "</s>", "<unk>", *"abcdefg", "<mask>"]
 NAMES += [f"\u0120{letter}" for letter in "uvwxyz"]
-PIECES = find_pieces({name: i for i, name in enumerate(NAMES)}, ROBERTA)
+PIECES = read_masking_vocabulary(
+    {name: i for i, name in enumerate(NAMES)}, ROBERTA
+)
 START, PADDING, END, MASK = 0, 1, 2, 11
 CONFIG = InstanceConfig(
     max_seq_length=23,
@@ -40,8 +42,8 @@ def blocks(name: str, is_dynamic: bool) -> Block:
     config = dataclasses.replace(
         CONFIG, sequence_format=name, dynamic_masking=is_dynamic
     )
-    num_marks = ROBERTA.count(config.is_pair)
-    text, pairs = draw(text, config, num_marks, END, rng)
+    num_special_tokens = ROBERTA.count(config.is_pair)
+    text, pairs = sample_segments(text, config, num_special_tokens, END, rng)
     [block] = vectorized_masking.make_blocks(text, pairs, PIECES, config, rng)
     if not is_dynamic:
         return block
@@ -61,9 +63,9 @@ def test_marks_stay_and_words_are_whole(name: str, is_dynamic: bool) -> None:
     places = block["masked_lm_positions"][rows, columns]
     labels = block["masked_lm_ids"][rows, columns]
     shown = block["input_ids"][rows, places]
-    marks = [NAMES.index(mark) for mark in ROBERTA.pieces]
-    assert not np.isin(labels, marks).any()
-    assert set(shown[np.isin(shown, marks)]) == {MASK}
+    special_tokens = [NAMES.index(mark) for mark in ROBERTA.pieces]
+    assert not np.isin(labels, special_tokens).any()
+    assert set(shown[np.isin(shown, special_tokens)]) == {MASK}
     assert len(set(shown.tolist())) == 14  # each piece replaces some other
 
     ids = block["input_ids"].copy()

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.data.causal_lm_labels import NextPieceConfig, NextPieces
-from bert_keras.data.masking_vocabulary import find_pieces
+from bert_keras.data.masking_vocabulary import read_masking_vocabulary
 from bert_keras.data.record_schema import (
     pretraining_features,
     unmasked_features,
@@ -38,7 +38,7 @@ def test_neighbours_by_hand() -> None:
         ("left_to_right", 0, [[5, 6, 3, 3, 0], [7, 3, 0, 0, 0]]),
         ("right_to_left", 1, [[2, 5, 6, 3, 0], [2, 7, 0, 0, 0]]),
     ):
-        pieces = find_pieces(VOCAB, BERT)
+        pieces = read_masking_vocabulary(VOCAB, BERT)
         made = NextPieces(pieces, NextPieceConfig(direction)).mask(
             tf.constant(0, tf.int64), batch
         )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data import corpus, instances
-from bert_keras.data.corpus import Counts, Span, Stretch
+from bert_keras.data.corpus import Counts, FileSpan, Stretch
 from bert_keras.data.fast_tokenization import LineTokenizer
 from bert_keras.data.sentence_splitting import TextFormat
 from bert_keras.data.tokenization import FullTokenizer
@@ -37,7 +37,7 @@ def documents_of(text: Text) -> Documents:
 
 
 def tokenize(
-    spans: list[Span], folder: Path, text_format: TextFormat = SENTENCES
+    spans: list[FileSpan], folder: Path, text_format: TextFormat = SENTENCES
 ) -> tuple[list[str], Counts]:
     prefixes = [str(folder / f"span-{i}") for i in range(len(spans))]
     counts = Counts()
@@ -49,7 +49,7 @@ def tokenize(
 
 
 def read(
-    spans: list[Span], folder: Path, text_format: TextFormat = SENTENCES
+    spans: list[FileSpan], folder: Path, text_format: TextFormat = SENTENCES
 ) -> Documents:
     prefixes, _ = tokenize(spans, folder, text_format)
     return documents_of(corpus.load_share(prefixes, np.uint16, 0, 1, 0))
@@ -199,7 +199,7 @@ def test_take_and_join() -> None:
     last = corpus.take(block, np.array([2]))
     none = corpus.take(block, np.array([], int))
     others = corpus.take(block, np.array([0, 1]))
-    assert documents_of(corpus.join([last, none, others])) == [
+    assert documents_of(corpus.concatenate([last, none, others])) == [
         [[6], [7], [8, 9, 10]],
         [[0], [1, 2, 3]],
         [[4, 5]],
@@ -207,9 +207,9 @@ def test_take_and_join() -> None:
 
 
 def test_cards_go_on_where_the_span_before_stopped() -> None:
-    parts = corpus.deal(7, 5, 4, 3, seed=1)  # cards 4 to 8, of 3 parts
+    parts = corpus.assign_shards(7, 5, 4, 3, seed=1)  # cards 4 to 8, of 3 parts
     assert sorted(parts.tolist()) == [0, 1, 1, 2, 2]
-    assert corpus.deal(7, 5, 4, 3, seed=1).tolist() == parts.tolist()
+    assert corpus.assign_shards(7, 5, 4, 3, seed=1).tolist() == parts.tolist()
 
 
 @pytest.mark.parametrize("line_ends", ["\n", "\r\n"])

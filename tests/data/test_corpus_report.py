@@ -58,7 +58,7 @@ def test_counts() -> None:
         "          3  The sea.",
         "          2  Zebra sea, zebra Yak",
     ]
-    assert "--input_format=paragraphs" in shown[-1]  # half are longer than 4
+    assert "`input_format=paragraphs`" in shown[-1]  # half are longer than 4
 
 
 def test_bytes_are_counted_as_records_have_them() -> None:
@@ -84,8 +84,8 @@ def test_flags_that_a_text_asks_for() -> None:
 
     sea = "the sea"
     shown = report([f"{sea} {sea} {sea}", "", sea])
-    assert "--input_format=paragraphs" in shown
-    assert "--sequence_format=full_sentences" in shown
+    assert "`input_format=paragraphs`" in shown
+    assert "`sequence_format=full_sentences`" in shown
     two = [sea, sea, "", sea, sea]
     assert "create_pretraining_data.py" not in report(two)
     assert "a single document" in report(two[:2])

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bert_keras.data.drop_corrupt_records import SoundRecords, first_known
+from bert_keras.data.drop_corrupt_records import CleanRecords, first_known
 from bert_keras.data.record_schema import pretraining_features
 from bert_keras.data.tfrecord_codec import HEAD_BYTES, TAIL_BYTES, frame
 from bert_keras.data.tfrecords import RecordWriter, encode, read_records
@@ -50,7 +50,7 @@ def test_damaged_records_are_left_out_once_for_all(
         write(tmp_path / "foreign", b"no records at all"),
     ]
     folder = str(tmp_path / "out")
-    known = SoundRecords(FEATURES, TINY.vocab_size, folder)
+    known = CleanRecords(FEATURES, TINY.vocab_size, folder)
     known.make(paths)
     named = capsys.readouterr().err
     for part in (
@@ -83,7 +83,7 @@ def test_damaged_records_are_left_out_once_for_all(
     assert name.endswith("-flipped")
     # nor is another vocabulary's, or a copy that is gone
     assert known.are_made(paths)
-    assert not SoundRecords(FEATURES, 500, folder).are_made(paths)
+    assert not CleanRecords(FEATURES, 500, folder).are_made(paths)
     (tmp_path / "out" / name).rename(tmp_path / "moved")
     assert not known.are_made(paths)
     known.make(paths)
@@ -107,7 +107,7 @@ def test_where_nothing_can_be_used(tmp_path: Path) -> None:
     assert "masked_lm_ids" in first_known([foreign, late])
     with pytest.raises(InputError, match="no record of pre-training"):
         first_known([foreign])
-    sound = SoundRecords(FEATURES, TINY.vocab_size, str(tmp_path / "out"))
+    sound = CleanRecords(FEATURES, TINY.vocab_size, str(tmp_path / "out"))
     sound.make([foreign])
     with pytest.raises(InputError, match="no record in them can be used"):
         sound.files([foreign])

@@ -9,15 +9,15 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from bert_keras.data.batching import RowShare
+from bert_keras.data.batching import HostShard
 from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
 from bert_keras.data.masking import mask_tokens
-from bert_keras.data.masking_vocabulary import find_pieces
+from bert_keras.data.masking_vocabulary import read_masking_vocabulary
 from bert_keras.data.special_tokens import BERT
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", *"abcdefg", "##x", "##y"]
 VOCAB = {word: number for number, word in enumerate(WORDS)}
-PIECES = find_pieces(VOCAB, BERT)
+PIECES = read_masking_vocabulary(VOCAB, BERT)
 LINE = "[CLS] a b ##x ##y c [SEP] ##x d ##y e f g [SEP]"
 LENGTH, WIDTH = 17, 5
 LEAST_P_VALUE = 1e-3  # seeds are fixed: a test passes always or never
@@ -158,7 +158,7 @@ def test_each_host_masks_its_rows_as_one_would() -> None:
     config = MaskConfig(WIDTH, 0.3, do_whole_word_mask=True)
     whole = mask(config, [LINE] * 6)
     for index in (0, 1):
-        masker = BatchMasker(PIECES, config, 1, RowShare(index, 2))
+        masker = BatchMasker(PIECES, config, 1, HostShard(index, 2))
         own = masker.mask(tf.constant(0, tf.int64), make_batch([LINE] * 3))
         for name, values in own.items():
             np.testing.assert_array_equal(values, whole[name][index::2])

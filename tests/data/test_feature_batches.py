@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bert_keras.data import feature_batches
-from bert_keras.data.batching import RowShare
-from bert_keras.data.feature_batches import VectorBatches
+from bert_keras.data.batching import HostShard
+from bert_keras.data.feature_batches import FeatureBatches
 
 LENGTHS = [1 + 7 * i % 31 for i in range(47)]
 LABELS = [[1 + i] * length for i, length in enumerate(LENGTHS)]
@@ -15,8 +15,8 @@ VECTORS = np.arange(sum(LENGTHS), dtype=np.float32)[:, None, None] * np.ones(
 )
 
 
-def batches(share: RowShare = RowShare()) -> VectorBatches:
-    return VectorBatches(VECTORS, LABELS, 8, 3, share)
+def batches(share: HostShard = HostShard()) -> FeatureBatches:
+    return FeatureBatches(VECTORS, LABELS, 8, 3, share)
 
 
 def test_each_epoch_takes_every_sentence_in_an_order_of_its_own(
@@ -66,6 +66,6 @@ def test_words_have_their_own_vectors_and_sentences_are_of_like_length() -> (
 def test_hosts_share_a_batch() -> None:
     whole = batches().batch(2)
     for index in (0, 1):
-        share = batches(RowShare(index, 2)).batch(2)
+        share = batches(HostShard(index, 2)).batch(2)
         for name, value in share.items():
             np.testing.assert_array_equal(value, whole[name][index::2])

@@ -21,8 +21,8 @@ def test_expand_patterns(tmp_path: pathlib.Path) -> None:
     assert found == [
         f"{tmp_path}/{name}" for name in ("c", "b1", "b2", "b3", "a")
     ]
-    with pytest.raises(InputError, match="no file matches --eval_file=.*/d"):
-        text_files.expand_patterns(f"{tmp_path}/a,{tmp_path}/d*", "--eval_file")
+    with pytest.raises(InputError, match="no file matches `eval_file=.*/d"):
+        text_files.expand_patterns(f"{tmp_path}/a,{tmp_path}/d*", "eval_file")
 
 
 def test_a_bucket_that_cannot_be_read_is_a_sentence(
@@ -32,7 +32,7 @@ def test_a_bucket_that_cannot_be_read_is_a_sentence(
         raise tf.errors.FailedPreconditionError(None, None, "no host\n\tof it")
 
     monkeypatch.setattr(tf.io.gfile, "glob", refuse)
-    with pytest.raises(InputError, match=r"--input_file=gs://b/x\* \(no host"):
+    with pytest.raises(InputError, match=r"`input_file=gs://b/x\*` \(no host"):
         text_files.expand_patterns("gs://b/x*")
 
 

@@ -6,7 +6,7 @@ from bert_keras.data import format_records
 from bert_keras.data.special_tokens import ROBERTA
 
 PIECES = "[PAD] [UNK] [CLS] [SEP] [MASK] un ##aff ##able sea ship . ##s".split()
-SCRIPT = format_records.Script(PIECES)
+SCRIPT = format_records.PieceFormatter(PIECES)
 UN, AFF, ABLE, SEA, SHIP, DOT, S = range(5, 12)
 
 
@@ -78,7 +78,7 @@ def test_bytes_are_shown_as_they_stand() -> None:
         "masked_lm_ids": np.array([8, 9, 10, 0]),
         "masked_lm_weights": np.array([1.0, 1, 1, 0], "float32"),
     }
-    script = format_records.Script(pieces.split(), ROBERTA)
+    script = format_records.PieceFormatter(pieces.split(), ROBERTA)
     assert format_records.format_record(record, script) == (
         "  A: <s>The caf\ufffd[MASK->\ufffd]</s></s>[kept  sea][ing->.]</s>\n"
         "  no label; 10 of 11 pieces: 10 in A, 0 in B\n"

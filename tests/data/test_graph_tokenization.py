@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bert_keras.data.added_tokens import AddedToken
 from bert_keras.data.graph_tokenization import GraphTokenizer, NoGraphError
-from bert_keras.data.input_features import Row, join, pad
+from bert_keras.data.input_features import InputFeatures, build_inputs, pad
 from bert_keras.data.tokenization import FullTokenizer
 from tests.conftest import GOLDEN
 
@@ -257,10 +257,15 @@ def rows(
     made = []
     for first, *second in texts:
         others = tokenizer.tokenize(second[0]) or None if second else None
-        tokens, segments = join(
-            tokenizer.tokenize(first), others, max_length, tokenizer.marks
+        tokens, segments = build_inputs(
+            tokenizer.tokenize(first),
+            others,
+            max_length,
+            tokenizer.special_tokens,
         )
-        made.append(Row(tokenizer.convert_tokens_to_ids(tokens), segments))
+        made.append(
+            InputFeatures(tokenizer.convert_tokens_to_ids(tokens), segments)
+        )
     return pad(made, max(len(row.input_ids) for row in made), len(made))
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from bert_keras.data.input_features import (
-    Row,
-    join,
-    length_batches,
-    most_context,
+    InputFeatures,
+    bucket_by_length,
+    build_inputs,
+    max_context_window,
     pad,
     padded_length,
     run_documents,
@@ -20,40 +20,43 @@ from bert_keras.data.special_tokens import BERT
 
 
 def test_join_is_the_worked_example() -> None:
-    tokens, segments = join(["a", "b", "c"], ["d", "e"], 7, BERT)
+    tokens, segments = build_inputs(["a", "b", "c"], ["d", "e"], 7, BERT)
     assert tokens == ["[CLS]", "a", "b", "[SEP]", "d", "e", "[SEP]"]
     assert segments == [0, 0, 0, 0, 1, 1, 1]
 
 
 def test_join_cuts_the_longer_text_and_of_equals_the_second() -> None:
-    tokens, _ = join(list("abcdef"), list("gh"), 8, BERT)
+    tokens, _ = build_inputs(list("abcdef"), list("gh"), 8, BERT)
     assert tokens == ["[CLS]", *"abc", "[SEP]", *"gh", "[SEP]"]
-    tokens, _ = join(list("abc"), list("def"), 8, BERT)
+    tokens, _ = build_inputs(list("abc"), list("def"), 8, BERT)
     assert tokens == ["[CLS]", *"abc", "[SEP]", *"de", "[SEP]"]
-    tokens, segments = join(list("abc"), None, 4, BERT)
+    tokens, segments = build_inputs(list("abc"), None, 4, BERT)
     assert tokens == ["[CLS]", *"ab", "[SEP]"]
     assert segments == [0, 0, 0, 0]
 
 
 def test_pad_fills_rows_and_columns_with_zeros() -> None:
-    features = pad([Row([7, 8, 9], [0, 1, 1])], 5, 2)
+    features = pad([InputFeatures([7, 8, 9], [0, 1, 1])], 5, 2)
     assert features["input_ids"].tolist() == [[7, 8, 9, 0, 0], [0] * 5]
     assert features["input_mask"].tolist() == [[1, 1, 1, 0, 0], [0] * 5]
     assert features["segment_ids"].tolist() == [[0, 1, 1, 0, 0], [0] * 5]
 
 
 def test_pad_fills_positions_to_a_power_of_two() -> None:
-    rows = [Row([7, 8, 9, 8], [0] * 4, [1, 2, 3]), Row([7], [0])]
+    rows = [
+        InputFeatures([7, 8, 9, 8], [0] * 4, [1, 2, 3]),
+        InputFeatures([7], [0]),
+    ]
     positions = pad(rows, 5, 3)["positions"]
     assert positions.tolist() == [[1, 2, 3, 0], [0] * 4, [0] * 4]
     assert positions.dtype == np.int32
-    assert "positions" not in pad([Row([7], [0])], 5, 1)
+    assert "positions" not in pad([InputFeatures([7], [0])], 5, 1)
 
 
 def test_padded_length() -> None:
     lengths = {padded_length(n) for n in range(1, 513)}
     assert sorted(lengths) == [16, 32, 48, 64, 96, 128, 192, 256, 384, 512]
-    finer = {padded_length(n, finely=True) for n in range(1, 257)}
+    finer = {padded_length(n, fine_buckets=True) for n in range(1, 257)}
     assert sorted(finer) == [
         *range(4, 64, 4), *range(64, 128, 8), *range(128, 257, 16)
     ]  # fmt: skip
@@ -63,12 +66,15 @@ def test_padded_length() -> None:
 def test_batches_hold_every_row_once_at_a_length_that_fits() -> None:
     rng = np.random.default_rng(0)
     rows = [
-        Row([i] * n, [0] * n) for i, n in enumerate(rng.integers(1, 60, 83))
+        InputFeatures([i] * n, [0] * n)
+        for i, n in enumerate(rng.integers(1, 60, 83))
     ]
     seen: list[int] = []
     # A chunk ends with row 63; the other has 19 rows.
     chunk_positions = sum(padded_length(len(x.input_ids)) for x in rows[:64])
-    batches = length_batches(iter(rows), 2, 61, chunk_positions=chunk_positions)
+    batches = bucket_by_length(
+        iter(rows), 2, 61, chunk_positions=chunk_positions
+    )
     for indices, features in batches:
         # 122 positions, in rows of a power of two.
         num_rows = {16: 4, 32: 2, 48: 2, 61: 2}[features["input_ids"].shape[1]]
@@ -83,23 +89,23 @@ def test_batches_hold_every_row_once_at_a_length_that_fits() -> None:
 
 
 def test_a_batch_is_no_longer_than_the_model() -> None:
-    rows = [Row([1] * 61, [0] * 61)]
-    ((_, features),) = length_batches(rows, 8, 61)
+    rows = [InputFeatures([1] * 61, [0] * 61)]
+    ((_, features),) = bucket_by_length(rows, 8, 61)
     assert features["input_ids"].shape == (1, 61)
 
 
 def test_a_small_chunk_makes_a_small_batch() -> None:
-    rows = [Row([1] * 9, [0] * 9)] * 5
-    ((indices, features),) = length_batches(rows, 32, 512)
+    rows = [InputFeatures([1] * 9, [0] * 9)] * 5
+    ((indices, features),) = bucket_by_length(rows, 32, 512)
     assert indices == [0, 1, 2, 3, 4]
     assert features["input_ids"].shape == (8, 16)
 
 
 def test_large_chunks_have_finer_lengths() -> None:
-    rows = [Row([1] * n, [0] * n) for n in (70, 65, 60, 66, 67)]
+    rows = [InputFeatures([1] * n, [0] * n) for n in (70, 65, 60, 66, 67)]
     lengths = [
         features["input_ids"].shape
-        for _, features in length_batches(rows, 1, 128, True, 96 + 96 + 1)
+        for _, features in bucket_by_length(rows, 1, 128, True, 96 + 96 + 1)
     ]
     assert lengths == [(1, 72), (1, 72), (2, 60), (1, 96), (1, 96)]
 
@@ -117,19 +123,19 @@ def test_most_context() -> None:
     # in 0-5    0  1  2  2  1  0
     # in 3-8             0  1  2  2  1  0
     # in 6-9                      0  1  1  0, but 0.02 less for its length
-    owners = most_context(windows(10, 6, 3), 10)
+    owners = max_context_window(windows(10, 6, 3), 10)
     assert owners == [0, 0, 0, 0, 0, 1, 1, 1, 2, 2]
     # Piece 275 has 24 neighbours on one side in the first window and 25 in
     # the second, which is 200 pieces shorter: 24 + 3 against 25 + 1.
-    assert most_context([range(300), range(250, 350)], 350)[275] == 0
-    assert most_context([range(300), range(250, 350)], 350)[276] == 1
-    assert most_context([range(0)], 0) == []
+    assert max_context_window([range(300), range(250, 350)], 350)[275] == 0
+    assert max_context_window([range(300), range(250, 350)], 350)[276] == 1
+    assert max_context_window([range(0)], 0) == []
 
 
 @pytest.mark.parametrize(("width", "stride"), [(5, 1), (11, 4), (16, 16)])
 def test_most_context_is_upstreams_rule(width: int, stride: int) -> None:
     spans = windows(61, width, stride)
-    for piece, owner in enumerate(most_context(spans, 61)):
+    for piece, owner in enumerate(max_context_window(spans, 61)):
         scores = [
             min(piece - s.start, s.stop - 1 - piece) + 0.01 * len(s)
             if piece in s
@@ -140,17 +146,17 @@ def test_most_context_is_upstreams_rule(width: int, stride: int) -> None:
 
 
 class Text(NamedTuple):
-    rows: list[Row]
+    rows: list[InputFeatures]
 
 
 def test_documents_get_the_outputs_of_their_rows() -> None:
     """A document of two rows, two of none, one of one, one of none."""
     documents = [
-        Text([Row([i], [0]) for i in numbers])
+        Text([InputFeatures([i], [0]) for i in numbers])
         for numbers in ([1, 2], [], [], [3], [])
     ]
 
-    def double(rows: Iterator[Row]) -> Iterator[int]:
+    def double(rows: Iterator[InputFeatures]) -> Iterator[int]:
         yield from [2 * row.input_ids[0] for row in rows]  # reads all first
 
     results = list(run_documents(documents, double))
@@ -159,7 +165,7 @@ def test_documents_get_the_outputs_of_their_rows() -> None:
 
 
 def test_documents_are_answered_before_all_are_read() -> None:
-    documents = iter([Text([Row([i], [0])]) for i in range(9)])
+    documents = iter([Text([InputFeatures([i], [0])]) for i in range(9)])
     answers = run_documents(documents, lambda rows: (row for row in rows))
     next(answers)
     assert len(list(documents)) == 8

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.data.batching import RowShare
+from bert_keras.data.batching import HostShard
 from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
 from bert_keras.data.input_pipeline import RecordBatches, evaluation_batches
-from bert_keras.data.masking_vocabulary import find_pieces
+from bert_keras.data.masking_vocabulary import read_masking_vocabulary
 from bert_keras.data.record_schema import (
     pretraining_features,
     unmasked_features,
@@ -26,7 +26,7 @@ FEATURES = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
 NUM_RECORDS = 141
 
 
-def train(pattern: str, share: RowShare = RowShare()) -> RecordBatches:
+def train(pattern: str, share: HostShard = HostShard()) -> RecordBatches:
     paths = expand_patterns(pattern)
     return RecordBatches(paths, FEATURES, 6, 7, TINY.vocab_size, share)
 
@@ -66,7 +66,7 @@ def test_hosts_share_each_batch_without_overlap(
 ) -> None:
     whole = rows(train(tiny_records), 4)
     hosts = [
-        rows(train(tiny_records, RowShare(index, count)), 4)
+        rows(train(tiny_records, HostShard(index, count)), 4)
         for index in range(count)
     ]
     for index, host in enumerate(hosts):  # rows index, index + count, ...
@@ -76,8 +76,8 @@ def test_hosts_share_each_batch_without_overlap(
 def test_any_host_goes_on_from_what_one_has_saved(
     tiny_records: str, tmp_path: Path
 ) -> None:
-    share = RowShare(1, 3)
-    chief = train(tiny_records, RowShare(0, 3))
+    share = HostShard(1, 3)
+    chief = train(tiny_records, HostShard(0, 3))
     other = train(tiny_records, share)
     for step in range(50):  # beyond the first epoch
         chief.batch(step)
@@ -182,8 +182,8 @@ def test_masks_go_on_with_the_position(tmp_path: Path) -> None:
                 )
             )
     inner = {f"##{i}": i for i in range(TINY.vocab_size)}
-    marks = {mark: i for i, mark in enumerate(BERT.pieces)}
-    pieces = find_pieces(inner | marks, BERT)
+    special_tokens = {mark: i for i, mark in enumerate(BERT.pieces)}
+    pieces = read_masking_vocabulary(inner | special_tokens, BERT)
     config = MaskConfig(NUM_PREDICTIONS, 0.3)
 
     def make() -> RecordBatches:

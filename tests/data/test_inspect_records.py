@@ -142,7 +142,7 @@ def test_records_without_masks(tmp_path: Path) -> None:
         "next_sentence_labels": [[1]],
     }
     table = inspect_records.find_table([path], 3)
-    with pytest.raises(InputError, match="pass --max_seq_length=5 or more$"):
+    with pytest.raises(InputError, match="pass `max_seq_length=5` or more$"):
         list(inspect_records.read_batches([path], table, 5))
 
 
@@ -178,7 +178,7 @@ def test_packed_rows_are_their_sequences(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("input_ids", -1, "expected 0 to 100, the last of --vocab_file"),
+        ("input_ids", -1, "expected 0 to 100, the last of `vocab_file`"),
         ("masked_lm_positions", 29, "expected 0 to 28"),
         ("segment_ids", 2, "expected 0 to 1"),
         ("next_sentence_labels", 2, "expected 0 to 1"),

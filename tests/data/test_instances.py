@@ -127,7 +127,7 @@ def test_read_documents_refuses(
 Draw = float | tuple[int, int, int]  # (lower bound, upper bound, number)
 
 
-class Script(random.Random):
+class PieceFormatter(random.Random):
     """Plays back given draws, and checks the bounds of whole numbers."""
 
     def __init__(self, draws: list[Draw]) -> None:
@@ -173,7 +173,7 @@ def pairs(made: list[instances.Instance]) -> list[str]:
 def test_document_by_hand() -> None:
     # Target 8 - 3 = 5 pieces, one mask a record.
     config = InstanceConfig(max_seq_length=8, max_predictions_per_seq=1)
-    rng = Script(
+    rng = PieceFormatter(
         [
             0.1,  # not below short_seq_prob: full length
             (1, 2, 1),  # chunk a1..a6: A is its first sentence
@@ -202,7 +202,7 @@ def test_document_by_hand() -> None:
 def test_one_sentence_is_always_random() -> None:
     config = InstanceConfig(max_seq_length=8, max_predictions_per_seq=1)
     documents = [[["a1"]], [["b1"]]]
-    rng = Script([0.1, (0, 1, 1), (0, 0, 0), 0.0])
+    rng = PieceFormatter([0.1, (0, 1, 1), (0, 0, 0), 0.0])
     made = instances.instances_from_document(documents, 0, ["v"], config, rng)
     assert pairs(made) == ["[CLS] a1 [SEP] b1 [SEP]"]
     assert made[0].is_random_next
@@ -210,7 +210,7 @@ def test_one_sentence_is_always_random() -> None:
 
 def test_short_target() -> None:
     config = InstanceConfig(max_seq_length=8, max_predictions_per_seq=1)
-    rng = Script(
+    rng = PieceFormatter(
         [
             0.09,
             (2, 5, 3),  # 3 pieces: a1 a2 | a3, then a4 to a6, then a7
@@ -236,7 +236,7 @@ def test_short_target() -> None:
 
 def test_truncate_pair_by_hand() -> None:
     # 4 + 3 to 4: A's front, B's end (equal lengths: B's turn), A's end.
-    rng = Script([0.4, 0.5, 0.9])
+    rng = PieceFormatter([0.4, 0.5, 0.9])
     a, b = instances.truncate_pair(
         ["a1", "a2", "a3", "a4"], ["b1", "b2", "b3"], 4, rng
     )
@@ -304,15 +304,15 @@ def test_summary_by_hand() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"max_seq_length": 4}, "--max_seq_length=4 is too small"),
+        ({"max_seq_length": 4}, "`max_seq_length=4` is too small"),
         (
             {"max_seq_length": 13, "max_predictions_per_seq": 11},
-            "--max_predictions_per_seq=11 must lie between 1 and 10",
+            "`max_predictions_per_seq=11` must lie between 1 and 10",
         ),
-        ({"max_predictions_per_seq": 0}, "--max_predictions_per_seq=0"),
-        ({"dupe_factor": 0}, "--dupe_factor=0"),
-        ({"masked_lm_prob": 1.5}, "--masked_lm_prob=1.5"),
-        ({"short_seq_prob": -0.1}, "--short_seq_prob=-0.1"),
+        ({"max_predictions_per_seq": 0}, "`max_predictions_per_seq=0`"),
+        ({"dupe_factor": 0}, "`dupe_factor=0`"),
+        ({"masked_lm_prob": 1.5}, "`masked_lm_prob=1.5`"),
+        ({"short_seq_prob": -0.1}, "`short_seq_prob=-0.1`"),
     ],
 )
 def test_config_refuses(changes: dict[str, float], message: str) -> None:

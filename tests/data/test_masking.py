@@ -11,7 +11,7 @@ from bert_keras.errors import InputError
 TOKENS = ["[CLS]", "un", "##aff", "##able", "man", "[SEP]", "sea", "[SEP]"]
 
 
-class Script(random.Random):
+class PieceFormatter(random.Random):
     """Plays back given draws; shuffle reverses."""
 
     def __init__(self, draws: list[float], numbers: list[int]) -> None:
@@ -35,7 +35,7 @@ VOCAB_WORDS = ["v0", "v1", "v2", "v3", "v4"]
 def test_pieces_by_hand() -> None:
     # 8 * 0.4 = 3.2, so 3 of the reversed candidates 6, 4, 3, 2, 1:
     # 6 is masked (0.79 < 0.8), 4 kept (0.8, 0.49), 3 random (0.9, 0.5).
-    rng = Script([0.79, 0.8, 0.49, 0.9, 0.5], [3])
+    rng = PieceFormatter([0.79, 0.8, 0.49, 0.9, 0.5], [3])
     masked = masking.mask_tokens(TOKENS, 0.4, 5, False, VOCAB_WORDS, rng)
     assert masked.tokens == [
         "[CLS]", "un", "##aff", "v3", "man", "[SEP]", "[MASK]", "[SEP]",
@@ -47,9 +47,15 @@ def test_pieces_by_hand() -> None:
 
 def test_other_shares_by_hand() -> None:
     # None masked; of the rest 0.25 kept: 6 (0.24) is, 4 and 3 are random.
-    rng = Script([0.0, 0.24, 0.0, 0.25, 0.0, 0.99], [1, 2])
+    rng = PieceFormatter([0.0, 0.24, 0.0, 0.25, 0.0, 0.99], [1, 2])
     masked = masking.mask_tokens(
-        TOKENS, 0.4, 5, False, VOCAB_WORDS, rng, masking.Shares(0.0, 0.75)
+        TOKENS,
+        0.4,
+        5,
+        False,
+        VOCAB_WORDS,
+        rng,
+        masking.MaskingShares(0.0, 0.75),
     )
     assert masked.tokens == [
         "[CLS]", "un", "##aff", "v2", "v1", "[SEP]", "sea", "[SEP]",
@@ -59,8 +65,8 @@ def test_other_shares_by_hand() -> None:
 @pytest.mark.parametrize(
     ("to_mask", "at_random", "sentence"),
     [
-        (0.8, 0.3, "--mask_share=0.8 and --random_share=0.3 are more than 1"),
-        (-0.1, 0.0, "--mask_share=-0.1 must lie between 0 and 1"),
+        (0.8, 0.3, "`mask_share=0.8` and `random_share=0.3` are more than 1"),
+        (-0.1, 0.0, "`mask_share=-0.1` must lie between 0 and 1"),
     ],
 )
 def test_shares_of_one_whole(
@@ -69,22 +75,22 @@ def test_shares_of_one_whole(
     with pytest.raises(InputError, match=sentence):
         InstanceConfig(mask_share=to_mask, random_share=at_random).check()
     with pytest.raises(InputError, match=sentence):
-        masking.Shares(to_mask, at_random).check()
+        masking.MaskingShares(to_mask, at_random).check()
 
 
 def test_shares_not_given_are_googles() -> None:
-    assert masking.Shares().keep_of_rest == 0.5  # to the bit
-    assert masking.Shares().keep_below == 0.9
+    assert masking.MaskingShares().keep_of_rest == 0.5  # to the bit
+    assert masking.MaskingShares().keep_below == 0.9
 
 
 def test_at_most_max_predictions() -> None:
-    rng = Script([0.0, 0.0], [])
+    rng = PieceFormatter([0.0, 0.0], [])
     masked = masking.mask_tokens(TOKENS, 0.4, 2, False, VOCAB_WORDS, rng)
     assert masked.positions == [4, 6]
 
 
 def test_at_least_one() -> None:
-    rng = Script([0.0], [])
+    rng = PieceFormatter([0.0], [])
     masked = masking.mask_tokens(TOKENS, 0.01, 5, False, VOCAB_WORDS, rng)
     assert masked.positions == [6]
 
@@ -101,11 +107,11 @@ def test_group_across_a_separator() -> None:
 
 def test_whole_words_by_hand() -> None:
     # 3 to predict; reversed groups [6], [4], [1, 2, 3]: the last would make 5.
-    rng = Script([0.0, 0.0], [])
+    rng = PieceFormatter([0.0, 0.0], [])
     masked = masking.mask_tokens(TOKENS, 0.4, 5, True, VOCAB_WORDS, rng)
     assert masked.positions == [4, 6]
     # 5 to predict: all of it fits.
-    rng = Script([0.0] * 5, [])
+    rng = PieceFormatter([0.0] * 5, [])
     masked = masking.mask_tokens(TOKENS, 0.6, 5, True, VOCAB_WORDS, rng)
     assert masked.positions == [1, 2, 3, 4, 6]
     assert masked.labels == ["un", "##aff", "##able", "man", "sea"]
@@ -113,7 +119,7 @@ def test_whole_words_by_hand() -> None:
 
 def test_too_long_word_is_passed_over_for_a_shorter_one() -> None:
     tokens = ["[CLS]", "sea", "un", "##aff", "##able", "[SEP]"]
-    rng = Script([0.0], [])  # reversed: [2, 3, 4], then [1]
+    rng = PieceFormatter([0.0], [])  # reversed: [2, 3, 4], then [1]
     masked = masking.mask_tokens(tokens, 0.33, 5, True, VOCAB_WORDS, rng)
     assert masked.positions == [1]
 

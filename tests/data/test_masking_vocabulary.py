@@ -1,6 +1,6 @@
 """What rows and masks have to know of a vocabulary, by hand."""
 
-from bert_keras.data.masking_vocabulary import find_pieces
+from bert_keras.data.masking_vocabulary import read_masking_vocabulary
 from bert_keras.data.special_tokens import BERT, ROBERTA
 
 SPACE = "\u0120"
@@ -8,7 +8,7 @@ SPACE = "\u0120"
 
 def test_word_pieces() -> None:
     vocab = "[PAD] [CLS] [SEP] [MASK] [UNK] sea ##s ##".split()
-    pieces = find_pieces({p: i for i, p in enumerate(vocab)}, BERT)
+    pieces = read_masking_vocabulary({p: i for i, p in enumerate(vocab)}, BERT)
     assert (pieces.padding, pieces.start, pieces.end, pieces.mask) == (
         0, 1, 2, 3,
     )  # fmt: skip
@@ -19,7 +19,9 @@ def test_word_pieces() -> None:
 
 def test_bytes() -> None:
     names = ["<s>", "<pad>", "</s>", "<unk>", f"{SPACE}sea", "s", "<mask>"]
-    pieces = find_pieces({p: i for i, p in enumerate(names)}, ROBERTA)
+    pieces = read_masking_vocabulary(
+        {p: i for i, p in enumerate(names)}, ROBERTA
+    )
     assert (pieces.padding, pieces.start, pieces.end, pieces.mask) == (
         1, 0, 2, 6,
     )  # fmt: skip

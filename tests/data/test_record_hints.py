@@ -45,8 +45,8 @@ def test_paragraphs_read_as_sentences() -> None:
     (hint,) = hints(num_pieces=6500, num_truncated=46, num_random_next=34)
     assert hint == (
         "92% of the pairs are cut and 68% are random: lines of 65 tokens on "
-        "average, for --max_seq_length=128, look like paragraphs; "
-        "--input_format=paragraphs cuts them into sentences"
+        "average, for `max_seq_length=128`, look like paragraphs; "
+        "`input_format=paragraphs` cuts them into sentences"
     )
     assert hints(num_pieces=6400, num_truncated=46) == []
     alone = dataclasses.replace(CONFIG, sequence_format="full_sentences")
@@ -57,18 +57,18 @@ def test_documents_of_a_line() -> None:
     (hint,) = hints(num_documents=80, num_random_next=45)
     assert hint.startswith("90% of the pairs are random")
     assert "80 documents have 100 sentences" in hint
-    assert "--sequence_format=full_sentences" in hint
+    assert "`sequence_format=full_sentences`" in hint
 
 
 def test_whole_words_of_ideographs() -> None:
     whole = dataclasses.replace(CONFIG, do_whole_word_mask=True)
     (hint,) = hints(whole, num_ideographs=1860)
     assert "93% of the tokens are single ideographs" in hint
-    assert hint.endswith("and give --words_are_spaced")
+    assert hint.endswith("and give `words_are_spaced`")
     assert hints(whole, words_are_spaced=True, num_ideographs=1860) == []
     assert hints(whole, num_ideographs=1000) == hints(num_ideographs=2000) == []
     (hint,) = hints(whole, is_googles=True, num_ideographs=1860)
-    assert "leave out --sampler=google" in hint
+    assert "leave out `sampler=google`" in hint
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,9 @@ def test_counts() -> None:
     first = record([2, 4, B, 1, 3, C, 3], [1, 2], [A, B], 0)  # [MASK], kept
     again = record([2, A, B, 4, 3, C, 3], [3], [1], 1)  # the same text
     short = record([2, D, 1, 3], [1], [A], 1)  # another piece
-    counter = record_report.RecordCounter(format_records.Script(PIECES), 7)
+    counter = record_report.RecordCounter(
+        format_records.PieceFormatter(PIECES), 7
+    )
     counter.add("x", batch(first, short))
     counter.add("x", batch(first))
     counter.add("y", batch(short, again))
@@ -89,7 +91,9 @@ def test_counts() -> None:
 def test_the_place_of_a_later_file() -> None:
     one = record([2, A, 3], [1], [A], 0)
     two = record([2, B, 3], [1], [B], 0)
-    counter = record_report.RecordCounter(format_records.Script(PIECES), 7)
+    counter = record_report.RecordCounter(
+        format_records.PieceFormatter(PIECES), 7
+    )
     counter.add("x", batch(one))
     counter.add("y", batch(record([2, C, 3], [1], [C], 0), two))
     counter.add("z", batch(two))
@@ -99,7 +103,9 @@ def test_the_place_of_a_later_file() -> None:
 def test_a_text_that_says_mask_and_padding_that_is_unknown() -> None:
     """[MASK] in the text itself, left as it was; [UNK] has the id of pads."""
     pieces = [*PIECES[1:], PIECES[0]]  # [UNK] 0, [CLS] 1, [SEP] 2, [MASK] 3
-    counter = record_report.RecordCounter(format_records.Script(pieces), 7)
+    counter = record_report.RecordCounter(
+        format_records.PieceFormatter(pieces), 7
+    )
     counter.add("x", batch(record([1, 3, 0, 2], [1], [3], 0)))
     summary = counter.summary()
     assert summary.num_unknown == 1
@@ -111,7 +117,9 @@ def test_texts_without_masks() -> None:
     for name in list(labelled):
         if name.startswith(("masked_lm", "next")):
             del labelled[name]
-    counter = record_report.RecordCounter(format_records.Script(PIECES), 7)
+    counter = record_report.RecordCounter(
+        format_records.PieceFormatter(PIECES), 7
+    )
     counter.add("x", {**labelled, "label_ids": np.array([[2]])})
     summary = counter.summary()
     assert summary.masks is None
@@ -123,7 +131,9 @@ def test_packed_rows() -> None:
     """Rows of 2 and 1 sequences, and in another file of 1 and 3."""
     first, second = record([2, A, 3], [1], [A], 0), record([2, B], [1], [B], 1)
     third, fourth = record([2, C], [1], [C], 0), record([2, D], [1], [D], 0)
-    counter = record_report.RecordCounter(format_records.Script(PIECES), 7)
+    counter = record_report.RecordCounter(
+        format_records.PieceFormatter(PIECES), 7
+    )
     counter.add("x", batch(first, second, third), np.array([2, 1]))
     counter.add("y", batch(first, third), np.array([1, 1]))
     counter.add("y", batch(fourth, second, fourth), np.array([3]))

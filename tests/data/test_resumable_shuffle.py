@@ -9,7 +9,7 @@ import pytest
 
 from bert_keras.data.resumable_shuffle import (
     BLOCK_RECORDS,
-    Place,
+    ReaderPosition,
     ShuffledRecords,
 )
 from bert_keras.data.tfrecords import RecordWriter
@@ -40,7 +40,7 @@ def test_every_place_can_be_gone_on_from(paths: list[str]) -> None:
     for begin, end in itertools.pairwise(stops):
         text = walk.place.to_json()
         walk = ShuffledRecords(paths, 7)
-        walk.go_to(Place.from_json(text))
+        walk.go_to(ReaderPosition.from_json(text))
         assert walk.take(end - begin) == whole[begin:end], begin
 
 

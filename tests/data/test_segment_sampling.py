@@ -10,9 +10,9 @@ from scipy import stats
 
 from bert_keras.data import segment_sampling, vectorized_masking
 from bert_keras.data.instances import FORMATS, InstanceConfig, truncate_pair
-from bert_keras.data.masking_vocabulary import find_pieces
-from bert_keras.data.segment_sampling import Pairs, Text, draw
-from bert_keras.data.special_tokens import BERT, ROBERTA, Marks
+from bert_keras.data.masking_vocabulary import read_masking_vocabulary
+from bert_keras.data.segment_sampling import Pairs, Text, sample_segments
+from bert_keras.data.special_tokens import BERT, ROBERTA, SpecialTokens
 
 LEAST_P_VALUE = 1e-3  # seeds are fixed: a test passes always or never
 FIRST_ID = 5  # after the marks
@@ -114,7 +114,7 @@ def test_long_sentences_are_split_by_hand() -> None:
     config = InstanceConfig(
         6, 2, dupe_factor=1, sequence_format="doc_sentences"
     )
-    _, rows = draw(text, config, 2, 2, np.random.default_rng(0))
+    _, rows = sample_segments(text, config, 2, 2, np.random.default_rng(0))
     found = sorted(zip(stretches(rows, text), rows.is_truncated, strict=True))
     assert found == [
         ([5, 6], False),
@@ -140,18 +140,22 @@ SENTENCE_OF = np.repeat(
 DOCUMENT_OF = np.searchsorted(TEXT.document_ends, SENTENCE_OF, "right") - 1
 
 
-def records(name: str, marks: Marks) -> list[tuple[list[list[int]], int]]:
+def records(
+    name: str, special_tokens: SpecialTokens
+) -> list[tuple[list[list[int]], int]]:
     """Of each record the numbers of the text's pieces, stretch by stretch, as
     marks divide them, and its label."""
-    vocab = {mark: number for number, mark in enumerate(marks.pieces)}
+    vocab = {mark: number for number, mark in enumerate(special_tokens.pieces)}
     vocab |= {f"a{i}": i for i in range(FIRST_ID, FIRST_ID + len(TEXT.ids))}
-    pieces = find_pieces(vocab, marks)
+    pieces = read_masking_vocabulary(vocab, special_tokens)
     config = InstanceConfig(
         31, 5, dupe_factor=DUPE_FACTOR, sequence_format=name
     )
     rng = np.random.default_rng(1)
-    num_marks = marks.count(config.is_pair)
-    text, pairs = draw(TEXT, config, num_marks, pieces.end, rng)
+    num_special_tokens = special_tokens.count(config.is_pair)
+    text, pairs = sample_segments(
+        TEXT, config, num_special_tokens, pieces.end, rng
+    )
     found = []
     for block in vectorized_masking.make_blocks(
         text, pairs, pieces, config, rng
@@ -192,10 +196,12 @@ def assert_whole_sentences(part: list[int]) -> None:
         assert is_long or not is_cut
 
 
-@pytest.mark.parametrize("marks", [BERT, ROBERTA])
+@pytest.mark.parametrize("special_tokens", [BERT, ROBERTA])
 @pytest.mark.parametrize("name", FORMATS)
-def test_no_record_crosses_what_it_may_not(name: str, marks: Marks) -> None:
-    made = records(name, marks)
+def test_no_record_crosses_what_it_may_not(
+    name: str, special_tokens: SpecialTokens
+) -> None:
+    made = records(name, special_tokens)
     if name in ("segment_pair", "sentence_pair"):
         for (a, b), is_random in made:
             for part in (a, b):

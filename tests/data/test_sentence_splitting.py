@@ -45,8 +45,8 @@ def test_half_a_sign() -> None:
     [
         ('{"text": "a"', "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ('["a"]', "has no text in the field --text_field=text"),
-        ('{"text": 3}', "has no text in the field --text_field=text"),
+        ('["a"]', "has no text in the field `text_field=text`"),
+        ('{"text": 3}', "has no text in the field `text_field=text`"),
     ],
 )
 def test_faulty_json(line: str, fault: str) -> None:

@@ -15,7 +15,7 @@ def test_percentile_is_the_least_length_that_so_many_do_not_exceed() -> None:
 
 
 def test_repeats() -> None:
-    things = streaming_stats.Fingerprints()
+    things = streaming_stats.DuplicateFinder()
     for thing in (b"a", b"b", b"a", b"c", b"a", b"b"):
         things.add(thing)
     number, most = things.repeats(5)
@@ -23,14 +23,14 @@ def test_repeats() -> None:
     assert [(x.first, x.times) for x in most] == [(0, 3), (1, 2)]
     assert most[0].fingerprint == streaming_stats.fingerprint(b"a")
     assert things.repeats(1)[1] == most[:1]
-    assert streaming_stats.Fingerprints().repeats(5) == (0, [])
+    assert streaming_stats.DuplicateFinder().repeats(5) == (0, [])
 
 
 def test_commonest_forgets_the_rarer_half(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(streaming_stats, "MAX_KEYS", 4)
-    words = streaming_stats.Commonest[str]()
+    words = streaming_stats.HeavyHitters[str]()
     words.update("aaabbccd")
     assert words.top(9) == [("a", 3), ("b", 2), ("c", 2), ("d", 1)]
     words.update("e")  # a fifth: two stay

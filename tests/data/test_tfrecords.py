@@ -119,8 +119,8 @@ def test_nothing_appears_before_the_end(tmp_path: pathlib.Path) -> None:
     [
         (["a", ""], "not '' among them"),
         (["a", "a"], "a' twice"),
-        (["a", "folder"], "folder: it is a folder"),
-        (["a", "file/b"], "cannot write --output_file=.*file/b"),
+        (["a", "folder"], "folder`: it is a folder"),
+        (["a", "file/b"], "cannot write `output_file=.*file/b"),
     ],
 )
 def test_writer_refuses(

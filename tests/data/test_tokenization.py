@@ -195,7 +195,7 @@ def test_case_of_a_released_model() -> None:
     check(True, None)
     check(True, "gs://x/uncased_L-12_H-768_A-12/bert_model.ckpt")
     check(False, "my_model/bert_model.ckpt")
-    with pytest.raises(InputError, match="pass --do_lower_case=True"):
+    with pytest.raises(InputError, match="pass `do_lower_case=True"):
         check(False, "gs://x/uncased_L-12_H-768_A-12/bert_model.ckpt")
-    with pytest.raises(InputError, match="pass --do_lower_case=False"):
+    with pytest.raises(InputError, match="pass `do_lower_case=False"):
         check(True, "cased_L-24_H-1024_A-16/bert_model.ckpt")

@@ -177,10 +177,11 @@ def test_byte_level_tokens_are_the_librarys(
 
 def folder_with(path: Path, words: str, **values: dict[str, Any]) -> Path:
     """A vocab.txt, and JSON files by their names without the ending."""
-    marks = "[PAD] [unused0] [UNK] [CLS] [SEP] [MASK]".split()
+    special_tokens = "[PAD] [unused0] [UNK] [CLS] [SEP] [MASK]".split()
     path.mkdir(parents=True, exist_ok=True)
     (path / "vocab.txt").write_text(
-        "".join(f"{word}\n" for word in [*marks, *words.split()]), "utf-8"
+        "".join(f"{word}\n" for word in [*special_tokens, *words.split()]),
+        "utf-8",
     )
     for name, content in values.items():
         (path / f"{name}.json").write_text(json.dumps(content))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data.bpe import ByteLevelBpe
-from bert_keras.data.input_features import join
+from bert_keras.data.input_features import build_inputs
 from bert_keras.data.special_tokens import BERT, ROBERTA
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.data.tokenizers import check_any_vocabulary, load_tokenizer
@@ -19,13 +19,13 @@ from bert_keras.tasks.fill_mask import encode
 from bert_keras.tasks.squad.data import read_examples
 from bert_keras.tasks.squad.features import Window, make_windows
 from bert_keras.tasks.squad.postprocessing import Answerer, Logits
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN
 
 BYTE_LEVEL = str(GOLDEN / "byte_level" / "vocab.json")
 TOKENIZER = load_tokenizer(BYTE_LEVEL)
 PARAGRAPH = "An old captain (1895-1943) saw the sea, and sailed."
-SPAN = TaskSettings("span", 31, False, doc_stride=5, max_query_length=11)
+SPAN = TaskConfig("span", 31, False, doc_stride=5, max_query_length=11)
 
 
 def pieces_of(ids: list[int]) -> str:
@@ -44,10 +44,10 @@ def test_the_files_name_says_which_kind() -> None:
 
 
 def test_a_pair_has_two_ends_between_and_one_segment() -> None:
-    tokens, segments = join(["a", "b", "c"], ["d", "e"], 8, ROBERTA)
+    tokens, segments = build_inputs(["a", "b", "c"], ["d", "e"], 8, ROBERTA)
     assert " ".join(tokens) == "<s> a b </s> </s> d e </s>"
     assert segments == [0] * 8
-    assert join(["a", "b"], None, 3, ROBERTA)[0] == ["<s>", "a", "</s>"]
+    assert build_inputs(["a", "b"], None, 3, ROBERTA)[0] == ["<s>", "a", "</s>"]
     assert (BERT.count(True), ROBERTA.count(True)) == (3, 4)
 
 

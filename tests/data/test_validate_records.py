@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 import tensorflow as tf
-from test_records import FEATURES, RECORD, VALUES, write
 
 from bert_keras.data import record_schema, tfrecords, validate_records
 from bert_keras.errors import InputError
+from tests.data.test_tfrecords import FEATURES, RECORD, VALUES, write
 
 
 def test_good_files_pass(tmp_path: pathlib.Path) -> None:
@@ -33,12 +33,12 @@ def changed(**changes: Sequence[float]) -> bytes:
         (
             changed(input_ids=[2] * 11),
             "input_ids holds 11 numbers of type int64, not 7; "
-            "pass --max_seq_length=11",
+            "pass `max_seq_length=11`",
         ),
         (
             changed(masked_lm_weights=[1.0] * 5),
             "masked_lm_weights holds 5 numbers of type float32, not 3; "
-            "pass --max_predictions_per_seq=5",
+            "pass `max_predictions_per_seq=5`",
         ),
         (
             changed(masked_lm_ids=[]),
@@ -46,7 +46,7 @@ def changed(**changes: Sequence[float]) -> bytes:
         ),
         (
             changed(input_ids=[2, 13, 0, 0, 0, 0, 0]),
-            "input_ids holds 13, outside vocab_size of --bert_config_file (13)",
+            "input_ids holds 13, outside vocab_size of `bert_config_file` (13)",
         ),
         (
             changed(masked_lm_ids=[2, 90, 0]),

@@ -10,13 +10,13 @@ from scipy import stats
 
 from bert_keras.data import vectorized_masking
 from bert_keras.data.instances import InstanceConfig, create_instances
-from bert_keras.data.masking_vocabulary import find_pieces
-from bert_keras.data.segment_sampling import Pairs, Text, draw
+from bert_keras.data.masking_vocabulary import read_masking_vocabulary
+from bert_keras.data.segment_sampling import Pairs, Text, sample_segments
 from bert_keras.data.special_tokens import BERT
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", *"abcdefg", "##x", "##y"]
 VOCAB = {word: number for number, word in enumerate(WORDS)}
-PIECES = find_pieces(VOCAB, BERT)
+PIECES = read_masking_vocabulary(VOCAB, BERT)
 DOCUMENTS = [
     ["a b", "c ##x d", "e"],
     ["f ##y ##x g a b", "c d", "b ##x", "g"],
@@ -76,7 +76,7 @@ def test_pairs_are_distributed_as_googles(max_seq_length: int) -> None:
         theirs.append((" ".join(tokens), instance.is_random_next))
     rng = np.random.default_rng(5)
     text = make_text(DOCUMENTS)
-    _, pairs = draw(text, config, 3, PIECES.end, rng)
+    _, pairs = sample_segments(text, config, 3, PIECES.end, rng)
     ours = []
     for block in vectorized_masking.make_blocks(
         text, pairs, PIECES, config, rng
@@ -120,7 +120,7 @@ def test_masks_are_distributed_as_googles(whole_words: bool) -> None:
     ]
     rng = np.random.default_rng(7)
     text = make_text(documents)
-    _, pairs = draw(text, config, 3, PIECES.end, rng)
+    _, pairs = sample_segments(text, config, 3, PIECES.end, rng)
     ours = []
     for block in vectorized_masking.make_blocks(
         text, pairs, PIECES, config, rng
@@ -144,7 +144,7 @@ def test_what_is_shown(to_mask: float, at_random: float) -> None:
     config = InstanceConfig(
         16, 13, dupe_factor=5000, mask_share=to_mask, random_share=at_random
     )
-    _, pairs = draw(text, config, 3, PIECES.end, rng)
+    _, pairs = sample_segments(text, config, 3, PIECES.end, rng)
     shown, meant = [], []
     for block in vectorized_masking.make_blocks(
         text, pairs, PIECES, config, rng

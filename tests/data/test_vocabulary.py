@@ -11,7 +11,7 @@ import tensorflow as tf
 from bert_keras.data import tokenization, vocabulary
 from bert_keras.data.fast_tokenization import LineTokenizer
 from bert_keras.data.graph_tokenization import GraphTokenizer
-from bert_keras.data.masking_vocabulary import find_pieces
+from bert_keras.data.masking_vocabulary import read_masking_vocabulary
 from bert_keras.data.special_tokens import BERT
 from bert_keras.data.tokenization import BasicTokenizer
 from bert_keras.errors import InputError
@@ -35,7 +35,7 @@ def test_check_returns_ids(tmp_path: pathlib.Path) -> None:
 
 
 def test_check_missing_file(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(InputError, match="--vocab_file=.*nothing.txt: No such"):
+    with pytest.raises(InputError, match="`vocab_file=.*nothing.txt`: No such"):
         vocabulary.check_vocabulary(str(tmp_path / "nothing.txt"))
 
 
@@ -73,9 +73,8 @@ def test_of_a_token_listed_twice_the_later_counts(
     assert LineTokenizer(tokenizer).encode(b"the sea").ids.tolist() == [8, 7]
     graph = GraphTokenizer(tokenizer, 9)
     assert graph.pieces(tf.constant(["the sea"]))[0].to_list() == [[8, 7]]
-    assert find_pieces(tokenizer.vocab, BERT).replacements.tolist() == [
-        *range(5), 7, 6, 8,
-    ]  # fmt: skip
+    masking = read_masking_vocabulary(tokenizer.vocab, BERT)
+    assert masking.replacements.tolist() == [*range(5), 7, 6, 8]
 
 
 def test_check_size(tmp_path: pathlib.Path) -> None:
@@ -84,7 +83,7 @@ def test_check_size(tmp_path: pathlib.Path) -> None:
     with pytest.raises(InputError) as caught:
         vocabulary.check_vocabulary(path, vocab_size=6)
     assert "ids up to 6 but vocab_size in the config is 6" in str(caught.value)
-    assert "--vocab_file or --bert_config_file" in str(caught.value)
+    assert "`vocab_file` or `bert_config_file`" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +153,8 @@ def test_too_long_words_teach_nothing() -> None:
     ("words", "size", "message"),
     [
         ({}, 100, "the text is empty"),
-        ({"sea": 9}, 104, "--vocab_size=104 leaves 0 pieces beside 104"),
-        ({"sea": 1}, 200, "at --min_frequency=2"),
+        ({"sea": 9}, 104, "`vocab_size=104` leaves 0 pieces beside 104"),
+        ({"sea": 1}, 200, "at `min_frequency=2`"),
     ],
 )
 def test_learn_refuses(words: dict[str, int], size: int, message: str) -> None:
@@ -221,7 +220,7 @@ def test_writing_is_all_or_nothing(tmp_path: pathlib.Path) -> None:
 def test_writing_names_the_file(tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").touch()
     with (
-        pytest.raises(InputError, match="--output_file=.*file/vocab.txt"),
+        pytest.raises(InputError, match="`output_file=.*file/vocab.txt"),
         vocabulary.writing(str(tmp_path / "file" / "vocab.txt")),
     ):
         pass

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.modeling.attention import Attention, mask_adder
+from bert_keras.modeling.attention import Attention, additive_mask
 from tests.conftest import TINY
 
 BATCH, FROM, TO = 2, 7, 11
@@ -50,7 +50,7 @@ def test_self_attention_is_the_loop_over_heads() -> None:
     attention = make_attention()
     x = random(BATCH, FROM, TINY.hidden_size)
     mask = np.arange(FROM)[None] < np.array([[FROM], [3]])  # [B, T]
-    context = attention(x, mask_adder(tf.constant(mask)))
+    context = attention(x, additive_mask(tf.constant(mask)))
     expected = numpy_attention(
         attention, x, x, np.repeat(mask[:, None], FROM, 1)
     )
@@ -63,7 +63,7 @@ def test_cross_attention_takes_keys_from_the_other_tensor() -> None:
     y = 2 * random(BATCH, TO, TINY.hidden_size)
     mask = np.random.default_rng(4).random((BATCH, FROM, TO)) < 0.7
     mask[:, :, 0] = True
-    context = attention(x, mask_adder(tf.constant(mask)), to_tensor=y)
+    context = attention(x, additive_mask(tf.constant(mask)), to_tensor=y)
     expected = numpy_attention(attention, x, y, mask)
     np.testing.assert_allclose(context, expected, atol=1e-5)
 
@@ -74,7 +74,7 @@ def test_a_causal_mask_hides_the_right_context() -> None:
     causal = tf.linalg.band_part(tf.ones([BATCH, FROM, FROM]), -1, 0)
     with tf.GradientTape() as tape:
         tape.watch(x)
-        third = tf.reduce_sum(attention(x, mask_adder(causal))[:, 2])
+        third = tf.reduce_sum(attention(x, additive_mask(causal))[:, 2])
     gradient = tape.gradient(third, x).numpy()
     assert np.abs(gradient[:, :3]).min(axis=(0, 2)).all()
     np.testing.assert_array_equal(gradient[:, 3:], 0.0)
@@ -82,5 +82,5 @@ def test_a_causal_mask_hides_the_right_context() -> None:
 
 def test_a_row_without_any_key_is_finite() -> None:
     x = random(BATCH, FROM, TINY.hidden_size)
-    context = make_attention()(x, mask_adder(tf.zeros([BATCH, FROM])))
+    context = make_attention()(x, additive_mask(tf.zeros([BATCH, FROM])))
     assert np.isfinite(context).all()

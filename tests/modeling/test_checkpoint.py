@@ -26,10 +26,10 @@ def test_every_variable_of_googles_model_is_loaded_and_written(
     tmp_path: Path,
 ) -> None:
     model = Pretraining(TINY)
-    report = load_checkpoint(model.bindings(), str(TINY_BERT))
+    report = load_checkpoint(model.mappings(), str(TINY_BERT))
     assert len(report.loaded) == 62
     assert (report.missing, report.unused) == ((), ())
-    save_checkpoint(model.bindings(), str(tmp_path / "copy"))
+    save_checkpoint(model.mappings(), str(tmp_path / "copy"))
     original = tf.train.load_checkpoint(str(TINY_BERT / "bert_model.ckpt"))
     copy = tf.train.load_checkpoint(str(tmp_path / "copy"))
     shapes = original.get_variable_to_shape_map()
@@ -42,7 +42,7 @@ def test_every_variable_of_googles_model_is_loaded_and_written(
 
 def test_query_key_and_value_stand_side_by_side() -> None:
     model = Pretraining(TINY)
-    load_checkpoint(model.bindings(), str(TINY_BERT))
+    load_checkpoint(model.mappings(), str(TINY_BERT))
     kernel = model.encoder.layers[1].attention.qkv_kernel.numpy()
     reader = tf.train.load_checkpoint(str(TINY_BERT / "bert_model.ckpt"))
     key = reader.get_tensor("bert/encoder/layer_1/attention/self/key/kernel")
@@ -71,11 +71,11 @@ def test_the_newest_training_checkpoint_of_a_folder(tmp_path: Path) -> None:
 
 def test_what_is_missing_and_unused_is_named(tmp_path: Path) -> None:
     model = Pretraining(TINY)
-    bindings = model.bindings()
-    dropped, kept = bindings[0], bindings[1:]
+    mappings = model.mappings()
+    dropped, kept = mappings[0], mappings[1:]
     save_checkpoint(kept, str(tmp_path / "bert_model.ckpt"))
     report = load_checkpoint(
-        [b for b in bindings if b is not kept[-1]], str(tmp_path)
+        [b for b in mappings if b is not kept[-1]], str(tmp_path)
     )
     assert report.missing == (dropped.name,)
     assert report.unused == ("cls/seq_relationship/output_bias",)
@@ -85,7 +85,7 @@ def test_what_is_missing_and_unused_is_named(tmp_path: Path) -> None:
 def test_another_shape_is_an_error_that_names_it() -> None:
     model = Pretraining(dataclasses.replace(TINY, vocab_size=103))
     with pytest.raises(InputError, match=r"\[101, 40\] where \[103, 40\]"):
-        load_checkpoint(model.bindings(), str(TINY_BERT))
+        load_checkpoint(model.mappings(), str(TINY_BERT))
 
 
 def test_a_checkpoint_of_something_else_is_an_error(tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_a_checkpoint_of_something_else_is_an_error(tmp_path: Path) -> None:
     )
     model = Pretraining(TINY)
     with pytest.raises(InputError, match="no variable of a BERT encoder"):
-        load_checkpoint(model.bindings(), prefix)
+        load_checkpoint(model.mappings(), prefix)
     with pytest.raises(InputError, match="no checkpoint at"):
-        load_checkpoint(model.bindings(), str(tmp_path / "absent"))
+        load_checkpoint(model.mappings(), str(tmp_path / "absent"))
 
 
 def test_a_truncated_checkpoint_is_an_error(tmp_path: Path) -> None:
@@ -109,15 +109,15 @@ def test_a_truncated_checkpoint_is_an_error(tmp_path: Path) -> None:
         path = tmp_path / "model" / f"bert_model.ckpt{ending}"
         path.write_bytes(path.read_bytes()[:bytes_kept])
         with pytest.raises(InputError, match="cannot be read"):
-            load_checkpoint(Pretraining(TINY).bindings(), str(path))
+            load_checkpoint(Pretraining(TINY).mappings(), str(path))
 
 
 def test_a_model_folder_has_three_files(tmp_path: Path) -> None:
     vocabulary = tmp_path / "pieces.txt"
     vocabulary.write_text("[PAD]\n")
     folder = tmp_path / "model"
-    bindings = Pretraining(TINY).bindings()
-    save_model_folder(str(folder), TINY, bindings, str(vocabulary))
+    mappings = Pretraining(TINY).mappings()
+    save_model_folder(str(folder), TINY, mappings, str(vocabulary))
     assert sorted(path.name for path in folder.iterdir()) == [
         "bert_config.json",
         "bert_model.ckpt.data-00000-of-00001",
@@ -130,7 +130,7 @@ def test_a_model_folder_has_three_files(tmp_path: Path) -> None:
         tmp_path / "x" / ".." / "model/vocab.txt",
     ):
         (tmp_path / "x").mkdir(exist_ok=True)
-        save_model_folder(str(folder), TINY, bindings, str(kept))
+        save_model_folder(str(folder), TINY, mappings, str(kept))
         assert (folder / "vocab.txt").read_text() == "[PAD]\n"
 
 
@@ -147,7 +147,7 @@ def test_weights_appear_when_they_are_described(
     save_model_folder(
         str(folder),
         TINY,
-        model.bindings(),
+        model.mappings(),
         str(vocabulary),
         {"task.json": None, "flags.txt": "--seed=3\n"},
     )
@@ -160,7 +160,7 @@ def test_weights_appear_when_they_are_described(
 
     monkeypatch.setattr(checkpoint, "write_whole", full)
     with pytest.raises(OSError, match="No space"):
-        save_model_folder(str(folder), TINY, model.bindings(), None)
+        save_model_folder(str(folder), TINY, model.mappings(), None)
     # the weights before are there, and what describes them
     assert {p.name for p in folder.iterdir()} == whole
-    load_checkpoint(model.bindings(), str(folder))
+    load_checkpoint(model.mappings(), str(folder))

@@ -10,14 +10,14 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.data.batching import pack
-from bert_keras.data.input_features import Row, pad
+from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.attention import directed
+from bert_keras.modeling.attention import apply_direction
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, last_positions, vectors_at
 from bert_keras.tasks.classification.label_types import Regression
-from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.fill_mask import BlankFiller
 from bert_keras.tasks.packed_inputs import encode
 from tests.conftest import TINY
@@ -43,13 +43,13 @@ def tensors(batch: dict[str, np.ndarray]) -> dict[str, tf.Tensor]:
 def test_a_mask_in_one_direction() -> None:
     """Three real positions and one of padding."""
     mask = tf.constant([[1, 1, 1, 0]])
-    assert directed(mask, "bidirectional") is mask
+    assert apply_direction(mask, "bidirectional") is mask
     np.testing.assert_array_equal(
-        directed(mask, "left_to_right"),
+        apply_direction(mask, "left_to_right"),
         [[[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]],
     )
     np.testing.assert_array_equal(
-        directed(mask, "right_to_left"),
+        apply_direction(mask, "right_to_left"),
         [[[1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]],
     )
 
@@ -76,7 +76,7 @@ def sensitivity(direction: str, batch: dict[str, tf.Tensor]) -> np.ndarray:
 
 
 def test_no_position_sees_what_it_must_not() -> None:
-    row = Row(list(range(20, 31)), [0] * 4 + [1] * 7)
+    row = InputFeatures(list(range(20, 31)), [0] * 4 + [1] * 7)
     batch = tensors(pad([row], 11, 1))
     below = np.tri(11, dtype=bool)
     for direction, sees in zip(ONE_WAY, (below, below.T), strict=True):
@@ -85,7 +85,10 @@ def test_no_position_sees_what_it_must_not() -> None:
 
 
 def test_nor_in_a_packed_row() -> None:
-    rows = [Row([20, 21, 22, 23], [0] * 4), Row([30, 31, 32], [0] * 3)]
+    rows = [
+        InputFeatures([20, 21, 22, 23], [0] * 4),
+        InputFeatures([30, 31, 32], [0] * 3),
+    ]
     batch = tensors(pack(rows, [[0, 1]], 1, 7, 2))
     own = np.zeros((7, 7), bool)
     own[:4, :4] = own[4:, 4:] = True
@@ -101,8 +104,11 @@ def test_pooled_where_all_is_seen(direction: str) -> None:
     """Packed or padded, to whatever length: the same; and each of a text's
     pieces counts."""
     keras.utils.set_random_seed(7)
-    model = Classifier(config_of(direction), Regression())
-    rows = [Row([2, 5, 6, 7, 3], [0] * 5), Row([2, 8, 3], [0] * 3)]
+    model = TextClassifier(config_of(direction), Regression())
+    rows = [
+        InputFeatures([2, 5, 6, 7, 3], [0] * 5),
+        InputFeatures([2, 8, 3], [0] * 3),
+    ]
     padded = model.forward(tensors(pad(rows, 11, 2)))["logits"]
     for batch in (pad(rows, 5, 2), pack(rows, [[1, 0]], 2, 8, 4)):
         logits = model.forward(tensors(batch))["logits"]
@@ -110,7 +116,9 @@ def test_pooled_where_all_is_seen(direction: str) -> None:
     for place in range(5):
         ids = [2, 5, 6, 7, 3]
         ids[place] = 50
-        changed = model.forward(tensors(pad([Row(ids, [0] * 5)], 11, 1)))
+        changed = model.forward(
+            tensors(pad([InputFeatures(ids, [0] * 5)], 11, 1))
+        )
         assert np.abs(changed["logits"] - padded[:1]).max() > 1e-5
 
 
@@ -124,7 +132,10 @@ def test_the_last_layer_where_it_is_read_is_the_same_there(
     encoder = Encoder(config_of(direction))
     encoder.build()
     encoder.is_recomputed = is_recomputed
-    rows = [Row([2, 5, 6, 7, 3], [0] * 5), Row([2, 8, 3], [0] * 3)]
+    rows = [
+        InputFeatures([2, 5, 6, 7, 3], [0] * 5),
+        InputFeatures([2, 8, 3], [0] * 3),
+    ]
     padded = tensors(pad(rows, 7, 2))
     packed = tensors(pack(rows, [[1, 0]], 2, 8, 4))
     first = packed["row_positions"]

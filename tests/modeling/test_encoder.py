@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.checkpoint import encoder_bindings, load_checkpoint
+from bert_keras.modeling.checkpoint import encoder_mappings, load_checkpoint
 from bert_keras.modeling.config import SIZES, BertConfig
 from bert_keras.modeling.encoder import Encoder, EncoderOutputs, attention_maps
 from tests.conftest import GOLDEN, ROOT, TINY, tiny_batch
@@ -47,7 +47,7 @@ def golden_encoder() -> Encoder:
     config = BertConfig.from_json_file(str(TINY_BERT / "bert_config.json"))
     encoder = Encoder(config)
     encoder.build()
-    load_checkpoint(encoder_bindings(encoder), str(TINY_BERT))
+    load_checkpoint(encoder_mappings(encoder), str(TINY_BERT))
     return encoder
 
 
@@ -79,7 +79,7 @@ import jax
 import keras
 import numpy as np
 sys.path.insert(0, ".")
-import test_encoder
+from tests.modeling import test_encoder
 jax.config.update("jax_disable_most_optimizations", True)
 golden = dict(np.load(test_encoder.TINY_BERT / "forward.npz"))
 encoder = test_encoder.golden_encoder()
@@ -213,7 +213,7 @@ def test_recomputed_layers_have_the_same_gradients(
 PEAKS = """
 import re, sys
 sys.path.insert(0, ".")
-import test_encoder
+from tests.modeling import test_encoder
 import tensorflow as tf
 
 def peak():
@@ -272,7 +272,7 @@ def test_attention_maps_are_those_of_transformers(name: str) -> None:
     expected = np.load(folder / "attentions.npz")["attentions"]
     encoder = Encoder(BertConfig.from_json_file(str(folder / "config.json")))
     encoder.build()
-    load_checkpoint(encoder_bindings(encoder), str(folder))
+    load_checkpoint(encoder_mappings(encoder), str(folder))
     ids, mask = (
         theirs[f"in_{key}"].astype(np.int32)
         for key in ("input_ids", "attention_mask")

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.data.input_features import Row, pad
+from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import (
-    encoder_bindings,
+    encoder_mappings,
     load_checkpoint,
     save_checkpoint,
     save_model_folder,
@@ -22,18 +22,18 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.encoder_variants import (
     AnyEncoder,
-    RecurrentEncoder,
-    TwinEncoder,
-    any_bindings,
+    BiLstmEncoder,
+    ConcatenatedEncoders,
+    any_encoder_mappings,
     load_both,
 )
 from bert_keras.tasks.checkpoint_compatibility import check_second
 from bert_keras.tasks.classification.label_types import LABELS, Regression
-from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.predictors import load
-from bert_keras.tasks.squad.model import SpanModel
-from bert_keras.tasks.task_config import TASK, TaskSettings
+from bert_keras.tasks.squad.model import QuestionAnsweringModel
+from bert_keras.tasks.task_config import TASK, TaskConfig
 from tests.conftest import TINY, fails_with, forked
 
 LEFT, RIGHT = (
@@ -45,10 +45,13 @@ LEFT, RIGHT = (
     )
     for direction in ("left_to_right", "right_to_left")
 )
-ROWS = [Row([2, 5, 6, 7, 3], [0] * 5), Row([2, 8, 3], [0] * 3)]
+ROWS = [
+    InputFeatures([2, 5, 6, 7, 3], [0] * 5),
+    InputFeatures([2, 8, 3], [0] * 3),
+]
 MAKERS: dict[str, Callable[[], AnyEncoder]] = {
-    "BiLSTM": lambda: RecurrentEncoder(LEFT),
-    "twin": lambda: TwinEncoder(LEFT, RIGHT.direction),
+    "BiLSTM": lambda: BiLstmEncoder(LEFT),
+    "twin": lambda: ConcatenatedEncoders(LEFT, RIGHT.direction),
 }
 
 
@@ -103,7 +106,7 @@ def lstm(cell: keras.layers.LSTMCell, x: np.ndarray) -> np.ndarray:
 def test_a_bilstm_reads_a_text_both_ways() -> None:
     """Of five pieces, padded to seven: each half is an LSTM over the five."""
     keras.utils.set_random_seed(3)
-    encoder = RecurrentEncoder(LEFT)
+    encoder = BiLstmEncoder(LEFT)
     encoder.build()
     below = encoder.encoder(*inputs(7)).sequence.numpy()[0, :5]
     outputs = encoder(*inputs(7))
@@ -119,17 +122,17 @@ def test_a_bilstm_reads_a_text_both_ways() -> None:
 
 
 def test_two_encoders_give_what_each_gives_alone() -> None:
-    twin = TwinEncoder(LEFT, RIGHT.direction)
+    twin = ConcatenatedEncoders(LEFT, RIGHT.direction)
     twin.build()
     outputs = twin(*inputs(7))
     assert outputs.pooled.shape == (3, 80)
     for config, own, half in (
-        (LEFT, encoder_bindings(twin.first), slice(0, 40)),
-        (RIGHT, twin.second_bindings(), slice(40, 80)),
+        (LEFT, encoder_mappings(twin.first), slice(0, 40)),
+        (RIGHT, twin.second_mappings(), slice(40, 80)),
     ):
         alone = Encoder(config)
         alone.build()
-        for binding, other in zip(encoder_bindings(alone), own, strict=True):
+        for binding, other in zip(encoder_mappings(alone), own, strict=True):
             assert binding.name == other.name
             binding.write(other.read())
         expected = alone(*inputs(7))
@@ -152,21 +155,21 @@ def test_padding_changes_nothing(encoder: AnyEncoder) -> None:
 
 def test_weights_come_back(encoder: AnyEncoder, tmp_path: Path) -> None:
     prefix = str(tmp_path / "bert_model.ckpt")
-    save_checkpoint(any_bindings(encoder), prefix)
+    save_checkpoint(any_encoder_mappings(encoder), prefix)
     before = encoder(*inputs(7)).pooled.numpy()
-    names = [binding.name for binding in any_bindings(encoder)]
+    names = [binding.name for binding in any_encoder_mappings(encoder)]
     assert len(set(names)) == len(names)
-    bound = {id(binding.variable) for binding in any_bindings(encoder)}
+    bound = {id(binding.variable) for binding in any_encoder_mappings(encoder)}
     assert bound == {id(variable) for variable in encoder.variables}
     for variable in encoder.variables:
         variable.assign(variable * 0.5)
-    report = load_checkpoint(any_bindings(encoder), prefix)
+    report = load_checkpoint(any_encoder_mappings(encoder), prefix)
     assert not report.missing and not report.unused
     np.testing.assert_array_equal(encoder(*inputs(7)).pooled, before)
 
 
 def test_every_weight_learns(unbuilt: AnyEncoder) -> None:
-    model = Classifier(TINY, Regression(), unbuilt)
+    model = TextClassifier(TINY, Regression(), unbuilt)
     batch = batch_of(7) | {LABELS: tf.constant([[0.5], [2.0], [0.0]])}
     trained = [v.value for v in model.trainable_variables]
     with tf.GradientTape() as tape:
@@ -177,7 +180,7 @@ def test_every_weight_learns(unbuilt: AnyEncoder) -> None:
 
 def test_xla_compiles_the_bilstm() -> None:
     """And finds the same gradients."""
-    encoder = RecurrentEncoder(LEFT)
+    encoder = BiLstmEncoder(LEFT)
     encoder.build()
     x = tf.random.stateless_normal([3, 7, 40], [1, 2])
     mask = batch_of(7)["input_mask"] > 0
@@ -194,7 +197,7 @@ def test_xla_compiles_the_bilstm() -> None:
 
 
 def test_each_dropout_of_two_encoders_has_a_seed_of_its_own() -> None:
-    twin = TwinEncoder(LEFT, RIGHT.direction)
+    twin = ConcatenatedEncoders(LEFT, RIGHT.direction)
     twin.build()
     one = twin(*inputs(7), tf.constant([1, 0]))
     half = twin.first.num_noise_sites
@@ -214,7 +217,7 @@ def test_lower_layers_of_both_are_frozen(encoder: AnyEncoder) -> None:
 
 
 def test_spans_leave_out_every_pooler(unbuilt: AnyEncoder) -> None:
-    model = SpanModel(TINY, encoder=unbuilt)
+    model = QuestionAnsweringModel(TINY, encoder=unbuilt)
     trained = {id(v) for v in model.trainable_variables}
     for pooler in unbuilt.poolers:
         assert not trained & {id(v) for v in pooler.variables}
@@ -224,9 +227,9 @@ def test_spans_leave_out_every_pooler(unbuilt: AnyEncoder) -> None:
 def test_what_cannot_be() -> None:
     odd = dataclasses.replace(TINY, hidden_size=45)
     with pytest.raises(InputError, match="hidden_size = 45; a BiLSTM has half"):
-        RecurrentEncoder(odd)
+        BiLstmEncoder(odd)
     with pytest.raises(InputError, match="a BiLSTM stands on one encoder"):
-        TaskSettings(
+        TaskConfig(
             "span", 29, True, bilstm=True, second_direction="left_to_right"
         )
 
@@ -235,8 +238,16 @@ def test_what_cannot_be() -> None:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders left and right with models, and a table to learn."""
     folder = tmp_path_factory.mktemp("models")
-    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]
-    (folder / "vocab.txt").write_text("\n".join(marks) + "\n")
+    special_tokens = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "good",
+        "bad",
+    ]
+    (folder / "vocab.txt").write_text("\n".join(special_tokens) + "\n")
     for seed, config in enumerate((LEFT, RIGHT)):
         keras.utils.set_random_seed(seed)
         encoder = Encoder(config)
@@ -245,7 +256,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path.mkdir()
         vocab_file = str(folder / "vocab.txt")
         save_model_folder(
-            str(path), config, encoder_bindings(encoder), vocab_file
+            str(path), config, encoder_mappings(encoder), vocab_file
         )
     lines = [f"{word}\t{word}" for word in ("good", "bad")] * 4
     (folder / "table.tsv").write_text("\n".join(["text\tlabel", *lines]))
@@ -267,24 +278,24 @@ def test_two_models_become_one_that_predicts(
     )
     assert "right_to_left/bert_model.ckpt: 39 variables loaded" in output
     model = load(str(tmp_path)).kind.model
-    assert isinstance(model, Classifier)
+    assert isinstance(model, TextClassifier)
     twin = model.encoder
-    assert isinstance(twin, TwinEncoder)
+    assert isinstance(twin, ConcatenatedEncoders)
     pooled = twin(*inputs(7)).pooled.numpy()
-    other = TwinEncoder(LEFT, RIGHT.direction)
+    other = ConcatenatedEncoders(LEFT, RIGHT.direction)
     other.build()
     folders = [str(world / config.direction) for config in (LEFT, RIGHT)]
-    load_both(other, any_bindings(other), *folders)
+    load_both(other, any_encoder_mappings(other), *folders)
     np.testing.assert_array_equal(pooled, other(*inputs(7)).pooled)
 
 
 def test_a_bilstm_comes_back_with_its_folder(
     world: Path, tmp_path: Path
 ) -> None:
-    settings = TaskSettings("span", 29, True, doc_stride=7, bilstm=True)
-    model = SpanModel(LEFT, encoder=make_encoder(LEFT, settings))
+    settings = TaskConfig("span", 29, True, doc_stride=7, bilstm=True)
+    model = QuestionAnsweringModel(LEFT, encoder=make_encoder(LEFT, settings))
     vocab_file = str(world / "vocab.txt")
-    save_model_folder(str(tmp_path), LEFT, model.bindings(), vocab_file)
+    save_model_folder(str(tmp_path), LEFT, model.mappings(), vocab_file)
     (tmp_path / TASK).write_text(settings.to_json())
     found = load(str(tmp_path)).forward(batch_of(7))["start_logits"]
     expected = model.forward(batch_of(7))["start_logits"]
@@ -293,7 +304,7 @@ def test_a_bilstm_comes_back_with_its_folder(
 
 def test_only_the_commands_here_read_it(world: Path, tmp_path: Path) -> None:
     shutil.copytree(world / "left_to_right", tmp_path / "model")
-    settings = TaskSettings("span", 29, True, doc_stride=7, bilstm=True)
+    settings = TaskConfig("span", 29, True, doc_stride=7, bilstm=True)
     (tmp_path / "model" / TASK).write_text(settings.to_json())
     sentence = fails_with(
         "convert_checkpoint.py",

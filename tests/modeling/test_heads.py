@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_encoder import encode, golden_encoder
 
 from bert_keras.modeling.checkpoint import (
     NEXT_SENTENCE,
-    encoder_bindings,
-    linear_bindings,
+    encoder_mappings,
+    linear_mappings,
     load_checkpoint,
-    masked_lm_bindings,
+    masked_lm_mappings,
 )
 from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import (
@@ -21,6 +20,7 @@ from bert_keras.modeling.heads import (
     squared_error,
 )
 from tests.conftest import GOLDEN
+from tests.modeling.test_encoder import encode, golden_encoder
 
 
 def test_cross_entropy_by_hand() -> None:
@@ -75,9 +75,9 @@ def test_log_probabilities_are_googles() -> None:
     next_sentence.build()
     load_checkpoint(
         [
-            *masked_lm_bindings(masked_lm),
-            *linear_bindings(next_sentence, NEXT_SENTENCE),
-            *encoder_bindings(encoder),
+            *masked_lm_mappings(masked_lm),
+            *linear_mappings(next_sentence, NEXT_SENTENCE),
+            *encoder_mappings(encoder),
         ],
         str(GOLDEN / "tiny_bert"),
     )

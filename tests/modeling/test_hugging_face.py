@@ -70,7 +70,7 @@ def load(folder: Path) -> tuple[AnyModel, LoadReport]:
     assert config_file is not None
     config = BertConfig.from_json_file(config_file)
     model = AnyModel(config, open_weights(str(folder)).shapes)
-    return model, load_checkpoint(model.bindings(), str(folder))
+    return model, load_checkpoint(model.mappings(), str(folder))
 
 
 def changed(
@@ -133,14 +133,14 @@ def test_to_google_and_back_every_bit_is_the_same(
     tmp_path: Path, name: str
 ) -> None:
     model, report = load(THEIRS / name)
-    bindings = [b for b in model.bindings() if b.name in report.loaded]
-    save_model_folder(str(tmp_path / "there"), model.config, bindings, None)
+    mappings = [b for b in model.mappings() if b.name in report.loaded]
+    save_model_folder(str(tmp_path / "there"), model.config, mappings, None)
     model, report = load(tmp_path / "there")
-    bindings = [b for b in model.bindings() if b.name in report.loaded]
+    mappings = [b for b in model.mappings() if b.name in report.loaded]
     save_hugging_face_folder(
         str(tmp_path / "back"),
         model.config,
-        bindings,
+        mappings,
         None,
         classifier=kind_of(name),
     )
@@ -164,11 +164,11 @@ def test_a_tagger_that_was_trained_here(tmp_path: Path, name: str) -> None:
     """It has a pooler, for which DistilBERT's class has no place."""
     model, _ = load(THEIRS / name)
     here, there = str(tmp_path / "here"), str(tmp_path / "there")
-    save_model_folder(here, model.config, model.bindings(), None)
+    save_model_folder(here, model.config, model.mappings(), None)
     trained, _ = load(tmp_path / "here")
     assert trained.has_pooler
     save_hugging_face_folder(
-        there, model.config, trained.bindings(), None, classifier=TAGGER
+        there, model.config, trained.mappings(), None, classifier=TAGGER
     )
     back, _ = load(tmp_path / "there")
     assert back.has_pooler == (name == "tagger")
@@ -177,7 +177,7 @@ def test_a_tagger_that_was_trained_here(tmp_path: Path, name: str) -> None:
 
 def test_a_bare_encoder_has_no_prefix(tmp_path: Path) -> None:
     model, _ = load(THEIRS / "pretraining")
-    encoder = AnyModel(model.config, {}).bindings()
+    encoder = AnyModel(model.config, {}).mappings()
     save_hugging_face_folder(str(tmp_path), model.config, encoder, None)
     with safe_open(tmp_path / "model.safetensors", "np") as file:
         assert file.metadata() == {"format": "pt"}
@@ -209,7 +209,7 @@ def test_the_heads_say_which_class(
     config, _ = load(THEIRS / "span")
     model = AnyModel(config.config, dict.fromkeys(heads, (3, 12)))
     save_hugging_face_folder(
-        str(tmp_path), model.config, model.bindings(), None
+        str(tmp_path), model.config, model.mappings(), None
     )
     written = json.loads((tmp_path / "config.json").read_text())
     assert written["architectures"] == [expected]
@@ -225,7 +225,7 @@ def test_labels_and_tokenizer_are_written(tmp_path: Path) -> None:
     save_hugging_face_folder(
         str(folder),
         model.config,
-        model.bindings(),
+        model.mappings(),
         str(vocabulary),
         ["no", "yes", "perhaps"],
         "single_label_classification",
@@ -240,7 +240,7 @@ def test_labels_and_tokenizer_are_written(tmp_path: Path) -> None:
     assert (folder / "vocab.txt").read_text() == "[PAD]\n"
     with pytest.raises(InputError, match="3 outputs and 2 labels, no, yes"):
         save_hugging_face_folder(
-            str(folder), model.config, model.bindings(), None, ["no", "yes"]
+            str(folder), model.config, model.mappings(), None, ["no", "yes"]
         )
 
 
@@ -252,7 +252,7 @@ def test_a_byte_level_vocabulary_goes_along(tmp_path: Path) -> None:
         save(
             str(folder),
             model.config,
-            model.bindings(),
+            model.mappings(),
             str(byte_level / "vocab.json"),
         )
         for name in ("vocab.json", "merges.txt"):
@@ -325,7 +325,7 @@ def test_a_pooler_goes_only_where_there_is_a_place_for_it(
         save_hugging_face_folder(
             str(folder),
             model.config,
-            model.bindings(),
+            model.mappings(),
             None,
             classifier=kind_of(name),
         )
@@ -348,7 +348,7 @@ def test_every_name_goes_there_and_back() -> None:
             },
         },
     )
-    for name in (binding.name for binding in model.bindings()):
+    for name in (binding.name for binding in model.mappings()):
         theirs = hugging_face_name(name, "bert", "BertForPreTraining")
         assert google_name(theirs) == name
     name = "bert/encoder/layer_17/output/dense/kernel"
@@ -383,7 +383,7 @@ def test_old_names_buffers_and_second_names(tmp_path: Path) -> None:
     model, report = load(folder)
     assert (report.missing, report.unused) == ((), ())
     same, _ = load(THEIRS / "pretraining")
-    for ours, theirs in zip(model.bindings(), same.bindings(), strict=True):
+    for ours, theirs in zip(model.mappings(), same.mappings(), strict=True):
         np.testing.assert_array_equal(ours.read(), theirs.read())
 
 
@@ -410,7 +410,7 @@ def test_other_floats_are_read(tmp_path: Path, dtype: type) -> None:
     model, _ = load(folder)
     original = load_file(THEIRS / "classifier" / "model.safetensors")
     weight = original["classifier.weight"]
-    read = next(b for b in model.bindings() if b.name == "output_weights")
+    read = next(b for b in model.mappings() if b.name == "output_weights")
     expected = weight.astype(dtype).astype(np.float32)
     np.testing.assert_array_equal(read.read(), expected)
 
@@ -570,7 +570,7 @@ def test_a_roberta_that_pads_with_another_token(tmp_path: Path) -> None:
         (save_model_folder, tmp_path / "google"),
         (save_hugging_face_folder, tmp_path / "back"),
     ):
-        save(str(there), model.config, model.bindings(), None)
+        save(str(there), model.config, model.mappings(), None)
         ours = last_layer(there, "roberta_bare")
         np.testing.assert_allclose(ours, expected, atol=5e-6)
     config = json.loads((tmp_path / "back" / "config.json").read_text())
@@ -641,7 +641,7 @@ def test_another_shape_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"layer_0/output/dense/kernel.*\[19, 12\]"
     ):
-        load_checkpoint(wider.bindings(), str(THEIRS / "span"))
+        load_checkpoint(wider.mappings(), str(THEIRS / "span"))
 
 
 def test_no_bert_at_all(tmp_path: Path) -> None:
@@ -650,9 +650,9 @@ def test_no_bert_at_all(tmp_path: Path) -> None:
     config = BertConfig.from_json_file(str(THEIRS / "span" / "config.json"))
     model = AnyModel(config, {})
     with pytest.raises(InputError, match="first is 'electra.pooler'"):
-        load_checkpoint(model.bindings(), str(path))
+        load_checkpoint(model.mappings(), str(path))
     with pytest.raises(InputError, match="local"):
-        load_checkpoint(model.bindings(), "gs://bucket/model.safetensors")
+        load_checkpoint(model.mappings(), "gs://bucket/model.safetensors")
 
 
 @pytest.mark.parametrize("path", ["", "/bert_model.ckpt"])

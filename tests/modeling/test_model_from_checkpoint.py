@@ -29,7 +29,7 @@ def test_a_difference_in_any_variable_shows() -> None:
     config = dataclasses.replace(TINY, num_hidden_layers=2)
     one, two = AnyModel(config, ALL_HEADS), AnyModel(config, ALL_HEADS)
     rng = np.random.default_rng(0)
-    for binding in two.bindings():
+    for binding in two.mappings():
         if not binding.name.endswith("/key/bias"):
             value = binding.read()
             binding.write(value + rng.normal(size=value.shape))

@@ -42,9 +42,9 @@ def made_up(pieces: list[str]) -> AttentionMap:
 def test_a_pair_is_read_as_the_model_reads_it(reader: AttentionReader) -> None:
     attention = reader.read("the sea", "the captain", 16)
     assert attention.pieces[0] == "[CLS]"
-    marks = [i for i, x in enumerate(attention.is_mark) if x]
+    special_tokens = [i for i, x in enumerate(attention.is_mark) if x]
     size = len(attention.pieces)
-    assert marks == [0, attention.num_first - 1, size - 1]
+    assert special_tokens == [0, attention.num_first - 1, size - 1]
     assert attention.probabilities.shape == (
         TINY.num_hidden_layers, TINY.num_attention_heads, size, size,
     )  # fmt: skip
@@ -61,7 +61,7 @@ def test_long_texts_are_cut_and_empty_ones_refused(
     assert (len(cut.pieces), cut.is_cut) == (5, True)
     longest = reader.read("the sea " * 99, "the", 999)
     assert len(longest.pieces) == TINY.max_position_embeddings
-    with pytest.raises(InputError, match="nothing readable in --text"):
+    with pytest.raises(InputError, match="nothing readable in `text"):
         reader.read(" \n", "the sea", 16)
 
 

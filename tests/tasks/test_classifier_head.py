@@ -13,11 +13,11 @@ from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.modeling.hugging_face import save_hugging_face_folder
 from bert_keras.modeling.hugging_face_names import TAGGER
 from bert_keras.tasks.classification.label_types import make_target
-from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.classifier_head import ClassifierHead
 from bert_keras.tasks.distillation.teacher import load_teacher
-from bert_keras.tasks.task_config import TASK, TaskSettings
-from bert_keras.tasks.trainer import Place, Run, RunConfig
+from bert_keras.tasks.task_config import TASK, TaskConfig
+from bert_keras.tasks.trainer import Devices, RunConfig, Trainer
 from bert_keras.training.distribution import Host
 from tests.conftest import TINY
 
@@ -26,14 +26,14 @@ GLUE = ("contradiction", "entailment", "neutral")
 NLI = ("contradiction", "neutral", "entailment")
 
 
-def texts(*labels: str, **changes: Any) -> TaskSettings:
+def texts(*labels: str, **changes: Any) -> TaskConfig:
     target = "single_label" if labels else "regression"
     values = {"target": target, "labels": labels, **changes}
-    return TaskSettings(max_seq_length=16, do_lower_case=True, **values)
+    return TaskConfig(max_seq_length=16, do_lower_case=True, **values)
 
 
-def make(settings: TaskSettings) -> Classifier:
-    return Classifier(SMALL, make_target(settings.target, settings.labels))
+def make(settings: TaskConfig) -> TextClassifier:
+    return TextClassifier(SMALL, make_target(settings.target, settings.labels))
 
 
 def head_of(model: Any) -> list[list[float]]:
@@ -46,11 +46,11 @@ def head_of(model: Any) -> list[list[float]]:
 ROWS = [[10.0, 1.0], [20.0, 2.0], [30.0, 3.0]]
 
 
-def save(folder: Path, stored: TaskSettings | None, as_: str = "google") -> str:
+def save(folder: Path, stored: TaskConfig | None, as_: str = "google") -> str:
     """A model whose rows are those of ROWS."""
     count = len(stored.labels) if stored else 3
     model = make(stored or texts(*GLUE))
-    for binding in model.bindings():
+    for binding in model.mappings():
         value = np.zeros(binding.shape, np.float32)
         if binding.name.startswith("output_"):
             columns = np.array(ROWS[: max(count, 1)], np.float32)
@@ -61,7 +61,7 @@ def save(folder: Path, stored: TaskSettings | None, as_: str = "google") -> str:
             )
         binding.write(value)
     if as_ == "google":
-        save_model_folder(str(folder), SMALL, model.bindings(), None)
+        save_model_folder(str(folder), SMALL, model.mappings(), None)
         if stored is not None:
             (folder / TASK).write_text(stored.to_json())
     else:
@@ -69,7 +69,7 @@ def save(folder: Path, stored: TaskSettings | None, as_: str = "google") -> str:
         save_hugging_face_folder(
             str(folder),
             SMALL,
-            model.bindings(),
+            model.mappings(),
             None,
             stored.labels,
             classifier=TAGGER if stored.target == "tags" else "For" + as_,
@@ -80,18 +80,18 @@ def save(folder: Path, stored: TaskSettings | None, as_: str = "google") -> str:
 def run_of(
     folder: Path,
     start: str,
-    settings: TaskSettings,
+    settings: TaskConfig,
     other_names: tuple[str, ...] = (),
     keeps: bool = False,
-) -> Run:
+) -> Trainer:
     config = RunConfig(
         str(folder / "out"), None, None, start, "float32",
         keep_classifier_head=keeps,
     )  # fmt: skip
-    return Run(
+    return Trainer(
         make(settings),
         SMALL,
-        Place(tf.distribute.get_strategy(), Host(0, 1)),
+        Devices(tf.distribute.get_strategy(), Host(0, 1)),
         config,
         None,
         settings.to_json(),
@@ -157,11 +157,11 @@ def test_another_head_starts_anew_in_training_and_is_refused_in_use(
     (line,) = [x for x in said.splitlines() if "starts anew" in x]
     assert line.startswith("the classifier head starts anew: the checkpoint ")
     assert sentence in line
-    assert ("(--keep_classifier_head keeps it" in line) == (
+    assert ("(`keep_classifier_head` keeps it" in line) == (
         len(stored.labels) == 3
     )
     with pytest.raises(
-        InputError, match="is for something else: .*or --do_train"
+        InputError, match="is for something else: .*or `do_train"
     ):
         run.restore()
 
@@ -202,5 +202,5 @@ def test_a_teacher_answers_in_the_order_of_its_student(tmp_path: Path) -> None:
     folder = save(tmp_path / "teacher", texts(*NLI))
     settings = texts(*GLUE)
     teacher = make(settings)
-    load_teacher(teacher.bindings(), folder, ClassifierHead(settings))
+    load_teacher(teacher.mappings(), folder, ClassifierHead(settings))
     assert head_of(teacher) == [ROWS[0], ROWS[2], ROWS[1]]

@@ -16,7 +16,7 @@ from bert_keras.tasks.export import (
     make_model,
     signatures,
 )
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, TINY
 
 BATCH = {
@@ -26,19 +26,19 @@ BATCH = {
 }
 
 
-def settings(target: str, *labels: str) -> TaskSettings:
-    return TaskSettings(target, 16, True, labels=labels)
+def settings(target: str, *labels: str) -> TaskConfig:
+    return TaskConfig(target, 16, True, labels=labels)
 
 
-def make(task: TaskSettings | None) -> Model:
+def make(task: TaskConfig | None) -> Model:
     """A model with weights from a seed."""
     model, rng = make_model(TINY, task), np.random.default_rng(3)
-    for binding in model.bindings():
+    for binding in model.mappings():
         binding.write(rng.normal(0, 0.5, binding.shape).astype(np.float32))
     return model
 
 
-def answers(task: TaskSettings | None, model: Model) -> dict[str, np.ndarray]:
+def answers(task: TaskConfig | None, model: Model) -> dict[str, np.ndarray]:
     """To BATCH."""
     asked = signatures(model, TINY, task, None)["serving_default"]
     batch = {name: tf.constant(value) for name, value in BATCH.items()}

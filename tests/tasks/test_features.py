@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data.bpe import load_byte_level
-from bert_keras.data.input_features import length_batches, run_documents
+from bert_keras.data.input_features import bucket_by_length, run_documents
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.errors import InputError
 from bert_keras.tasks.features import (
@@ -92,7 +92,8 @@ def test_vectors_are_those_of_their_windows() -> None:
     documents = [read_document(LINE, TOKENIZER, 6, stride) for stride in (2, 0)]
     predictor = Predictor(extractor.forward)
     results = run_documents(
-        documents, lambda rows: predict(predictor, length_batches(rows, 2, 16))
+        documents,
+        lambda rows: predict(predictor, bucket_by_length(rows, 2, 16)),
     )
     for document, outputs in results:
         vectors = document.vectors(outputs)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bert_keras.data.input_features import Row, pad
+from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
@@ -32,13 +32,13 @@ def tokenizer(tmp_path: Path) -> FullTokenizer:
 
 def test_encode(tokenizer: FullTokenizer) -> None:
     # [CLS] a [MASK] . [SEP]
-    expected = [Row([2, 5, 4, 6, 3], [0] * 5, [2])]
+    expected = [InputFeatures([2, 5, 4, 6, 3], [0] * 5, [2])]
     assert encode("A [MASK].", tokenizer, 5) == expected
 
 
 def test_encode_answers_every_mask(tokenizer: FullTokenizer) -> None:
     # [CLS] [MASK] [MASK] sky [UNK] [SEP]
-    expected = [Row([2, 4, 4, 7, 1, 3], [0] * 6, [1, 2])]
+    expected = [InputFeatures([2, 4, 4, 7, 1, 3], [0] * 6, [1, 2])]
     assert encode("[MASK][MASK] Sky blue\n", tokenizer, 37) == expected
 
 
@@ -53,21 +53,21 @@ def test_a_long_line_is_read_where_its_masks_are(
     """Nine pieces, four a window, two apart: 0-3, 2-5, 4-7, 5-8 has none."""
     rows = encode("a [MASK] a . [MASK] [MASK] . sky .", tokenizer, 6)
     assert rows == [
-        Row([2, 5, 4, 5, 6, 3], [0] * 6, [2]),  # a [MASK] a .
-        Row([2, 5, 6, 4, 4, 3], [0] * 6, [3]),  # a . [MASK] [MASK]
-        Row([2, 4, 4, 6, 7, 3], [0] * 6, [2]),  # [MASK] [MASK] . sky
+        InputFeatures([2, 5, 4, 5, 6, 3], [0] * 6, [2]),  # a [MASK] a .
+        InputFeatures([2, 5, 6, 4, 4, 3], [0] * 6, [3]),  # a . [MASK] [MASK]
+        InputFeatures([2, 4, 4, 6, 7, 3], [0] * 6, [2]),  # [MASK] [MASK] . sky
     ]
 
 
 def test_the_likeliest_pieces_do_not_see_the_padding() -> None:
     """And ids that the vocabulary has not, 9 and 10, are left out."""
     model = BlankFiller(CONFIG, range(9), count=3)
-    for binding in model.bindings():
+    for binding in model.mappings():
         rng = np.random.default_rng(len(binding.name))
         binding.write(rng.normal(size=binding.shape).astype(np.float32))
     for length in (16, 17):
         ids = [2, *(5 + i % 4 for i in range(length - 2)), 3]
-        row = Row(ids, [0] * length, [3, 1, 2])
+        row = InputFeatures(ids, [0] * length, [3, 1, 2])
         outputs = model.forward(pad([row], 32, 2))
         exact = model.encoder(
             np.array([ids]), np.ones([1, length]), np.zeros([1, length], int)

@@ -16,7 +16,7 @@ from bert_keras.tasks.hugging_face_task import (
     problem_type,
     task_of,
 )
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, TINY
 
 Shapes = dict[str, tuple[int, ...]]
@@ -25,7 +25,7 @@ TEXTS = {"architectures": ["BertForSequenceClassification"]}
 LABELS = {**TEXTS, "id2label": {"0": "no", "1": "yes", "2": "perhaps"}}
 
 
-def settings(values: dict[str, Any], shapes: Shapes) -> TaskSettings | None:
+def settings(values: dict[str, Any], shapes: Shapes) -> TaskConfig | None:
     return task_of(values, shapes, TINY, False, None)
 
 
@@ -136,7 +136,7 @@ def test_a_folder_says_it_by_task_json_or_by_config_json(
 ) -> None:
     folder = tmp_path / "model"
     shutil.copytree(GOLDEN / "hugging_face" / "classifier", folder)
-    expected = TaskSettings(
+    expected = TaskConfig(
         "single_label", 23, False, labels=("no", "yes", "perhaps")
     )
     for path in (folder, folder / "model.safetensors"):
@@ -148,10 +148,10 @@ def test_a_folder_says_it_by_task_json_or_by_config_json(
     (folder / "tokenizer_config.json").write_text('{"model_max_length": 17}')
     found = folder_task(str(folder), CASED)
     assert found is not None and found.max_seq_length == 17
-    stored = TaskSettings("regression", 9, True)
+    stored = TaskConfig("regression", 9, True)
     (folder / "task.json").write_text(stored.to_json())
     assert folder_task(str(folder)) == stored
-    cased = TaskSettings("regression", 9, False, strip_accents=False)
+    cased = TaskConfig("regression", 9, False, strip_accents=False)
     (folder / "task.json").write_text(cased.to_json())
     (folder / "vocab.txt").unlink(missing_ok=True)
     assert folder_task(str(folder)) == cased  # without a vocabulary, too

@@ -16,15 +16,15 @@ from bert_keras.data.input_features import Batch
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.tasks.classification.label_types import make_target
-from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.fill_mask import BlankFiller
 from bert_keras.tasks.line_kinds import word_spans
 from bert_keras.tasks.line_predictor import Answer, LinePredictor
 from bert_keras.tasks.ner.lstm_tagger import FeatureTagger
-from bert_keras.tasks.ner.model import Tagger
+from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.predictors import load
-from bert_keras.tasks.squad.model import SpanModel
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.squad.model import QuestionAnsweringModel
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.inference import Predictor, predict
 from tests.conftest import GOLDEN, TINY
 
@@ -35,18 +35,18 @@ LABELS = ("no", "yes", "maybe")
 def save(folder: Path, model: Any, **settings: Any) -> str:
     """A folder of a model with random weights, for a task if one is named."""
     rng = np.random.default_rng(3)
-    for binding in model.bindings():
+    for binding in model.mappings():
         binding.write(rng.normal(size=binding.shape).astype(np.float32))
-    save_model_folder(str(folder), TINY, model.bindings(), VOCAB)
+    save_model_folder(str(folder), TINY, model.mappings(), VOCAB)
     if settings:
-        task = TaskSettings(do_lower_case=True, **settings)
+        task = TaskConfig(do_lower_case=True, **settings)
         (folder / "task.json").write_text(task.to_json())
     return str(folder)
 
 
 def text_folder(folder: Path, target: str, **settings: Any) -> str:
     labels = () if target == "regression" else LABELS
-    model = Classifier(TINY, make_target(target, labels))
+    model = TextClassifier(TINY, make_target(target, labels))
     settings = {"max_seq_length": 16, "labels": labels, **settings}
     return save(folder, model, target=target, **settings)
 
@@ -212,7 +212,7 @@ def span_logits(best: int) -> list[float]:
 
 def test_a_span(tmp_path: Path) -> None:
     """[CLS] who ? [SEP] the old captain saw the sea . [SEP]: 5 to 6."""
-    model = load(save(tmp_path, SpanModel(TINY), **SPANS))
+    model = load(save(tmp_path, QuestionAnsweringModel(TINY), **SPANS))
     (answer,) = answers(
         model, [LINE], start_logits=span_logits(5), end_logits=span_logits(6)
     )
@@ -224,7 +224,7 @@ def test_a_span(tmp_path: Path) -> None:
 
 def test_no_span(tmp_path: Path) -> None:
     settings = {**SPANS, "version_2_with_negative": True}
-    model = load(save(tmp_path, SpanModel(TINY), **settings))
+    model = load(save(tmp_path, QuestionAnsweringModel(TINY), **settings))
     (answer,) = answers(
         model, [LINE], start_logits=span_logits(0), end_logits=span_logits(0)
     )
@@ -234,7 +234,7 @@ def test_no_span(tmp_path: Path) -> None:
 
 
 def test_a_real_span_model_and_what_is_no_question(tmp_path: Path) -> None:
-    model = load(save(tmp_path, SpanModel(TINY), **SPANS))
+    model = load(save(tmp_path, QuestionAnsweringModel(TINY), **SPANS))
     lines = [LINE, "Who?", "Who?\t ", LINE + " An island." * 20]
     found = list(model.answer_all(lines, runner(model)))
     assert found[0].fields["answer"] in " ".join(LINE.split())
@@ -247,7 +247,7 @@ def test_a_real_span_model_and_what_is_no_question(tmp_path: Path) -> None:
 
 def test_a_long_question_is_cut_which_is_noted(tmp_path: Path) -> None:
     short = {**SPANS, "max_query_length": 2}
-    model = load(save(tmp_path, SpanModel(TINY), **short))
+    model = load(save(tmp_path, QuestionAnsweringModel(TINY), **short))
     cut = LINE.replace("Who", "Who saw")
     lines = [LINE, cut, cut + " An island." * 5]
     notes = [model.kind.read(1, line.split("\t")).note for line in lines]
@@ -267,7 +267,7 @@ def test_tags(tmp_path: Path) -> None:
         "target": "tags", "max_seq_length": 7, "doc_stride": 3,
         "labels": ("O", "B-PER", "I-PER"),
     }  # fmt: skip
-    model = load(save(tmp_path, Tagger(TINY, 3), **settings))
+    model = load(save(tmp_path, TokenClassifier(TINY, 3), **settings))
     line = "The sea (old)  was, sea."
     logits = np.eye(3)[[0, 1, 2, 2, 0]]
     (answer,) = answers(model, [line], logits=logits)

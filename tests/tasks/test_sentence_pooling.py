@@ -92,7 +92,7 @@ def test_where_the_file_is(tmp_path: Path) -> None:
         ({}, ("Transformer", "Pooling", "Dense"), "the module 'Dense'"),
         ({}, ("Transformer", "Normalize"), "the module 'Normalize'"),
         ({}, ("WordEmbeddings", "Pooling"), "the module 'WordEmbeddings'"),
-        ({}, ("Transformer",), "lists no Pooling; give --pooling"),
+        ({}, ("Transformer",), "lists no Pooling; give `pooling`"),
     ],
 )
 def test_what_is_not_supported(

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.task_config import TASK, TaskSettings
+from bert_keras.tasks.task_config import TASK, TaskConfig
 
-SETTINGS = TaskSettings(
+SETTINGS = TaskConfig(
     "single_label",
     max_seq_length=29,
     do_lower_case=False,
@@ -27,14 +27,14 @@ SETTINGS = TaskSettings(
 
 def test_settings_come_back_as_they_were(tmp_path: Path) -> None:
     (tmp_path / TASK).write_text(SETTINGS.to_json())
-    assert TaskSettings.from_folder(str(tmp_path)) == SETTINGS
+    assert TaskConfig.from_folder(str(tmp_path)) == SETTINGS
 
 
 def test_settings_on_a_remote_file_system() -> None:
-    assert TaskSettings.from_folder("ram://absent") is None
+    assert TaskConfig.from_folder("ram://absent") is None
     with tf.io.gfile.GFile(f"ram://there/{TASK}", "w") as file:
         file.write(SETTINGS.to_json())
-    assert TaskSettings.from_folder("ram://there") == SETTINGS
+    assert TaskConfig.from_folder("ram://there") == SETTINGS
 
 
 def test_what_is_not_named_has_its_default(tmp_path: Path) -> None:
@@ -42,16 +42,16 @@ def test_what_is_not_named_has_its_default(tmp_path: Path) -> None:
         '{"target": "regression", "max_seq_length": 29, "do_lower_case": true,'
         ' "labels": []}'
     )
-    expected = TaskSettings("regression", 29, True)
-    assert TaskSettings.from_folder(str(tmp_path)) == expected
+    expected = TaskConfig("regression", 29, True)
+    assert TaskConfig.from_folder(str(tmp_path)) == expected
 
 
 def test_there_may_be_none(tmp_path: Path) -> None:
-    assert TaskSettings.from_folder(str(tmp_path)) is None
-    assert TaskSettings.from_folder(str(tmp_path / "bert_model.ckpt")) is None
+    assert TaskConfig.from_folder(str(tmp_path)) is None
+    assert TaskConfig.from_folder(str(tmp_path / "bert_model.ckpt")) is None
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(b"")
-    assert TaskSettings.from_folder(str(weights)) is None
+    assert TaskConfig.from_folder(str(weights)) is None
 
 
 def changed(**values: object) -> str:
@@ -76,6 +76,6 @@ def test_errors_name_the_file(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / TASK
     path.write_text(text)
     with pytest.raises(InputError) as error:
-        TaskSettings.from_folder(str(tmp_path))
+        TaskConfig.from_folder(str(tmp_path))
     assert str(error.value).startswith(f"{path} cannot be used (")
     assert message in str(error.value)

@@ -9,14 +9,14 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.fine_tuning import check_use, stored_settings
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.trainer import (
     FREE,
     MAY_CHANGE,
-    Place,
-    Run,
+    Devices,
     RunConfig,
-    Training,
+    Trainer,
+    TrainingPlan,
     find_tokenizer,
 )
 from bert_keras.training.checkpoints import FOLDER, check_settings
@@ -26,7 +26,7 @@ from tests.conftest import TINY
 
 CONFIG = RunConfig("out", None, None, None, "float32")
 PIECES = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
-TASK = TaskSettings("single_label", 16, True, labels=("neg", "pos"))
+TASK = TaskConfig("single_label", 16, True, labels=("neg", "pos"))
 
 
 def settings(*changed: Any) -> dict[str, Any]:
@@ -35,10 +35,10 @@ def settings(*changed: Any) -> dict[str, Any]:
     given: dict[type, Any] = {type(x): x for x in (*defaults, *changed)}
     run, optimizer, loop, task = given.values()
     nothing: Any = None
-    place = Place(nothing, Host(0, 1))
+    place = Devices(nothing, Host(0, 1))
     others = dataclasses.asdict(task)
-    return Run(nothing, TINY, place, run, None)._settings(
-        Training(nothing, optimizer, loop, others)
+    return Trainer(nothing, TINY, place, run, None)._settings(
+        TrainingPlan(nothing, optimizer, loop, others)
     )
 
 
@@ -67,9 +67,9 @@ def test_a_run_is_held_to_each_setting(default: Any) -> None:
         now = settings(changed)
         if field.name in MAY_CHANGE:
             [notice] = check_settings("out", began, now, MAY_CHANGE)
-            assert notice.startswith(f"--{field.name} is ")
+            assert notice.startswith(f"`{field.name}` is ")
         else:
-            with pytest.raises(InputError, match=f"--{field.name}.* is "):
+            with pytest.raises(InputError, match=f"`{field.name}` is "):
                 check_settings("out", began, now, MAY_CHANGE)
             held += 1
     assert held
@@ -117,7 +117,7 @@ def test_a_model_is_not_used_by_other_labels_or_case(
 def test_what_is_replaced_says_nothing_of_the_model_that_is_trained(
     tmp_path: Path,
 ) -> None:
-    """As where --output_dir has the best of several seeds of another model."""
+    """As where `output_dir` has the best of several seeds of another model."""
     for name, is_uncased in (("out", True), ("start", False)):
         folder = tmp_path / name
         folder.mkdir()

@@ -173,17 +173,17 @@ def test_settings_tell_what_differs() -> None:
         return check_settings("out", began, settings, {"steps": "; so there"})
 
     for files, sentence in (
-        (["a", "c"], "--input_file is 'c' but was 'b'"),
-        (["a"], "--input_file is 'a list of 1' but was 'one of 2'"),
+        (["a", "c"], "`input_file` is 'c' but was 'b'"),
+        (["a"], "`input_file` is 'a list of 1' but was 'one of 2'"),
     ):
         with pytest.raises(InputError, match=sentence):
             check(input_file=files)
     # and how to train on with what is new
-    with pytest.raises(InputError, match="was 0.1 .* --init_checkpoint=out"):
+    with pytest.raises(InputError, match="was 0.1 .* `init_checkpoint=out"):
         check(rate=0.2)
     assert check(rate=0.1, input_file=("a", "b")) == []
     assert check(steps=12) == [
-        "--steps is 12 but was 10 when out was begun; so there"
+        "`steps` is 12 but was 10 when out was begun; so there"
     ]
     [notice] = check(rate=0.1, seed=3, case=False, direction=None)
     assert "did not store seed, case: these are taken" in notice
@@ -194,7 +194,7 @@ def test_a_copy_of_a_file_is_the_same() -> None:
     copied = {"input_file": ["b"], "input_file's contents": ["7 bytes"]}
     assert check_settings("out", began, copied, {}) == []
     changed = {"input_file": ["a"], "input_file's contents": ["8 bytes"]}
-    with pytest.raises(InputError, match="contents is '8 bytes' but was '7"):
+    with pytest.raises(InputError, match="contents` is '8 bytes' but was '7"):
         check_settings("out", began, changed, {})
 
 

@@ -38,10 +38,10 @@ def sentence(**settings: str) -> str:
 
 
 def test_a_name_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "--use_tpu is given without --tpu_name" in sentence()
-    assert "--master is 10.0.0.2:8470" in sentence(master="10.0.0.2:8470")
+    assert "`use_tpu` is given without `tpu_name`" in sentence()
+    assert "`master` is 10.0.0.2:8470" in sentence(master="10.0.0.2:8470")
     monkeypatch.setenv("TPU_NAME", "local")
-    assert "answers as --tpu_name=local" in sentence()
+    assert "answers as `tpu_name=local`" in sentence()
 
 
 def test_an_address_where_nothing_is(shut: str) -> None:
@@ -55,8 +55,8 @@ def test_an_address_where_nothing_is(shut: str) -> None:
 def test_no_metadata_server(monkeypatch: pytest.MonkeyPatch, shut: str) -> None:
     monkeypatch.setenv("GCE_METADATA_IP", shut)
     found = sentence(tpu_name="absent")
-    assert "cannot ask Google Cloud for --tpu_name=absent" in found
-    assert "give --tpu_zone and --gcp_project" in found
+    assert "cannot ask Google Cloud for `tpu_name=absent`" in found
+    assert "give `tpu_zone` and `gcp_project`" in found
 
 
 def test_a_metadata_server_that_is_silent(
@@ -70,7 +70,7 @@ def test_a_metadata_server_that_is_silent(
 
 def test_a_tpu_that_google_cloud_does_not_give() -> None:
     found = sentence(tpu_name="absent", tpu_zone="z", gcp_project="p")
-    assert "--tpu_name=absent is not to be had" in found
+    assert "`tpu_name=absent` is not to be had" in found
 
 
 def test_paths_that_a_worker_cannot_read() -> None:
@@ -78,9 +78,9 @@ def test_paths_that_a_worker_cannot_read() -> None:
     good = {"output_dir": "gs://b/out", "input_file": "gs://b/a*,gs://b/c"}
     cloud_tpu.check_paths(config, {**good, "eval_file": None})
     for path in ("out", "/out", "gs:/b/out", "gs://b", "gs:///out"):
-        with pytest.raises(InputError, match=f"--output_dir={path} is not in"):
+        with pytest.raises(InputError, match=f"`output_dir={path}` is not in"):
             cloud_tpu.check_paths(config, {**good, "output_dir": path})
-    with pytest.raises(InputError, match="--input_file=c .*give gs://"):
+    with pytest.raises(InputError, match="`input_file=c` .*give gs://"):
         cloud_tpu.check_paths(config, {**good, "input_file": "gs://b/a,c"})
     local = {"output_dir": "out"}
     cloud_tpu.check_paths(DeviceConfig(), local)

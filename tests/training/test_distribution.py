@@ -109,7 +109,7 @@ def test_one_device_is_one_host() -> None:
 def test_a_batch_must_split_evenly() -> None:
     strategy = tf.distribute.get_strategy()
     check_batch_size(strategy, "train_batch_size", 12, 3)
-    with pytest.raises(InputError, match="--train_batch_size is 13; .* of 3 "):
+    with pytest.raises(InputError, match="`train_batch_size` is 13; .* of 3 "):
         check_batch_size(strategy, "train_batch_size", 13, 3)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.training.best_checkpoint import BestModel
-from bert_keras.training.early_stopping import BestKeeper
+from bert_keras.training.best_checkpoint import BestCheckpoint
+from bert_keras.training.early_stopping import EarlyStopping
 
 
 class Kept:
@@ -17,7 +17,7 @@ class Kept:
         self.values = iter(values)
         self.steps: list[int] = []
         arguments = {"metric": "f1", "patience": 2, **settings}
-        self.keeper = BestKeeper(
+        self.keeper = EarlyStopping(
             every_steps=10,
             evaluate=lambda: {"f1": next(self.values), "loss": 1.0},
             keep=lambda step, _: self.steps.append(step),
@@ -63,8 +63,8 @@ def test_a_damaged_log_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b"{}"])
 def test_a_damaged_best_model_is_named(tmp_path: Path, content: bytes) -> None:
-    best = BestModel(str(tmp_path))
-    best.take_over(7, {"f1": 0.5})
+    best = BestCheckpoint(str(tmp_path))
+    best.adopt_model(7, {"f1": 0.5})
     assert best.final_step() == 7
     (tmp_path / "best.json").write_bytes(content)
     with pytest.raises(InputError, match="best.json, .* damaged"):
@@ -73,7 +73,7 @@ def test_a_damaged_best_model_is_named(tmp_path: Path, content: bytes) -> None:
 
 def test_a_best_model_that_is_gone_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="best/best.json, .* is missing"):
-        BestModel(str(tmp_path)).find()
+        BestCheckpoint(str(tmp_path)).find()
 
 
 def test_a_loss_is_better_when_lower(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_signatures_answer_by_the_names_of_their_inputs(tmp_path: Path) -> None:
 def test_a_version_is_never_written_over(tmp_path: Path) -> None:
     assert version_folder(str(tmp_path), 3) == str(tmp_path / "3")
     (tmp_path / "3").mkdir()
-    with pytest.raises(InputError, match="/3 exists.*another --version"):
+    with pytest.raises(InputError, match="/3 exists.*another `version"):
         version_folder(str(tmp_path), 3)
 
 
@@ -71,7 +71,7 @@ def test_nothing_half_written_stays(
         raise OSError("no space left")
 
     monkeypatch.setattr(tf.saved_model, "save", failing)
-    with pytest.raises(InputError, match="no space left; check --export_dir"):
+    with pytest.raises(InputError, match="no space left; check `export_dir"):
         write(tmp_path / "1")
     assert seen == [".1.incomplete"]
     assert list(tmp_path.iterdir()) == []

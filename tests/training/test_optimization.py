@@ -88,9 +88,9 @@ def test_what_decays_is_what_decays_at_google() -> None:
             model.trainable_variables, optimizer.traits, strict=True
         )
     }
-    bindings = model.bindings()
-    assert len(bindings) == 62
-    for binding in bindings:
+    mappings = model.mappings()
+    assert len(mappings) == 62
+    for binding in mappings:
         exempt = re.search("LayerNorm|layer_norm|bias", binding.name)
         assert rates[id(binding.variable)] == (0.0 if exempt else 0.01)
 

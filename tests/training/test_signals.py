@@ -20,7 +20,7 @@ def test_a_signal_is_obeyed_when_the_step_is_saved(
         os.kill(os.getpid(), number)
         with pytest.raises(SystemExit):
             os.kill(os.getpid(), number)  # a second one is not noted
-        request.obey(17)
+        request.exit_if_requested(17)
     assert caught.value.code == code
     assert f"{number.name} after step 17" in capsys.readouterr().err
     assert signal.getsignal(number) is before

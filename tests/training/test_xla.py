@@ -15,21 +15,21 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
-from bert_keras.data.masking_vocabulary import find_pieces
+from bert_keras.data.masking_vocabulary import read_masking_vocabulary
 from bert_keras.data.packing import PackingConfig, fill_rows, plan_rows
 from bert_keras.data.record_schema import packed_features
 from bert_keras.data.special_tokens import BERT
 from bert_keras.modeling import fused_ops
 from bert_keras.tasks.classification.label_types import (
     LABELS,
+    LabelType,
     MultiLabel,
     Regression,
     SingleLabel,
-    Target,
 )
-from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.pretraining.model import Pretraining
-from bert_keras.tasks.squad.model import SpanModel
+from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.training.config import LoopConfig, OptimizerConfig
 from bert_keras.training.loop import Objective, StepFunction
 from bert_keras.training.optimization import AdamW
@@ -62,9 +62,9 @@ def drawn(seed: int) -> Batch:
     second = records["segment_ids"].sum(1)
     first = records["input_mask"].sum(1) - second
     vocab = {f"[{i}]": i for i in range(TINY.vocab_size)}
-    marks = {mark: i for i, mark in enumerate(BERT.pieces)}
+    special_tokens = {mark: i for i, mark in enumerate(BERT.pieces)}
     masker = BatchMasker(
-        find_pieces(vocab | marks, BERT),
+        read_masking_vocabulary(vocab | special_tokens, BERT),
         MaskConfig(NUM_PREDICTIONS, do_whole_word_mask=True),
         seed=3,
     )
@@ -83,7 +83,7 @@ def drawn(seed: int) -> Batch:
     return {name: value.numpy() for name, value in batch.items()}
 
 
-def with_labels(target: Target) -> Callable[[int], Batch]:
+def with_labels(target: LabelType) -> Callable[[int], Batch]:
     def batch(seed: int) -> Batch:
         inputs = inputs_only(seed)
         width = target.feature.length
@@ -95,8 +95,8 @@ def with_labels(target: Target) -> Callable[[int], Batch]:
     return batch
 
 
-def classifier(target: Target) -> Classifier:
-    model = Classifier(CONFIG, target)
+def classifier(target: LabelType) -> TextClassifier:
+    model = TextClassifier(CONFIG, target)
     model.head.dropout_prob = 0.0  # the head's own, whatever the config says
     return model
 
@@ -132,7 +132,7 @@ CASES: dict[str, tuple[Callable[[], Objective], Callable[[int], Batch]]] = {
         lambda: classifier(Regression()),
         with_labels(Regression()),
     ),
-    "run_squad": (lambda: SpanModel(CONFIG), with_spans),
+    "run_squad": (lambda: QuestionAnsweringModel(CONFIG), with_spans),
 }
 
 

@@ -176,7 +176,7 @@ def test_lengths_and_how_many_were_cut_are_said(
     assert len(encode_examples(examples, tokenizer, 6)) == 3
     assert capsys.readouterr().err == (
         "3 texts of 5 to 9 tokens, median 7; 2 of 3 were cut to "
-        "--max_seq_length=6\n"
+        "`max_seq_length=6`\n"
     )
     encode_examples([*examples, text("a", "bcd")], tokenizer, 9)
     assert "4 texts of 5 to 9 tokens, median 7; 0 of 4 were cut" in (

@@ -337,7 +337,7 @@ def test_bad_scores_files_and_names(tmp_path: Path) -> None:
         find_task("sts-b").read(folder, "dev")
     with pytest.raises(InputError, match="AX has no train set"):
         find_task("ax").read(folder, "train")
-    with pytest.raises(InputError, match="--task_name=mrcp .* MRPC"):
+    with pytest.raises(InputError, match="`task_name=mrcp` .* MRPC"):
         find_task("mrcp")
     (tmp_path / "dev.tsv").write_bytes(row.encode() + b"\n\xff")
     with pytest.raises(InputError, match=r"dev\.tsv, line 2 is not UTF-8"):

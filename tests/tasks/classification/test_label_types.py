@@ -8,10 +8,10 @@ from bert_keras.data.tfrecords import encode
 from bert_keras.errors import InputError
 from bert_keras.tasks.classification.label_types import (
     LABELS,
+    LabelType,
     MultiLabel,
     Regression,
     SingleLabel,
-    Target,
     make_target,
 )
 
@@ -22,7 +22,7 @@ THREE_QUARTERS = np.log(3.0)
 QUARTER = -THREE_QUARTERS
 
 
-def numbers(target: Target, *labels: str | None) -> np.ndarray:
+def numbers(target: LabelType, *labels: str | None) -> np.ndarray:
     whole = target.feature.dtype == "int64"
     encoded = [target.encode(label) for label in labels]
     return np.array(encoded, np.int32 if whole else np.float32)
@@ -121,7 +121,7 @@ def test_what_labels_there_are_is_told() -> None:
     ],
 )
 def test_training_and_evaluation_agree(
-    target: Target, labels: list[str], metric: str
+    target: LabelType, labels: list[str], metric: str
 ) -> None:
     rng = np.random.default_rng(4)
     logits = rng.normal(0, 3, (5, target.num_outputs)).astype(np.float32)
@@ -164,7 +164,7 @@ def test_metrics_are_those_asked_for() -> None:
 
 
 @pytest.mark.parametrize("target", [CLASSES, TAGS, Regression()])
-def test_a_record_takes_what_encode_gives(target: Target) -> None:
+def test_a_record_takes_what_encode_gives(target: LabelType) -> None:
     for label in (None, *(target.labels or ("2.5",))):
         assert encode([target.feature], {LABELS: target.encode(label)})
     assert set(target.encode(None)) == {0}
@@ -181,7 +181,7 @@ def test_a_record_takes_what_encode_gives(target: Target) -> None:
         (Regression(), "inf", "'inf' is not a number"),
     ],
 )
-def test_unknown_labels(target: Target, label: str, message: str) -> None:
+def test_unknown_labels(target: LabelType, label: str, message: str) -> None:
     with pytest.raises(InputError, match=f"the label {message}"):
         target.encode(label)
 
@@ -195,7 +195,7 @@ def test_a_list_of_labels_is_not_cut_at_the_separator() -> None:
     assert MultiLabel(("a,b", "c", "d")).encode(("d", "a,b")) == [1, 0, 1]
     assert MultiLabel(("a,b", "c")).encode(()) == [0, 0]
     assert CLASSES.encode(("b",)) == [1]
-    with pytest.raises(InputError, match=r"2 labels.*--target=multi_label"):
+    with pytest.raises(InputError, match=r"2 labels.*`target=multi_label"):
         CLASSES.encode(("a", "b"))
     assert Regression().encode(("2.5",)) == [2.5]
     with pytest.raises(InputError, match="0 labels.*a number"):
@@ -213,5 +213,5 @@ def test_spellings_of_a_whole_number_are_one_class() -> None:
 
 
 @pytest.mark.parametrize("target", [CLASSES, TAGS, Regression()])
-def test_targets_are_made_of_what_task_json_says(target: Target) -> None:
+def test_targets_are_made_of_what_task_json_says(target: LabelType) -> None:
     assert make_target(target.kind, target.labels) == target

@@ -5,34 +5,36 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.data.batching import RowBatches
-from bert_keras.data.input_features import Row, pad
+from bert_keras.data.batching import InMemoryBatches
+from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.tasks.classification.label_types import (
     LABELS,
+    LabelType,
     MultiLabel,
     Regression,
     SingleLabel,
-    Target,
 )
-from bert_keras.tasks.classification.model import Classifier, pool_windows
+from bert_keras.tasks.classification.model import TextClassifier, pool_windows
 from tests.conftest import GOLDEN, TINY
 
-TARGETS: dict[str, Target] = {
+TARGETS: dict[str, LabelType] = {
     "single label": SingleLabel(("a", "b", "c"), (0.5, 3.0, 2.0)),
     "multi-label": MultiLabel(("a", "b")),
     "regression": Regression(),
 }
 ROWS = [
-    Row([2 + i, *[7] * i, 3 + i], [0] * (1 + i // 2) + [1] * (1 + i - i // 2))
+    InputFeatures(
+        [2 + i, *[7] * i, 3 + i], [0] * (1 + i // 2) + [1] * (1 + i - i // 2)
+    )
     for i in range(14)
 ]
 
 
-def make(target: Target) -> Classifier:
+def make(target: LabelType) -> TextClassifier:
     """A classifier whose encoder is the golden one."""
-    model = Classifier(TINY, target)
-    report = load_checkpoint(model.bindings(), str(GOLDEN / "tiny_bert"))
+    model = TextClassifier(TINY, target)
+    report = load_checkpoint(model.mappings(), str(GOLDEN / "tiny_bert"))
     assert set(report.missing) == {"output_weights", "output_bias"}
     rng = np.random.default_rng(1)
     for variable in model.head.variables:
@@ -40,7 +42,7 @@ def make(target: Target) -> Classifier:
     return model
 
 
-def labels_of(target: Target, count: int) -> np.ndarray:
+def labels_of(target: LabelType, count: int) -> np.ndarray:
     rng = np.random.default_rng(2)
     names = [*(target.labels or "01")]
     labels = [target.encode(name) for name in rng.choice(names, count)]
@@ -48,7 +50,7 @@ def labels_of(target: Target, count: int) -> np.ndarray:
     return np.array(labels, np.int32 if whole else np.float32)
 
 
-def batch_of(target: Target, length: int, num_rows: int = 7) -> dict:
+def batch_of(target: LabelType, length: int, num_rows: int = 7) -> dict:
     features = pad(ROWS[:7], length, num_rows)
     labels = np.zeros((num_rows, target.feature.length), np.float32)
     labels[:7] = labels_of(target, 7)
@@ -62,17 +64,17 @@ def tensors(batch: dict[str, np.ndarray]) -> dict[str, tf.Tensor]:
 
 
 def loss_of(
-    model: Classifier, batch: dict, seed: tf.Tensor | None = None
+    model: TextClassifier, batch: dict, seed: tf.Tensor | None = None
 ) -> float:
     return float(model.loss(batch, model.totals(batch), seed)[0])
 
 
 @pytest.fixture(scope="module", params=TARGETS)
-def model(request: pytest.FixtureRequest) -> Classifier:
+def model(request: pytest.FixtureRequest) -> TextClassifier:
     return make(TARGETS[request.param])
 
 
-def test_loss_is_the_mean_of_the_examples_losses(model: Classifier) -> None:
+def test_loss_is_the_mean_of_the_examples_losses(model: TextClassifier) -> None:
     batch, target = batch_of(model.target, 29), model.target
     logits = model.forward(batch)["logits"].numpy()
     assert logits.shape == (7, target.num_outputs)
@@ -86,7 +88,7 @@ def test_loss_is_the_mean_of_the_examples_losses(model: Classifier) -> None:
 
 
 def test_logits_are_a_linear_map_of_the_pooled_output(
-    model: Classifier,
+    model: TextClassifier,
 ) -> None:
     batch = batch_of(model.target, 29)
     pooled = model.encoder(
@@ -99,7 +101,7 @@ def test_logits_are_a_linear_map_of_the_pooled_output(
     )
 
 
-def test_gradients_reach_every_variable(model: Classifier) -> None:
+def test_gradients_reach_every_variable(model: TextClassifier) -> None:
     batch = batch_of(model.target, 16)
     trained = [v.value for v in model.trainable_variables]
     assert len(trained) == len(model.variables)
@@ -113,7 +115,7 @@ def test_gradients_reach_every_variable(model: Classifier) -> None:
         assert float(tf.reduce_max(tf.abs(values))) > 1e-6, variable.path
 
 
-def test_rows_of_padding_count_for_nothing(model: Classifier) -> None:
+def test_rows_of_padding_count_for_nothing(model: TextClassifier) -> None:
     batch = batch_of(model.target, 16)
     padded = batch_of(model.target, 16, num_rows=11)
     _, sums = model.loss(batch, model.totals(batch), None)
@@ -127,7 +129,7 @@ def test_rows_of_padding_count_for_nothing(model: Classifier) -> None:
         )
 
 
-def test_pieces_of_a_batch_add_up(model: Classifier) -> None:
+def test_pieces_of_a_batch_add_up(model: TextClassifier) -> None:
     batch = batch_of(model.target, 16)
     totals = model.totals(batch)
     parts = [
@@ -137,7 +139,7 @@ def test_pieces_of_a_batch_add_up(model: Classifier) -> None:
     assert float(sum(parts)) == pytest.approx(loss_of(model, batch), rel=1e-6)
 
 
-def gradients_of(model: Classifier, batch: dict, totals: dict) -> tuple:
+def gradients_of(model: TextClassifier, batch: dict, totals: dict) -> tuple:
     """Loss, metric sums and gradients."""
     with tf.GradientTape() as tape:
         loss, sums = model.loss(batch, totals, None)
@@ -148,12 +150,12 @@ def gradients_of(model: Classifier, batch: dict, totals: dict) -> tuple:
 
 @pytest.mark.parametrize("num_pieces", [1, 3])
 def test_packed_rows_learn_what_padded_rows_do(
-    model: Classifier, num_pieces: int
+    model: TextClassifier, num_pieces: int
 ) -> None:
     """Twelve rows of 2 to 15 pieces, also as three micro-batches."""
     labels = {LABELS: labels_of(model.target, len(ROWS))}
     padded, packed = (
-        tensors(RowBatches(ROWS, labels, 12, 29, 3, num_pieces=n).batch(1))
+        tensors(InMemoryBatches(ROWS, labels, 12, 29, 3, num_pieces=n).batch(1))
         for n in (0, num_pieces)
     )
     assert padded["input_ids"].shape == (12, 29)
@@ -238,7 +240,7 @@ def test_depth_counts_from_the_embeddings() -> None:
 
 def test_windows_of_a_document_become_one() -> None:
     logits = np.array([[1.0, 5.0], [0, 2], [4, 4], [2, 9]])
-    row = Row([2, 3], [0, 0])
+    row = InputFeatures([2, 3], [0, 0])
     documents = [[row], [row, row, row]]
     mean = list(pool_windows(iter(logits), documents, "mean"))
     np.testing.assert_array_equal(mean, [[1, 5], [2, 5]])

@@ -161,7 +161,7 @@ def test_labels_are_sorted_as_people_would() -> None:
         (
             "a.tsv",
             "sentence\tlabel\na\t1\n",
-            "line 1 has no column 'text' but 'sentence', 'label'; check --text",
+            "line 1 has no column 'text' but 'sentence', 'label'; check `text_column`",
         ),
         (
             "a.jsonl",
@@ -187,7 +187,7 @@ def test_labels_are_sorted_as_people_would() -> None:
         ("a.json", '[{"text": "a", "label": 1}', "is not JSON .*array of obj"),
         ("a.csv", "text,label,text\na,1,b\n", "line 1 names 2 columns 'text'"),
         ("a.tsv", 'text\tlabel\n"a\nb"\t1\n', "line 2 has 1 .* name it .csv"),
-        ("a.csv", "t\0e\0x\0t\0\n", "as UTF-16 text .*--encoding=utf-16-le"),
+        ("a.csv", "t\0e\0x\0t\0\n", "as UTF-16 text .*`encoding=utf-16-le`"),
         ("a.jsonl", "[1]\n", "entry 1 is not a JSON object but 1"),
     ],
 )
@@ -212,7 +212,7 @@ def test_no_utf_8_and_no_file(tmp_path: Path) -> None:
     found = read_table(str(path), table, has_labels=True)
     assert contents(found)[1] == ("b\xe9", None, "0")
     table = dataclasses.replace(ONE_TEXT, encoding="cp99")
-    with pytest.raises(InputError, match="--encoding=cp99 is not known"):
+    with pytest.raises(InputError, match="`encoding=cp99` is not known"):
         read_table(str(path), table, has_labels=True)
     with pytest.raises(InputError, match=r"b\.csv"):
         read_table(str(tmp_path / "b.csv"), ONE_TEXT, has_labels=True)
@@ -292,11 +292,11 @@ def test_the_header_shows_the_separator(
     found = [e.text_a for e in read_table(path, ONE_TEXT, has_labels=True)]
     assert found[0] == f"Sehr{separator} gut"
     shown = "tab" if separator == "\t" else separator
-    assert f"read with --separator='{shown}'" in capsys.readouterr().err
+    assert f"read with `separator='{shown}'" in capsys.readouterr().err
     table = dataclasses.replace(ONE_TEXT, separator=shown)
     assert [e.text_a for e in read_table(path, table, True)] == found
     table = dataclasses.replace(ONE_TEXT, separator="|")
-    with pytest.raises(InputError, match="no column 'text' but .*--separator"):
+    with pytest.raises(InputError, match="no column 'text' but .*`separator"):
         read_table(path, table, has_labels=True)
 
 

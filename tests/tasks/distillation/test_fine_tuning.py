@@ -5,20 +5,22 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_classification import ROWS, batch_of, labels_of
-from test_classification import make as make_classifier
-from test_spans import as_tensors
-from test_spans import batch_of as span_batch_of
-from test_spans import make as make_span_model
 
-from bert_keras.data.batching import RowBatches
+from bert_keras.data.batching import InMemoryBatches
 from bert_keras.modeling import fused_ops
 from bert_keras.tasks.classification.label_types import LABELS, SingleLabel
-from bert_keras.tasks.distillation.config import TaughtTask
-from bert_keras.tasks.distillation.fine_tuning import Taught
+from bert_keras.tasks.distillation.config import TaskDistillation
+from bert_keras.tasks.distillation.fine_tuning import DistilledModel
+from tests.tasks.classification.test_model import ROWS, batch_of, labels_of
+from tests.tasks.classification.test_model import make as make_classifier
+from tests.tasks.squad.test_model import as_tensors
+from tests.tasks.squad.test_model import batch_of as span_batch_of
+from tests.tasks.squad.test_model import make as make_span_model
 
 TARGET = SingleLabel(("a", "b", "c"), (0.5, 3.0, 2.0))
-TASK = TaughtTask("folder", distillation_temperature=3.0)  # a half of each
+TASK = TaskDistillation(
+    "folder", distillation_temperature=3.0
+)  # a half of each
 
 
 def moved(model: Any) -> Any:
@@ -55,7 +57,7 @@ def test_half_is_the_labels_and_half_the_teachers(
     seed = key and tf.constant(key)
     student, teacher = moved(make_classifier(TARGET)), make_classifier(TARGET)
     batch = batch_of(TARGET, 29, num_rows=9)  # two of them padding
-    model = Taught(student, teacher, TASK)
+    model = DistilledModel(student, teacher, TASK)
     loss, means = figures(model, batch, seed=seed)
     labels = batch[LABELS].numpy()[:7, 0]
     soft = np.average(
@@ -72,19 +74,19 @@ def test_half_is_the_labels_and_half_the_teachers(
     assert "accuracy" in means
     kept = [id(v) for v in student.variables]
     assert [id(v) for v in model.variables] == kept
-    assert {id(b.variable) for b in model.bindings()} == set(kept)
+    assert {id(b.variable) for b in model.mappings()} == set(kept)
 
 
 def test_packed_rows_are_taught_as_padded_ones_are() -> None:
     labels = {LABELS: labels_of(TARGET, len(ROWS))}
-    model = Taught(
+    model = DistilledModel(
         moved(make_classifier(TARGET)), make_classifier(TARGET), TASK
     )
     padded, packed = (
         figures(
             model,
             as_tensors(
-                RowBatches(ROWS, labels, 12, 29, 3, num_pieces=n).batch(1)
+                InMemoryBatches(ROWS, labels, 12, 29, 3, num_pieces=n).batch(1)
             ),
         )
         for n in (0, 1)
@@ -98,7 +100,7 @@ def test_both_ends_of_a_span_are_taught(padding_in_loss: bool) -> None:
     student, teacher = (make_span_model(padding_in_loss) for _ in range(2))
     moved(student)
     batch = span_batch_of(5)
-    loss, means = figures(Taught(student, teacher, TASK), batch)
+    loss, means = figures(DistilledModel(student, teacher, TASK), batch)
     mask = batch["input_mask"].numpy() > 0
     both = []
     for end in ("start", "end"):
@@ -118,7 +120,7 @@ def test_both_ends_of_a_span_are_taught(padding_in_loss: bool) -> None:
 
 def test_pieces_add_up_and_only_the_student_has_gradients() -> None:
     student, teacher = moved(make_classifier(TARGET)), make_classifier(TARGET)
-    model, batch = Taught(student, teacher, TASK), batch_of(TARGET, 29)
+    model, batch = DistilledModel(student, teacher, TASK), batch_of(TARGET, 29)
     totals = model.totals(batch)
     parts = [
         figures(model, {k: v[rows] for k, v in batch.items()}, totals)[0]

@@ -5,16 +5,16 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_pretraining import as_tensors, packed
 
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import load_checkpoint
-from bert_keras.tasks.distillation.config import TripleLoss, evenly_spaced
+from bert_keras.tasks.distillation.config import DistilBertLoss, evenly_spaced
 from bert_keras.tasks.distillation.pretraining import (
     Distillation,
     student_config,
 )
 from tests.conftest import GOLDEN, TINY, tiny_batch
+from tests.tasks.pretraining.test_model import as_tensors, packed
 
 Batch = dict[str, np.ndarray]
 
@@ -23,10 +23,10 @@ def distillation(
     layers: tuple[int, ...] = (0, 2), at_masks: bool = False
 ) -> Distillation:
     """From google-research/bert's tiny model, with these of its layers."""
-    settings = TripleLoss(soft_targets_at_masks=at_masks)
+    settings = DistilBertLoss(soft_targets_at_masks=at_masks)
     config = student_config(TINY, len(layers))
     model = Distillation(config, TINY, settings)
-    load_checkpoint(model.teacher.bindings(), str(GOLDEN / "tiny_bert"))
+    load_checkpoint(model.teacher.mappings(), str(GOLDEN / "tiny_bert"))
     model.copy_layers(layers)
     return model
 
@@ -158,7 +158,7 @@ def test_the_teacher_has_no_dropout(has_teacher_dropout: bool) -> None:
         TINY, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
     )
     own, theirs = (TINY, noisy) if has_teacher_dropout else (noisy, TINY)
-    model = Distillation(student_config(own, 2), theirs, TripleLoss())
+    model = Distillation(student_config(own, 2), theirs, DistilBertLoss())
     tensors = as_tensors(tiny_batch(5))
     totals = model.totals(tensors)
     plain, dropped = (
@@ -212,7 +212,7 @@ def test_the_student_alone_is_trained_and_kept() -> None:
     model = distillation()
     own = {id(v) for v in model.student.variables}
     assert {id(v) for v in model.variables} == own
-    assert {id(b.variable) for b in model.bindings()} == own
+    assert {id(b.variable) for b in model.mappings()} == own
     assert not {id(v) for v in model.teacher.variables} & own
     pooler = {id(v) for v in model.encoder.pooler.variables}
     assert {id(v) for v in model.trainable_variables} == own - pooler

@@ -15,11 +15,11 @@ from bert_keras.data.tokenizers import TokenizerSettings
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import open_weights, save_model_folder
 from bert_keras.tasks.classification.label_types import SingleLabel
-from bert_keras.tasks.classification.model import Classifier
+from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.classifier_head import ClassifierHead
-from bert_keras.tasks.distillation.config import TaughtTask
+from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.distillation.teacher import read_teacher
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from tests.command_world import LENGTHS, make_world
 from tests.conftest import TINY, fails_with, forked
 
@@ -34,12 +34,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a model for the masked language model, and one for the table."""
     folder = tmp_path_factory.mktemp("world")
     make_world(folder)
-    settings = TaskSettings("single_label", 16, True, labels=("0", "1"))
-    model = Classifier(TINY, SingleLabel(settings.labels))
+    settings = TaskConfig("single_label", 16, True, labels=("0", "1"))
+    model = TextClassifier(TINY, SingleLabel(settings.labels))
     path = folder / "taught"
     path.mkdir()
     vocab_file = str(folder / "model" / "vocab.txt")
-    save_model_folder(str(path), TINY, model.bindings(), vocab_file)
+    save_model_folder(str(path), TINY, model.mappings(), vocab_file)
     (path / "task.json").write_text(settings.to_json())
     forked(
         "create_pretraining_data.py",
@@ -146,21 +146,23 @@ def test_what_a_student_cannot_be_is_said(
 
 def test_what_is_for_a_teacher_is_refused_without_one() -> None:
     head = ClassifierHead(
-        TaskSettings("single_label", 16, True, labels=("0", "1"))
+        TaskConfig("single_label", 16, True, labels=("0", "1"))
     )
     opened = OpenedTokenizer("vocab.txt", TokenizerSettings(), True)
-    assert read_teacher(TaughtTask(None), head, opened) is None
+    assert read_teacher(TaskDistillation(None), head, opened) is None
     with pytest.raises(InputError, match="are for a model with a teacher"):
-        read_teacher(TaughtTask(None, distillation_weight=0.9), head, opened)
+        read_teacher(
+            TaskDistillation(None, distillation_weight=0.9), head, opened
+        )
 
 
 def test_a_teacher_that_reads_texts_otherwise_is_said(
     world: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     head = ClassifierHead(
-        TaskSettings("single_label", 16, True, labels=("0", "1"))
+        TaskConfig("single_label", 16, True, labels=("0", "1"))
     )
-    teacher = TaughtTask(str(world / "taught"))
+    teacher = TaskDistillation(str(world / "taught"))
     for options, is_said in (
         (TokenizerOptions(do_lower_case=True), False),
         (TokenizerOptions(True, None, ["[unused0]"]), True),

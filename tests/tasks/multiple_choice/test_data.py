@@ -45,8 +45,8 @@ def test_swag_as_csv_and_as_json_lines_is_the_same(tmp_path: Path) -> None:
     )
     csv = write(tmp_path, "train.csv", SWAG_COLUMNS + row)
     lines = write(tmp_path, "train.jsonl", json.dumps(SWAG) + "\n")
-    (from_csv,) = read_questions(csv, "--train_file", True)
-    (from_lines,) = read_questions(lines, "--train_file", True)
+    (from_csv,) = read_questions(csv, "train_file", True)
+    (from_lines,) = read_questions(lines, "train_file", True)
     assert from_csv.guid == f"{csv}, line 2"
     assert from_csv[1:] == from_lines[1:]
     assert from_csv.context == "The captain saw the sea."
@@ -60,7 +60,7 @@ def test_questions_of_a_table_have_as_many_choices_as_endings(
 ) -> None:
     text = "sent1,sent2,ending0,ending1,ending2,label\na,b,x,y,,1\na,b,x,y,z,2"
     path = write(tmp_path, "train.csv", text)
-    questions = read_questions(path, "--train_file", True)
+    questions = read_questions(path, "train_file", True)
     assert [q.choices for q in questions] == [
         ("b x", "b y"), ("b x", "b y", "b z"),
     ]  # fmt: skip
@@ -69,10 +69,10 @@ def test_questions_of_a_table_have_as_many_choices_as_endings(
 def test_csv_without_labels_is_for_prediction(tmp_path: Path) -> None:
     columns = SWAG_COLUMNS.replace(",label", "")
     path = write(tmp_path, "test.csv", columns + "0,a,1,s,t,u,gold,1,2,3,4\n")
-    (question,) = read_questions(path, "--predict_file", False)
+    (question,) = read_questions(path, "predict_file", False)
     assert question.label is None
     with pytest.raises(InputError, match="line 2 has no label"):
-        read_questions(path, "--eval_file", True)
+        read_questions(path, "eval_file", True)
 
 
 def test_race_as_one_object_and_as_a_list(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_race_as_one_object_and_as_a_list(tmp_path: Path) -> None:
     single = write(tmp_path, "1.txt", json.dumps(RACE))
     with gzip.open(tmp_path / "2.json.gz", "wt") as file:
         file.write(json.dumps(RACE))
-    questions = read_questions(whole, "--train_file", True)
+    questions = read_questions(whole, "train_file", True)
     assert len(questions) == 4
     first, second = (q[1:] for q in questions[:2])
     assert first == (
@@ -93,7 +93,7 @@ def test_race_as_one_object_and_as_a_list(tmp_path: Path) -> None:
         1,
     )
     assert second[1:] == (("Is it deep? No.", "Is it deep? Yes."), 0)
-    others = read_questions(f"{single},{tmp_path}/2*", "--train_file", True)
+    others = read_questions(f"{single},{tmp_path}/2*", "train_file", True)
     assert [q[1:] for q in others] == [first, second] * 2
 
 
@@ -110,12 +110,12 @@ def test_race_as_the_hub_has_it(tmp_path: Path) -> None:
     lines = "\n".join(map(json.dumps, entries))
     flat = write(tmp_path, "hub.jsonl", lines)
     whole = write(tmp_path, "race.json", json.dumps(RACE))
-    assert [q[1:] for q in read_questions(flat, "--train_file", True)] == [
-        q[1:] for q in read_questions(whole, "--train_file", True)
+    assert [q[1:] for q in read_questions(flat, "train_file", True)] == [
+        q[1:] for q in read_questions(whole, "train_file", True)
     ]
     del entries[0]["answer"]
     path = write(tmp_path, "test.jsonl", json.dumps(entries[0]))
-    (question,) = read_questions(path, "--predict_file", False)
+    (question,) = read_questions(path, "predict_file", False)
     assert question.label is None and len(question.choices) == 3
 
 
@@ -133,7 +133,7 @@ def test_json_is_read_as_a_list_and_as_lines(tmp_path: Path) -> None:
         opener = gzip.open if name.endswith(".gz") else open
         with opener(path, "wt") as file:
             file.write(text)
-        first, second = read_questions(path, "--train_file", True)
+        first, second = read_questions(path, "train_file", True)
         assert first[1:] == ("c", ("q? x", "q? y"), 1)
         assert (len(second.choices), second.label) == (4, 3)
         place = "line 2" if name.startswith("lines") else "entry 2"
@@ -152,14 +152,14 @@ def test_labels_are_read_where_they_are_plain(
     tmp_path: Path, label: object, expected: int | None
 ) -> None:
     path = write(tmp_path, "a.jsonl", json.dumps({**OWN, "label": label}))
-    (question,) = read_questions(path, "--predict_file", False)
+    (question,) = read_questions(path, "predict_file", False)
     assert question.label == expected
 
 
 def test_own_questions(tmp_path: Path) -> None:
     entries = [OWN, {"context": "d", "choices": ["x", "y", "z"]}]
     path = write(tmp_path, "own.jsonl", "\n".join(map(json.dumps, entries)))
-    first, second = read_questions(path, "--predict_file", False)
+    first, second = read_questions(path, "predict_file", False)
     assert first[1:] == ("c", ("q? x", "q? y"), 1)
     assert second[1:] == ("d", ("x", "y", "z"), None)
 
@@ -188,7 +188,7 @@ def test_what_is_no_question_is_named(
 ) -> None:
     path = write(tmp_path, "bad.jsonl", json.dumps(entry))
     with pytest.raises(InputError, match=r"bad.jsonl, line 1") as error:
-        read_questions(path, "--train_file", False)
+        read_questions(path, "train_file", False)
     assert expected in str(error.value)
 
 
@@ -203,6 +203,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     ):
         path = write(tmp_path, name, content)
         with pytest.raises(InputError, match=expected):
-            read_questions(path, "--train_file", True)
-    with pytest.raises(InputError, match="no file matches --train_file="):
-        read_questions(f"{tmp_path}/none", "--train_file", True)
+            read_questions(path, "train_file", True)
+    with pytest.raises(InputError, match="no file matches `train_file="):
+        read_questions(f"{tmp_path}/none", "train_file", True)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.data.batching import RowBatches, RowShare
-from bert_keras.data.input_features import Row, pad
+from bert_keras.data.batching import HostShard, InMemoryBatches
+from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.data.tokenizers import load_tokenizer
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import load_checkpoint
@@ -20,15 +20,17 @@ from bert_keras.tasks.multiple_choice.model import (
     Question,
     encode_question,
     encode_questions,
-    equally_many,
     log_shares,
+    pad_choices,
 )
 from tests.conftest import GOLDEN, TINY
 
 NUMBERS = (2, 3, 5, 2, 4, 3, 3)  # of choices
 QUESTIONS = [
     [
-        Row([2 + q, *[7 + c] * (1 + 3 * q + c), 3], [0] * 3 + [1] * (3 * q + c))
+        InputFeatures(
+            [2 + q, *[7 + c] * (1 + 3 * q + c), 3], [0] * 3 + [1] * (3 * q + c)
+        )
         for c in range(count)
     ]
     for q, count in enumerate(NUMBERS)
@@ -47,7 +49,7 @@ def plain() -> Iterator[None]:
 def model() -> MultipleChoice:
     """With the golden encoder and a head of its own."""
     model = MultipleChoice(TINY)
-    report = load_checkpoint(model.bindings(), str(GOLDEN / "tiny_bert"))
+    report = load_checkpoint(model.mappings(), str(GOLDEN / "tiny_bert"))
     assert set(report.missing) == {"output_weights", "output_bias"}
     rng = np.random.default_rng(1)
     for variable in model.head.variables:
@@ -55,13 +57,13 @@ def model() -> MultipleChoice:
     return model
 
 
-def batches(batch_size: int, **settings: int | RowShare) -> RowBatches:
-    rows, most = equally_many(QUESTIONS)
+def batches(batch_size: int, **settings: int | HostShard) -> InMemoryBatches:
+    rows, most = pad_choices(QUESTIONS)
     labels = {
         LABELS: np.array(LABEL_OF, np.int32)[:, None],
         NUM_CHOICES: np.array(NUMBERS, np.int32)[:, None],
     }
-    return RowBatches(
+    return InMemoryBatches(
         rows,
         labels,
         batch_size,
@@ -121,7 +123,7 @@ def test_pieces_and_hosts_of_a_batch_add_up(
     total = 0.0
     for index in (0, 1):
         batch = batches(
-            6, share=RowShare(index, 2), num_pieces=3 * is_packed
+            6, share=HostShard(index, 2), num_pieces=3 * is_packed
         ).batch(0)
         for i in range(3):
             piece = {k: np.split(v, 3)[i] for k, v in batch.items()}
@@ -207,8 +209,8 @@ def test_the_context_gives_way(
     encode_questions([question, question], tokenizer, 7)
     encode_questions([question], tokenizer, 4)
     assert capsys.readouterr().err.splitlines() == [
-        "2 of 2 questions are longer than --max_seq_length=7 pieces; their "
+        "2 of 2 questions are longer than `max_seq_length=7` pieces; their "
         "contexts were cut",
-        "1 of 1 questions are longer than --max_seq_length=4 pieces; their "
+        "1 of 1 questions are longer than `max_seq_length=4` pieces; their "
         "contexts and choices were cut",
     ]

@@ -107,7 +107,7 @@ def test_columns_that_are_named(tmp_path: Path) -> None:
 
 def test_numbers_of_words_are_not_words(tmp_path: Path) -> None:
     for text in (GERMEVAL, "0 Rome B-LOC\n1 is O\n\n0 Now O\n"):
-        with pytest.raises(InputError, match="column 0.*--word_column=1"):
+        with pytest.raises(InputError, match="column 0.*`word_column=1"):
             read_columns(write(tmp_path, text))
     # One that has numbers among its words, and words alone.
     for text in ("1 O\n\n2 O\n", "1 O\n2 O\n\nRome B-LOC\n", "1\n2\n"):
@@ -137,9 +137,9 @@ def test_a_file_without_the_column_of_tags(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word_column", "tag_column", "sentence"),
     [
-        ("2", None, "has 2 columns, and --word_column=2 is not"),
-        ("-3", None, "has 2 columns, and --word_column=-3 is not"),
-        ("word", None, "--word_column=word is not a number"),
+        ("2", None, "has 2 columns, and `word_column=2` is not"),
+        ("-3", None, "has 2 columns, and `word_column=-3` is not"),
+        ("word", None, "`word_column=word` is not a number"),
         (None, "0", "has no tags"),
     ],
 )
@@ -171,5 +171,5 @@ def test_bad_files(tmp_path: Path, text: str, sentence: str) -> None:
 
 def test_documents_that_are_not_told(tmp_path: Path) -> None:
     file = read_columns(write(tmp_path, "Rome B-LOC\n"))
-    with pytest.raises(InputError, match="give --nodocument_context"):
+    with pytest.raises(InputError, match="give `document_context=False"):
         _ = file.documents

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bert_keras.data.input_features import Row
+from bert_keras.data.input_features import InputFeatures
 from bert_keras.tasks.features import FeatureExtractor
 from bert_keras.tasks.ner import feature_cache
 from bert_keras.tasks.ner.feature_cache import cached, digest_of
@@ -86,21 +86,21 @@ def test_a_file_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
 
 
 def test_the_digest_tells_weights_words_and_settings_apart() -> None:
-    bindings = FeatureExtractor(TINY, [-1]).bindings()
-    rows = [Row([5, 6], [0, 0], [1]), Row([7], [0], [0])]
+    mappings = FeatureExtractor(TINY, [-1]).mappings()
+    rows = [InputFeatures([5, 6], [0, 0], [1]), InputFeatures([7], [0], [0])]
     others = [
-        [Row([5, 6], [0, 0], [0]), rows[1]],
-        [Row([5], [0], [1]), Row([6, 7], [0, 0], [0])],
+        [InputFeatures([5, 6], [0, 0], [0]), rows[1]],
+        [InputFeatures([5], [0], [1]), InputFeatures([6, 7], [0, 0], [0])],
     ]
-    digests = {digest_of(bindings, rows, "last")}
-    digests |= {digest_of(bindings, own, "last") for own in others}
-    digests.add(digest_of(bindings, rows, "embeddings"))
-    assert digest_of(bindings, rows, "last") in digests
-    variables = {b.name: b.variable for b in bindings}
+    digests = {digest_of(mappings, rows, "last")}
+    digests |= {digest_of(mappings, own, "last") for own in others}
+    digests.add(digest_of(mappings, rows, "embeddings"))
+    assert digest_of(mappings, rows, "last") in digests
+    variables = {b.name: b.variable for b in mappings}
     for name, count in (
         ("bert/pooler/dense/bias", 4),  # no vector follows from it
         ("bert/encoder/layer_2/output/dense/bias", 5),
     ):
         variables[name].assign(variables[name].numpy() + 1.0)
-        digests.add(digest_of(bindings, rows, "last"))
+        digests.add(digest_of(mappings, rows, "last"))
         assert len(digests) == count

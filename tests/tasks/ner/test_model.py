@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.data.batching import RowBatches
-from bert_keras.data.input_features import Row, pad
+from bert_keras.data.batching import InMemoryBatches
+from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.errors import InputError
 from bert_keras.tasks.ner.lstm_tagger import (
     CHOICES,
@@ -17,25 +17,25 @@ from bert_keras.tasks.ner.lstm_tagger import (
     WordFeatures,
     WordLstm,
 )
-from bert_keras.tasks.ner.model import Tagger
+from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.task_config import FEATURE_LAYERS
 from tests.conftest import TINY
 
 NUM_TAGS, LSTM_SIZE = 7, 11
-ROWS = [Row(list(range(2, 4 + i)), [0] * (2 + i)) for i in range(14)]
+ROWS = [InputFeatures(list(range(2, 4 + i)), [0] * (2 + i)) for i in range(14)]
 SEED = tf.constant([3, 5])
 
 
 def filled(model: Any) -> Any:
     """The model with weights from a seed."""
     rng = np.random.default_rng(1)
-    for binding in model.bindings():
+    for binding in model.mappings():
         value = rng.normal(0, 0.2, binding.shape).astype(np.float32)
         binding.write(value)
     return model
 
 
-def labels_of(rows: list[Row]) -> dict[str, np.ndarray]:
+def labels_of(rows: list[InputFeatures]) -> dict[str, np.ndarray]:
     """Every second piece begins a word; the last of them has no label."""
     arrays = {
         name: np.zeros((len(rows), 7), np.int32)
@@ -62,7 +62,7 @@ def learnt(model: Any, batch: dict, totals: dict) -> tuple:
 
 
 def test_the_loss_is_a_mean_over_labelled_words() -> None:
-    model = filled(Tagger(TINY, NUM_TAGS))
+    model = filled(TokenClassifier(TINY, NUM_TAGS))
     labels = labels_of(ROWS)
     batch = as_tensors(pad(ROWS, 19, 14) | labels)
     totals = model.totals(batch)
@@ -83,10 +83,12 @@ def test_the_loss_is_a_mean_over_labelled_words() -> None:
 def test_packed_rows_learn_what_padded_rows_do() -> None:
     """Twelve rows, as three micro-batches."""
     num_pieces = 3
-    model = filled(Tagger(TINY, NUM_TAGS))
+    model = filled(TokenClassifier(TINY, NUM_TAGS))
     padded, packed = (
         as_tensors(
-            RowBatches(ROWS, labels_of(ROWS), 12, 29, 3, num_pieces=n).batch(1)
+            InMemoryBatches(
+                ROWS, labels_of(ROWS), 12, 29, 3, num_pieces=n
+            ).batch(1)
         )
         for n in (0, num_pieces)
     )
@@ -109,7 +111,7 @@ def test_packed_rows_learn_what_padded_rows_do() -> None:
 
 
 def test_words_are_asked_for_by_positions() -> None:
-    model = filled(Tagger(TINY, NUM_TAGS))
+    model = filled(TokenClassifier(TINY, NUM_TAGS))
     rows = [row._replace(positions=[1, 2]) for row in ROWS[1:4]]
     batch = as_tensors(pad(rows, 7, 4))
     found = model.forward(batch)["logits"]
@@ -121,7 +123,7 @@ def test_words_are_asked_for_by_positions() -> None:
 
 def test_the_head_has_dropout_of_its_own() -> None:
     """The config has none."""
-    model = filled(Tagger(TINY, NUM_TAGS))
+    model = filled(TokenClassifier(TINY, NUM_TAGS))
     batch = as_tensors(pad(ROWS, 19, 14) | labels_of(ROWS))
     totals = model.totals(batch)
     losses = [
@@ -215,5 +217,5 @@ def test_vectors_kept_and_rows_give_the_same_tags() -> None:
         )
     trained = {id(v) for v in model.trainable_variables}
     assert not trained & {id(v) for v in model.encoder.variables}
-    bound = {id(b.variable) for b in model.bindings()}
+    bound = {id(b.variable) for b in model.mappings()}
     assert {id(v) for v in model.variables} <= bound

@@ -48,7 +48,7 @@ def test_fields_that_are_named(tmp_path: Path) -> None:
     file = read_tagged_json(path, "words", "tags")
     assert file.sentences[0][:2] == (["Rome"], ["B-LOC"])
     assert not read_tagged_json(path, "words").has_tags
-    with pytest.raises(InputError, match="'words', 'tags'; name .* --word_col"):
+    with pytest.raises(InputError, match="'words', 'tags'; name .* `word_col"):
         read_tagged_json(path)
 
 

@@ -24,7 +24,7 @@ NUM_PACKED_PREDICTIONS = 13
 
 def golden_model() -> Pretraining:
     model = Pretraining(TINY)
-    load_checkpoint(model.bindings(), str(GOLDEN / "tiny_bert"))
+    load_checkpoint(model.mappings(), str(GOLDEN / "tiny_bert"))
     return model
 
 
@@ -105,8 +105,8 @@ def test_masked_lm_alone_is_the_loss_without_the_pairs(
     model: Pretraining,
 ) -> None:
     alone = MaskedLm(TINY)
-    load_checkpoint(alone.bindings(), str(GOLDEN / "tiny_bert"))
-    assert not any("seq_relationship" in b.name for b in alone.bindings())
+    load_checkpoint(alone.mappings(), str(GOLDEN / "tiny_bert"))
+    assert not any("seq_relationship" in b.name for b in alone.mappings())
     trained = {v.path for v in alone.trainable_variables}
     assert len(alone.variables) - len(trained) == 2  # the pooler's
     batch = tiny_batch(9)
@@ -217,7 +217,7 @@ import json, sys
 sys.path.insert(0, ".")
 import jax
 import keras
-import test_pretraining as tests
+import tests.tasks.pretraining.test_model as tests
 assert keras.config.backend() == "jax"
 model, batch = tests.golden_model(), tests.tiny_batch(9)
 for rows in batch, tests.packed(batch)[1]:

@@ -160,7 +160,7 @@ PLACE = r"data\[0\].paragraphs\[0\]"
         (
             [question(answers=[])],
             {},
-            r"has 0 answers; .* \(or pass --version_2_with_negative\)",
+            r"has 0 answers; .* \(or pass `version_2_with_negative`\)",
         ),
         (
             [question(answers=[{"text": "x"}])],
@@ -202,7 +202,7 @@ def test_what_is_impossible_is_read_where_it_is_plain(tmp_path: Path) -> None:
             read_examples(path, True, True)
     path = write(tmp_path / "a.json", {"id": "x", "question": ""})
     with pytest.raises(
-        InputError, match="'answers'.*for --version_2_with_negative has"
+        InputError, match="'answers'.*for `version_2_with_negative` has"
     ):
         read_examples(path, True, True)
 
@@ -280,7 +280,7 @@ def test_the_hubs_flat_questions(tmp_path: Path) -> None:
             assert describe([first, second]) == (
                 "1 paragraphs, 2 questions: 1 with an answer, 1 without"
             )
-            with pytest.raises(InputError, match="0 answers; .*--version_2"):
+            with pytest.raises(InputError, match="0 answers; .*`version_2"):
                 read_examples(str(name), False, True)
     (tmp_path / "one.json").write_text(json.dumps(flat[0]))
     (only,) = read_examples(str(tmp_path / "one.json"), False, False)

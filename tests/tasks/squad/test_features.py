@@ -18,13 +18,13 @@ from bert_keras.tasks.squad.features import (
     make_windows,
     record_values,
 )
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, ROOT
 
 FOLDER = GOLDEN / "squad"
 SETTINGS = {
-    "v1": TaskSettings("span", 48, True, doc_stride=16, max_query_length=12),
-    "v2": TaskSettings(
+    "v1": TaskConfig("span", 48, True, doc_stride=16, max_query_length=12),
+    "v2": TaskConfig(
         "span", 40, True, doc_stride=9, max_query_length=10,
         version_2_with_negative=True,
     ),
@@ -74,7 +74,7 @@ def test_records_of_real_questions_are_googles(
     folder = shared / "golden" / f"squad_{version}"
     if not folder.exists():
         pytest.skip(f"{folder} is not there")
-    settings = TaskSettings("span", length, True, doc_stride=stride)
+    settings = TaskConfig("span", length, True, doc_stride=stride)
     vocabulary = shared / "data/vocab/bert-base-uncased/vocab.txt"
     tokenizer = FullTokenizer(str(vocabulary))
     examples = read_examples(

@@ -4,22 +4,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.data.batching import RowBatches
-from bert_keras.data.input_features import Row, length_batches, pad
+from bert_keras.data.batching import InMemoryBatches
+from bert_keras.data.input_features import InputFeatures, bucket_by_length, pad
 from bert_keras.modeling.checkpoint import load_checkpoint
-from bert_keras.tasks.squad.model import SpanModel
+from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.training.inference import Predictor, predict
 from tests.conftest import GOLDEN, TINY, tiny_batch
 
 
 @pytest.fixture(scope="module")
-def model() -> SpanModel:
+def model() -> QuestionAnsweringModel:
     return make()
 
 
-def make(padding_in_loss: bool = True) -> SpanModel:
-    model = SpanModel(TINY, padding_in_loss)
-    report = load_checkpoint(model.bindings(), str(GOLDEN / "tiny_bert"))
+def make(padding_in_loss: bool = True) -> QuestionAnsweringModel:
+    model = QuestionAnsweringModel(TINY, padding_in_loss)
+    report = load_checkpoint(model.mappings(), str(GOLDEN / "tiny_bert"))
     assert report.missing == ("cls/squad/output_weights",
                               "cls/squad/output_bias")  # fmt: skip
     rng = np.random.default_rng(1)
@@ -44,7 +44,7 @@ def as_tensors(batch: dict[str, np.ndarray]) -> dict[str, tf.Tensor]:
 
 
 def test_loss_is_the_mean_of_both_ends_over_all_positions(
-    model: SpanModel,
+    model: QuestionAnsweringModel,
 ) -> None:
     batch = batch_of(5)
     loss, sums = model.loss(batch, model.totals(batch), None)
@@ -67,7 +67,9 @@ def test_loss_is_the_mean_of_both_ends_over_all_positions(
 
 
 ROWS = [
-    Row([2 + i, *[7] * i, 3 + i], [0] * (1 + i // 2) + [1] * (1 + i - i // 2))
+    InputFeatures(
+        [2 + i, *[7] * i, 3 + i], [0] * (1 + i // 2) + [1] * (1 + i - i // 2)
+    )
     for i in range(14)
 ]
 
@@ -79,7 +81,9 @@ def test_packed_rows_learn_what_padded_rows_do(num_pieces: int) -> None:
     ends = np.arange(len(ROWS), dtype=np.int32)[:, None]
     labels = {"start_positions": (ends + 1) // 2, "end_positions": ends}
     padded, packed = (
-        as_tensors(RowBatches(ROWS, labels, 12, 29, 3, num_pieces=n).batch(1))
+        as_tensors(
+            InMemoryBatches(ROWS, labels, 12, 29, 3, num_pieces=n).batch(1)
+        )
         for n in (0, num_pieces)
     )
     assert padded["input_ids"].shape == (12, 29)
@@ -102,7 +106,7 @@ def test_packed_rows_learn_what_padded_rows_do(num_pieces: int) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
-def learnt(model: SpanModel, batch: dict, totals: dict) -> tuple:
+def learnt(model: QuestionAnsweringModel, batch: dict, totals: dict) -> tuple:
     """Loss, metric sums and gradients."""
     with tf.GradientTape() as tape:
         loss, sums = model.loss(batch, totals, None)
@@ -127,7 +131,9 @@ def test_padding_may_be_left_out_of_the_loss() -> None:
     assert float(loss) == pytest.approx(np.mean(losses), rel=1e-5)
 
 
-def test_logits_are_a_linear_map_of_the_last_layer(model: SpanModel) -> None:
+def test_logits_are_a_linear_map_of_the_last_layer(
+    model: QuestionAnsweringModel,
+) -> None:
     batch = batch_of(2)
     sequence = model.encoder(
         batch["input_ids"], batch["input_mask"], batch["segment_ids"]
@@ -140,10 +146,12 @@ def test_logits_are_a_linear_map_of_the_last_layer(model: SpanModel) -> None:
 
 
 def test_logits_do_not_depend_on_how_rows_are_batched(
-    model: SpanModel,
+    model: QuestionAnsweringModel,
 ) -> None:
     rows = [ROWS[i % 14] for i in range(0, 47 * 5, 5)]
-    batches = length_batches(rows, 2, 61, finely=True, chunk_positions=400)
+    batches = bucket_by_length(
+        rows, 2, 61, fine_buckets=True, chunk_positions=400
+    )
     padded = model.forward(as_tensors(pad(rows, 61, 47)))
     found = predict(Predictor(model.forward), batches)
     for i, (row, outputs) in enumerate(zip(rows, found, strict=True)):
@@ -154,7 +162,9 @@ def test_logits_do_not_depend_on_how_rows_are_batched(
             )
 
 
-def test_rows_of_padding_count_for_nothing(model: SpanModel) -> None:
+def test_rows_of_padding_count_for_nothing(
+    model: QuestionAnsweringModel,
+) -> None:
     batch = batch_of(3)
     padded = {
         name: tf.concat([value, tf.zeros_like(value[:2])], axis=0)
@@ -169,7 +179,7 @@ def test_rows_of_padding_count_for_nothing(model: SpanModel) -> None:
         assert float(padded_sums[name][1]) == float(weight) == 3.0
 
 
-def test_pieces_of_a_batch_add_up(model: SpanModel) -> None:
+def test_pieces_of_a_batch_add_up(model: QuestionAnsweringModel) -> None:
     batch = batch_of(7)
     totals = model.totals(batch)
     whole, _ = model.loss(batch, totals, None)
@@ -180,7 +190,9 @@ def test_pieces_of_a_batch_add_up(model: SpanModel) -> None:
     assert float(sum(parts)) == pytest.approx(float(whole), rel=1e-6)
 
 
-def test_everything_but_the_pooler_is_trained(model: SpanModel) -> None:
+def test_everything_but_the_pooler_is_trained(
+    model: QuestionAnsweringModel,
+) -> None:
     batch = batch_of(2)
     trained = [v.value for v in model.trainable_variables]
     with tf.GradientTape() as tape:
@@ -188,5 +200,5 @@ def test_everything_but_the_pooler_is_trained(model: SpanModel) -> None:
     gradients = tape.gradient(loss, trained)
     assert not [g for g in gradients if g is None]
     assert len(model.variables) - len(trained) == 2  # kernel and bias
-    names = {binding.name for binding in model.bindings()}
+    names = {binding.name for binding in model.mappings()}
     assert {"bert/pooler/dense/kernel", "cls/squad/output_weights"} <= names

@@ -22,16 +22,16 @@ from bert_keras.tasks.squad.postprocessing import (
     final_text,
     to_files,
 )
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, ROOT
 
 FOLDER = GOLDEN / "squad"
 TOKENIZER = FullTokenizer(str(FOLDER / "vocab.txt"))
-SETTINGS = TaskSettings("span", 48, True, doc_stride=16, max_query_length=12)
+SETTINGS = TaskConfig("span", 48, True, doc_stride=16, max_query_length=12)
 
 
 def predict(
-    settings: TaskSettings, context: str, *scored: tuple[int, float, float]
+    settings: TaskConfig, context: str, *scored: tuple[int, float, float]
 ) -> Prediction:
     """Of the question "Who?" in one window: [CLS] who ? [SEP] ... [SEP].
 
@@ -62,7 +62,7 @@ V2 = dataclasses.replace(
     ("version", "settings"), [("v1", V1), ("v2", V2)], ids=["v1", "v2"]
 )
 def test_files_are_googles_to_the_byte(
-    version: str, settings: TaskSettings
+    version: str, settings: TaskConfig
 ) -> None:
     examples = read_examples(
         str(FOLDER / f"{version}.json"), settings.version_2_with_negative, False
@@ -112,7 +112,7 @@ def test_files_of_real_questions_are_googles(
     folder = shared / "golden" / f"squad_{version}"
     if not folder.exists():
         pytest.skip(f"{folder} is not there")
-    settings = TaskSettings(
+    settings = TaskConfig(
         "span", length, True, doc_stride=stride,
         version_2_with_negative=version == "v2",
     )  # fmt: skip

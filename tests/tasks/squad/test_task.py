@@ -10,9 +10,9 @@ import pytest
 
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.errors import InputError
-from bert_keras.tasks.fine_tuning import FineTuned
-from bert_keras.tasks.squad.task import Files, QuestionAnswering
-from bert_keras.tasks.task_config import TaskSettings
+from bert_keras.tasks.fine_tuning import TrainedModel
+from bert_keras.tasks.squad.task import Files, SquadTask
+from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN
 
 QUESTIONS = str(GOLDEN / "squad" / "train.json")
@@ -23,10 +23,10 @@ def job(
     predict_file: str = QUESTIONS,
     applies_best: bool = False,
     is_scored: bool = False,
-) -> QuestionAnswering:
-    return QuestionAnswering(
+) -> SquadTask:
+    return SquadTask(
         Files(str(folder), QUESTIONS, predict_file, False),
-        TaskSettings(
+        TaskConfig(
             "span", 48, True, doc_stride=16, max_query_length=12,
             version_2_with_negative=True,
         ),
@@ -39,18 +39,18 @@ def job(
     )  # fmt: skip
 
 
-def run_with_losses(folder: Path, *losses: float) -> FineTuned:
+def run_with_losses(folder: Path, *losses: float) -> TrainedModel:
     """What `check` needs of a run: its folder, with the log."""
     lines = [json.dumps({"loss": loss}) for loss in losses]
     (folder / "train_log.jsonl").write_text("\n".join(lines))
-    return cast(FineTuned, SimpleNamespace(folder=str(folder)))
+    return cast(TrainedModel, SimpleNamespace(folder=str(folder)))
 
 
 def test_an_epoch_has_as_many_rows_as_there_are_questions(
     tmp_path: Path,
 ) -> None:
     long = job(tmp_path)
-    long.settings = TaskSettings(
+    long.settings = TaskConfig(
         "span", 20, True, doc_stride=4, max_query_length=6,
         version_2_with_negative=True,
     )  # fmt: skip
@@ -121,7 +121,7 @@ def test_what_was_read_is_said(
         lengths,
     ]
     cut = (
-        "1 of 4 questions are longer than --max_query_length=12 tokens and "
+        "1 of 4 questions are longer than `max_query_length=12` tokens and "
         "were cut"
     )
     unread = (
