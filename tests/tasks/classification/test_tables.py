@@ -161,7 +161,8 @@ def test_labels_are_sorted_as_people_would() -> None:
         (
             "a.tsv",
             "sentence\tlabel\na\t1\n",
-            "line 1 has no column 'text' but 'sentence', 'label'; check `text_column`",
+            "line 1 has no column .text. but .sentence., .label.; "
+            "check `text_column`",
         ),
         (
             "a.jsonl",
