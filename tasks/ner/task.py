@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from bert_keras.data.input_features import InputFeatures, describe_lengths
 from bert_keras.data.tokenizers import Tokenizer
-from bert_keras.errors import InputError, one_line, warn
+from bert_keras.errors import InputError, one_line, warn, with_flags
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.fine_tuning import Model, TrainedModel
 from bert_keras.tasks.label_names import shown
@@ -221,7 +221,7 @@ def read_texts(
         for group in groups
     ]
     own = WordFile(file, groups, texts)
-    print(describe(own, settings.max_seq_length))
+    print(with_flags(describe(own, settings.max_seq_length)))
     return own
 
 

@@ -394,7 +394,7 @@ def test_class_weights() -> None:
     for bad in ("b", "c=1", "b=x", "b=nan", "b=-1", "a=0,b=0"):
         with pytest.raises(InputError, match="balanced, or label=weight"):
             weights(bad)
-    with pytest.raises(InputError, match="for --target=single_label"):
+    with pytest.raises(InputError, match="for `target=single_label`"):
         _target(
             own_files(class_weights="balanced", target="multi_label"),
             (),
@@ -449,7 +449,7 @@ def test_numbers_that_are_learnt_as_classes_are_named(
     prepare(SingleLabel(tuple(numbers)), train)
     said = capsys.readouterr().err
     assert "60 different numbers" in said
-    assert "--target=regression" in said
+    assert "`target=regression`" in said
     prepare(Regression(), train)
     assert capsys.readouterr().err == ""
 
@@ -475,7 +475,7 @@ def test_scores_of_the_training_examples_are_named(
     # 4 / (2 * 1) and 4 / (2 * 3)
     assert problem.target.class_weights == pytest.approx((2.0, 2 / 3))
     said = capsys.readouterr().err
-    assert f"--eval_file={path} is --train_file, too" in said
+    assert f"`eval_file={path}` is `train_file`, too" in said
 
 
 def test_a_model_of_one_text_is_not_given_pairs(
