@@ -15,8 +15,7 @@ from keras import ops
 
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.config import BertConfig
-
-Tensor = Any
+from bert_keras.modeling.tensors import Tensor
 
 MASKED_SCORE = -10000.0  # upstream's; finite, so that a row may be all masked
 

@@ -31,10 +31,10 @@ from bert_keras.modeling.encoder import Encoder, TransformerLayer
 from bert_keras.modeling.heads import LinearHead, MaskedLmHead
 from bert_keras.modeling.hugging_face import (
     CONFIG,
-    Safetensors,
     is_hugging_face,
     refuse_pickle,
 )
+from bert_keras.modeling.hugging_face_weights import Safetensors
 
 CHECKPOINT = "bert_model.ckpt"
 

@@ -12,8 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_keras.errors import InputError
-from bert_keras.modeling.hugging_face_names import family_of, family_of_class
-from bert_keras.modeling.safetensors_files import tensor_names
+from bert_keras.modeling.hugging_face_weights import (
+    family_of,
+    family_of_class,
+    tensor_names,
+)
 
 # "gelu" is the tanh approximation, as in Google's code; Hugging Face's "gelu"
 # is the exact one, here "gelu_erf".

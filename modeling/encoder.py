@@ -24,8 +24,7 @@ from bert_keras.modeling.attention import (
     initializer,
 )
 from bert_keras.modeling.config import BertConfig
-
-Tensor = Any
+from bert_keras.modeling.tensors import Tensor
 
 LAST_SEES_ALL = "left_to_right"  # of config.DIRECTIONS; in others the first
 

@@ -30,8 +30,7 @@ from bert_keras.modeling.encoder import (
     last_positions,
     vectors_at,
 )
-
-Tensor = Any
+from bert_keras.modeling.tensors import Tensor
 
 BILSTM = "bilstm"  # names of its variables in checkpoints begin so
 SECOND = "bert_1/"  # those of a second encoder, where a first has "bert/"

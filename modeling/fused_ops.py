@@ -23,7 +23,7 @@ import keras
 import numpy as np
 from keras import ops
 
-Tensor = Any  # keras has no common tensor type over its backends
+from bert_keras.modeling.tensors import Tensor
 
 
 def _gelu_erf(x: Tensor) -> Tensor:

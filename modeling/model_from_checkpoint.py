@@ -4,7 +4,6 @@ Shapes: B batch, S positions, V vocabulary, C classes.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import keras
 import numpy as np
@@ -22,8 +21,7 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import LinearHead, MaskedLmHead
-
-Tensor = Any
+from bert_keras.modeling.tensors import Tensor
 
 SAMPLE_ROWS, SAMPLE_LENGTH = 4, 48
 

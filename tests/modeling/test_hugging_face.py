@@ -1,4 +1,4 @@
-"""Tests of modeling/hugging_face.py and hugging_face_names.py.
+"""Tests of modeling/hugging_face.py and hugging_face_weights.py.
 
 Expected numbers are transformers' own (golden/hugging_face).
 """
@@ -29,7 +29,7 @@ from bert_keras.modeling.hugging_face import (
     model_config_file,
     save_hugging_face_folder,
 )
-from bert_keras.modeling.hugging_face_names import (
+from bert_keras.modeling.hugging_face_weights import (
     CHOICE,
     CLASSIFIER,
     TAGGER,
