@@ -24,9 +24,12 @@ if TYPE_CHECKING:
         OpenedTokenizer,
         TokenizerOptions,
     )
-    from bert_keras.modeling.checkpoint import LoadReport, VariableMapping
+    from bert_keras.modeling.checkpoint import (
+        AnyModel,
+        LoadReport,
+        VariableMapping,
+    )
     from bert_keras.modeling.config import BertConfig
-    from bert_keras.modeling.model_from_checkpoint import AnyModel
     from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = flags.FLAGS
@@ -68,9 +71,8 @@ class Surroundings:
 def main() -> None:
     command.import_tensorflow(computes=False)
     from bert_keras.files import new_folder
-    from bert_keras.modeling.checkpoint import load_checkpoint
+    from bert_keras.modeling.checkpoint import AnyModel, load_checkpoint
     from bert_keras.modeling.hugging_face import is_hugging_face
-    from bert_keras.modeling.model_from_checkpoint import AnyModel
     from bert_keras.tasks.sentence_pooling import copy_pooling
 
     to = FLAGS.to or FORMATS[not is_hugging_face(FLAGS.init_checkpoint)]
@@ -255,13 +257,14 @@ def _write_hugging_face(
 
 def _difference(folder: str, model: "AnyModel") -> float:
     """Between the outputs of what was read and what was written."""
-    from bert_keras.modeling.checkpoint import load_checkpoint, open_weights
-    from bert_keras.modeling.config import BertConfig
-    from bert_keras.modeling.hugging_face import model_config_file
-    from bert_keras.modeling.model_from_checkpoint import (
+    from bert_keras.modeling.checkpoint import (
         AnyModel,
         largest_difference,
+        load_checkpoint,
+        open_weights,
     )
+    from bert_keras.modeling.config import BertConfig
+    from bert_keras.modeling.hugging_face import model_config_file
 
     config_file = model_config_file(folder)
     assert config_file is not None

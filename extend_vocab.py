@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from bert_keras.data.tokenizer_folder import OpenedTokenizer
-    from bert_keras.modeling.model_from_checkpoint import AnyModel
+    from bert_keras.modeling.checkpoint import AnyModel
     from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = flags.FLAGS
@@ -57,9 +57,12 @@ flags.mark_flags_as_required(["init_checkpoint", "input_file", "output_dir"])
 def main() -> None:
     command.import_tensorflow(computes=False)
     from bert_keras.files import new_folder
-    from bert_keras.modeling.checkpoint import load_checkpoint, open_weights
+    from bert_keras.modeling.checkpoint import (
+        AnyModel,
+        load_checkpoint,
+        open_weights,
+    )
     from bert_keras.modeling.config import BertConfig
-    from bert_keras.modeling.model_from_checkpoint import AnyModel
     from bert_keras.tasks.sentence_pooling import copy_pooling
 
     config_file, opened = _files()

@@ -18,7 +18,9 @@ from safetensors.numpy import load_file, save_file
 
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import (
+    AnyModel,
     LoadReport,
+    largest_difference,
     load_checkpoint,
     open_weights,
     save_model_folder,
@@ -36,10 +38,6 @@ from bert_keras.modeling.hugging_face_weights import (
     architecture_of,
     google_name,
     hugging_face_name,
-)
-from bert_keras.modeling.model_from_checkpoint import (
-    AnyModel,
-    largest_difference,
 )
 from tests.conftest import GOLDEN
 
