@@ -127,7 +127,7 @@ def test_two_encoders_give_what_each_gives_alone() -> None:
     assert outputs.pooled.shape == (3, 80)
     for config, own, half in (
         (LEFT, encoder_mappings(twin.first), slice(0, 40)),
-        (RIGHT, twin.second_mappings(), slice(40, 80)),
+        (RIGHT, encoder_mappings(twin.second), slice(40, 80)),
     ):
         alone = Encoder(config)
         alone.build()
