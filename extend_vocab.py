@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from bert_keras.data.tokenizer_folder import OpenedTokenizer
-    from bert_keras.modeling.model_from_checkpoint import AnyModel
     from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = flags.FLAGS
@@ -56,11 +55,17 @@ flags.mark_flags_as_required(["init_checkpoint", "input_file", "output_dir"])
 
 def main() -> None:
     command.import_tensorflow(computes=False)
-    from bert_keras.files import new_folder
-    from bert_keras.modeling.checkpoint import load_checkpoint, open_weights
+    from bert_keras.data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
+    from bert_keras.files import VOCABULARY, new_folder
+    from bert_keras.modeling.checkpoint import (
+        AnyModel,
+        load_checkpoint,
+        open_weights,
+        save_model_folder,
+    )
     from bert_keras.modeling.config import BertConfig
-    from bert_keras.modeling.model_from_checkpoint import AnyModel
     from bert_keras.tasks.sentence_pooling import copy_pooling
+    from bert_keras.tasks.task_config import TASK
 
     config_file, opened = _files()
     config = BertConfig.from_json_file(files.local(config_file))
@@ -81,8 +86,25 @@ def main() -> None:
         extended = AnyModel(
             dataclasses.replace(config, vocab_size=size), shapes
         )
-        _take_weights(extended, model, _sources(places, pieces))
-        _write(folder, extended, report.loaded, opened, places, task)
+        sources = _sources(places, pieces)
+        pairs = zip(extended.mappings(), model.mappings(), strict=True)
+        for new, old in pairs:
+            value = old.read()
+            if old.name in GROWING:
+                value = grown(value, new.shape[0], sources)
+            new.write(value)
+        lines = _extended_lines(vocab_file, places)
+        save_model_folder(
+            folder,
+            extended.config,
+            [m for m in extended.mappings() if m.name in report.loaded],
+            None,
+            {
+                VOCABULARY: "".join(f"{line}\n" for line in lines),
+                TOKENIZER_CONFIG: settings_json(opened),
+                TASK: task.to_json() if task else None,
+            },
+        )
         copy_pooling(FLAGS.init_checkpoint, folder)
     print(
         f"{FLAGS.output_dir} is written: {len(places):,} words more, and "
@@ -193,18 +215,6 @@ def _sources(
     }
 
 
-def _take_weights(
-    extended: "AnyModel",
-    model: "AnyModel",
-    sources: Mapping[int, Sequence[int]],
-) -> None:
-    for new, old in zip(extended.mappings(), model.mappings(), strict=True):
-        value = old.read()
-        if old.name in GROWING:
-            value = grown(value, new.shape[0], sources)
-        new.write(value)
-
-
 def grown(
     table: "np.ndarray", num_rows: int, sources: Mapping[int, Sequence[int]]
 ) -> "np.ndarray":
@@ -221,29 +231,6 @@ def grown(
     for place, numbers in sources.items():
         result[place] = table[list(numbers)].mean(axis=0)
     return result
-
-
-def _write(
-    folder: str,
-    model: "AnyModel",
-    names: Sequence[str],
-    opened: "OpenedTokenizer",
-    places: Mapping[str, int],
-    task: "TaskConfig | None",
-) -> None:
-    from bert_keras.data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
-    from bert_keras.files import VOCABULARY
-    from bert_keras.modeling.checkpoint import save_model_folder
-    from bert_keras.tasks.task_config import TASK
-
-    mappings = [b for b in model.mappings() if b.name in names]
-    lines = _extended_lines(opened.vocab_file, places)
-    others = {
-        VOCABULARY: "".join(f"{line}\n" for line in lines),
-        TOKENIZER_CONFIG: settings_json(opened),
-        TASK: task.to_json() if task else None,
-    }
-    save_model_folder(folder, model.config, mappings, None, others)
 
 
 def _extended_lines(vocab_file: str, places: Mapping[str, int]) -> list[str]:

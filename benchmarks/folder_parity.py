@@ -163,10 +163,10 @@ def our_arrays(folder: Path, config: Any, rows: list[Any]) -> Arrays:
         CLASSIFIER,
         NEXT_SENTENCE,
         SPAN,
+        AnyModel,
         load_checkpoint,
         open_weights,
     )
-    from bert_keras.modeling.model_from_checkpoint import AnyModel
 
     model = AnyModel(config, open_weights(str(folder)).shapes)
     load_checkpoint(model.mappings(), str(folder))

@@ -15,8 +15,7 @@ from keras import ops
 
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.config import BertConfig
-
-Tensor = Any
+from bert_keras.modeling.tensors import Tensor
 
 MASKED_SCORE = -10000.0  # upstream's; finite, so that a row may be all masked
 
@@ -26,16 +25,17 @@ def initializer(config: BertConfig) -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
-def additive_mask(mask: Tensor) -> Tensor:
+def additive_mask(mask: Tensor, direction: str = "bidirectional") -> Tensor:
     """What is added to the scores: 0 where seen, -10000 where masked.
 
     Args:
         mask: [B, T], seen by every query, or [B, S, T]; 1 seen, 0 masked.
+        direction: one of config.DIRECTIONS.
 
     Returns:
         float32 [B, 1, 1, T] or [B, 1, S, T].
     """
-    mask = ops.cast(mask, "float32")
+    mask = ops.cast(apply_direction(mask, direction), "float32")
     mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask[:, None]
     return (1.0 - mask) * MASKED_SCORE
 
@@ -95,7 +95,7 @@ class Attention(keras.layers.Layer):
     """Scaled dot-product attention over N heads, before its output product.
 
     One kernel [H, 3H] holds query, key and value side by side, so that
-    self-attention is one product. Upstream has three [H, H]; conversion.py
+    self-attention is one product. Upstream has three [H, H]; checkpoint.py
     splits and joins them.
     """
 
@@ -119,7 +119,7 @@ class Attention(keras.layers.Layer):
     def call(
         self,
         from_tensor: Tensor,
-        adder: Tensor,
+        mask: Tensor,
         seed: Tensor | None = None,
         to_tensor: Tensor | None = None,
     ) -> Tensor:
@@ -127,7 +127,7 @@ class Attention(keras.layers.Layer):
 
         Args:
             from_tensor: [B, S, H].
-            adder: from `additive_mask`.
+            mask: from `additive_mask`.
             seed: int32 [2], the key of its dropout; None for none.
             to_tensor: [B, T, H]; None for `from_tensor` itself.
 
@@ -140,22 +140,21 @@ class Attention(keras.layers.Layer):
             # On a GPU one kernel, which keeps no scores; it drops nothing.
             parts = (part for x in products for part in ops.unstack(x, axis=2))
             context = ops.dot_product_attention(
-                *parts, mask=ops.equal(adder, 0.0), scale=self.scale
+                *parts, mask=ops.equal(mask, 0.0), scale=self.scale
             )
         else:
             query, key, value = _by_head(products)
-            rate = self.dropout_rate
             context = fused_ops.attention(
-                query, key, value, self.scale, adder, rate, seed
+                query, key, value, self.scale, mask, self.dropout_rate, seed
             )
         return ops.reshape(context, ops.shape(from_tensor))  # [B, S, H]
 
-    def probabilities(self, x: Tensor, adder: Tensor) -> Tensor:
+    def probabilities(self, x: Tensor, mask: Tensor) -> Tensor:
         """How much each position looks at each other: [B, S, H] ->
         [B, N, S, S], of self-attention without dropout."""
         query, key, _ = _by_head(self._project(x, None))
         scores = ops.einsum("BNSD,BNTD->BNST", query, key)
-        return fused_ops.masked_softmax(scores, self.scale, adder)
+        return fused_ops.masked_softmax(scores, self.scale, mask)
 
     def _project(
         self, from_tensor: Tensor, to_tensor: Tensor | None
@@ -164,26 +163,19 @@ class Attention(keras.layers.Layer):
         query, [B, S, 1, N, D], and key and value, [B, T, 2, N, D]."""
         kernel = ops.convert_to_tensor(self.qkv_kernel)
         bias = ops.convert_to_tensor(self.qkv_bias)
-        if to_tensor is None:
-            products = [_linear(from_tensor, kernel, bias)]
-        else:
-            hidden = from_tensor.shape[-1]
+        inputs, kernels, biases = [from_tensor], [kernel], [bias]
+        if to_tensor is not None:
+            hidden = self.config.hidden_size
+            inputs = [from_tensor, to_tensor]
             kernels = ops.split(kernel, [hidden], -1)
             biases = ops.split(bias, [hidden], -1)
-            pair = (from_tensor, to_tensor)
-            products = list(map(_linear, pair, kernels, biases))
-        return [
-            ops.reshape(
-                x,
-                (
-                    *ops.shape(x)[:2],
-                    x.shape[-1] // self.config.hidden_size,
-                    self.num_heads,
-                    self.head_size,
-                ),
-            )
-            for x in products
-        ]
+        products = []
+        for x, kernel, bias in zip(inputs, kernels, biases, strict=True):
+            product = fused_ops.add_bias(ops.matmul(x, kernel), bias)
+            number = product.shape[-1] // self.config.hidden_size
+            shape = *ops.shape(x)[:2], number, self.num_heads, self.head_size
+            products.append(ops.reshape(product, shape))
+        return products
 
 
 def _by_head(products: list[Tensor]) -> list[Tensor]:
@@ -193,10 +185,6 @@ def _by_head(products: list[Tensor]) -> list[Tensor]:
     """
     turned = (ops.transpose(x, (2, 0, 3, 1, 4)) for x in products)
     return [part for x in turned for part in ops.unstack(x, axis=0)]
-
-
-def _linear(x: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
-    return fused_ops.add_bias(ops.matmul(x, kernel), bias)
 
 
 class Residual(keras.layers.Layer):
@@ -221,16 +209,14 @@ class Residual(keras.layers.Layer):
         self, x: Tensor, residual: Tensor, seed: Tensor | None = None
     ) -> Tensor:
         """x [B, S, input_size] and residual [B, S, H] -> [B, S, H]."""
-        rate = self.config.hidden_dropout_prob
-        product = ops.matmul(x, self.kernel)
         return fused_ops.bias_dropout_add_norm(
-            product,
+            ops.matmul(x, self.kernel),
             self.bias,
             residual,
             self.layer_norm.gamma,
             self.layer_norm.beta,
             self.layer_norm.epsilon,
-            rate,
+            self.config.hidden_dropout_prob,
             seed,
         )
 

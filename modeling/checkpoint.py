@@ -1,10 +1,12 @@
 """A model's weights from and to checkpoints, by Google's names.
 
-A binding ties one variable of Google's model to the variable here that holds
+A mapping ties one variable of Google's model to the variable here that holds
 it, whole or as a block of columns. Everything that reads or writes weights is
-a walk over bindings; a Hugging Face folder has its names translated
-(hugging_face.py). Names: google-research/bert modeling.py and
+a walk over mappings; a Hugging Face folder has its names translated
+(hugging_face_weights.py). Names: google-research/bert modeling.py and
 run_pretraining.py, as listed by `tf.train.list_variables`.
+
+Shapes: B batch, S positions, V vocabulary, C classes, L layers, H hidden size.
 """
 
 import contextlib
@@ -12,10 +14,11 @@ import dataclasses
 import os
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from bert_keras.errors import InputError, first_line
 from bert_keras.files import (
@@ -27,14 +30,15 @@ from bert_keras.files import (
     write_whole,
 )
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder import Encoder, TransformerLayer
+from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import LinearHead, MaskedLmHead
 from bert_keras.modeling.hugging_face import (
     CONFIG,
-    Safetensors,
     is_hugging_face,
     refuse_pickle,
 )
+from bert_keras.modeling.hugging_face_weights import Safetensors
+from bert_keras.modeling.tensors import Tensor
 
 CHECKPOINT = "bert_model.ckpt"
 
@@ -44,6 +48,8 @@ CLASSIFIER = ""
 SPAN = "cls/squad/"
 
 WEIGHT_TYPES = ("float32", "float64", "float16", "bfloat16")
+
+SAMPLE_ROWS, SAMPLE_LENGTH = 4, 48  # of the batch that compares models
 
 # What Google's optimiser keeps beside the weights in a training checkpoint.
 TRAINING_STATE = ("/adam_m", "/adam_v", "global_step")
@@ -82,8 +88,21 @@ def encoder_mappings(encoder: Encoder) -> list[VariableMapping]:
         for name, table in embeddings.tables.items()
     ]
     mappings += _layer_norm(root, embeddings.layer_norm)
-    for i, layer in enumerate(encoder.layers):
-        mappings += _layer_mappings(f"bert/encoder/layer_{i}", layer)
+    for number, layer in enumerate(encoder.layers):
+        root, attention = f"bert/encoder/layer_{number}", layer.attention
+        for i, part in enumerate(("query", "key", "value")):
+            name = f"{root}/attention/self/{part}"
+            mappings += [
+                VariableMapping(f"{name}/kernel", attention.qkv_kernel, i, 3),
+                VariableMapping(f"{name}/bias", attention.qkv_bias, i, 3),
+            ]
+        for name, residual in (
+            ("attention/output", layer.attention_output),
+            ("output", layer.feed_forward_output),
+        ):
+            mappings += _dense(f"{root}/{name}/dense", residual)
+            mappings += _layer_norm(f"{root}/{name}", residual.layer_norm)
+        mappings += _dense(f"{root}/intermediate/dense", layer.intermediate)
     return mappings + _dense("bert/pooler/dense", encoder.pooler.dense)
 
 
@@ -102,25 +121,6 @@ def linear_mappings(head: LinearHead, root: str) -> list[VariableMapping]:
         VariableMapping(f"{root}output_weights", head.output_weights),
         VariableMapping(f"{root}output_bias", head.output_bias),
     ]
-
-
-def _layer_mappings(
-    root: str, layer: TransformerLayer
-) -> list[VariableMapping]:
-    mappings = []
-    for i, part in enumerate(("query", "key", "value")):
-        name = f"{root}/attention/self/{part}"
-        mappings += [
-            VariableMapping(f"{name}/kernel", layer.attention.qkv_kernel, i, 3),
-            VariableMapping(f"{name}/bias", layer.attention.qkv_bias, i, 3),
-        ]
-    for name, residual in (
-        ("attention/output", layer.attention_output),
-        ("output", layer.feed_forward_output),
-    ):
-        mappings += _dense(f"{root}/{name}/dense", residual)
-        mappings += _layer_norm(f"{root}/{name}", residual.layer_norm)
-    return mappings + _dense(f"{root}/intermediate/dense", layer.intermediate)
 
 
 def _dense(name: str, layer: Any) -> list[VariableMapping]:
@@ -188,33 +188,10 @@ def resolve_checkpoint(path: str) -> str:
     return prefix
 
 
-class Weights(Protocol):
-    """A checkpoint that is read variable by variable, by Google's names."""
-
-    source: str  # its path
-    family: str | None  # of config.FAMILIES; None: the names do not tell
-
-    @property
-    def shapes(self) -> Mapping[str, Sequence[int]]: ...
-
-    def read(self, name: str) -> np.ndarray: ...
-
-
-def open_weights(path: str) -> Weights:
-    """What `path` means as an `init_checkpoint`: Hugging Face's or Google's.
-
-    Raises:
-        InputError: no such checkpoint, a damaged one, or a pickle.
-    """
-    if is_hugging_face(path):
-        return Safetensors(path)
-    return Checkpoint(path)
-
-
 class Checkpoint:
-    """Google's."""
+    """Google's, read variable by variable. `Safetensors` has the same form."""
 
-    family: str | None = None
+    family: str | None = None  # one of config.FAMILIES; the names do not tell
 
     def __init__(self, path: str):
         import tensorflow as tf
@@ -235,6 +212,17 @@ class Checkpoint:
         return value.astype(np.float32, copy=False)
 
 
+def open_weights(path: str) -> Checkpoint | Safetensors:
+    """What `path` means as an `init_checkpoint`: Hugging Face's or Google's.
+
+    Raises:
+        InputError: no such checkpoint, a damaged one, or a pickle.
+    """
+    if is_hugging_face(path):
+        return Safetensors(path)
+    return Checkpoint(path)
+
+
 @contextlib.contextmanager
 def _as_input_error(prefix: str) -> Iterator[None]:
     import tensorflow as tf
@@ -253,7 +241,7 @@ def _as_input_error(prefix: str) -> Iterator[None]:
 def load_checkpoint(
     mappings: Sequence[VariableMapping], path: str
 ) -> LoadReport:
-    """Copies a checkpoint into the bound variables, one by one.
+    """Copies a checkpoint into the mapped variables, one by one.
 
     Args:
         path: a model folder, a checkpoint prefix or one of its files; or a
@@ -265,61 +253,43 @@ def load_checkpoint(
     """
     weights = open_weights(path)
     source, shapes = weights.source, weights.shapes
-    for binding in mappings:
-        if weights.family and binding.family not in (None, weights.family):
+    for mapping in mappings:
+        if weights.family and mapping.family not in (None, weights.family):
             raise InputError(
                 f"{source} holds a {weights.family} but the config describes a "
-                f"{binding.family}; give the weights' own config (its "
+                f"{mapping.family}; give the weights' own config (its "
                 f'"model_type", or the "family" of a bert_config.json, is '
                 f"{weights.family!r})"
             )
-    loaded = [binding for binding in mappings if binding.name in shapes]
-    _check_shapes(source, loaded, shapes)
-    for binding in loaded:
-        binding.write(weights.read(binding.name))
-    if not any(binding.name.startswith("bert/") for binding in loaded):
+    found = [m for m in mappings if m.name in shapes]
+    wrong = [m for m in found if tuple(shapes[m.name]) != m.shape]
+    if wrong:
+        first = wrong[0]
+        raise InputError(
+            f"{source} does not fit the config: {len(wrong)} variables are "
+            f"mis-shaped, the first being {first.name} with shape "
+            f"{list(shapes[first.name])} where {list(first.shape)} was "
+            "expected; check `bert_config_file`, or the config beside them"
+        )
+    for mapping in found:
+        mapping.write(weights.read(mapping.name))
+    if not any(m.name.startswith("bert/") for m in found):
         raise InputError(
             f"{source} holds no variable of a BERT encoder (its first is "
             f"{min(shapes, default='none')!r}, expected names such as "
             "'bert/embeddings/word_embeddings'); give the weights of a BERT"
         )
-    names = {binding.name for binding in mappings}
+    names = {m.name for m in mappings}
     return LoadReport(
         source,
-        tuple(b.name for b in loaded),
-        tuple(b.name for b in mappings if b.name not in shapes),
-        tuple(
+        loaded=tuple(m.name for m in found),
+        missing=tuple(m.name for m in mappings if m.name not in shapes),
+        unused=tuple(
             name
             for name in sorted(shapes)
             if name not in names and not name.endswith(TRAINING_STATE)
         ),
     )
-
-
-def _check_shapes(
-    prefix: str,
-    mappings: Sequence[VariableMapping],
-    shapes: Mapping[str, Sequence[int]],
-) -> None:
-    wrong = [b for b in mappings if tuple(shapes[b.name]) != b.shape]
-    if wrong:
-        first = wrong[0]
-        raise InputError(
-            f"{prefix} does not fit the config: {len(wrong)} variables are "
-            f"mis-shaped, the first being {first.name} with shape "
-            f"{list(shapes[first.name])} where {list(first.shape)} was "
-            "expected; check `bert_config_file`, or the config beside them"
-        )
-
-
-def save_checkpoint(mappings: Sequence[VariableMapping], prefix: str) -> None:
-    """Writes a checkpoint that google-research/bert reads.
-
-    The files appear under their names only when they are whole.
-    """
-    with _beside(prefix) as temporary:
-        _write(mappings, temporary)
-        _publish(temporary, prefix)
 
 
 def save_model_folder(
@@ -339,11 +309,22 @@ def save_model_folder(
         others: texts of other files that describe the model, by name; None
             removes an earlier model's file of that name.
     """
-    prefix = os.path.join(folder, CHECKPOINT)
+    import tensorflow as tf
+
     stale = {name for name, text in others.items() if text is None}
-    with _beside(prefix) as temporary:
-        _write(mappings, temporary)
-        new = os.path.dirname(temporary)
+    # Everything is written into a folder inside, then moved. A killed run may
+    # have left one.
+    new = os.path.join(folder, f".{CHECKPOINT}.incomplete")
+    if tf.io.gfile.exists(new):
+        tf.io.gfile.rmtree(new)
+    tf.io.gfile.makedirs(new)
+    try:
+        tf.raw_ops.SaveV2(
+            prefix=os.path.join(new, CHECKPOINT),
+            tensor_names=[m.name for m in mappings],
+            shape_and_slices=[""] * len(mappings),
+            tensors=[tf.constant(m.read()) for m in mappings],
+        )
         for name, text in {CONFIG: config.to_json(), **others}.items():
             if text is not None:
                 write_whole(os.path.join(new, name), text.encode())
@@ -352,51 +333,99 @@ def save_model_folder(
             # a vocabulary of the other kind would be read instead of it
             stale |= {VOCABULARY, BYTE_LEVEL, MERGES}
             stale -= vocabulary_files(vocab_file).keys()
-        _publish(temporary, prefix, [os.path.join(folder, n) for n in stale])
-
-
-def _write(mappings: Sequence[VariableMapping], prefix: str) -> None:
-    import tensorflow as tf
-
-    tf.raw_ops.SaveV2(
-        prefix=prefix,
-        tensor_names=[b.name for b in mappings],
-        shape_and_slices=[""] * len(mappings),
-        tensors=[tf.constant(b.read()) for b in mappings],
-    )
-
-
-def _publish(temporary: str, prefix: str, stale: Sequence[str] = ()) -> None:
-    """Moves all files beside `temporary` to `prefix`; removes `stale`."""
-    import tensorflow as tf
-
-    # Without an index a checkpoint does not exist: the old one goes first and
-    # the new one comes last.
-    for path in (prefix + ".index", *stale):
-        if tf.io.gfile.exists(path):
-            tf.io.gfile.remove(path)
-    source, target = os.path.dirname(temporary), os.path.dirname(prefix)
-    names = tf.io.gfile.listdir(source)
-    for name in sorted(names, key=lambda name: name.endswith(".index")):
-        tf.io.gfile.rename(
-            os.path.join(source, name),
-            os.path.join(target, name),
-            overwrite=True,
-        )
-
-
-@contextlib.contextmanager
-def _beside(prefix: str) -> Iterator[str]:
-    """A prefix in a folder beside the final one, which is removed at the end
-    (and at the start, where a killed run has left it)."""
-    import tensorflow as tf
-
-    parent, name = os.path.split(prefix)
-    folder = os.path.join(parent, f".{name}.incomplete")
-    if tf.io.gfile.exists(folder):
-        tf.io.gfile.rmtree(folder)
-    tf.io.gfile.makedirs(folder)
-    try:
-        yield os.path.join(folder, name)
+        # Without an index a checkpoint does not exist: the old one goes first
+        # and the new one comes last.
+        index = f"{CHECKPOINT}.index"
+        for name in (index, *stale):
+            path = os.path.join(folder, name)
+            if tf.io.gfile.exists(path):
+                tf.io.gfile.remove(path)
+        names = tf.io.gfile.listdir(new)
+        for name in sorted(names, key=lambda name: name == index):
+            source = os.path.join(new, name)
+            target = os.path.join(folder, name)
+            tf.io.gfile.rename(source, target, overwrite=True)
     finally:
-        tf.io.gfile.rmtree(folder)
+        tf.io.gfile.rmtree(new)
+
+
+class AnyModel:
+    """An encoder and the heads that are told from a checkpoint's names."""
+
+    def __init__(self, config: BertConfig, shapes: Mapping[str, Sequence[int]]):
+        """`shapes`: of the checkpoint's variables, by Google's names.
+
+        What the checkpoint lacks is the same in each model made so: one seed.
+        """
+        keras.utils.set_random_seed(0)
+        self.config = config
+        self.encoder = Encoder(config)
+        self.encoder.build()
+        self.has_pooler = "bert/pooler/dense/kernel" in shapes
+        self.masked_lm: MaskedLmHead | None = None
+        if "cls/predictions/output_bias" in shapes:
+            self.masked_lm = MaskedLmHead(config)
+            self.masked_lm.build()
+        self.heads: dict[str, LinearHead] = {}
+        for root in (NEXT_SENTENCE, CLASSIFIER, SPAN):
+            if f"{root}output_weights" in shapes:
+                num_classes = shapes[f"{root}output_weights"][0]
+                self.heads[root] = LinearHead(config, num_classes)
+                self.heads[root].build()
+
+    def mappings(self) -> list[VariableMapping]:
+        mappings = encoder_mappings(self.encoder)
+        if self.masked_lm is not None:
+            mappings += masked_lm_mappings(self.masked_lm)
+        for root, head in self.heads.items():
+            mappings += linear_mappings(head, root)
+        return mappings
+
+    def outputs(
+        self,
+        input_ids: Tensor,
+        input_mask: Tensor,
+        segment_ids: Tensor,
+        pools: bool = True,
+    ) -> dict[str, np.ndarray]:
+        """Three [B, S] -> layers [L, B, S, H], pooled [B, H], and for each head
+        by Google's name [B, S, V], [B, C] or, of a span, [B, S, C]. Unless it
+        `pools`, there is no pooled and every head reads all positions."""
+        encoded = self.encoder(input_ids, input_mask, segment_ids)
+        outputs = {"layers": ops.stack([encoded.embeddings, *encoded.layers])}
+        if pools:
+            outputs["pooled"] = encoded.pooled
+        if self.masked_lm is not None:
+            outputs["cls/predictions"] = self.masked_lm(
+                encoded.sequence,
+                self.encoder.embeddings.word_embeddings.value,
+            )
+        for root, head in self.heads.items():
+            reads_all = root == SPAN or not pools
+            outputs[root] = head(
+                encoded.sequence if reads_all else encoded.pooled
+            )
+        return {name: ops.convert_to_numpy(x) for name, x in outputs.items()}
+
+
+def sample(config: BertConfig) -> dict[str, np.ndarray]:
+    """A batch of random ids, as `AnyModel.outputs` takes it."""
+    rng = np.random.default_rng(0)
+    shape = SAMPLE_ROWS, min(SAMPLE_LENGTH, config.max_position_embeddings)
+    lengths = rng.integers(1, shape[1] + 1, (SAMPLE_ROWS, 1))
+    num_segments = max(config.type_vocab_size, 1)
+    return {
+        "input_ids": rng.integers(0, config.vocab_size, shape, np.int32),
+        "input_mask": (np.arange(shape[1]) < lengths).astype(np.int32),
+        "segment_ids": rng.integers(0, num_segments, shape, np.int32),
+    }
+
+
+def largest_difference(model: AnyModel, other: AnyModel) -> float:
+    """Between two models' outputs on `sample`; they have the same heads. With
+    a pooler where both have weights for it."""
+    batch = sample(model.config)
+    pools = model.has_pooler and other.has_pooler
+    one, two = (m.outputs(**batch, pools=pools) for m in (model, other))
+    assert one.keys() == two.keys()
+    return float(max(np.abs(one[name] - two[name]).max() for name in one))

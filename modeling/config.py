@@ -12,126 +12,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_keras.errors import InputError
-from bert_keras.modeling.hugging_face_names import family_of, family_of_class
-from bert_keras.modeling.safetensors_files import tensor_names
+from bert_keras.modeling.hugging_face_config import (
+    FAMILIES,
+    Family,
+    from_hugging_face,
+    is_hugging_face_config,
+    to_hugging_face,
+)
 
 # "gelu" is the tanh approximation, as in Google's code; Hugging Face's "gelu"
 # is the exact one, here "gelu_erf".
 ACTIVATIONS = ("gelu", "gelu_tanh", "gelu_erf", "relu", "tanh", "linear")
-
-# By Hugging Face's names. gelu_new, gelu_pytorch_tanh and gelu_fast are one
-# function, of which the second is one operation of torch's instead of eight.
-FROM_HUGGING_FACE = {
-    "gelu": "gelu_erf",
-    "gelu_python": "gelu_erf",
-    "gelu_new": "gelu",
-    "gelu_pytorch_tanh": "gelu",
-    "gelu_fast": "gelu",
-    "relu": "relu",
-    "tanh": "tanh",
-    "linear": "linear",
-}
-TO_HUGGING_FACE = {
-    "gelu": "gelu_pytorch_tanh",
-    "gelu_tanh": "gelu_pytorch_tanh",
-    "gelu_erf": "gelu",
-    "relu": "relu",
-    "tanh": "tanh",
-    "linear": "linear",
-}
-
-# Any of these keys tells its config.json from Google's bert_config.json.
-HUGGING_FACE_KEYS = {"model_type", "architectures", "transformers_version"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Family:
-    """How Hugging Face's models of one model_type differ from Google's."""
-
-    # defaults of config.json that are not Google's
-    defaults: Mapping[str, Any]
-    # keys that are written, and the only value that is read of each
-    fixed: Mapping[str, Any]
-    # ids of tokens that are written, unless the file that was read had others
-    ids: Mapping[str, int]
-    # other keys that are written
-    written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    # positions are rows of their table from pad_token_id + 1 on, not from 0
-    counts_from_padding: bool = False
-    pooler_act: str = "tanh"  # one of ACTIVATIONS
-    has_pooler: bool = True  # not only as a part of classifiers
-    has_segments: bool = True  # a table of token types
-    # the names that its config.json has for fields here
-    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    # the names here that transformers does not read in such a config.json
-    unread: tuple[str, ...] = ()
-    # fields that it does not have, with their values
-    unsaid: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-
-# Keys that change what a model of any family computes, and the values under
-# which they do not: quantised weights, heads that were removed, layers that
-# differ from each other, code that is not transformers'.
-_PLAIN: dict[str, tuple[Any, ...]] = {
-    "is_encoder_decoder": (False, None),
-    "quantization_config": (None,),
-    "pruned_heads": ({}, None),
-    "per_layer_config": ({}, None),
-    "auto_map": ({}, None),
-}
-# Keys that change only training, or nothing here; kept for the way back.
-_KEPT = (
-    "bos_token_id", "eos_token_id", "classifier_dropout", "qa_dropout",
-    "seq_classif_dropout",
-)  # fmt: skip
-
-_ENCODER = {
-    "position_embedding_type": "absolute",
-    "is_decoder": False,
-    "add_cross_attention": False,
-}
-FAMILIES = {
-    "bert": Family(
-        {"vocab_size": 30522, "type_vocab_size": 2, "hidden_act": "gelu"},
-        _ENCODER,
-        {"pad_token_id": 0},
-    ),
-    # The masked-LM head has the exact gelu whatever the config says, and
-    # positions are counted from pad_token_id + 1: modeling_roberta.py there.
-    "roberta": Family(
-        {"vocab_size": 50265, "type_vocab_size": 2},
-        {**_ENCODER, "hidden_act": "gelu"},
-        {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
-        counts_from_padding=True,
-    ),
-    # Sanh et al. 2019, section 3. What stands for the pooler in its
-    # classifiers has a relu: modeling_distilbert.py there.
-    "distilbert": Family(
-        {"vocab_size": 30522, "hidden_act": "gelu", "num_hidden_layers": 6},
-        {},
-        {"pad_token_id": 0},
-        {"sinusoidal_pos_embds": False},
-        pooler_act="relu",
-        has_pooler=False,
-        has_segments=False,
-        names={
-            "hidden_size": "dim",
-            "num_hidden_layers": "n_layers",
-            "num_attention_heads": "n_heads",
-            "intermediate_size": "hidden_dim",
-            "hidden_act": "activation",
-            "hidden_dropout_prob": "dropout",
-            "attention_probs_dropout_prob": "attention_dropout",
-        },
-        unread=(
-            "intermediate_size",
-            "hidden_act",
-            "hidden_dropout_prob",
-            "attention_probs_dropout_prob",
-        ),
-        unsaid={"type_vocab_size": 0, "layer_norm_eps": 1e-12},
-    ),
-}
 
 # What a position attends to: all, itself and what is left of it, or right.
 DIRECTIONS = ("bidirectional", "left_to_right", "right_to_left")
@@ -172,50 +63,73 @@ class BertConfig:
     other: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value, kind = getattr(self, field.name), field.type
-            least = 0 if field.name == "type_vocab_size" else 1
-            if kind in (int, "int") and not _is_size(value, least):
-                self._refuse(field.name, "a positive whole number below 2**31")
-            if kind in (float, "float") and not _is_share(value):
-                self._refuse(field.name, "a number from 0 up to, not with, 1")
-        if self.family not in list(FAMILIES):  # a list: it may be anything
-            self._refuse("family", f"one of {', '.join(FAMILIES)}")
-        has_segments = FAMILIES[self.family].has_segments
-        if (self.type_vocab_size > 0) != has_segments:
-            number = "a positive whole number" if has_segments else "0"
-            self._refuse("type_vocab_size", f"{number} in a {self.family}")
-        if self.direction not in DIRECTIONS:
-            self._refuse("direction", f"one of {', '.join(DIRECTIONS)}")
-        if self.hidden_act not in ACTIVATIONS:
-            self._refuse("hidden_act", f"one of {', '.join(ACTIVATIONS)}")
-        if self.pad_token_id is not None and not (
-            type(self.pad_token_id) is int
-            and 0 <= self.pad_token_id < self.vocab_size
-        ):
-            self._refuse("pad_token_id", "the id of a token")
-        if self.hidden_size % self.num_attention_heads:
-            self._refuse(
-                "hidden_size",
-                f"a multiple of num_attention_heads {self.num_attention_heads}",
-            )
+        def check(name: str, is_right: bool, expected: str) -> None:
+            if not is_right:
+                raise InputError(
+                    f"the config has {name} = {getattr(self, name)!r}; "
+                    f"expected {expected}"
+                )
 
-    def _refuse(self, name: str, expected: str) -> None:
-        raise InputError(
-            f"the config has {name} = {getattr(self, name)!r}; expected "
-            f"{expected}"
+        for field in dataclasses.fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if field.type in (int, "int"):
+                least = 0 if name == "type_vocab_size" else 1
+                is_size = type(value) is int and least <= value <= MAX_SIZE
+                check(name, is_size, "a positive whole number below 2**31")
+            if field.type in (float, "float"):
+                is_share = isinstance(value, int | float) and 0 <= value < 1
+                check(name, is_share, "a number from 0 up to, not with, 1")
+        for name, choices in (
+            ("family", FAMILIES),
+            ("direction", DIRECTIONS),
+            ("hidden_act", ACTIVATIONS),
+        ):
+            # a list: the value may be anything
+            is_choice = getattr(self, name) in list(choices)
+            check(name, is_choice, f"one of {', '.join(choices)}")
+        has_segments = self._family.has_segments
+        number = "a positive whole number" if has_segments else "0"
+        check(
+            "type_vocab_size",
+            (self.type_vocab_size > 0) == has_segments,
+            f"{number} in a {self.family}",
         )
+        check(
+            "pad_token_id",
+            self.pad_token_id is None
+            or type(self.pad_token_id) is int
+            and 0 <= self.pad_token_id < self.vocab_size,
+            "the id of a token",
+        )
+        check(
+            "hidden_size",
+            self.hidden_size % self.num_attention_heads == 0,
+            f"a multiple of num_attention_heads {self.num_attention_heads}",
+        )
+
+    @property
+    def _family(self) -> Family:
+        return FAMILIES[self.family]
+
+    @property
+    def _padding_id(self) -> int:
+        default = self._family.ids["pad_token_id"]
+        return default if self.pad_token_id is None else self.pad_token_id
 
     @property
     def position_offset(self) -> int:
         """Rows of the position table before that of the first position."""
-        family = FAMILIES[self.family]
-        return self._padding_id + 1 if family.counts_from_padding else 0
+        return self._padding_id + 1 if self._family.counts_from_padding else 0
 
     @property
-    def _padding_id(self) -> int:
-        default = FAMILIES[self.family].ids["pad_token_id"]
-        return default if self.pad_token_id is None else self.pad_token_id
+    def pooler_act(self) -> str:
+        """Of the pooler; one of `ACTIVATIONS`."""
+        return self._family.pooler_act
+
+    @property
+    def has_pooler(self) -> bool:
+        """Whether an encoder by itself has one."""
+        return self._family.has_pooler
 
     def check_padding(self, padding_id: int, vocab_file: str) -> None:
         """Checks the vocabulary of a Hugging Face folder: a RoBERTa counts its
@@ -224,22 +138,12 @@ class BertConfig:
         Raises:
             InputError: the config has another padding token.
         """
-        family = FAMILIES[self.family]
-        if family.counts_from_padding and padding_id != self._padding_id:
+        if self._family.counts_from_padding and padding_id != self._padding_id:
             raise InputError(
                 f"{vocab_file} has its padding token at {padding_id} but the "
                 f"config has pad_token_id = {self._padding_id}, from which a "
                 f"{self.family} counts its positions; expected the same"
             )
-
-    @property
-    def pooler_act(self) -> str:
-        return FAMILIES[self.family].pooler_act
-
-    @property
-    def has_pooler(self) -> bool:
-        """Whether an encoder by itself has one."""
-        return FAMILIES[self.family].has_pooler
 
     @classmethod
     def of_size(cls, size: str, vocab_size: int) -> "BertConfig":
@@ -279,14 +183,18 @@ class BertConfig:
                 "must name a bert_config.json"
             ) from error
         try:
-            if isinstance(values, dict) and _is_hugging_faces(path, values):
-                values = _from_hugging_face(values, os.path.dirname(path))
+            known = {f.name for f in dataclasses.fields(cls)} - {"other"}
+            if isinstance(values, dict) and is_hugging_face_config(
+                path, values
+            ):
+                values = from_hugging_face(
+                    values, os.path.dirname(path), {*known, "other"}
+                )
             if not isinstance(values, dict) or "vocab_size" not in values:
                 raise InputError(
                     "it has no vocab_size; `bert_config_file` must name a "
                     "bert_config.json"
                 )
-            known = {f.name for f in dataclasses.fields(cls)} - {"other"}
             return cls(
                 **{k: v for k, v in values.items() if k in known},
                 other={k: v for k, v in values.items() if k not in known},
@@ -314,152 +222,6 @@ class BertConfig:
         Raises:
             InputError: the family there has no such model.
         """
-        if self.direction != "bidirectional":
-            raise InputError(
-                f"the config has direction = {self.direction}, for which "
-                "Hugging Face's encoders have no setting"
-            )
-        values = dataclasses.asdict(self)
-        del values["direction"], values["pad_token_id"]
-        values |= {
-            "hidden_act": TO_HUGGING_FACE[self.hidden_act],
-            "max_position_embeddings": self.max_position_embeddings
-            + self.position_offset,
-        }
-        family = FAMILIES[self.family]
-        fixed = family.fixed
-        _check_fixed({**fixed, **values}, {**fixed, **family.unsaid})
-        for name in family.unsaid:
-            del values[name]
-        for name, theirs in family.names.items():
-            values[theirs] = values.pop(name)
-        other = values.pop("other")
-        return {
-            **family.ids,
-            **other,
-            "model_type": values.pop("family"),
-            **values,
-            **fixed,
-            **family.written,
-            "pad_token_id": self._padding_id,
-        }
-
-
-def _is_hugging_faces(path: str, values: Mapping[str, Any]) -> bool:
-    """Whether a config is Hugging Face's: it has their keys, or is a
-    config.json beside safetensors."""
-    return bool(HUGGING_FACE_KEYS & values.keys()) or (
-        os.path.basename(path) == "config.json"
-        and bool(tensor_names(os.path.dirname(path)))
-    )
-
-
-def _from_hugging_face(values: dict[str, Any], folder: str) -> dict[str, Any]:
-    """A config.json's values as a bert_config.json would have them."""
-    kind = _model_type(values, folder)
-    if kind not in list(FAMILIES):  # a list: it may be anything
-        raise InputError(
-            f"the Hugging Face model has model_type = {kind!r}; expected one "
-            f"of {', '.join(FAMILIES)}"
+        return to_hugging_face(
+            dataclasses.asdict(self), self.position_offset, self._padding_id
         )
-    for key, plain in _PLAIN.items():
-        if values.get(key) not in plain:
-            raise InputError(
-                f"the Hugging Face model has {key} = {values[key]!r}, which is "
-                "not supported"
-            )
-    family = FAMILIES[kind]
-    own = {
-        name: values[theirs]
-        for name, theirs in family.names.items()
-        if theirs in values
-    }
-    values = {
-        **family.defaults,
-        **family.fixed,
-        **{k: v for k, v in values.items() if k not in family.unread},
-        **own,
-        **family.unsaid,
-    }
-    _check_fixed(values, family.fixed)
-    act = values["hidden_act"]
-    if act not in list(FROM_HUGGING_FACE):  # a list: act may be anything
-        raise InputError(
-            f"the Hugging Face model has hidden_act = {act!r}; expected one of "
-            f"{', '.join(FROM_HUGGING_FACE)}"
-        )
-    known = {field.name for field in dataclasses.fields(BertConfig)}
-    kept = {
-        k: v
-        for k, v in values.items()
-        if k in known
-        or _is_googles(k)
-        or (k in _KEPT and v not in (None, family.ids.get(k)))
-    }
-    config = {
-        **kept,
-        **_positions(values, family),
-        "hidden_act": FROM_HUGGING_FACE[act],
-        "family": kind,
-    }
-    if config.get("pad_token_id") == family.ids["pad_token_id"]:
-        del config["pad_token_id"]
-    return config
-
-
-def _model_type(values: Mapping[str, Any], folder: str) -> Any:
-    """The model_type of the file, else that of its architectures, else that of
-    the names of the tensors beside it."""
-    if values.get("model_type") is not None:
-        return values["model_type"]
-    names = values.get("architectures")
-    if isinstance(names, list) and names:
-        found = family_of_class(str(names[0]))
-        reason = f"its architectures are {names[0]!r}"
-    else:
-        tensors = tensor_names(folder)
-        found = family_of(tensors) if tensors else "bert"
-        reason = "several have weights with these names"
-    if found is None:
-        raise InputError(
-            f"the Hugging Face model has no model_type, and {reason}; add "
-            f'"model_type" to it, one of {", ".join(FAMILIES)}'
-        )
-    return found
-
-
-def _check_fixed(values: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
-    for key, only in fixed.items():
-        if values[key] != only:
-            raise InputError(
-                f"the Hugging Face model has {key} = {values[key]!r}; the one "
-                f"supported value is {only!r}"
-            )
-
-
-def _positions(values: Mapping[str, Any], family: Family) -> dict[str, Any]:
-    """Without the rows of their table before that of the first position."""
-    key = "max_position_embeddings"
-    rows = values.get(key, getattr(BertConfig, key))
-    if family.counts_from_padding and type(rows) is int:
-        padding = values.get("pad_token_id", family.ids["pad_token_id"])
-        if type(padding) is not int:
-            raise InputError(
-                f"the Hugging Face model has pad_token_id = {padding!r}; "
-                "expected the id of a token, from which its positions count"
-            )
-        rows -= padding + 1
-    return {key: rows}
-
-
-def _is_googles(key: str) -> bool:
-    """Keys that Hugging Face's files took over from Google's, unused."""
-    return key.startswith("pooler_") or key == "directionality"
-
-
-def _is_size(value: object, least: int) -> bool:
-    return type(value) is int and least <= value <= MAX_SIZE
-
-
-def _is_share(value: object) -> bool:
-    return isinstance(value, int | float) and 0 <= value < 1

@@ -94,33 +94,9 @@ def training_memory(
 
     With e bytes a number (4, or 2 in bfloat16): 4 bytes a parameter, and 2 for
     its copy in bfloat16; 4 bytes a gradient (at most: in bfloat16 some have
-    2), twice where they accumulate; 8 bytes of Adam's moments; and the
-    activations of the micro-batch `rows`.
-
-    Args:
-        rows: of the micro-batch that one device holds at a time.
-        num_trained: parameters with a gradient.
-    """
-    number_bytes = 2 if is_bfloat16 else FLOAT32_BYTES
-    copy_bytes = number_bytes if is_bfloat16 else 0
-    return Memory(
-        num_parameters * (FLOAT32_BYTES + copy_bytes),
-        num_trained * FLOAT32_BYTES * (2 if accumulates else 1),
-        num_trained * FLOAT32_BYTES * 2,
-        _activations(config, rows, num_frozen_layers, number_bytes, recompute),
-    )
-
-
-def _activations(
-    config: BertConfig,
-    rows: Rows,
-    num_frozen_layers: int,
-    number_bytes: int,
-    recompute: bool,
-) -> int:
-    """Bytes that the forward pass keeps for the backward pass.
-
-    With e bytes a number, a position of a layer keeps:
+    2), twice where they accumulate; 8 bytes of Adam's moments; and what the
+    forward pass keeps for the backward pass of the micro-batch `rows`. Of that
+    a position of a layer keeps:
 
     - 8 H e: query, key, value, context; and of both residuals what comes out of
       the product, and what is normalised;
@@ -131,17 +107,28 @@ def _activations(
     normalised. A masked prediction: 12 V, which are logits, their
     softmax and their gradient. Frozen layers: nothing. Where layers are
     recomputed, each keeps H e, its input, and one all of it.
+
+    Args:
+        rows: of the micro-batch that one device holds at a time.
+        num_trained: parameters with a gradient.
     """
+    number_bytes = 2 if is_bfloat16 else FLOAT32_BYTES
+    copy_bytes = number_bytes if is_bfloat16 else 0
     hidden, length = config.hidden_size, rows.length
     scores = config.num_attention_heads * length
     numbers = 8 * hidden + 2 * config.intermediate_size + 2 * scores
     per_position = numbers * number_bytes
     num_layers = config.num_hidden_layers - max(num_frozen_layers, 0)
-    total = num_layers * length * per_position
+    activations = num_layers * length * per_position
     if recompute:
         kept = num_layers * hidden * number_bytes
-        total = length * (kept + per_position)
+        activations = length * (kept + per_position)
     if num_frozen_layers < 0:
-        total += length * hidden * (number_bytes + FLOAT32_BYTES)
-    logits = rows.num_predictions * config.vocab_size
-    return rows.number * (total + 12 * logits)
+        activations += length * hidden * (number_bytes + FLOAT32_BYTES)
+    activations += 12 * rows.num_predictions * config.vocab_size
+    return Memory(
+        weights=num_parameters * (FLOAT32_BYTES + copy_bytes),
+        gradients=num_trained * FLOAT32_BYTES * (2 if accumulates else 1),
+        moments=num_trained * FLOAT32_BYTES * 2,
+        activations=rows.number * activations,
+    )

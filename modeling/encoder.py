@@ -6,7 +6,6 @@ Shapes: B batch, S positions, H hidden size, V vocabulary, P chosen positions
 of a row, L layers, N heads.
 """
 
-import contextlib
 import functools
 from typing import Any, NamedTuple
 
@@ -20,12 +19,10 @@ from bert_keras.modeling.attention import (
     LayerNorm,
     Residual,
     additive_mask,
-    apply_direction,
     initializer,
 )
 from bert_keras.modeling.config import BertConfig
-
-Tensor = Any
+from bert_keras.modeling.tensors import Tensor
 
 LAST_SEES_ALL = "left_to_right"  # of config.DIRECTIONS; in others the first
 
@@ -55,7 +52,6 @@ class Encoder(keras.layers.Layer):
 
     @property
     def poolers(self) -> list[keras.layers.Layer]:
-        """Its one pooler; an encoder of encoder_variants.py has two."""
         return [self.pooler]
 
     @property
@@ -65,9 +61,9 @@ class Encoder(keras.layers.Layer):
 
     def freeze(self, num_layers: int) -> None:
         """Leaves the embeddings and the lowest `num_layers` as they are."""
-        parts: list[keras.layers.Layer] = [self.embeddings]
-        for part in parts + self.layers[:num_layers]:
-            part.trainable = False
+        self.embeddings.trainable = False
+        for layer in self.layers[:num_layers]:
+            layer.trainable = False
 
     def recompute(self) -> None:
         """Keeps only the input of each layer for the backward pass, where the
@@ -118,13 +114,8 @@ class Encoder(keras.layers.Layer):
                 for everywhere. Under TensorFlow the last layer is computed
                 there and at what is pooled alone.
         """
-        adder = additive_mask(
-            apply_direction(input_mask, self.config.direction)
-        )
+        mask = additive_mask(input_mask, self.config.direction)
         embedded = self.embeddings(input_ids, segment_ids, seed, position_ids)
-        pooled_at = pooled_positions
-        if pooled_at is None:
-            pooled_at = self._reads_all(input_ids, input_mask)
         run = recomputed if self.is_recomputed else TransformerLayer.__call__
         keys = [  # site 0 is the embeddings'
             fused_ops.site_seed(seed, 1 + i * NOISE_SITES_PER_LAYER)
@@ -132,9 +123,16 @@ class Encoder(keras.layers.Layer):
         ]
         x, outputs = embedded, []
         for layer, key in zip(self.layers[:-1], keys, strict=False):
-            x = run(layer, x, adder, key)
+            x = run(layer, x, mask, key)
             outputs.append(x)
-        last = functools.partial(run, self.layers[-1], x, adder, keys[-1])
+        # The last layer, and of what it gives what is pooled: [B, K, H].
+        last = functools.partial(run, self.layers[-1], x, mask, keys[-1])
+        if pooled_positions is not None:
+            pooled_at = pooled_positions
+        elif self.config.direction == LAST_SEES_ALL:
+            pooled_at = last_positions(input_mask)[:, None]
+        else:
+            pooled_at = ops.zeros_like(input_ids[:, :1], dtype="int32")
         # On JAX it is whole: cuDNN's attention takes no odd number of queries.
         if sequence_positions is None or keras.config.backend() == "jax":
             x = last()
@@ -142,28 +140,18 @@ class Encoder(keras.layers.Layer):
             if sequence_positions is not None:
                 x = vectors_at(x, sequence_positions)
         else:
-            read = ops.concatenate([pooled_at, sequence_positions], axis=1)
+            positions = ops.concatenate([pooled_at, sequence_positions], axis=1)
             # What is pooled is done sooner than its chains are compiled.
             is_little = sequence_positions.shape[1] == 0
-            with (
-                fused_ops.uncompiled()
-                if is_little
-                else contextlib.nullcontext()
-            ):
-                x = last(read)
+            with fused_ops.uncompiled(is_little):
+                x = last(positions)
             num_pooled = ops.shape(pooled_at)[1]
             firsts, x = x[:, :num_pooled], x[:, num_pooled:]
         outputs.append(x)
-        pooled = self.pooler(firsts)  # [B, K, H]
+        pooled = self.pooler(firsts)
         if pooled_positions is None:
             pooled = pooled[:, 0]
         return EncoderOutputs(embedded, tuple(outputs), x, pooled)
-
-    def _reads_all(self, input_ids: Tensor, input_mask: Tensor) -> Tensor:
-        """int [B, 1]: a position that sees the whole row."""
-        if self.config.direction == LAST_SEES_ALL:
-            return last_positions(input_mask)[:, None]
-        return ops.zeros_like(input_ids[:, :1], dtype="int32")
 
 
 def attention_maps(
@@ -172,11 +160,11 @@ def attention_maps(
     """How much each position looks at each other, in each head of each layer:
     three [B, S], as the encoder takes them -> [L, B, N, S, S]."""
     outputs = encoder(input_ids, input_mask, segment_ids)
-    adder = additive_mask(apply_direction(input_mask, encoder.config.direction))
+    mask = additive_mask(input_mask, encoder.config.direction)
     inputs = (outputs.embeddings, *outputs.layers[:-1])
     return ops.stack(
         [
-            layer.attention.probabilities(x, adder)
+            layer.attention.probabilities(x, mask)
             for layer, x in zip(encoder.layers, inputs, strict=True)
         ]
     )
@@ -253,14 +241,12 @@ class Embeddings(keras.layers.Layer):
             positions = ops.take(
                 self.position_embeddings, first + position_ids, axis=0
             )
-        rate = config.hidden_dropout_prob
-        x = x + positions  # [B, S, H]
         normed = fused_ops.norm_dropout(
-            x,
+            x + positions,  # [B, S, H]
             self.layer_norm.gamma,
             self.layer_norm.beta,
-            self.layer_norm.epsilon,
-            rate,
+            config.layer_norm_eps,
+            config.hidden_dropout_prob,
             seed,
         )
         return ops.cast(normed, self.compute_dtype)
@@ -289,17 +275,18 @@ class TransformerLayer(keras.layers.Layer):
     def call(
         self,
         x: Tensor,
-        adder: Tensor,
+        mask: Tensor,
         seed: Tensor | None,
         positions: Tensor | None = None,
     ) -> Tensor:
-        """[B, S, H] -> [B, S, H], or [B, P, H] at int [B, P]."""
+        """[B, S, H] -> [B, S, H], or [B, P, H] at int [B, P]; the mask is from
+        `additive_mask`."""
         every = None
         if positions is not None:
             every, x = x, vectors_at(x, positions)
-            if adder.shape[2] != 1:  # what is seen differs by position
-                adder = vectors_at(adder[:, 0], positions)[:, None]
-        context = self.attention(x, adder, seed, every)
+            if mask.shape[2] != 1:  # what is seen differs by position
+                mask = vectors_at(mask[:, 0], positions)[:, None]
+        context = self.attention(x, mask, seed, every)
         attended = self.attention_output(
             context, x, fused_ops.site_seed(seed, 1)
         )
@@ -312,7 +299,7 @@ class TransformerLayer(keras.layers.Layer):
 def recomputed(
     layer: TransformerLayer,
     x: Tensor,
-    adder: Tensor,
+    mask: Tensor,
     seed: Tensor | None,
     positions: Tensor | None = None,
 ) -> Tensor:
@@ -324,7 +311,7 @@ def recomputed(
             # Tied to x: noise, where it is drawn, would else be one operation
             # in the graph of both passes, and kept from one to the other.
             key = ops.where(ops.isnan(x[0, 0, 0]), 0, key)
-        return layer(x, adder, key, positions)
+        return layer(x, mask, key, positions)
 
     return keras.remat(run)(x)
 

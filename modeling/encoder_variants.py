@@ -30,8 +30,7 @@ from bert_keras.modeling.encoder import (
     last_positions,
     vectors_at,
 )
-
-Tensor = Any
+from bert_keras.modeling.tensors import Tensor
 
 BILSTM = "bilstm"  # names of its variables in checkpoints begin so
 SECOND = "bert_1/"  # those of a second encoder, where a first has "bert/"
@@ -186,13 +185,9 @@ class ConcatenatedEncoders(keras.layers.Layer):
 
     def mappings(self) -> list[VariableMapping]:
         return encoder_mappings(self.first) + [
-            dataclasses.replace(b, name=b.name.replace("bert/", SECOND, 1))
-            for b in self.second_mappings()
+            dataclasses.replace(m, name=m.name.replace("bert/", SECOND, 1))
+            for m in encoder_mappings(self.second)
         ]
-
-    def second_mappings(self) -> list[VariableMapping]:
-        """By the names that they have in a checkpoint of the second alone."""
-        return encoder_mappings(self.second)
 
 
 def load_both(
@@ -204,12 +199,12 @@ def load_both(
     """Each checkpoint into its encoder.
 
     Args:
-        bindings: of the whole model; a head comes with the first.
+        mappings: of the whole model; a head comes with the first.
     """
-    own = [b for b in mappings if not b.name.startswith(SECOND)]
+    own = [m for m in mappings if not m.name.startswith(SECOND)]
     return (
         load_checkpoint(own, first),
-        load_checkpoint(encoder.second_mappings(), second),
+        load_checkpoint(encoder_mappings(encoder.second), second),
     )
 
 

@@ -23,7 +23,7 @@ import keras
 import numpy as np
 from keras import ops
 
-Tensor = Any  # keras has no common tensor type over its backends
+from bert_keras.modeling.tensors import Tensor
 
 
 def _gelu_erf(x: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ def dropout(x: Tensor, rate: float, seed: Tensor | None) -> Tensor:
     """
     if seed is None or rate == 0.0:
         return x
-    if _compiles_chains():
+    if _is_cpu_alone():
         # A threshold of 2**32 would wrap to 0.
         threshold = min(round(rate * 2**32), 2**32 - 1)
         is_kept = _hashed_places(x, seed) >= threshold
@@ -143,7 +143,7 @@ def _layer_norm(
 
 
 @functools.cache
-def _compiles_chains() -> bool:
+def _is_cpu_alone() -> bool:
     """Whether this process runs TensorFlow on a CPU and nothing else."""
     if keras.config.backend() != "tensorflow":
         return False
@@ -158,61 +158,53 @@ _plain = contextvars.ContextVar("plain", default=False)
 
 
 @contextlib.contextmanager
-def uncompiled() -> Iterator[None]:
-    """Leaves the chains traced inside as they read.
+def uncompiled(is_plain: bool = True) -> Iterator[None]:
+    """Leaves the chains traced inside as they read, if `is_plain`.
 
     For graphs that go elsewhere: a TensorFlow Serving on a CPU refuses
     functions that XLA must compile, unless told otherwise.
     """
-    token = _plain.set(True)
+    token = _plain.set(_plain.get() or is_plain)
     try:
         yield
     finally:
         _plain.reset(token)
 
 
+def compiles_chains() -> bool:
+    """The switch: whether a chain that is called here is compiled by itself."""
+    return _is_cpu_alone() and not _plain.get()
+
+
 def _chain(
-    function: Callable[..., Tensor], is_sum: bool = False
+    function: Callable[..., Tensor], by_row: bool = False, is_sum: bool = False
 ) -> Callable[..., Tensor]:
-    """Compiles `function` on its first call, where that pays; `is_sum` as in
-    `_compiled`."""
+    """`function`, compiled by itself where `compiles_chains`.
 
-    @functools.cache
-    def chosen() -> Callable[..., Tensor]:
-        if _compiles_chains():
-            return _compiled(function, is_sum)
-        return function
-
-    @functools.wraps(function)
-    def call(*args: Any) -> Tensor:
-        return function(*args) if _plain.get() else chosen()(*args)
-
-    return call
-
-
-def _row_chain(
-    function: Callable[..., Tensor], is_sum: bool = False
-) -> Callable[..., Tensor]:
-    """A chain of each row [H] of its first argument by itself.
-
-    Other arguments of its rank have its shape; vectors [H] are of all rows.
-    What is compiled is given rows [N, H], not [B, S, H]: it is compiled for
-    each shape, and batches of other lengths have often as many rows.
+    Args:
+        by_row: of each row [H] of its first argument by itself. Other
+            arguments of its rank have its shape; vectors [H] are of all rows.
+            What is compiled is given rows [N, H], not [B, S, H]: it is
+            compiled for each shape, and batches of other lengths have often as
+            many rows.
+        is_sum: as in `_compiled`.
     """
-    chain = _chain(function, is_sum)
+    compiled = functools.cache(lambda: _compiled(function, is_sum))
 
     @functools.wraps(function)
     def call(x: Tensor, *args: Any) -> Tensor:
+        if not compiles_chains():
+            return function(x, *args)
         rank = len(x.shape)
-        if rank < 3 or _plain.get() or not _compiles_chains():
-            return chain(x, *args)
+        if not by_row or rank < 3:
+            return compiled()(x, *args)
         rows = [
             ops.reshape(arg, (-1, arg.shape[-1]))
             if len(getattr(arg, "shape", ())) == rank
             else arg
             for arg in (x, *args)
         ]
-        return ops.reshape(chain(*rows), ops.shape(x))
+        return ops.reshape(compiled()(*rows), ops.shape(x))
 
     return call
 
@@ -278,13 +270,13 @@ def _float32(x: Tensor) -> Tensor:
     return ops.cast(x, "float32")
 
 
-@_row_chain
+@functools.partial(_chain, by_row=True)
 def bias_activation(x: Tensor, bias: Tensor, activation: str) -> Tensor:
     """activation(x + bias)."""
     return ops.cast(ACTIVATIONS[activation](_float32(x) + bias), x.dtype)
 
 
-@functools.partial(_row_chain, is_sum=True)
+@functools.partial(_chain, by_row=True, is_sum=True)
 def add_bias(x: Tensor, bias: Tensor) -> Tensor:
     """x + bias."""
     return ops.cast(_float32(x) + bias, x.dtype)
@@ -293,14 +285,14 @@ def add_bias(x: Tensor, bias: Tensor) -> Tensor:
 def masked_softmax(
     scores: Tensor, scale: float, additive_mask: Tensor
 ) -> Tensor:
-    """softmax(scores * scale + mask_adder) over the last axis.
+    """softmax(scores * scale + additive_mask) over the last axis.
 
     Not compiled: without dropout TensorFlow's own kernels are as fast, and they
     have one for all shapes. In bfloat16 oneDNN's read and write half as much,
     and compute in float32 what lies between.
     """
     is_narrow = keras.backend.standardize_dtype(scores.dtype) == "bfloat16"
-    if is_narrow and not _plain.get() and _compiles_chains():
+    if is_narrow and compiles_chains():
         scores = scores * scale + ops.cast(additive_mask, "bfloat16")
         return ops.softmax(scores, axis=-1)
     adder = ops.stop_gradient(_float32(additive_mask))
@@ -322,14 +314,14 @@ def attention(
     Args:
         query: [B, N, S, D].
         key: and value, [B, N, T, D].
-        mask_adder: [B, 1, 1, T] or [B, 1, S, T].
+        additive_mask: [B, 1, 1, T] or [B, 1, S, T].
         rate: of the dropout of the softmax.
         seed: int32 [2], its key; None outside training.
 
     Returns:
-        dropout(softmax(query key * scale + mask_adder)) value, [B, S, N, D].
+        dropout(softmax(query key * scale + additive_mask)) value, [B, S, N, D].
     """
-    if seed is not None and not _plain.get() and _compiles_chains():
+    if seed is not None and compiles_chains():
         attend = _attention(scale, additive_mask, rate, seed)
         return attend(query, key, value)
     scores = ops.einsum("BNSD,BNTD->BNST", query, key)
@@ -396,7 +388,7 @@ def _gradient_of_scores(
     return ops.cast(gradient, of_dropped.dtype)
 
 
-@_row_chain
+@functools.partial(_chain, by_row=True)
 def bias_dropout_add_norm(
     x: Tensor,
     bias: Tensor,
@@ -413,7 +405,7 @@ def bias_dropout_add_norm(
     return ops.cast(_layer_norm(summed, gamma, beta, epsilon), x.dtype)
 
 
-@_row_chain
+@functools.partial(_chain, by_row=True)
 def norm_dropout(
     x: Tensor,
     gamma: Tensor,
@@ -427,7 +419,7 @@ def norm_dropout(
     return ops.cast(dropout(normed, rate, seed), x.dtype)
 
 
-@_row_chain
+@functools.partial(_chain, by_row=True)
 def bias_activation_norm(
     x: Tensor,
     bias: Tensor,

@@ -16,8 +16,7 @@ from keras import ops
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.attention import LayerNorm, initializer
 from bert_keras.modeling.config import BertConfig
-
-Tensor = Any
+from bert_keras.modeling.tensors import Tensor
 
 
 class WeightedSums(NamedTuple):

@@ -7,15 +7,10 @@ opened.
 
 import dataclasses
 import functools
-import json
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
-
-import ml_dtypes  # noqa: F401 (gives NumPy the dtype bfloat16)
-import numpy as np
+from typing import TYPE_CHECKING
 
 from bert_keras.errors import InputError, warn
 from bert_keras.files import (
@@ -25,95 +20,22 @@ from bert_keras.files import (
     write_whole,
 )
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.hugging_face_names import (
+from bert_keras.modeling.hugging_face_weights import (
     CLASSIFIER,
-    architecture_of,
-    family_of,
-    google_name,
-    has_place,
-    hugging_face_name,
-)
-from bert_keras.modeling.safetensors_files import (
     INDEX,
     SAFETENSORS,
     WEIGHTS,
-    open_files,
-    weights_file,
+    architecture_of,
+    write_safetensors,
 )
+
+if TYPE_CHECKING:
+    from bert_keras.modeling.checkpoint import VariableMapping
 
 # Google's folder and Hugging Face's.
 CONFIG = "bert_config.json"
 HUGGING_FACE_CONFIG = "config.json"
 PICKLES = (".bin", ".pt", ".pth", ".pkl")
-
-# The output layer's second names, in files that have them: Google's names for
-# what they must equal.
-_TIED = {
-    "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
-    "cls.predictions.decoder.bias": "cls/predictions/output_bias",
-    "lm_head.decoder.weight": "bert/embeddings/word_embeddings",
-    "lm_head.decoder.bias": "cls/predictions/output_bias",
-    "vocab_projector.weight": "bert/embeddings/word_embeddings",
-}
-_BUFFERS = ("position_ids", "token_type_ids")  # 0, 1, 2 ... and zeros
-
-
-class Safetensors:
-    """The tensors of a folder or a file, by Google's names where it has one.
-
-    Opening reads the headers; `read` copies one tensor.
-    """
-
-    def __init__(self, path: str):
-        """Raises InputError where a file is absent or damaged."""
-        self.source = weights_file(path)
-        self.shapes: dict[str, tuple[int, ...]] = {}
-        self._places: dict[str, tuple[Any, str]] = {}  # file, name in it
-        self._twins: dict[str, tuple[Any, str]] = {}  # by Google's name
-        names = []
-        for file in open_files(self.source):
-            for name in file.keys():  # noqa: SIM118 (it is no dictionary)
-                self._add(file, name)
-                names.append(name)
-        self.family = family_of(names)
-        for google, place in self._twins.items():
-            self._places.setdefault(google, place)
-        for google, (file, name) in self._places.items():
-            shape = file.get_slice(name).get_shape()
-            is_kernel = google.endswith("/kernel")
-            self.shapes[google] = tuple(shape[::-1] if is_kernel else shape)
-
-    def _add(self, file: Any, name: str) -> None:
-        if name in _TIED:
-            self._twins[_TIED[name]] = file, name
-        elif not name.endswith(_BUFFERS):
-            self._places[google_name(name) or name] = file, name
-
-    def read(self, google: str) -> np.ndarray:
-        """float32, with the axes of Google's variable."""
-        value = self._array(*self._places[google])
-        if google == "cls/predictions/output_bias":
-            self._check_twins()
-        return value.T if google.endswith("/kernel") else value
-
-    def _array(self, file: Any, name: str) -> np.ndarray:
-        dtype = file.get_slice(name).get_dtype()
-        if dtype not in ("F64", "F32", "F16", "BF16"):
-            raise InputError(
-                f"{self.source} holds {name} as {dtype}; expected F32, F16 or "
-                "BF16, so save the model again in one of these"
-            )
-        return file.get_tensor(name).astype(np.float32, copy=False)
-
-    def _check_twins(self) -> None:
-        """Here, as in Google's, the output layer is the embedding table."""
-        for google, twin in self._twins.items():
-            place = self._places[google]
-            if not np.array_equal(self._array(*twin), self._array(*place)):
-                raise InputError(
-                    f"{self.source} has another {twin[1]} than {place[1]}; "
-                    "an output layer of its own is not supported"
-                )
 
 
 def refuse_pickle(path: str) -> None:
@@ -187,22 +109,10 @@ def _warn_of_difference(config_file: str, other_file: str) -> None:
         )
 
 
-class Variable(Protocol):
-    """What is written: conversion.Binding has this form."""
-
-    @property
-    def name(self) -> str: ...  # Google's
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    def read(self) -> np.ndarray: ...
-
-
 def save_hugging_face_folder(
     folder: str,
     config: BertConfig,
-    variables: Sequence[Variable],
+    variables: Sequence["VariableMapping"],
     vocab_file: str | None,
     labels: Sequence[str] = (),
     problem_type: str | None = None,
@@ -219,8 +129,8 @@ def save_hugging_face_folder(
         labels: of a classifier's outputs; () for none known.
         problem_type: of a classifier, by transformers' names:
             single_label_classification, multi_label_classification, regression.
-        classifier: CLASSIFIER, CHOICE or TAGGER of hugging_face_names.py: what
-            a head at the root is for.
+        classifier: CLASSIFIER, CHOICE or TAGGER of hugging_face_weights.py:
+            what a head at the root is for.
         tokenizer_files: texts of the tokenizer's other files, by name.
     """
     import tensorflow as tf
@@ -228,83 +138,24 @@ def save_hugging_face_folder(
     tf.io.gfile.makedirs(folder)
     names = {variable.name for variable in variables}
     architecture = architecture_of(names, config.family, classifier)
-    tensors = [
-        _tensor(variable, config.family, architecture)
-        for variable in variables
-        if has_place(variable.name, architecture)
-    ]
-    _write_safetensors(os.path.join(folder, WEIGHTS), tensors)
-    values = {
-        **config.to_hugging_face(),
-        "architectures": [architecture],
-        **_classes(variables, labels, problem_type),
-    }
+    write_safetensors(
+        os.path.join(folder, WEIGHTS), variables, config.family, architecture
+    )
+    values = {**config.to_hugging_face(), "architectures": [architecture]}
+    shapes = {variable.name: variable.shape for variable in variables}
+    if "output_bias" in shapes:
+        num_classes = shapes["output_bias"][0]
+        if labels and len(labels) != num_classes:
+            raise InputError(
+                f"the classifier has {num_classes} outputs and {len(labels)} "
+                f"labels, {', '.join(labels)}; expected as many"
+            )
+        labels = labels or [f"LABEL_{i}" for i in range(num_classes)]
+        values["id2label"] = {str(i): name for i, name in enumerate(labels)}
+        values["label2id"] = {name: i for i, name in enumerate(labels)}
+        values["problem_type"] = problem_type
     write_json(os.path.join(folder, HUGGING_FACE_CONFIG), values)
     if vocab_file is not None:
         copy_vocabulary(vocab_file, folder)
     for name, text in tokenizer_files.items():
         write_whole(os.path.join(folder, name), text.encode())
-
-
-def _classes(
-    variables: Sequence[Variable],
-    labels: Sequence[str],
-    problem_type: str | None,
-) -> dict[str, Any]:
-    """What config.json says of a classifier's outputs."""
-    shapes = {variable.name: variable.shape for variable in variables}
-    if "output_bias" not in shapes:
-        return {}
-    numbers = range(shapes["output_bias"][0])
-    if labels and len(labels) != len(numbers):
-        raise InputError(
-            f"the classifier has {len(numbers)} outputs and {len(labels)} "
-            f"labels, {', '.join(labels)}; expected as many"
-        )
-    names = list(labels) or [f"LABEL_{number}" for number in numbers]
-    return {
-        "id2label": {str(i): names[i] for i in numbers},
-        "label2id": {names[i]: i for i in numbers},
-        "problem_type": problem_type,
-    }
-
-
-class _Tensor(NamedTuple):
-    """A variable under its Hugging Face name; `read` when it is written."""
-
-    name: str
-    shape: tuple[int, ...]
-    read: Callable[[], np.ndarray]
-
-
-def _tensor(variable: Variable, family: str, architecture: str) -> _Tensor:
-    name = hugging_face_name(variable.name, family, architecture)
-    if variable.name.endswith("/kernel"):
-        shape = variable.shape[::-1]
-        return _Tensor(name, shape, lambda: variable.read().T)
-    return _Tensor(name, variable.shape, variable.read)
-
-
-def _write_safetensors(path: str, tensors: Sequence[_Tensor]) -> None:
-    """One tensor at a time: the library's writer wants them all at once.
-
-    The format: the header's length in 8 bytes, the header, the tensors.
-    """
-    import tensorflow as tf
-
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for name, shape, _ in tensors:
-        begin, end = end, end + 4 * math.prod(shape)
-        header[name] = {
-            "dtype": "F32",
-            "shape": shape,
-            "data_offsets": [begin, end],
-        }
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of 8
-    with tf.io.gfile.GFile(path + ".incomplete", "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for tensor in tensors:
-            file.write(np.ascontiguousarray(tensor.read(), "<f4").tobytes())
-    tf.io.gfile.rename(path + ".incomplete", path, overwrite=True)

@@ -11,8 +11,6 @@ in each row some begins, and slots which of those is each example's.
 Shapes: R rows, S positions, H hidden size, B examples, K at most in a row.
 """
 
-from typing import Any
-
 from keras import ops
 
 from bert_keras.modeling.attention import same_sequence
@@ -24,10 +22,8 @@ from bert_keras.modeling.encoder_variants import (
     ConcatenatedEncoders,
 )
 from bert_keras.modeling.heads import row_weights
+from bert_keras.modeling.tensors import Batch, Tensor
 from bert_keras.tasks.task_config import TaskConfig
-
-Tensor = Any
-Batch = dict[str, Tensor]
 
 
 def make_encoder(config: BertConfig, settings: TaskConfig) -> AnyEncoder:

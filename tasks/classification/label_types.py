@@ -10,7 +10,7 @@ Shapes: B batch, N examples, C outputs.
 
 import dataclasses
 import math
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from keras import ops
@@ -22,6 +22,7 @@ from bert_keras.modeling.heads import (
     cross_entropy,
     squared_error,
 )
+from bert_keras.modeling.tensors import Tensor
 from bert_keras.tasks.classification.examples import Label
 from bert_keras.tasks.label_names import class_key
 from bert_keras.tasks.metrics import (
@@ -30,7 +31,6 @@ from bert_keras.tasks.metrics import (
     regression_metrics,
 )
 
-Tensor = Any
 Sums = dict[str, tuple[Tensor, Tensor]]
 LABELS = "label_ids"
 MAX_SHOWN = 12  # classes, in a description

@@ -7,7 +7,6 @@ Shapes: B batch, S positions, C outputs, W windows of a document.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from keras import ops
@@ -26,12 +25,10 @@ from bert_keras.modeling.encoder_variants import (
     any_encoder_mappings,
 )
 from bert_keras.modeling.heads import LinearHead
+from bert_keras.modeling.tensors import Batch, Tensor
 from bert_keras.tasks.classification.label_types import LABELS, LabelType, Sums
 from bert_keras.tasks.packed_inputs import example_weights, pooled_examples
 from bert_keras.tasks.task_model import TaskModel
-
-Tensor = Any
-Batch = dict[str, Tensor]
 
 HEAD_DROPOUT_PROB = 0.1  # upstream's, whatever the config says
 

@@ -8,7 +8,7 @@ Shapes: B batch, C classes, E choices among them in each row (the two ends of a
 span; none for a label).
 """
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import keras
 from keras import ops
@@ -16,10 +16,9 @@ from keras import ops
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import VariableMapping
 from bert_keras.modeling.encoder_variants import AnyEncoder
+from bert_keras.modeling.tensors import Batch, Tensor
 from bert_keras.tasks.distillation.config import TaskDistillation
 
-Tensor = Any
-Batch = dict[str, Tensor]
 Sums = dict[str, tuple[Tensor, Tensor]]
 
 

@@ -12,7 +12,6 @@ Q positions of soft targets (P or S).
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 import numpy as np
@@ -23,12 +22,11 @@ from bert_keras.modeling.checkpoint import VariableMapping
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import cross_entropy
+from bert_keras.modeling.tensors import Batch, Tensor
 from bert_keras.tasks.distillation.config import DistilBertLoss
 from bert_keras.tasks.packed_inputs import encode, is_packed
 from bert_keras.tasks.pretraining.model import MaskedLm
 
-Tensor = Any
-Batch = dict[str, Tensor]
 Sums = dict[str, tuple[Tensor, Tensor]]
 
 

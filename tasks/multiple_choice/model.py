@@ -12,7 +12,7 @@ Shapes: Q questions, C choices of each, B = Q * C rows, S positions.
 import collections
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from keras import ops
@@ -31,15 +31,13 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import LinearHead, cross_entropy
+from bert_keras.modeling.tensors import Batch, Tensor
 from bert_keras.tasks.classification.examples import SECONDS_WITHOUT_PROGRESS
 from bert_keras.tasks.classification.label_types import LABELS, Sums
 from bert_keras.tasks.classification.model import HEAD_DROPOUT_PROB
 from bert_keras.tasks.packed_inputs import pooled_examples
 from bert_keras.tasks.squad.model import NO_CLASS
 from bert_keras.tasks.task_model import TaskModel
-
-Tensor = Any
-Batch = dict[str, Tensor]
 
 NUM_CHOICES = "num_choices"
 CONTEXTS, CHOICES_TOO = "contexts", "contexts and choices"  # that were cut

@@ -7,8 +7,6 @@ Shapes: B examples, R rows (as many, unless they are packed), S positions, P
 words of an example, H hidden size, C tags.
 """
 
-from typing import Any
-
 from keras import ops
 
 from bert_keras.modeling import fused_ops
@@ -21,12 +19,10 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, vectors_at
 from bert_keras.modeling.heads import LinearHead, cross_entropy
+from bert_keras.modeling.tensors import Batch, Tensor
 from bert_keras.tasks.classification.label_types import LABELS, Sums
 from bert_keras.tasks.packed_inputs import encode, is_packed
 from bert_keras.tasks.task_model import TaskModel
-
-Tensor = Any
-Batch = dict[str, Tensor]
 
 POSITIONS = "label_positions"
 HEAD_DROPOUT_PROB = 0.1

@@ -10,8 +10,6 @@ Shapes: B batch, S positions, H hidden size, P masked predictions, K sequences
 of a packed row.
 """
 
-from typing import Any
-
 from keras import ops
 
 from bert_keras.modeling.checkpoint import (
@@ -30,11 +28,10 @@ from bert_keras.modeling.heads import (
     cross_entropy,
     row_weights,
 )
+from bert_keras.modeling.tensors import Batch, Tensor
 from bert_keras.tasks.packed_inputs import encode, is_packed
 from bert_keras.tasks.task_model import TaskModel
 
-Tensor = Any
-Batch = dict[str, Tensor]
 Sums = dict[str, tuple[Tensor, Tensor]]
 
 MASKED_LM_EPSILON = 1e-5  # upstream's guard against a batch without masks

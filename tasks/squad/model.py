@@ -5,8 +5,6 @@ Devlin et al. 2018, section 4.2. Upstream file: run_squad.py, create_model.
 Shapes: B examples, R rows (as many, unless they are packed), S positions.
 """
 
-from typing import Any
-
 from keras import ops
 
 from bert_keras.modeling.checkpoint import (
@@ -21,11 +19,10 @@ from bert_keras.modeling.encoder_variants import (
     any_encoder_mappings,
 )
 from bert_keras.modeling.heads import LinearHead, cross_entropy
+from bert_keras.modeling.tensors import Batch, Tensor
 from bert_keras.tasks.packed_inputs import encode, example_weights, is_packed
 from bert_keras.tasks.task_model import TaskModel
 
-Tensor = Any
-Batch = dict[str, Tensor]
 Sums = dict[str, tuple[Tensor, Tensor]]
 
 NO_CLASS = -1e9  # a logit

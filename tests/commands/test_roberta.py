@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from bert_keras.data.tokenizers import load_tokenizer
+from bert_keras.modeling.checkpoint import AnyModel
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.hugging_face import save_hugging_face_folder
-from bert_keras.modeling.model_from_checkpoint import AnyModel
 from tests.conftest import GOLDEN, fails_with, forked
 
 VOCABULARY = str(GOLDEN / "byte_level" / "vocab.json")

@@ -11,15 +11,24 @@ import tensorflow as tf
 from bert_keras.errors import InputError
 from bert_keras.modeling import checkpoint
 from bert_keras.modeling.checkpoint import (
+    AnyModel,
+    largest_difference,
     load_checkpoint,
     resolve_checkpoint,
-    save_checkpoint,
     save_model_folder,
 )
 from bert_keras.tasks.pretraining.model import Pretraining
 from tests.conftest import GOLDEN, TINY
 
 TINY_BERT = GOLDEN / "tiny_bert"
+
+ALL_HEADS = {
+    "bert/pooler/dense/kernel": (40, 40),
+    "cls/predictions/output_bias": (101,),
+    "cls/seq_relationship/output_weights": (2, 40),
+    "output_weights": (3, 40),
+    "cls/squad/output_weights": (2, 40),
+}
 
 
 def test_every_variable_of_googles_model_is_loaded_and_written(
@@ -29,9 +38,9 @@ def test_every_variable_of_googles_model_is_loaded_and_written(
     report = load_checkpoint(model.mappings(), str(TINY_BERT))
     assert len(report.loaded) == 62
     assert (report.missing, report.unused) == ((), ())
-    save_checkpoint(model.mappings(), str(tmp_path / "copy"))
+    save_model_folder(str(tmp_path), TINY, model.mappings(), None)
     original = tf.train.load_checkpoint(str(TINY_BERT / "bert_model.ckpt"))
-    copy = tf.train.load_checkpoint(str(tmp_path / "copy"))
+    copy = tf.train.load_checkpoint(str(tmp_path / "bert_model.ckpt"))
     shapes = original.get_variable_to_shape_map()
     assert copy.get_variable_to_shape_map() == shapes
     for name in shapes:
@@ -73,7 +82,7 @@ def test_what_is_missing_and_unused_is_named(tmp_path: Path) -> None:
     model = Pretraining(TINY)
     mappings = model.mappings()
     dropped, kept = mappings[0], mappings[1:]
-    save_checkpoint(kept, str(tmp_path / "bert_model.ckpt"))
+    save_model_folder(str(tmp_path), TINY, kept, None)
     report = load_checkpoint(
         [b for b in mappings if b is not kept[-1]], str(tmp_path)
     )
@@ -164,3 +173,22 @@ def test_weights_appear_when_they_are_described(
     # the weights before are there, and what describes them
     assert {p.name for p in folder.iterdir()} == whole
     load_checkpoint(model.mappings(), str(folder))
+
+
+def test_what_a_checkpoint_lacks_is_the_same_in_each_model() -> None:
+    one, two = AnyModel(TINY, ALL_HEADS), AnyModel(TINY, ALL_HEADS)
+    assert largest_difference(one, two) == 0.0
+
+
+def test_a_difference_in_any_variable_shows() -> None:
+    """But for the biases of keys, which softmax takes out again."""
+    config = dataclasses.replace(TINY, num_hidden_layers=2)
+    one, two = AnyModel(config, ALL_HEADS), AnyModel(config, ALL_HEADS)
+    rng = np.random.default_rng(0)
+    for mapping in two.mappings():
+        if not mapping.name.endswith("/key/bias"):
+            value = mapping.read()
+            mapping.write(value + rng.normal(size=value.shape))
+            assert largest_difference(one, two) > 1e-3, mapping.name
+            mapping.write(value)
+    assert largest_difference(one, two) == 0.0

@@ -9,9 +9,11 @@ from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.config import (
     ACTIVATIONS,
+    BertConfig,
+)
+from bert_keras.modeling.hugging_face_config import (
     FROM_HUGGING_FACE,
     TO_HUGGING_FACE,
-    BertConfig,
 )
 
 RELEASED = {  # keys and values as in a released multilingual bert_config.json

@@ -16,7 +16,6 @@ from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import (
     encoder_mappings,
     load_checkpoint,
-    save_checkpoint,
     save_model_folder,
 )
 from bert_keras.modeling.encoder import Encoder
@@ -128,7 +127,7 @@ def test_two_encoders_give_what_each_gives_alone() -> None:
     assert outputs.pooled.shape == (3, 80)
     for config, own, half in (
         (LEFT, encoder_mappings(twin.first), slice(0, 40)),
-        (RIGHT, twin.second_mappings(), slice(40, 80)),
+        (RIGHT, encoder_mappings(twin.second), slice(40, 80)),
     ):
         alone = Encoder(config)
         alone.build()
@@ -154,8 +153,7 @@ def test_padding_changes_nothing(encoder: AnyEncoder) -> None:
 
 
 def test_weights_come_back(encoder: AnyEncoder, tmp_path: Path) -> None:
-    prefix = str(tmp_path / "bert_model.ckpt")
-    save_checkpoint(any_encoder_mappings(encoder), prefix)
+    save_model_folder(str(tmp_path), TINY, any_encoder_mappings(encoder), None)
     before = encoder(*inputs(7)).pooled.numpy()
     names = [binding.name for binding in any_encoder_mappings(encoder)]
     assert len(set(names)) == len(names)
@@ -163,7 +161,7 @@ def test_weights_come_back(encoder: AnyEncoder, tmp_path: Path) -> None:
     assert bound == {id(variable) for variable in encoder.variables}
     for variable in encoder.variables:
         variable.assign(variable * 0.5)
-    report = load_checkpoint(any_encoder_mappings(encoder), prefix)
+    report = load_checkpoint(any_encoder_mappings(encoder), str(tmp_path))
     assert not report.missing and not report.unused
     np.testing.assert_array_equal(encoder(*inputs(7)).pooled, before)
 

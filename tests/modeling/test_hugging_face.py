@@ -1,4 +1,4 @@
-"""Tests of modeling/hugging_face.py and hugging_face_names.py.
+"""Tests of modeling/hugging_face.py and hugging_face_weights.py.
 
 Expected numbers are transformers' own (golden/hugging_face).
 """
@@ -18,7 +18,9 @@ from safetensors.numpy import load_file, save_file
 
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import (
+    AnyModel,
     LoadReport,
+    largest_difference,
     load_checkpoint,
     open_weights,
     save_model_folder,
@@ -29,17 +31,13 @@ from bert_keras.modeling.hugging_face import (
     model_config_file,
     save_hugging_face_folder,
 )
-from bert_keras.modeling.hugging_face_names import (
+from bert_keras.modeling.hugging_face_weights import (
     CHOICE,
     CLASSIFIER,
     TAGGER,
     architecture_of,
     google_name,
     hugging_face_name,
-)
-from bert_keras.modeling.model_from_checkpoint import (
-    AnyModel,
-    largest_difference,
 )
 from tests.conftest import GOLDEN
 
