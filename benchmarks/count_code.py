@@ -95,9 +95,9 @@ def imported(tree: Path, commands: tuple[str, ...]) -> dict[str, list[Path]]:
                 for argument in arguments
             ]
             listed = Path(folder, f"{command}.json")
+            words = [str(tree), str(listed), str(tree / f"{command}.py")]
             done = subprocess.run(
-                [sys.executable, "-c", RUN, tree, listed]
-                + [tree / f"{command}.py", *arguments],
+                [sys.executable, "-c", RUN, *words, *arguments],
                 cwd=folder,
                 env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
                 capture_output=True,
@@ -105,8 +105,9 @@ def imported(tree: Path, commands: tuple[str, ...]) -> dict[str, list[Path]]:
             )
             if done.returncode:
                 sys.exit(f"{command} failed:\n{done.stderr}")
-            files = [Path(name) for name in json.loads(listed.read_text())]
-            found[command] = [path for path in files if path.stat().st_size]
+            names = json.loads(listed.read_text())
+            modules = [Path(name) for name in names]
+            found[command] = [path for path in modules if path.stat().st_size]
     return found
 
 

@@ -214,7 +214,10 @@ def test_what_cannot_be_made_is_said(tmp_path: Path) -> None:
             ["--sequence_format=doc_sentences", "--short_seq_prob=0.1"],
             "--short_seq_prob is for --sequence_format=segment_pair",
         ),
-        (["--max_seq_length=5"], "4 special tokens such as <s> and a token of each"),
+        (
+            ["--max_seq_length=5"],
+            "4 special tokens such as <s> and a token of each",
+        ),
         (
             ["--sequence_format=full_sentences", "--max_seq_length=2"],
             "2 marks such as <s> and a piece of a sentence need 3",
