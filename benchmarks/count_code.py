@@ -127,10 +127,10 @@ def main() -> None:
             numbers = ", ".join(f"{x:,} {n}" for n, x in size(paths).items())
             print(f"  {name}: {numbers}")
         for command, paths in imported(tree, COMMANDS).items():
-            numbers = size(paths)
+            total = size(paths)
             print(
-                f"  {command} imports {numbers['modules']} modules, "
-                f"{numbers['lines']:,} lines"
+                f"  {command} imports {total['modules']} modules, "
+                f"{total['lines']:,} lines"
             )
 
 
