@@ -109,14 +109,7 @@ def main() -> None:
         FLAGS.predict_batch_size,
         tuning.writes,
     )
-    done = tuning.train_or_restore(job, setup)
-    if done is None:
-        return
-    fitted, step = done
-    if FLAGS.do_eval:
-        job.report(fitted, step)
-    if FLAGS.do_predict:
-        job.predict(fitted)
+    tuning.execute(job, setup)
 
 
 def _check_sources() -> None:
@@ -138,7 +131,10 @@ def _read_problem(
     from bert_keras.tasks.classification import task as classification_task
     from bert_keras.tasks.classification.tables import TableFormat
 
-    wanted = command.from_flags(classification_task.Actions)
+    wanted = command.from_flags(
+        classification_task.Actions,
+        evaluates=FLAGS.do_eval or fine_tuning.compares_models(),
+    )
     if FLAGS.task_name:
         return classification_task.glue_problem(
             FLAGS.task_name, FLAGS.data_dir, wanted

@@ -57,14 +57,7 @@ def main() -> None:
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
     )
-    done = tuning.train_or_restore(job, setup)
-    if done is None:
-        return
-    fitted, step = done
-    if FLAGS.do_eval:
-        job.report(fitted, step)
-    if FLAGS.do_predict:
-        job.predict(fitted)
+    tuning.execute(job, setup)
 
 
 def _files() -> list[tuple[str, bool]]:

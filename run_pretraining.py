@@ -131,6 +131,11 @@ flags.DEFINE_bool(
     DistilBertLoss.soft_targets_at_masks,
     "Compare probabilities at masks only, not at every piece: cheaper.",
 )
+LESSON = [
+    field.name
+    for kind in (StudentConfig, DistilBertLoss)
+    for field in dataclasses.fields(kind)
+]
 MASK_FLAGS = (
     "masked_lm_prob",
     "eval_masked_lm_prob",
@@ -153,7 +158,11 @@ def main() -> None:
     from bert_keras.data.dynamic_masking import MaskConfig
     from bert_keras.tasks import trainer
     from bert_keras.tasks.pretraining.inputs import Records
-    from bert_keras.tasks.pretraining.task import Batches, PretrainingTask
+    from bert_keras.tasks.pretraining.task import (
+        Batches,
+        PretrainingConfig,
+        PretrainingTask,
+    )
 
     for flag in ("input_file", "eval_file"):  # before a TPU is connected to
         if patterns := FLAGS[flag].value:
@@ -164,20 +173,13 @@ def main() -> None:
         input_file=FLAGS.input_file,
         eval_file=FLAGS.eval_file,
     )
-    lesson = None
-    if FLAGS.teacher_model_dir:
-        lesson = (
-            command.from_flags(StudentConfig),
-            command.from_flags(DistilBertLoss),
-        )
     run = command.from_flags(
         trainer.RunConfig,
         flags=command.flags_text(),
         data_files=command.given_files(),
         tokenizer=common_flags.tokenizer_options(),
     )
-    job = PretrainingTask(
-        place,
+    setup = PretrainingConfig(
         run,
         command.from_flags(Records),
         command.from_flags(Batches),
@@ -186,8 +188,21 @@ def main() -> None:
         command.from_flags(OptimizerConfig),
         common_flags.loop_config(),
         command.from_flags(ModelSelection),
-        lesson,
     )
+    if FLAGS.teacher_model_dir:
+        from bert_keras.tasks.distillation.teacher import (
+            DistilledPretrainingTask,
+        )
+
+        job: PretrainingTask = DistilledPretrainingTask(
+            command.from_flags(StudentConfig),
+            command.from_flags(DistilBertLoss),
+            place,
+            setup,
+        )
+    else:
+        # Settings of a teacher are stored as None where there is none.
+        job = PretrainingTask(place, setup, dict.fromkeys(LESSON))
     with job.explain_parse_errors():
         if run.dry_run:
             job.rehearse()
@@ -205,10 +220,7 @@ def _check_teaching() -> None:
                 "teaches; leave it or --teacher_model_dir out"
             )
         return
-    settings = dataclasses.fields(StudentConfig) + dataclasses.fields(
-        DistilBertLoss
-    )
-    for name in (field.name for field in settings):
+    for name in LESSON:
         if name != "teacher_model_dir" and FLAGS[name].present:
             raise InputError(
                 f"--{name} is for a model with a teacher; give "

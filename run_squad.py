@@ -119,12 +119,7 @@ def main() -> None:
         fine_tuning.compares_models(),
         tuning.writes,
     )
-    done = tuning.train_or_restore(job, setup)
-    if done is None:
-        return
-    fitted, step = done
-    if FLAGS.do_predict:
-        job.report(fitted, step)
+    tuning.execute(job, setup)
 
 
 def _check_flags() -> None:

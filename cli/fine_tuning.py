@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from bert_keras.tasks.fine_tuning import (
         FineTuningConfig,
         FineTuningTask,
-        TrainedModel,
     )
     from bert_keras.tasks.task_config import TaskConfig
 
@@ -189,12 +188,13 @@ class FineTuningCommand:
             other_names: for the labels in `settings`, in the same order.
         """
         from bert_keras.tasks import fine_tuning, trainer
+        from bert_keras.tasks.distillation.teacher import read_teacher
 
         if self.used:
             fine_tuning.check_use(settings, self.used, FLAGS.output_dir)
         elif self.stored and trainer.begins_anew(self.run):
             self._say_defaults(settings, self.stored)
-        return fine_tuning.set_up(
+        setup = fine_tuning.set_up(
             self.place,
             self.run,
             command.from_flags(fine_tuning.Schedule),
@@ -202,9 +202,13 @@ class FineTuningCommand:
             command.from_flags(OptimizerConfig),
             common_flags.loop_config(),
             settings,
-            command.from_flags(TaskDistillation),
             other_names,
         )
+        self.teacher = read_teacher(
+            command.from_flags(TaskDistillation), setup.head, setup.opened
+        )
+        trainer.make_folder(self.run)
+        return setup
 
     def _say_defaults(
         self, settings: "TaskConfig", start: "TaskConfig"
@@ -227,17 +231,20 @@ class FineTuningCommand:
                     f"--init_checkpoint was trained with {trained!r}"
                 )
 
-    def train_or_restore(
-        self, job: "FineTuningTask", setup: "FineTuningConfig"
-    ) -> "tuple[TrainedModel, int] | None":
-        """The trained or stored model and its step; None after --dry_run."""
+    def execute(self, job: "FineTuningTask", setup: "FineTuningConfig") -> None:
+        """Does what --do_train, --do_eval, --do_predict and --dry_run ask."""
         from bert_keras.tasks import fine_tuning, trainer
+        from bert_keras.tasks.distillation.teacher import with_teacher
 
-        tuning = fine_tuning.FineTuning(job, setup)
+        tuning = fine_tuning.FineTuning(with_teacher(job, self.teacher), setup)
         if FLAGS.do_train:
             trainer.claim_folder(self.run, self.place.host)
         job.prepare()
         if self.run.dry_run:
             tuning.rehearse(FLAGS.do_train)
-            return None
-        return tuning.train() if FLAGS.do_train else tuning.restore()
+            return
+        fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
+        if "do_eval" in FLAGS and FLAGS.do_eval:
+            job.report(fitted, step)
+        if FLAGS.do_predict:
+            job.predict(fitted, step)

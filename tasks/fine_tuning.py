@@ -5,6 +5,7 @@ epochs, evaluation on the way, several seeds, and the command that predicts.
 Devlin et al. 2018, section 4 and A.3; several seeds as Dodge et al. 2020.
 """
 
+import abc
 import contextlib
 import dataclasses
 import functools
@@ -25,8 +26,6 @@ from bert_keras.files import write_json
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks import checkpoint_compatibility, dry_run, trainer
 from bert_keras.tasks.classifier_head import ClassifierHead
-from bert_keras.tasks.distillation import teacher as distillation_teacher
-from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.metrics import summarize
 from bert_keras.tasks.task_config import TaskConfig
@@ -60,28 +59,50 @@ class Model(trainer.Model, Protocol):
 
 
 class FineTuningTask(Protocol):
-    """What is fine-tuned."""
+    """What is fine-tuned: tasks subclass it for its defaults."""
 
     settings: TaskConfig
     loss_settings: dict[str, Any]  # of the loss, beside `settings`, by argument
     metric_names: tuple[str, ...]  # of `evaluate`; the first is the main one
 
+    @abc.abstractmethod
     def make_model(self, config: BertConfig) -> Model: ...
 
+    def load_others(self, model: Any) -> None:
+        """Loads what `model` learns from beside `init_checkpoint`, such as a
+        teacher."""
+        return
+
+    @abc.abstractmethod
     def prepare(self) -> None:
         """Checks the other data, so that its faults show before training."""
 
+    @abc.abstractmethod
     def training_data(self) -> Data: ...
 
     def keep_training_data(self) -> None:
         """Writes the records that upstream would have trained on, if it has
         any. Called when the run is known to be the one in output_dir."""
+        return
 
+    @abc.abstractmethod
     def evaluate(self, fitted: "TrainedModel") -> dict[str, float]:
         """The metrics on the data for it."""
 
+    @abc.abstractmethod
     def check(self, fitted: "TrainedModel") -> None:
-        """Warns of a trained model that has learnt nothing."""
+        """Warns of a trained model that has learnt nothing, by the evaluation
+        that has just been made."""
+
+    def report(self, fitted: "TrainedModel", step: int) -> None:
+        """Writes eval_results.txt: `do_eval`."""
+        metrics = self.evaluate(fitted)
+        fitted.write_results({"global_step": step, **metrics})
+        self.check(fitted)
+
+    @abc.abstractmethod
+    def predict(self, fitted: "TrainedModel", step: int) -> None:
+        """Writes the files of predictions: `do_predict`."""
 
 
 class TrainedModel(trainer.Trainer):
@@ -120,7 +141,6 @@ class FineTuningConfig:
     opened: OpenedTokenizer
     tokenizer: Tokenizer
     head: ClassifierHead
-    teacher: distillation_teacher.Teacher | None
 
 
 def set_up(
@@ -131,10 +151,9 @@ def set_up(
     optimizer: OptimizerConfig,
     loop: LoopConfig,
     settings: TaskConfig,
-    taught: TaskDistillation,
     other_names: tuple[str, ...] = (),
 ) -> FineTuningConfig:
-    """Reads config and vocabulary and makes the folder of output.
+    """Reads config and vocabulary.
 
     Args:
         other_names: for the labels in `settings`, in the same order.
@@ -152,8 +171,6 @@ def set_up(
             f"{least}, for the marks of a pair and a piece"
         )
     head = ClassifierHead(settings, other_names, run.keep_classifier_head)
-    teacher = distillation_teacher.read_teacher(taught, head, opened)
-    trainer.make_folder(run)
     return FineTuningConfig(
         place,
         run,
@@ -165,7 +182,6 @@ def set_up(
         opened,
         tokenizer,
         head,
-        teacher,
     )
 
 
@@ -257,7 +273,6 @@ class FineTuning:
         self.config = setup.config
         self.opened = setup.opened
         self.head = setup.head
-        self.teacher = setup.teacher
 
     def train(self) -> tuple[TrainedModel, int]:
         """Trains with each seed; returns the best run, its model's step."""
@@ -316,14 +331,10 @@ class FineTuning:
         return fitted, fitted.restore()
 
     def _make(self, seed: int, run: trainer.RunConfig) -> TrainedModel:
-        model = distillation_teacher.make_model(
-            self.job.make_model,
-            self.config,
-            self.teacher,
-            self.place,
-            run,
-            seed,
+        model = trainer.make_model(
+            lambda: self.job.make_model(self.config), self.place, run, seed
         )
+        self.job.load_others(model)
         return TrainedModel(
             model,
             self.config,
@@ -368,7 +379,6 @@ class FineTuning:
             {
                 **dataclasses.asdict(schedule),
                 **dataclasses.asdict(self.job.settings),
-                **self.job.loss_settings,
                 "patience": self.selection.patience,
                 # They follow from epochs and proportion.
                 "num_train_steps": None,
@@ -382,7 +392,7 @@ class FineTuning:
                 "eval_steps": eval_steps,
                 "best_metric": metric if eval_steps else None,
                 "training data": data.digest,
-                **distillation_teacher.lesson(self.teacher),
+                **self.job.loss_settings,
             },
             fitted.keeper(
                 self.selection, metric, lambda: self.job.evaluate(fitted)

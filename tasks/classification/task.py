@@ -36,7 +36,11 @@ from bert_keras.tasks.classification.tables import (
     labels_of,
     read_table,
 )
-from bert_keras.tasks.fine_tuning import TrainedModel, train_losses
+from bert_keras.tasks.fine_tuning import (
+    FineTuningTask,
+    TrainedModel,
+    train_losses,
+)
 from bert_keras.tasks.label_names import in_stored_order
 from bert_keras.tasks.metrics import (
     degenerate,
@@ -67,7 +71,7 @@ class Problem:
         return self.glue.hugging_face_labels if self.glue else ()
 
 
-class ClassificationTask:
+class ClassificationTask(FineTuningTask):
     """A job of tasks/fine_tuning.py."""
 
     def __init__(
@@ -86,7 +90,7 @@ class ClassificationTask:
         named = tuple(f"eval_{name}" for name in problem.metrics)
         self.metric_names = (*named, "eval_loss", "loss")
         self.settings = settings
-        self.loss_settings = {}
+        self.loss_settings: dict[str, Any] = {}
         if isinstance(problem.target, SingleLabel):
             self.loss_settings["class_weights"] = problem.target.class_weights
         self.tokenizer = tokenizer
@@ -218,7 +222,7 @@ class ClassificationTask:
             fitted.write_results({"global_step": step, **metrics}, name)
             self.check(fitted)
 
-    def predict(self, fitted: TrainedModel) -> None:
+    def predict(self, fitted: TrainedModel, step: int) -> None:
         """Writes test_results.tsv, and what GLUE's server takes."""
         for name, examples in self.problem.prediction.items():
             encoded = self._encode(examples, "predict" + name)
@@ -305,15 +309,8 @@ class Actions:
     """Which examples have to be read."""
 
     do_train: bool
-    do_eval: bool
+    evaluates: bool  # also to compare models
     do_predict: bool
-    eval_steps: int
-    num_seeds: int
-
-    @property
-    def evaluates(self) -> bool:
-        compares = self.eval_steps > 0 or self.num_seeds > 1
-        return self.do_eval or (self.do_train and compares)
 
 
 def glue_problem(name: str, data_dir: str, wanted: Actions) -> Problem:

@@ -5,7 +5,7 @@ teacher's logits (fine_tuning.py).
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bert_keras import files
@@ -33,8 +33,13 @@ from bert_keras.tasks.distillation.pretraining import (
     Distillation,
     student_config,
 )
+from bert_keras.tasks.fine_tuning import FineTuningTask
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.label_names import order_of
+from bert_keras.tasks.pretraining.task import (
+    PretrainingConfig,
+    PretrainingTask,
+)
 
 
 def with_teacher_files(
@@ -74,26 +79,52 @@ def _config_file(teacher_model_dir: str) -> str:
     return path
 
 
-def make_student(
-    student: StudentConfig,
-    loss: DistilBertLoss,
-    teacher_config: BertConfig,
-    place: trainer.Devices,
-    run: trainer.RunConfig,
-    seed: int,
-) -> Distillation:
-    """Both models: the teacher as it is, the student as it begins."""
-    layers = _layers(student, teacher_config.num_hidden_layers)
-    config = student_config(teacher_config, len(layers))
-    checkpoint_compatibility.check_config(config, run.init_checkpoint)
-    model = trainer.make_model(
-        lambda: Distillation(config, teacher_config, loss), place, run, seed
-    )
-    load_teacher(model.teacher.mappings(), student.teacher_model_dir)
-    if not student.random_student:
-        model.copy_layers(layers)
-        print(f"the student has layers {', '.join(map(str, layers))} of it")
-    return model
+class DistilledPretrainingTask(PretrainingTask):
+    """Pre-training of a student, on the masked language model alone."""
+
+    def __init__(
+        self,
+        student: StudentConfig,
+        loss: DistilBertLoss,
+        place: trainer.Devices,
+        setup: PretrainingConfig,
+    ):
+        self.student = student
+        self.loss = loss
+        records = dataclasses.replace(
+            setup.records, next_sentence_prediction=False
+        )
+        super().__init__(
+            place,
+            dataclasses.replace(setup, records=records),
+            dataclasses.asdict(student) | dataclasses.asdict(loss),
+        )
+
+    def model_source(self, run: trainer.RunConfig) -> trainer.RunConfig:
+        return with_teacher_files(run, self.student.teacher_model_dir)
+
+    def make_model(
+        self, config: BertConfig, place: trainer.Devices, run: trainer.RunConfig
+    ) -> Distillation:
+        """Both models: the teacher as it is, the student as it begins."""
+        layers = _layers(self.student, config.num_hidden_layers)
+        own = student_config(config, len(layers))
+        checkpoint_compatibility.check_config(own, run.init_checkpoint)
+        model: Distillation = trainer.make_model(
+            lambda: Distillation(own, config, self.loss),
+            place,
+            run,
+            self.batches.seed,
+        )
+        load_teacher(model.teacher.mappings(), self.student.teacher_model_dir)
+        if not self.student.random_student:
+            model.copy_layers(layers)
+            print(f"the student has layers {', '.join(map(str, layers))} of it")
+        return model
+
+    @property
+    def begins_at_random(self) -> bool:
+        return super().begins_at_random and self.student.random_student
 
 
 def _layers(student: StudentConfig, teachers: int) -> tuple[int, ...]:
@@ -233,34 +264,43 @@ def _check_task(folder: str, head: ClassifierHead) -> None:
             )
 
 
-def lesson(teacher: Teacher | None) -> dict[str, Any]:
-    """Settings of a run with a teacher, by name; all None without a teacher, as
-    earlier versions did not store them."""
-    if teacher is None:
-        return {
-            field.name: None for field in dataclasses.fields(TaskDistillation)
+class DistilledTask:
+    """A task whose model also learns from a teacher of the same task."""
+
+    def __init__(self, task: FineTuningTask, teacher: Teacher):
+        self.task = task
+        self.teacher = teacher
+        self.settings = task.settings
+        self.metric_names = task.metric_names
+        self.loss_settings = {
+            **task.loss_settings,
+            **dataclasses.asdict(teacher.task),
         }
-    return dataclasses.asdict(teacher.task)
+        self.prepare = task.prepare
+        self.training_data = task.training_data
+        self.keep_training_data = task.keep_training_data
+        self.evaluate = task.evaluate
+        self.check = task.check
+        self.report = task.report
+        self.predict = task.predict
+
+    def make_model(self, config: BertConfig) -> Any:
+        student: Any = self.task.make_model(config)
+        teacher: Any = self.task.make_model(self.teacher.config)
+        return DistilledModel(student, teacher, self.teacher.task)
+
+    def load_others(self, model: Any) -> None:
+        teacher = self.teacher
+        load_teacher(model.teacher.mappings(), teacher.folder, teacher.head)
 
 
-def make_model(
-    make: Callable[[BertConfig], Any],
-    config: BertConfig,
-    teacher: Teacher | None,
-    place: trainer.Devices,
-    run: trainer.RunConfig,
-    seed: int,
-) -> Any:
-    """What `make` makes; with a teacher, which is loaded, beside it."""
-    if teacher is None:
-        return trainer.make_model(lambda: make(config), place, run, seed)
-    model = trainer.make_model(
-        lambda: DistilledModel(
-            make(config), make(teacher.config), teacher.task
-        ),
-        place,
-        run,
-        seed,
-    )
-    load_teacher(model.teacher.mappings(), teacher.folder, teacher.head)
-    return model
+def with_teacher(
+    task: FineTuningTask, teacher: Teacher | None
+) -> FineTuningTask:
+    """The task as it is taught; a task without a teacher as it is, which notes
+    so in the settings of its runs."""
+    if teacher is not None:
+        return DistilledTask(task, teacher)
+    names = [field.name for field in dataclasses.fields(TaskDistillation)]
+    task.loss_settings |= dict.fromkeys(names)
+    return task

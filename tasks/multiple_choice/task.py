@@ -19,7 +19,11 @@ from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import warn, with_flags
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.classification.label_types import LABELS
-from bert_keras.tasks.fine_tuning import TrainedModel, train_losses
+from bert_keras.tasks.fine_tuning import (
+    FineTuningTask,
+    TrainedModel,
+    train_losses,
+)
 from bert_keras.tasks.metrics import unlearnt
 from bert_keras.tasks.multiple_choice.data import describe, read_questions
 from bert_keras.tasks.multiple_choice.model import (
@@ -62,7 +66,7 @@ def _read(path: str | None, argument: str, has_labels: bool) -> list[Question]:
     return questions
 
 
-class MultipleChoiceTask:
+class MultipleChoiceTask(FineTuningTask):
     """A job of tasks/fine_tuning.py."""
 
     metric_names: tuple[str, ...] = ("eval_accuracy", "eval_loss")
@@ -104,9 +108,6 @@ class MultipleChoiceTask:
             group_size=most,
         )
 
-    def keep_training_data(self) -> None:
-        """google-research/bert has no such task, hence no records of it."""
-
     def evaluate(self, fitted: TrainedModel) -> dict[str, float]:
         shares = self._shares(fitted, self._held_out, self.eval_batch_size)
         pairs = zip(shares, self.problem.evaluation, strict=True)
@@ -127,13 +128,7 @@ class MultipleChoiceTask:
         if warning := unlearnt(losses, guess, "guessing a choice"):
             warn(warning)
 
-    def report(self, fitted: TrainedModel, step: int) -> None:
-        """Writes eval_results.txt."""
-        metrics = self.evaluate(fitted)
-        fitted.write_results({"global_step": step, **metrics})
-        self.check(fitted)
-
-    def predict(self, fitted: TrainedModel) -> None:
+    def predict(self, fitted: TrainedModel, step: int) -> None:
         """Writes test_results.tsv: a line a question, a share a choice."""
         asked = self._encode(self.problem.prediction)
         logs = self._shares(fitted, asked, self.predict_batch_size)

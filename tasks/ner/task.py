@@ -20,7 +20,11 @@ from bert_keras.data.input_features import InputFeatures, describe_lengths
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, one_line, warn, with_flags
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.fine_tuning import Model, TrainedModel
+from bert_keras.tasks.fine_tuning import (
+    FineTuningTask,
+    Model,
+    TrainedModel,
+)
 from bert_keras.tasks.label_names import shown
 from bert_keras.tasks.ner.conll import (
     Sentence,
@@ -300,7 +304,7 @@ class FineTunedTagger:
         return words.by_sentence(joined)
 
 
-class NerTask:
+class NerTask(FineTuningTask):
     """A job of tasks/fine_tuning.py."""
 
     metric_names: tuple[str, ...] = (
@@ -353,9 +357,6 @@ class NerTask:
         assert self.problem.prediction is not None, "the command has read it"
         return self._texts(self.problem.prediction)
 
-    def keep_training_data(self) -> None:
-        """google-research/bert has no such task, hence no records of it."""
-
     def evaluate(self, fitted: TrainedModel) -> dict[str, float]:
         """Of all entities, and of each kind with its name at the end."""
         tags = self._tags(fitted, self.evaluated, self.eval_batch_size)
@@ -372,12 +373,6 @@ class NerTask:
                 f"{self.evaluated.file.path}; more `num_train_epochs`, another "
                 "`seed` or `learning_rate` may help"
             )
-
-    def report(self, fitted: TrainedModel, step: int) -> None:
-        """Writes eval_results.txt."""
-        metrics = self.evaluate(fitted)
-        fitted.write_results({"global_step": step, **metrics})
-        self.check(fitted)
 
     def predict(self, fitted: TrainedModel, step: int) -> None:
         """Writes test_predictions.txt (.jsonl for JSON) and, if the tags are

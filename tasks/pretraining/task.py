@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -27,8 +27,6 @@ from bert_keras.errors import InputError, with_flags
 from bert_keras.files import fingerprint
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks import dry_run, trainer
-from bert_keras.tasks.distillation import teacher as distillation_teacher
-from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
 from bert_keras.tasks.pretraining import inputs as pretraining_inputs
 from bert_keras.tasks.pretraining.model import MaskedLm, Pretraining
 from bert_keras.training.config import (
@@ -54,58 +52,52 @@ class Batches:
     eval_masked_lm_prob: float | None  # None: as in training
 
 
-# Of a model with a teacher.
-Lesson = tuple[StudentConfig, DistilBertLoss]
+@dataclasses.dataclass(frozen=True)
+class PretrainingConfig:
+    """What is pre-trained, on what and for how long."""
+
+    run: trainer.RunConfig
+    records: pretraining_inputs.Records
+    batches: Batches
+    masks: MaskConfig  # how pieces are hidden in records without masks
+    mask_flags: Sequence[str]  # those of `masks` that were given
+    optimizer: OptimizerConfig
+    loop: LoopConfig
+    selection: ModelSelection
 
 
 class PretrainingTask:
-    """Pre-training, of a student of a teacher too.
+    """Pre-training.
 
     Args:
-        masks: how pieces are hidden in records without masks.
-        mask_flags: those of `masks` that were given.
-        lesson: None: there is no teacher.
+        other_settings: what else changes what is learnt, by argument.
     """
 
     def __init__(
         self,
         place: trainer.Devices,
-        run: trainer.RunConfig,
-        records: pretraining_inputs.Records,
-        batches: Batches,
-        masks: MaskConfig,
-        mask_flags: Sequence[str],
-        optimizer: OptimizerConfig,
-        loop: LoopConfig,
-        selection: ModelSelection,
-        lesson: Lesson | None,
+        setup: PretrainingConfig,
+        other_settings: Mapping[str, Any],
     ):
-        self.batches = batches
-        self.masks = masks
-        self.mask_flags = mask_flags
-        self.optimizer = optimizer
-        self.loop = loop
-        self.selection = selection
-        self.lesson = lesson
+        run, records = setup.run, setup.records
+        self.batches = setup.batches
+        self.masks = setup.masks
+        self.mask_flags = setup.mask_flags
+        self.optimizer = setup.optimizer
+        self.loop = setup.loop
+        self.selection = setup.selection
+        self.other_settings = other_settings
         if self._watches and not records.eval_file:
             raise InputError(
                 "`eval_steps` compares models on records that they are not "
                 "trained on: give `eval_file`"
             )
-        source = run  # of config and vocabulary: with a teacher, the teacher
-        if lesson is not None:
-            (student, _) = lesson
-            source = distillation_teacher.with_teacher_files(
-                run, student.teacher_model_dir
-            )
-            records = dataclasses.replace(
-                records, next_sentence_prediction=False
-            )
+        source = self.model_source(run)
         config = trainer.read_config(source, records.max_seq_length)
         tokenizer = trainer.find_tokenizer(source, config)
         self._check_batch_sizes(place)
         trainer.make_folder(run)
-        if batches.do_train:
+        if self.batches.do_train:
             trainer.claim_folder(run, place.host)
         self.inputs = pretraining_inputs.checked(records, config, place)
         self.records = records
@@ -115,7 +107,7 @@ class PretrainingTask:
         if tokenizer is not None:
             firsts = sorted({self.inputs.train[0], self.inputs.held_out[0]})
             check_pieces(firsts, tokenizer.load())
-        model = self._make_model(config, place, run)
+        model = self.make_model(config, place, run)
         self.fitted = trainer.Trainer(
             model, model.encoder.config, place, run, tokenizer
         )
@@ -134,18 +126,26 @@ class PretrainingTask:
         if batches.do_eval or self._watches:
             check("eval_batch_size", batches.eval_batch_size, 1)
 
-    def _make_model(
+    def model_source(self, run: trainer.RunConfig) -> trainer.RunConfig:
+        """The run, as it names where config and vocabulary are."""
+        return run
+
+    def make_model(
         self, config: BertConfig, place: trainer.Devices, run: trainer.RunConfig
     ) -> trainer.Model:
-        """`config`: of the model or, where it has one, of its teacher."""
-        seed = self.batches.seed
-        if self.lesson is not None:
-            return distillation_teacher.make_student(
-                *self.lesson, config, place, run, seed
-            )
+        """The model before `init_checkpoint` is loaded.
+
+        Args:
+            config: what `model_source` has.
+        """
         has_pairs = has_next_sentence(self.inputs.features)
         kind = Pretraining if has_pairs else MaskedLm
+        seed = self.batches.seed
         return trainer.make_model(lambda: kind(config), place, run, seed)
+
+    @property
+    def begins_at_random(self) -> bool:
+        return not self.fitted.run.init_checkpoint
 
     def _metric(self, model: Any) -> str:
         names = "loss", *model.metric_names
@@ -265,12 +265,11 @@ class PretrainingTask:
                 # ... and where it is trained
                 "next_sentence_prediction": None if has_pairs else False,
                 **self._watched_settings(),
-                **self._taught_settings(),
+                **self.other_settings,
                 **(dataclasses.asdict(masker.config) if masker else {}),
             },
             self.fitted.keeper(self.selection, self.metric, self._figures),
-            begins_at_random=not self.fitted.run.init_checkpoint
-            and (self.lesson is None or self.lesson[0].random_student),
+            begins_at_random=self.begins_at_random,
             hints=pretraining_inputs.length_hint(
                 self.inputs, self.max_seq_length
             ),
@@ -293,17 +292,6 @@ class PretrainingTask:
             "eval_masked_lm_prob": self.batches.eval_masked_lm_prob,
         }
         return settings if self._watches else dict.fromkeys(settings)
-
-    def _taught_settings(self) -> dict[str, Any]:
-        """None without a teacher, as in runs of earlier versions."""
-        if self.lesson is not None:
-            student, loss = self.lesson
-            return dataclasses.asdict(student) | dataclasses.asdict(loss)
-        return dict.fromkeys(
-            field.name
-            for kind in (StudentConfig, DistilBertLoss)
-            for field in dataclasses.fields(kind)
-        )
 
     def _masker(
         self, masks: MaskConfig, seed: int, share: HostShard

@@ -25,7 +25,11 @@ from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, warn, with_flags
 from bert_keras.files import write_whole
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.fine_tuning import TrainedModel, train_losses
+from bert_keras.tasks.fine_tuning import (
+    FineTuningTask,
+    TrainedModel,
+    train_losses,
+)
 from bert_keras.tasks.metrics import unlearnt
 from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.squad.data import (
@@ -74,7 +78,7 @@ class Questions(NamedTuple):
         return [window for own in self.windows for window in own]
 
 
-class SquadTask:
+class SquadTask(FineTuningTask):
     """A job of tasks/fine_tuning.py.
 
     Args:
@@ -185,7 +189,7 @@ class SquadTask:
                 "its questions"
             )
 
-    def report(self, fitted: TrainedModel, step: int) -> None:
+    def predict(self, fitted: TrainedModel, step: int) -> None:
         """Writes the JSON files and, if answers are known, what they score."""
         predictions = self._predict(fitted)
         if self._num_without_answers:

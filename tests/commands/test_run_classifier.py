@@ -467,7 +467,7 @@ def test_scores_of_the_training_examples_are_named(
             class_weights="balanced",
         ),
         TableFormat("text", None, "label", has_header=True),
-        Actions(True, True, False, 0, 1),
+        Actions(True, True, False),
         (),
     )
     assert isinstance(problem.target, SingleLabel)
