@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.data.bpe import ByteLevelBpe
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.data.tokenizers import Tokenizer
 
@@ -141,6 +142,37 @@ class SpacedWordTokenizer:
         pieces = self.tokenizer.tokenize(word)
         ids = self.tokenizer.convert_tokens_to_ids(pieces)
         return ids[:1] + [number + self.offset for number in ids[1:]]
+
+
+class ByteLevelLines:
+    """Gives the ids that `ByteLevelBpe` gives for each line.
+
+    Sentences of a document are running text, as byte-level pieces were learned
+    from: each but the first is read with a space before it, so that its first
+    word is the piece that it would be after the sentence before.
+    """
+
+    def __init__(self, tokenizer: ByteLevelBpe):
+        self.tokenizer = tokenizer
+
+    def encode(self, block: bytes) -> Lines:
+        """Lines end at "\\n" alone; white space around them is dropped, and
+        each "\\r".
+
+        Raises:
+            UnicodeDecodeError: the block is not UTF-8.
+        """
+        text = block.replace(b"\r", b"").removesuffix(b"\n").decode()
+        lines = [line.strip() for line in text.split("\n")]
+        found = self.tokenizer.encode_batch(
+            f" {line}" if before and line else line
+            for before, line in itertools.pairwise(["", *lines])
+        )
+        return Lines(
+            np.fromiter(itertools.chain.from_iterable(found), np.int32),
+            np.array([len(ids) for ids in found]),
+            np.array([not line for line in lines]),
+        )
 
 
 class _Library:
