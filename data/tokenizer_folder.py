@@ -151,8 +151,8 @@ def open_tokenizer(
         values[name] = given
     if options.do_lower_case is not None:
         validate_case_matches_checkpoint(options.do_lower_case, model)
-    for place in (model, path):
-        if (case := released_case(place or "")) is not None:
+    for named in (model, path):
+        if (case := released_case(named or "")) is not None:
             values.setdefault("do_lower_case", case)
     is_stated = "do_lower_case" in values or marks_of(vocab_file) == ROBERTA
     if not is_stated and (share := cased_share(vocab)) >= CASED_SHARE:
