@@ -7,6 +7,7 @@ the same vocabulary, byte for byte.
 from absl import flags
 from tqdm import tqdm
 
+from bert_keras import files
 from bert_keras.cli import command
 from bert_keras.data import vocabulary
 from bert_keras.data.tokenization import BasicTokenizer
@@ -50,7 +51,7 @@ def main() -> None:
     from bert_keras.data import text_files
 
     paths = text_files.expand_patterns(FLAGS.input_file)
-    with vocabulary.writing(FLAGS.output_file) as file:
+    with files.writing(FLAGS.output_file, "output_file") as file:
         with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
             lines = (
                 line
@@ -63,7 +64,7 @@ def main() -> None:
         pieces = vocabulary.learn(
             word_counts, FLAGS.vocab_size, FLAGS.num_unused, FLAGS.min_frequency
         )
-        file.writelines(f"{piece}\n" for piece in pieces)
+        file.write("".join(f"{piece}\n" for piece in pieces).encode())
     print(format_summary(word_counts, pieces))
 
 

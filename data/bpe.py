@@ -5,25 +5,23 @@ are its first pieces, each written as one printable character; then, of all
 pairs of neighbours, the one that merges.txt lists first is joined, until none
 is listed. Nothing is lost: pieces give the text back, and nothing is unknown.
 Radford et al. 2019, section 2.2; Liu et al. 2019, section 4.4. Upstream file:
-openai/gpt-2 src/encoder.py. Pieces and offsets are those of Hugging Face
-`tokenizers`, as far as this Python's Unicode tables are its own.
+openai/gpt-2 src/encoder.py. Hugging Face `tokenizers` does the work.
 """
 
-import heapq
 import json
 import os
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bert_keras.data.added_tokens import AddedToken, AddedTokens
+from bert_keras.data.added_tokens import AddedToken, AddedTokens, Part
 from bert_keras.data.special_tokens import ROBERTA
-from bert_keras.data.tokenization import MAX_CACHED_WORDS, Span
+from bert_keras.data.tokenization import Span
 from bert_keras.errors import InputError
+from bert_keras.files import MERGES
 
-MERGES = "merges.txt"  # beside a vocab.json
 VERSION = "#version"  # begins the first line of a merges.txt
+MAX_ID = 2**31 - 1  # of an int32
 
 Pair = tuple[str, str]
 
@@ -40,39 +38,6 @@ def _make_alphabet() -> tuple[str, ...]:
 ALPHABET = _make_alphabet()
 SPACE = ALPHABET[ord(" ")]
 _BYTES = {char: byte for byte, char in enumerate(ALPHABET)}
-
-
-class _Kinds(dict[int, str]):
-    """Code point -> an ASCII character of its kind; itself if it is one.
-
-    So the words of any text are found by `_WORDS`, which knows ASCII alone:
-    Python's `re` has no classes of Unicode's letters and numbers.
-    """
-
-    def __missing__(self, code_point: int) -> str:
-        char = chr(code_point)
-        kind = char if char.isascii() else _kind(char)
-        self[code_point] = kind
-        return kind
-
-
-def _kind(char: str) -> str:
-    category = unicodedata.category(char)
-    if category.startswith("L"):
-        return "a"
-    if category.startswith("N"):
-        return "0"
-    is_space = category.startswith("Z") or char == "\x85"
-    return "\t" if is_space else "!"
-
-
-_KINDS = _Kinds()
-_WORDS = re.compile(  # upstream's, for ASCII
-    r"'(?:s|t|re|ve|m|ll|d)"
-    r"| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+"
-    r"|\s+(?!\S)|\s+",  # of several spaces the last is the next word's
-    re.ASCII,
-)
 
 
 class ByteLevelBpe:
@@ -94,6 +59,8 @@ class ByteLevelBpe:
         added_tokens: Sequence[AddedToken] = (),
         add_prefix_space: bool = False,
     ):
+        from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
         added = {token.content: token.id for token in added_tokens}
         self.vocab = {**vocab, **added}
         self.inv_vocab = {i: piece for piece, i in self.vocab.items()}
@@ -101,20 +68,23 @@ class ByteLevelBpe:
             added_tokens, lambda text: (text, range(len(text)))
         )
         self.add_prefix_space = add_prefix_space
-        self._ranks = {pair: rank for rank, pair in enumerate(merges)}
-        self._cache: dict[str, list[Span]] = {}
+        # The library refuses pairs of what is not in the vocabulary, which
+        # can never be joined.
+        known = [(a, b) for a, b in merges if a in vocab and b in vocab]
+        self._library = Tokenizer(models.BPE(dict(vocab), known))
+        self._library.pre_tokenizer = pre_tokenizers.ByteLevel(
+            add_prefix_space=False
+        )
+        self._library.post_processor = processors.ByteLevel(
+            add_prefix_space=False, trim_offsets=True
+        )
 
     def tokenize(self, text: str) -> list[str]:
         """The text's pieces: "the sea." gives the, U+0120 sea, and a dot.
 
-        What looks like a mark ("</s>") is text like any other.
+        What looks like a special token ("</s>") is text like any other.
         """
         return [span.piece for span in self.tokenize_with_offsets(text)]
-
-    def split_words(self, text: str) -> list[str]:
-        """What pieces are made of one by one: "the sea." is the, a space and
-        sea, and a dot."""
-        return [word for word, _ in self._locate_words(text)]
 
     def tokenize_with_offsets(self, text: str) -> list[Span]:
         """`tokenize`'s pieces, each with the characters it comes from.
@@ -122,27 +92,39 @@ class ByteLevelBpe:
         Without the space before them. Pieces of one character share it.
         """
         spans = []
-        parts = self.added_tokens.split(text) if self.added_tokens else None
-        for added, first, last in parts or [(None, 0, len(text))]:
+        parts: Iterable[Part] = [Part(None, 0, len(text))]
+        if self.added_tokens:
+            parts = self.added_tokens.split(text)
+        for added, first, last in parts:
             if added is not None:
                 spans.append(Span(added.content, first, last))
                 continue
-            for word, place in self._locate_words(text[first:last]):
-                for piece, start, end in self.split_word(word):
-                    begin = first + place
-                    spans.append(Span(piece, begin + start, begin + end))
+            readable, shift = self._readable(text[first:last])
+            found = self._library.encode(readable)
+            spans += [
+                Span(piece, first + start - shift, first + end - shift)
+                for piece, (start, end) in zip(
+                    found.tokens, found.offsets, strict=True
+                )
+            ]
         return spans
 
-    def _locate_words(self, text: str) -> Iterable[tuple[str, int]]:
-        """Words, and the places in `text` where they begin."""
-        start = 0
+    def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
+        """The ids of many texts, faster than one by one."""
+        if self.added_tokens:
+            pieces = map(self.tokenize, texts)
+            return [self.convert_tokens_to_ids(one) for one in pieces]
+        readable = [self._readable(text)[0] for text in texts]
+        return [one.ids for one in self._library.encode_batch(readable)]
+
+    def _readable(self, text: str) -> tuple[str, int]:
+        """The text as the library can read it, and how many characters more
+        it has at its beginning. Half a surrogate pair is U+FFFD."""
+        if not text.isascii():
+            text = re.sub("[\ud800-\udfff]", "\ufffd", text)
         if self.add_prefix_space and text and not text.startswith(" "):
-            text, start = f" {text}", -1
-        kinds = text if text.isascii() else text.translate(_KINDS)
-        return (
-            (text[slice(*word.span())], start + word.start())
-            for word in _WORDS.finditer(kinds)
-        )
+            return f" {text}", 1
+        return text, 0
 
     def tokenize_words(self, words: Sequence[str]) -> list[list[str]]:
         """Each word's pieces in " ".join(words)."""
@@ -174,69 +156,12 @@ class ByteLevelBpe:
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.inv_vocab[number] for number in ids]
 
-    def split_word(self, word: str) -> list[Span]:
-        """A word's pieces, as `split_words` gives it, with their places in it,
-        remembered."""
-        if word not in self._cache:
-            if len(self._cache) >= MAX_CACHED_WORDS:
-                self._cache.clear()
-            chars = [char.encode(errors="surrogatepass") for char in word]
-            pieces = self._join([ALPHABET[b] for char in chars for b in char])
-            self._cache[word] = _place(pieces, list(map(len, chars)))
-        return self._cache[word]
-
-    def _join(self, pieces: list[str]) -> list[str]:
-        """Joins the listed pair of the lowest rank, of equals the first, again
-        and again. Each piece grows where it begins and is "" elsewhere."""
-        end = len(pieces)
-        pieces.append("")  # in no listed pair, so that the last has a neighbour
-        after, before = list(range(1, end + 2)), list(range(-1, end))
-        waiting: list[tuple[int, int]] = []  # rank, where the pair begins
-
-        def consider(place: int) -> None:
-            pair = pieces[place], pieces[after[place]]
-            if pair in self._ranks:
-                heapq.heappush(waiting, (self._ranks[pair], place))
-
-        for place in range(end):
-            consider(place)
-        while waiting:
-            rank, place = heapq.heappop(waiting)
-            other = after[place]
-            if self._ranks.get((pieces[place], pieces[other])) != rank:
-                continue  # one of the two has been joined to another
-            pieces[place] += pieces[other]
-            pieces[other] = ""
-            after[place] = after[other]
-            before[after[place]] = place
-            consider(place)
-            if before[place] >= 0:
-                consider(before[place])
-        return [piece for piece in pieces if piece]
-
 
 def read_bytes(text: str) -> str:
     """The text that these characters of `ALPHABET` write; others are left out,
     and U+FFFD stands for bytes that are no character."""
-    known = map(_BYTES.get, text)
-    content = bytes(byte for byte in known if byte is not None)
+    content = bytes(_BYTES[char] for char in text if char in _BYTES)
     return content.decode(errors="replace")
-
-
-def _place(pieces: Sequence[str], num_bytes: Sequence[int]) -> list[Span]:
-    """The characters of each piece, of a word whose characters have so many
-    bytes."""
-    owners = [i for i, number in enumerate(num_bytes) for _ in range(number)]
-    spans, begin = [], 0
-    for piece in pieces:
-        end = begin + len(piece)
-        num_before = len(piece) - len(piece.lstrip(SPACE))
-        num_after = len(piece) - len(piece.rstrip(SPACE))
-        first = owners[begin] + num_before
-        last = owners[end - 1] + 1 - num_after
-        spans.append(Span(piece, first, max(first, last)))
-        begin = end
-    return spans
 
 
 def load_byte_level(
@@ -247,7 +172,7 @@ def load_byte_level(
     """The tokenizer of a vocab.json, with the merges.txt beside it.
 
     Raises:
-      InputError: as `check_byte_level`, or merges.txt is absent or damaged.
+      InputError: one of the two is absent or damaged.
     """
     vocab = check_byte_level(vocab_file)
     path = os.path.join(os.path.dirname(vocab_file), MERGES)
@@ -263,23 +188,22 @@ def load_byte_level(
         raise InputError(f"{path} is not UTF-8 text") from error
     merges = []
     for number, line in enumerate(lines, 1):
-        if line and not line.startswith(VERSION):
-            merges.append(_read_pair(line, vocab, f"line {number} of {path}"))
+        if not line or line.startswith(VERSION):
+            continue
+        first, _, second = line.partition(" ")
+        if not first or not second or " " in second:
+            raise InputError(
+                f"line {number} of {path} is {line!r}; expected two pieces "
+                "with a space between"
+            )
+        if first + second not in vocab:
+            raise InputError(
+                f"line {number} of {path} joins {first!r} and {second!r}, "
+                "which is no piece of the vocabulary; they do not belong "
+                "together"
+            )
+        merges.append((first, second))
     return ByteLevelBpe(vocab, merges, added_tokens, add_prefix_space)
-
-
-def _read_pair(line: str, vocab: Mapping[str, int], place: str) -> Pair:
-    first, _, second = line.partition(" ")
-    if not first or not second or " " in second:
-        raise InputError(
-            f"{place} is {line!r}; expected two pieces with a space between"
-        )
-    if first + second not in vocab:
-        raise InputError(
-            f"{place} joins {first!r} and {second!r}, which is no piece of the "
-            "vocabulary; they do not belong together"
-        )
-    return first, second
 
 
 def check_byte_level(
@@ -290,25 +214,6 @@ def check_byte_level(
     Args:
       vocab_size: the config's; every id must lie below it. None: not checked.
     """
-    vocab = _read_vocab(vocab_file)
-    needed = (*ROBERTA.pieces, *ALPHABET)
-    missing = [piece for piece in needed if piece not in vocab]
-    if missing:
-        raise InputError(
-            f"{vocab_file} is no byte-level vocabulary as RoBERTa's: it lacks "
-            f"{len(missing)} of the pieces that each has, such as "
-            f"{missing[0]!r}"
-        )
-    if vocab_size is not None and max(vocab.values()) >= vocab_size:
-        raise InputError(
-            f"{vocab_file} holds ids up to {max(vocab.values())} but "
-            f"vocab_size in the config is {vocab_size}; change `vocab_file` or "
-            "`bert_config_file`"
-        )
-    return vocab
-
-
-def _read_vocab(vocab_file: str) -> dict[str, int]:
     try:
         with open(vocab_file, encoding="utf-8") as file:
             vocab: Any = json.load(file)
@@ -318,15 +223,30 @@ def _read_vocab(vocab_file: str) -> dict[str, int]:
         ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"the vocabulary {vocab_file} is no JSON file ({error})"
+            f"the vocabulary {vocab_file} is not a JSON file ({error})"
         ) from error
     if not isinstance(vocab, dict) or not all(
-        type(number) is int and number >= 0 for number in vocab.values()
+        type(number) is int and 0 <= number <= MAX_ID
+        for number in vocab.values()
     ):
         raise InputError(
-            f"{vocab_file} is no vocabulary: expected an object with a whole "
-            "number for each piece"
+            f"{vocab_file} is not a vocabulary: expected an object with a "
+            "whole number for each piece"
         )
     if len(set(vocab.values())) < len(vocab):
         raise InputError(f"{vocab_file} gives one id to several pieces")
+    missing = [x for x in (*ROBERTA.pieces, *ALPHABET) if x not in vocab]
+    if missing:
+        raise InputError(
+            f"{vocab_file} is not a byte-level vocabulary like RoBERTa's: it "
+            f"lacks {len(missing)} of the pieces that each has, such as "
+            f"{missing[0]!r}"
+        )
+    largest = max(vocab.values())
+    if vocab_size is not None and largest >= vocab_size:
+        raise InputError(
+            f"{vocab_file} holds ids up to {largest} but vocab_size in the "
+            f"config is {vocab_size}; change `vocab_file` or "
+            "`bert_config_file`"
+        )
     return vocab

@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.data.bpe import ByteLevelBpe
-from bert_keras.data.bpe_lines import ByteLevelLines
 from bert_keras.data.fast_tokenization import (
     BlockTokenizer,
+    ByteLevelLines,
     LineTokenizer,
     SpacedWordTokenizer,
 )

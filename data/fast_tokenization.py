@@ -12,11 +12,13 @@ Shapes: L lines of a block, N pieces of all of them, C code points of the block.
 
 import itertools
 import unicodedata
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.data.bpe import ByteLevelBpe
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.data.tokenizers import Tokenizer
 
@@ -41,7 +43,12 @@ class BlockTokenizer(Protocol):
     @property
     def tokenizer(self) -> Tokenizer: ...
 
-    def encode(self, block: bytes) -> Lines: ...
+    def encode(self, block: bytes) -> Lines:
+        """Lines end at "\\n" alone; "\\r" is dropped, as in Google's code.
+
+        Raises:
+            UnicodeDecodeError: the block is not UTF-8.
+        """
 
 
 class LineTokenizer:
@@ -56,20 +63,20 @@ class LineTokenizer:
         self._trust[ord("\n")] = TRUSTED_BREAK
 
     def encode(self, block: bytes) -> Lines:
-        """Lines end at "\\n" alone; "\\r" is dropped, as in Google's code.
-
-        Raises:
-            UnicodeDecodeError: the block is not UTF-8.
-        """
-        text = block.replace(b"\r", b"").removesuffix(b"\n").decode()
-        lines = text.split("\n")
-        is_exact = self._needs_exact(text, len(lines))
-        slow = [self._encode_exactly(lines[i]) for i in is_exact.nonzero()[0]]
-        easy = [
-            "" if exact else line
-            for line, exact in zip(lines, is_exact.tolist(), strict=True)
+        lines = _read_lines(block)
+        is_exact = self._needs_exact("\n".join(lines), len(lines))
+        exact = self.tokenizer
+        slow = [
+            exact.convert_tokens_to_ids(exact.tokenize(lines[i].strip()))
+            for i in is_exact.nonzero()[0]
         ]
-        fast_ids, lengths = self._encode_fast(easy)
+        if self._library is None:
+            return _join(slow, [not line.strip() for line in lines])
+        easy = [
+            "" if is_slow else line
+            for line, is_slow in zip(lines, is_exact.tolist(), strict=True)
+        ]
+        fast_ids, lengths = self._library.encode(easy)
         lengths[is_exact] = [len(ids) for ids in slow]
         ids = np.empty(lengths.sum(), np.int32)
         is_slow = np.repeat(is_exact, lengths)
@@ -79,16 +86,6 @@ class LineTokenizer:
         for i in is_blank.nonzero()[0]:
             is_blank[i] = not lines[i].strip()
         return Lines(ids, lengths, is_blank)
-
-    def _encode_exactly(self, line: str) -> list[int]:
-        pieces = self.tokenizer.tokenize(line.strip())
-        return self.tokenizer.convert_tokens_to_ids(pieces)
-
-    def _encode_fast(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids, and how many of them each line has."""
-        if self._library is None:
-            return np.array([], np.int32), np.zeros(len(lines), np.int64)
-        return self._library.encode(lines)
 
     def _needs_exact(self, text: str, num_lines: int) -> np.ndarray:
         """bool [L]: lines with a distrusted character, or a very long word."""
@@ -113,7 +110,7 @@ class LineTokenizer:
 
 
 class SpacedWordTokenizer:
-    """As `LineTokenizer`, slower, and marks what belongs to one word.
+    """Gives the ids that `FullTokenizer` gives, and marks what is one word.
 
     Words are what stands between spaces, as in Chinese text that a segmenter
     has cut, of which BERT's tokenizer makes a piece of each sign. A piece that
@@ -125,22 +122,50 @@ class SpacedWordTokenizer:
         self.offset = max(tokenizer.vocab.values()) + 1
 
     def encode(self, block: bytes) -> Lines:
-        text = block.replace(b"\r", b"").removesuffix(b"\n").decode()
-        lines = [line.split() for line in text.split("\n")]
-        found = [
-            [number for word in line for number in self._word(word)]
-            for line in lines
-        ]
-        return Lines(
-            np.array([number for line in found for number in line], np.int32),
-            np.array([len(line) for line in found]),
-            np.array([not line for line in lines]),
-        )
+        vocab, found, is_blank = self.tokenizer.vocab, [], []
+        for line in _read_lines(block):
+            ids: list[int] = []
+            for word in line.split():
+                pieces = self.tokenizer.tokenize(word)
+                ids += [vocab[piece] for piece in pieces[:1]]
+                ids += [vocab[piece] + self.offset for piece in pieces[1:]]
+            found.append(ids)
+            is_blank.append(not line.strip())
+        return _join(found, is_blank)
 
-    def _word(self, word: str) -> list[int]:
-        pieces = self.tokenizer.tokenize(word)
-        ids = self.tokenizer.convert_tokens_to_ids(pieces)
-        return ids[:1] + [number + self.offset for number in ids[1:]]
+
+class ByteLevelLines:
+    """Gives the ids that `ByteLevelBpe` gives for each line.
+
+    Sentences of a document are running text, as byte-level pieces were learned
+    from: each but the first is read with a space before it, so that its first
+    word is the piece that it would be after the sentence before.
+    """
+
+    def __init__(self, tokenizer: ByteLevelBpe):
+        self.tokenizer = tokenizer
+
+    def encode(self, block: bytes) -> Lines:
+        lines = [line.strip() for line in _read_lines(block)]
+        ids = self.tokenizer.encode_batch(
+            f" {line}" if before and line else line
+            for before, line in itertools.pairwise(["", *lines])
+        )
+        return _join(ids, [not line for line in lines])
+
+
+def _read_lines(block: bytes) -> list[str]:
+    """Lines end at "\\n" alone; "\\r" is dropped, as in Google's code."""
+    text = block.replace(b"\r", b"").removesuffix(b"\n").decode()
+    return text.split("\n")
+
+
+def _join(ids: Sequence[list[int]], is_blank: Sequence[bool]) -> Lines:
+    return Lines(
+        np.fromiter(itertools.chain.from_iterable(ids), np.int32),
+        np.array([len(line) for line in ids], np.int64),
+        np.array(is_blank),
+    )
 
 
 class _Library:
@@ -187,31 +212,28 @@ class _Library:
         normalized = self._normalizer.normalize(chars).numpy().tolist()
         texts = [context.format(char) for char in chars for context in CONTEXTS]
         ids, lengths = self.encode(texts)
-        numbers = iter(ids.tolist())
-        found = [list(itertools.islice(numbers, n)) for n in lengths.tolist()]
-        agrees = [
-            self.tokenizer.convert_tokens_to_ids(self.tokenizer.tokenize(text))
-            == line
-            for text, line in zip(texts, found, strict=True)
-        ]
-        num_contexts = len(CONTEXTS)
-        return [
-            self._judge(char, theirs.decode())
-            if all(agrees[i * num_contexts : (i + 1) * num_contexts])
-            else DISTRUSTED
-            for i, (char, theirs) in enumerate(
-                zip(chars, normalized, strict=True)
+        found = iter(np.split(ids, lengths.cumsum()[:-1]))
+        exact, basic = self.tokenizer, self.tokenizer.basic_tokenizer
+        trust = []
+        for char, theirs in zip(chars, normalized, strict=True):
+            agrees = [
+                exact.convert_tokens_to_ids(exact.tokenize(text))
+                == next(found).tolist()
+                for text in (context.format(char) for context in CONTEXTS)
+            ]
+            # What ids cannot tell: both may be [UNK], of different characters.
+            normal = "".join(basic.tokenize(char))
+            depends_on_neighbours = char == SIGMA or any(
+                map(unicodedata.combining, char + normal)
             )
-        ]
-
-    def _judge(self, char: str, normalized: str) -> int:
-        """What ids cannot tell: both may be [UNK], of different characters."""
-        basic = self.tokenizer.basic_tokenizer
-        normal = "".join(basic.tokenize(char))
-        depends_on_neighbours = char == SIGMA or any(
-            map(unicodedata.combining, char + normal)
-        )
-        if depends_on_neighbours or "".join(normalized.split()) != normal:
-            return DISTRUSTED
-        is_break = len(basic.tokenize(f"a{char}a")) > 1
-        return TRUSTED_BREAK if is_break else TRUSTED
+            if (
+                not all(agrees)
+                or depends_on_neighbours
+                or "".join(theirs.decode().split()) != normal
+            ):
+                trust.append(DISTRUSTED)
+            elif len(basic.tokenize(f"a{char}a")) > 1:
+                trust.append(TRUSTED_BREAK)
+            else:
+                trust.append(TRUSTED)
+        return trust

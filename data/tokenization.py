@@ -140,15 +140,13 @@ class FullTokenizer:
 
     def split_like_pieces(self, text: str) -> list[str]:
         """The words that pieces are cut from, in their case and accents."""
-        return [
-            word
-            for added, start, end in self._parts(text)
-            for word in (
-                [added.content]
-                if added is not None
-                else self.basic_tokenizer.tokenize(text[start:end])
-            )
-        ]
+        words: list[str] = []
+        for added, start, end in self._parts(text):
+            if added is not None:
+                words.append(added.content)
+            else:
+                words += self.basic_tokenizer.tokenize(text[start:end])
+        return words
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
         return convert_by_vocab(self.vocab, tokens)
@@ -187,7 +185,7 @@ class BasicTokenizer:
         self.do_lower_case = do_lower_case
         self.tokenize_chinese_chars = tokenize_chinese_chars
         self.remove_private_use = remove_private_use
-        self._cleaned = _cleaned_characters(
+        self._cleaned = _CleanedCharacters(
             tokenize_chinese_chars, remove_private_use
         )
         # Theirs: accents go exactly when case goes. Ours: the same unless
@@ -307,21 +305,17 @@ class WordpieceTokenizer:
         spans: list[Span] = []
         start = 0
         while start < len(word):
-            span = self._longest_piece(word, start)
-            if span is None:
+            prefix = "##" if start else ""
+            longest = min(len(word), start + self._max_piece_chars)
+            for end in range(longest, start, -1):
+                piece = prefix + word[start:end]
+                if piece in self.vocab:
+                    spans.append(Span(piece, start, end))
+                    start = end
+                    break
+            else:
                 return unknown
-            spans.append(span)
-            start = span.end
         return spans
-
-    def _longest_piece(self, word: str, start: int) -> Span | None:
-        prefix = "##" if start else ""
-        longest_end = min(len(word), start + self._max_piece_chars)
-        for end in range(longest_end, start, -1):
-            piece = prefix + word[start:end]
-            if piece in self.vocab:
-                return Span(piece, start, end)
-        return None
 
 
 def load_vocab(vocab_file: str) -> dict[str, int]:
@@ -333,34 +327,29 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
         return {line.strip(): number for number, line in enumerate(lines)}
 
 
+@functools.cache
 class _CleanedCharacters(dict[int, str]):
     """Code point -> what cleaning makes of it, worked out when met."""
 
     def __init__(self, tokenize_chinese_chars: bool, remove_private_use: bool):
         super().__init__()
         self.tokenize_chinese_chars = tokenize_chinese_chars
-        self.remove_private_use = remove_private_use
+        self.removed = ("Cc", "Cf", "Co")[: 2 + remove_private_use]
 
     def __missing__(self, code_point: int) -> str:
         char = chr(code_point)
-        is_private = unicodedata.category(char) == "Co"
-        if (
-            code_point in (0, 0xFFFD)
-            or _is_control(char)
-            or (is_private and self.remove_private_use)
-        ):
-            cleaned = ""
-        elif _is_whitespace(char):
+        category = unicodedata.category(char)
+        cleaned = char
+        if char in " \t\n\r" or category == "Zs":
             cleaned = " "
-        elif self.tokenize_chinese_chars and _is_chinese_char(code_point):
+        elif char in "\0\ufffd" or category in self.removed:
+            cleaned = ""
+        elif self.tokenize_chinese_chars and any(
+            first <= code_point <= last for first, last in CJK_RANGES
+        ):
             cleaned = f" {char} "
-        else:
-            cleaned = char
         self[code_point] = cleaned
         return cleaned
-
-
-_cleaned_characters = functools.cache(_CleanedCharacters)
 
 
 def whitespace_tokenize(text: str) -> list[str]:
@@ -421,20 +410,8 @@ def validate_case_matches_checkpoint(
         )
 
 
-def _is_whitespace(char: str) -> bool:
-    return char in " \t\n\r" or unicodedata.category(char) == "Zs"
-
-
-def _is_control(char: str) -> bool:
-    return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
-
-
 def _is_punctuation(char: str) -> bool:
     """Unicode's punctuation, and ASCII's signs ($, +, ^, ...) besides."""
     if char.isascii():
         return char.isprintable() and not char.isalnum() and char != " "
     return unicodedata.category(char).startswith("P")
-
-
-def _is_chinese_char(code_point: int) -> bool:
-    return any(first <= code_point <= last for first, last in CJK_RANGES)

@@ -1,9 +1,9 @@
 """The tokenizer that a model folder describes, with all of its settings.
 
-Settings come from task.json, tokenizer_config.json and tokenizer.json, in this
-order. A setting that none of them has gets Google's default in Google's folders
-and Hugging Face's in theirs. A tokenizer that is neither BERT's nor RoBERTa's
-is refused by name.
+Of a setting the first of these counts: the user's option; task.json;
+tokenizer_config.json; tokenizer.json; the name of a model that Google released;
+the default, which is Google's in Google's folders and Hugging Face's in theirs.
+A tokenizer that is neither BERT's nor RoBERTa's is refused by name.
 
 Names in the files: transformers tokenization_utils_base.py and
 tokenization_bert.py; tokenizers' serialization of its models.
@@ -108,16 +108,22 @@ def open_tokenizer(
         return None
     said = _Statements()
     for place in filter(None, (vocab_file, model)):
-        own = _statements(place)
+        own = _read_statements(place)
         for name in CASE:
-            one, other = own.values.get(name), said.values.get(name)
-            both_say = name in own.values and name in said.values
-            if both_say and one != other and getattr(options, name) is None:
+            if getattr(options, name) is not None or name not in own.values:
+                continue
+            one, other = own.values[name], said.values.get(name, ...)
+            if other not in (..., one):
                 say_once(
                     f"tokenizer: {name} is {one} as {own.sources[name]} says; "
                     f"{said.sources[name]} says {other}"
                 )
-        said.add(own)
+        said.values |= own.values
+        said.sources |= own.sources
+        said.added |= own.added
+        said.named += own.named
+        said.completed |= own.completed
+        said.is_hugging_face = own.is_hugging_face
     is_own = not (model and vocab_file)
     vocab_file = _complete_vocabulary(path, said, is_own)
     vocab = check_any_vocabulary(vocab_file)
@@ -145,9 +151,8 @@ def open_tokenizer(
         values[name] = given
     if options.do_lower_case is not None:
         validate_case_matches_checkpoint(options.do_lower_case, model)
-    released = [released_case(place) for place in (model, path) if place]
-    for case in released:
-        if case is not None:
+    for named in (model, path):
+        if (case := released_case(named or "")) is not None:
             values.setdefault("do_lower_case", case)
     is_stated = "do_lower_case" in values or marks_of(vocab_file) == ROBERTA
     if not is_stated and (share := cased_share(vocab)) >= CASED_SHARE:
@@ -160,14 +165,15 @@ def open_tokenizer(
             f"taken to be {'False' if tells_case else assumed}; give "
             "`do_lower_case` to say what it is"
         )
-    added_tokens = tuple(said.added.values())
-    settings = TokenizerSettings(**values, added_tokens=added_tokens)
+    settings = TokenizerSettings(
+        **values, added_tokens=tuple(said.added.values())
+    )
     return OpenedTokenizer(vocab_file, settings, is_stated or tells_case)
 
 
 @dataclasses.dataclass
 class _Statements:
-    """Settings that folders state; a later statement overrides."""
+    """What folders state about their tokenizer; later statements count."""
 
     values: dict[str, Any] = dataclasses.field(default_factory=dict)
     sources: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -190,20 +196,21 @@ class _Statements:
             self.values[name] = values[name]
             self.sources[name] = source
 
-    def add(self, other: "_Statements") -> None:
-        self.values |= other.values
-        self.sources |= other.sources
-        self.added |= other.added
-        self.named += other.named
-        self.completed |= other.completed
-        self.is_hugging_face = other.is_hugging_face
 
+def _read_statements(path: str) -> _Statements:
+    """What the folder states that `path` is, or lies in.
 
-def _statements(path: str) -> _Statements:
-    """The settings that the folder states that `path` is, or lies in."""
-    config, config_file = _json_beside(path, TOKENIZER_CONFIG)
-    tokenizer, tokenizer_file = _json_beside(path, TOKENIZER)
-    listed, listed_file = _json_beside(path, ADDED)
+    Later ones count: Hugging Face's defaults, where the folder has its form;
+    tokenizer.json; tokenizer_config.json; task.json. Of an added token:
+    added_tokens.json, tokenizer_config.json, tokenizer.json.
+    """
+    names = TOKENIZER, TOKENIZER_CONFIG, ADDED, TASK
+    tokenizer, config, listed, task = (
+        files.json_beside(path, name) for name in names
+    )
+    tokenizer_file, config_file, listed_file, task_file = (
+        files.beside(path, [name]) or "" for name in names
+    )
     said = _Statements()
     said.is_hugging_face = bool(
         files.beside(path, ["config.json"])
@@ -218,26 +225,21 @@ def _statements(path: str) -> _Statements:
             _check_same_tokens(path, tokenizer)
             normalizer = tokenizer.get("normalizer") or {}
             pre_tokenizer = tokenizer.get("pre_tokenizer") or {}
+            model = tokenizer["model"]
             values = {
                 "do_lower_case": normalizer.get("lowercase"),
-                "strip_accents": normalizer.get("strip_accents"),
                 "tokenize_chinese_chars": normalizer.get(
                     "handle_chinese_chars"
                 ),
-                "max_input_chars_per_word": tokenizer["model"].get(
+                "max_input_chars_per_word": model.get(
                     "max_input_chars_per_word"
                 ),
                 "add_prefix_space": pre_tokenizer.get("add_prefix_space"),
             }
-            said.say(
-                {
-                    name: value
-                    for name, value in values.items()
-                    if value is not None
-                    or (name == "strip_accents" and normalizer)
-                },
-                tokenizer_file,
-            )
+            values = {k: v for k, v in values.items() if v is not None}
+            if normalizer:
+                values["strip_accents"] = normalizer.get("strip_accents")
+            said.say(values, tokenizer_file)
         source = config_file
         if config_file:
             _check_config(config, special_tokens, bool(tokenizer_file))
@@ -249,11 +251,11 @@ def _statements(path: str) -> _Statements:
         source = listed_file
         tokens = [
             dataclasses.replace(
-                _token(content, listed[content]),
+                _token(content, number),
                 special=content in said.named,
                 normalized=content not in said.named,
             )
-            for content in listed
+            for content, number in listed.items()
         ]
         source = config_file
         decoder = config.get("added_tokens_decoder") or {}
@@ -274,20 +276,11 @@ def _statements(path: str) -> _Statements:
             f"({error})"
         ) from error
     # As in Google's code, "[MASK]" in a text is three tokens like any others.
-    said.added = {
-        t.content: t for t in tokens if t.content not in special_tokens.pieces
-    }
-    said.named = [
-        name for name in said.named if name not in special_tokens.pieces
-    ]
-    task, task_file = _json_beside(path, TASK)
+    own = special_tokens.pieces
+    said.added = {t.content: t for t in tokens if t.content not in own}
+    said.named = [name for name in said.named if name not in own]
     said.say({name: task[name] for name in CASE if name in task}, task_file)
     return said
-
-
-def _json_beside(path: str, name: str) -> tuple[dict[str, Any], str]:
-    """A JSON file's values, and the file; empty where it is absent."""
-    return files.json_beside(path, name), files.beside(path, [name]) or ""
 
 
 def _token(value: Any, number: int) -> AddedToken:
@@ -491,7 +484,7 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
 def settings_json(tokenizer: OpenedTokenizer) -> str:
     """A tokenizer_config.json that `open_tokenizer` reads the settings from;
     it states the case only where that is known."""
-    return _json(_config(tokenizer))
+    return json.dumps(_config(tokenizer), indent=2) + "\n"
 
 
 def _config(tokenizer: OpenedTokenizer) -> dict[str, Any]:
@@ -532,6 +525,13 @@ def hugging_face_files(
     for token in tokens.values():
         del token["is_word_piece"]
     special_tokens = marks_of(tokenizer.vocab_file)
+    special = {
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+    }
     config |= {
         "model_max_length": max_length,
         "unk_token": special_tokens.unknown,
@@ -543,11 +543,13 @@ def hugging_face_files(
     if special_tokens == ROBERTA:
         # The space before a blank is a part of what fills it.
         config["mask_token"] = {
-            "__type": "AddedToken", **_special(special_tokens.mask, lstrip=True)
-        }  # fmt: skip
-        return {
-            TOKENIZER_CONFIG: _json({**config, "added_tokens_decoder": tokens})
+            "__type": "AddedToken",
+            "content": special_tokens.mask,
+            **special,
+            "lstrip": True,
         }
+        config["added_tokens_decoder"] = tokens
+        return {TOKENIZER_CONFIG: json.dumps(config, indent=2) + "\n"}
     config["do_lower_case"] = settings.do_lower_case
     vocab = check_any_vocabulary(tokenizer.vocab_file)
     # The library takes tokens that are not word pieces only after all others.
@@ -577,7 +579,10 @@ def hugging_face_files(
     values = json.loads(library.to_str())
     values["added_tokens"] = sorted(
         [
-            *({"id": vocab[m], **_special(m)} for m in special_tokens.pieces),
+            *(
+                {"id": vocab[piece], "content": piece, **special}
+                for piece in special_tokens.pieces
+            ),
             *({"id": number, **token} for number, token in tokens.items()),
         ],
         key=lambda token: token["id"],
@@ -586,19 +591,7 @@ def hugging_face_files(
         config["tokenizer_class"] = GENERIC  # BertTokenizer has no other limit
     segments = ["token_type_ids"] * has_segments
     config["model_input_names"] = ["input_ids", *segments, "attention_mask"]
-    return {TOKENIZER_CONFIG: _json(config), TOKENIZER: _json(values)}
-
-
-def _special(content: str, lstrip: bool = False) -> dict[str, Any]:
     return {
-        "content": content,
-        "single_word": False,
-        "lstrip": lstrip,
-        "rstrip": False,
-        "normalized": False,
-        "special": True,
+        name: json.dumps(content, indent=2) + "\n"
+        for name, content in ((TOKENIZER_CONFIG, config), (TOKENIZER, values))
     }
-
-
-def _json(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, indent=2) + "\n"

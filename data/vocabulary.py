@@ -8,12 +8,9 @@ special tokens, then pieces. With 99 slots [UNK], [CLS], [SEP] and [MASK] are
 """
 
 import collections
-import contextlib
-import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TextIO
+from collections.abc import Iterable, Mapping
 
 from bert_keras.data import tokenization
 from bert_keras.data.special_tokens import BERT
@@ -35,11 +32,21 @@ def check_vocabulary(
       vocab_size: the config's; every id must lie below it. None: not checked.
 
     Returns:
-      piece -> id, as `tokenization.load_vocab`.
+      piece -> id. Of a piece that is listed twice the later number counts,
+      as in Google's code and transformers; a line on stderr says so.
     """
+    pieces: list[str] = []
     try:
-        with open(vocab_file, encoding="utf-8", newline="\n") as lines:
-            pieces = [line.strip() for line in _bounded(vocab_file, lines)]
+        with open(vocab_file, encoding="utf-8", newline="\n") as file:
+            # The file may be anything: it is read in bounded memory.
+            while line := file.readline(MAX_PIECE_CHARS + 1):
+                if len(line) > MAX_PIECE_CHARS or len(pieces) == MAX_PIECES:
+                    raise InputError(
+                        f"{vocab_file} is no vocabulary: line "
+                        f"{len(pieces) + 1} is past {MAX_PIECES:,} lines or "
+                        f"{MAX_PIECE_CHARS:,} characters"
+                    )
+                pieces.append(line.strip())
     except UnicodeDecodeError as error:
         raise InputError(
             f"the vocabulary {vocab_file} is not UTF-8 text"
@@ -50,36 +57,6 @@ def check_vocabulary(
         ) from error
     if not any(pieces):
         raise InputError(f"the vocabulary {vocab_file} is empty")
-    vocab = _number(vocab_file, pieces)
-    missing = [token for token in SPECIAL_TOKENS if token not in vocab]
-    if missing:
-        raise InputError(
-            f"{vocab_file} is no BERT vocabulary: it lacks {', '.join(missing)}"
-        )
-    if vocab_size is not None and len(pieces) > vocab_size:
-        raise InputError(
-            f"{vocab_file} holds ids up to {len(pieces) - 1} but vocab_size in "
-            f"the config is {vocab_size}; change `vocab_file` or "
-            "`bert_config_file`"
-        )
-    return vocab
-
-
-def _bounded(vocab_file: str, lines: TextIO) -> Iterator[str]:
-    """The lines, of a file that may be anything, in bounded memory."""
-    pieces = iter(lambda: lines.readline(MAX_PIECE_CHARS + 1), "")
-    for number, piece in enumerate(pieces, 1):
-        if len(piece) > MAX_PIECE_CHARS or number > MAX_PIECES:
-            raise InputError(
-                f"{vocab_file} is no vocabulary: line {number} is past "
-                f"{MAX_PIECES:,} lines or {MAX_PIECE_CHARS:,} characters"
-            )
-        yield piece
-
-
-def _number(vocab_file: str, pieces: list[str]) -> dict[str, int]:
-    """Numbers the tokens from 0. If a token is listed twice, its later number
-    counts, as in Google's code and transformers, and a line says so."""
     vocab: dict[str, int] = {}
     repeats = []
     for number, piece in enumerate(pieces):
@@ -92,6 +69,17 @@ def _number(vocab_file: str, pieces: list[str]) -> dict[str, int]:
         say_once(
             f"{vocab_file} repeats tokens in {len(repeats)} lines "
             f"({'; '.join(repeats[:3])}); the last line of a token is its id"
+        )
+    missing = [token for token in SPECIAL_TOKENS if token not in vocab]
+    if missing:
+        raise InputError(
+            f"{vocab_file} is no BERT vocabulary: it lacks {', '.join(missing)}"
+        )
+    if vocab_size is not None and len(pieces) > vocab_size:
+        raise InputError(
+            f"{vocab_file} holds ids up to {len(pieces) - 1} but vocab_size in "
+            f"the config is {vocab_size}; change `vocab_file` or "
+            "`bert_config_file`"
         )
     return vocab
 
@@ -130,7 +118,10 @@ def learn(
     num_unused: int = NUM_UNUSED,
     min_frequency: int = MIN_FREQUENCY,
 ) -> list[str]:
-    """Learns a vocabulary of at most vocab_size pieces, in order of their ids.
+    """Learns a vocabulary of at most vocab_size pieces, in order of their ids:
+    the special ones, characters, their "##" forms, then merges.
+
+    Shows its progress on stderr where that is a terminal.
 
     Args:
       word_counts: from `count_words`.
@@ -151,7 +142,34 @@ def learn(
             f"{len(reserved)} special and unused ones, and no word of the text "
             f"can be spelled with them at `min_frequency={min_frequency}`"
         )
-    return reserved + _train(words, room, min_frequency)
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    characters = sorted({char for word in words for char in word})
+    inner = sorted({"##" + char for word in words for char in word[1:]})
+    learner = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
+    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=room,
+        min_frequency=min_frequency,
+        initial_alphabet=characters,
+        # Left alone it numbers "##" characters in a hash map's order and
+        # breaks ties by these numbers, so that two runs on one text differ
+        # (huggingface/tokenizers#1794). Given as special tokens they are
+        # numbered in this order, and nothing else depends on the map.
+        special_tokens=inner,
+        show_progress=sys.stderr.isatty(),  # elsewhere it prints empty lines
+    )
+    # The learner does its own counting: it reads each word as often as it is.
+    texts = (
+        f"{word} " * min(REPEATS_PER_CHUNK, count - start)
+        for word, count in words.items()
+        for start in range(0, count, REPEATS_PER_CHUNK)
+    )
+    learner.train_from_iterator(texts, trainer)
+    numbers = learner.get_vocab()
+    merges = numbers.keys() - {*characters, *inner}
+    merged = sorted(merges, key=numbers.__getitem__)
+    return reserved + characters + inner + merged
 
 
 def _spellable(
@@ -182,43 +200,6 @@ def _spellable(
         if len(word) <= tokenization.MAX_CHARS_PER_WORD
         and kept.issuperset(word)
     }
-
-
-def _train(
-    words: Mapping[str, int], room: int, min_frequency: int
-) -> list[str]:
-    """The learner's pieces: characters, their "##" forms, then merges.
-
-    It shows its progress on stderr where that is a terminal.
-    """
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-
-    characters = sorted({char for word in words for char in word})
-    inner = sorted({"##" + char for word in words for char in word[1:]})
-    learner = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
-    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=room,
-        min_frequency=min_frequency,
-        initial_alphabet=characters,
-        # Left alone it numbers "##" characters in a hash map's order and
-        # breaks ties by these numbers, so that two runs on one text differ
-        # (huggingface/tokenizers#1794). Given as special tokens they are
-        # numbered in this order, and nothing else depends on the map.
-        special_tokens=inner,
-        show_progress=sys.stderr.isatty(),  # elsewhere it prints empty lines
-    )
-    learner.train_from_iterator(_repeat(words), trainer)
-    numbers = learner.get_vocab()
-    merges = numbers.keys() - {*characters, *inner}
-    return characters + inner + sorted(merges, key=numbers.__getitem__)
-
-
-def _repeat(words: Mapping[str, int]) -> Iterator[str]:
-    """Each word as often as it occurs: the learner does its own counting."""
-    for word, count in words.items():
-        for start in range(0, count, REPEATS_PER_CHUNK):
-            yield f"{word} " * min(REPEATS_PER_CHUNK, count - start)
 
 
 def unknown_share(
@@ -254,24 +235,3 @@ def unused_places(vocab: Mapping[str, int]) -> list[int]:
         for piece, number in vocab.items()
         if re.fullmatch(r"\[unused\d+\]", piece)
     )
-
-
-@contextlib.contextmanager
-def writing(path: str) -> Iterator[TextIO]:
-    """A text file that appears whole, when the block ends, or not at all."""
-    folder, name = os.path.split(path)
-    unfinished = os.path.join(folder, f".{name}.incomplete")
-    try:
-        if os.path.isdir(path):
-            raise IsADirectoryError(None, "it is a folder")
-        os.makedirs(folder or ".", exist_ok=True)
-        with open(unfinished, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise InputError(
-            f"cannot write `output_file={path}`: {error.strerror}"
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            os.remove(unfinished)

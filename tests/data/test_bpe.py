@@ -1,24 +1,30 @@
 """RoBERTa's tokenizer against Hugging Face `tokenizers`."""
 
+import itertools
 import json
 import pathlib
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import ByteLevelBPETokenizer, pre_tokenizers, processors
+from tokenizers import ByteLevelBPETokenizer, processors
 
 from bert_keras.data.bpe import (
     ByteLevelBpe,
     check_byte_level,
     load_byte_level,
 )
+from bert_keras.data.fast_tokenization import ByteLevelLines
 from bert_keras.errors import InputError
 from tests.conftest import GOLDEN
 
 SHARED = pathlib.Path(__file__).parents[3] / "shared"
 FOLDER = GOLDEN / "byte_level"
 OURS = load_byte_level(str(FOLDER / "vocab.json"))
+LINES = (
+    "the sea, an old ship.\n  It's the\tship\r\n\n \t\nÉté: 12 cafés  \u3000 \n"
+    "\u6d77 and\n\n\nold\n"
+)
 
 
 def make_peer(folder: pathlib.Path) -> ByteLevelBPETokenizer:
@@ -51,10 +57,7 @@ def test_recorded_lines() -> None:
 @given(st.text(st.characters(exclude_categories=("Cs", "Cn")), max_size=40))
 @settings(deadline=None, max_examples=300)
 @example("a \x85b \x1cc")
-def test_any_text_is_cut_as_there_and_comes_back(text: str) -> None:
-    cut = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    words = [text[slice(*place)] for _, place in cut.pre_tokenize_str(text)]
-    assert OURS.split_words(text) == words
+def test_any_text_comes_back(text: str) -> None:
     expected = PEER.encode(text)
     assert encode(OURS, text) == expected.ids
     spans = OURS.tokenize_with_offsets(text)
@@ -82,8 +85,10 @@ def test_golden_lines_with_the_released_vocabulary() -> None:
 
 
 def tiny(*merges: str) -> ByteLevelBpe:
-    pairs = [merge.split() for merge in merges]
-    return ByteLevelBpe({}, [(first, second) for first, second in pairs])
+    pairs = [(first, second) for first, second in map(str.split, merges)]
+    pieces = dict.fromkeys(["a", "b", "c", *(a + b for a, b in pairs)])
+    vocab = {piece: number for number, piece in enumerate(pieces)}
+    return ByteLevelBpe(vocab, pairs)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +135,7 @@ def test_lone_surrogates_are_no_error() -> None:
 @pytest.mark.parametrize(
     ("vocab", "merges", "sentence"),
     [
-        ("[", None, "no JSON file"),
+        ("[", None, "not a JSON file"),
         ("[1]", None, "object with a whole number for each piece"),
         ('{"a": "1"}', None, "object with a whole number for each piece"),
         ('{"a": 1, "b": 1}', None, "one id to several pieces"),
@@ -163,3 +168,37 @@ def test_ids_that_the_config_has_no_room_for() -> None:
         check_byte_level(path, 419)
     with pytest.raises(InputError, match="cannot read `vocab_file=absent"):
         check_byte_level("absent")
+
+
+def test_sentences_of_a_document_are_running_text() -> None:
+    lines = ByteLevelLines(OURS).encode(LINES.encode())
+    found = iter(OURS.convert_ids_to_tokens(lines.ids.tolist()))
+    texts = [
+        OURS.to_text(itertools.islice(found, length))
+        for length in lines.lengths
+    ]
+    assert texts == [
+        "the sea, an old ship.",
+        " It's the\tship",
+        "",
+        "",
+        "Été: 12 cafés",
+        " \u6d77 and",
+        "",
+        "",
+        "old",
+    ]
+    assert lines.is_blank.tolist() == [not text for text in texts]
+
+
+def test_ids_of_lines_are_the_tokenizers() -> None:
+    text = " ".join(LINES.split())
+    for line in (text, text.encode("ascii", "ignore").decode()):
+        lines = ByteLevelLines(OURS).encode(f"{line}\n{line}".encode())
+        expected = OURS.tokenize(line) + OURS.tokenize(f" {line}")
+        assert OURS.convert_ids_to_tokens(lines.ids.tolist()) == expected
+
+
+def test_what_is_not_utf8_is_left_to_the_caller() -> None:
+    with pytest.raises(UnicodeDecodeError):
+        ByteLevelLines(OURS).encode(b"sea\xff")

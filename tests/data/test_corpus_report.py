@@ -2,7 +2,7 @@
 
 from bert_keras.data import corpus_report
 from bert_keras.data.bpe import load_byte_level
-from bert_keras.data.bpe_lines import ByteLevelLines
+from bert_keras.data.fast_tokenization import ByteLevelLines
 from bert_keras.data.tokenization import FullTokenizer
 from tests.conftest import GOLDEN
 

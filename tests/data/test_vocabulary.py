@@ -201,31 +201,3 @@ def test_unknown_share() -> None:
     counts = {"sea": 3, "seas": 2, "zoo": 15}
     pieces = ["[UNK]", "sea", "##s"]
     assert vocabulary.unknown_share(counts, pieces) == 0.75
-
-
-def test_writing_is_all_or_nothing(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "new" / "vocab.txt"
-    with vocabulary.writing(str(path)) as file:
-        file.write("old\n")
-    with (
-        pytest.raises(ZeroDivisionError),
-        vocabulary.writing(str(path)) as file,
-    ):
-        file.write("new\n")
-        raise ZeroDivisionError
-    assert path.read_text() == "old\n"
-    assert os.listdir(path.parent) == ["vocab.txt"]
-
-
-def test_writing_names_the_file(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "file").touch()
-    with (
-        pytest.raises(InputError, match="`output_file=.*file/vocab.txt"),
-        vocabulary.writing(str(tmp_path / "file" / "vocab.txt")),
-    ):
-        pass
-    with (
-        pytest.raises(InputError, match="it is a folder"),
-        vocabulary.writing(str(tmp_path)),
-    ):
-        pass
