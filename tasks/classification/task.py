@@ -39,9 +39,9 @@ from bert_keras.tasks.classification.tables import (
 from bert_keras.tasks.fine_tuning import TrainedModel, train_losses
 from bert_keras.tasks.label_names import in_stored_order
 from bert_keras.tasks.metrics import (
-    degenerate,
-    no_better_than_mean,
-    no_label_predicted,
+    diagnose_classes,
+    diagnose_labels,
+    diagnose_values,
 )
 from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.task_config import TaskConfig
@@ -179,7 +179,7 @@ class ClassificationTask:
             return
         scores, labels = self.latest
         if isinstance(self.target, SingleLabel):
-            warning = degenerate(
+            warning = diagnose_classes(
                 scores.argmax(-1),
                 labels[:, 0],
                 train_losses(fitted.folder),
@@ -187,9 +187,9 @@ class ClassificationTask:
                 self.target.class_weights,
             )
         elif isinstance(self.target, MultiLabel):
-            warning = no_label_predicted(scores > 0.5, labels)
+            warning = diagnose_labels(scores > 0.5, labels)
         else:
-            warning = no_better_than_mean(scores[:, 0], labels[:, 0])
+            warning = diagnose_values(scores[:, 0], labels[:, 0])
         if warning:
             warn(warning)
 

@@ -20,7 +20,7 @@ from bert_keras.errors import warn, with_flags
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.classification.label_types import LABELS
 from bert_keras.tasks.fine_tuning import TrainedModel, train_losses
-from bert_keras.tasks.metrics import unlearnt
+from bert_keras.tasks.metrics import diagnose_losses
 from bert_keras.tasks.multiple_choice.data import describe, read_questions
 from bert_keras.tasks.multiple_choice.model import (
     NUM_CHOICES,
@@ -124,7 +124,7 @@ class MultipleChoiceTask:
         numbers = (len(question.choices) for question in self.problem.train)
         guess = statistics.fmean(map(math.log, numbers))
         losses = train_losses(fitted.folder)
-        if warning := unlearnt(losses, guess, "guessing a choice"):
+        if warning := diagnose_losses(losses, guess, "guessing a choice"):
             warn(warning)
 
     def report(self, fitted: TrainedModel, step: int) -> None:

@@ -26,7 +26,7 @@ from bert_keras.errors import InputError, warn, with_flags
 from bert_keras.files import write_whole
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.fine_tuning import TrainedModel, train_losses
-from bert_keras.tasks.metrics import unlearnt
+from bert_keras.tasks.metrics import diagnose_losses
 from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.squad.data import (
     Example,
@@ -164,7 +164,9 @@ class SquadTask:
             )
         elif self.prior is not None:
             losses = train_losses(fitted.folder)
-            if warning := unlearnt(losses, self.prior, "guessing a piece"):
+            if warning := diagnose_losses(
+                losses, self.prior, "guessing a piece"
+            ):
                 warn(warning)
 
     def prepare(self) -> None:
