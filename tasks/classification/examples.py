@@ -7,8 +7,6 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tqdm import tqdm
-
 from bert_keras.data.input_features import (
     InputFeatures,
     build_inputs,
@@ -17,8 +15,7 @@ from bert_keras.data.input_features import (
 )
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import with_flags
-
-SECONDS_WITHOUT_PROGRESS = 5.0
+from bert_keras.training.inference import with_progress
 
 Label = str | tuple[str, ...] | None  # several, as a JSON list has them
 Pair = tuple[list[str], list[str] | None]  # the pieces of a text or of two
@@ -48,9 +45,7 @@ def encode_examples(
             second text is cut into windows.
     """
     encoded, num_cut, lengths = [], 0, []
-    for example in tqdm(
-        examples, "tokens", unit=" texts", delay=SECONDS_WITHOUT_PROGRESS
-    ):
+    for example in with_progress(examples, len(examples), " texts", "tokens"):
         first, second = tokenize_example(example, tokenizer)
         rows, is_cut = encode_pair(
             (first, second), tokenizer, max_seq_length, doc_stride

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from bert_keras.data.text_files import read_lines
+from bert_keras.data.text_files import read_bare_lines
 from bert_keras.errors import InputError
 from bert_keras.tasks.classification.examples import Example
 
@@ -86,7 +86,10 @@ class GlueTask:
         self, path: str, table: Table, split: str
     ) -> Iterator[Example]:
         start, width, num_bad = table.guid_start or split, 0, 0
-        for number, row in _rows(path):
+        for number, line in enumerate(read_bare_lines(path)):
+            if not line:
+                continue
+            row = line.split("\t")
             if not width:
                 width = self._width(path, number, row, table)
                 if table.has_header:
@@ -210,16 +213,6 @@ def _find(data_dir: str, folder: str, table: Table) -> str:
     names = table.name, os.path.join(folder, table.name), *table.elsewhere
     paths = [os.path.join(data_dir, name) for name in names]
     return next(filter(os.path.exists, paths), paths[0])
-
-
-def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
-    """The lines that are not empty, cut at tabs and counted from 0."""
-    for number, line in enumerate(read_lines(path)):
-        line = line.removesuffix("\n")
-        if number == 0:
-            line = line.removeprefix("\ufeff")
-        if line:
-            yield number, line.split("\t")
 
 
 def _is_number(text: str) -> bool:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from keras import ops
-from tqdm import tqdm
 
 from bert_keras.data.input_features import InputFeatures, build_inputs
 from bert_keras.data.tokenizers import Tokenizer
@@ -31,12 +30,12 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import LinearHead, cross_entropy
-from bert_keras.tasks.classification.examples import SECONDS_WITHOUT_PROGRESS
 from bert_keras.tasks.classification.label_types import LABELS, Sums
 from bert_keras.tasks.classification.model import HEAD_DROPOUT_PROB
 from bert_keras.tasks.packed_inputs import pooled_examples
 from bert_keras.tasks.squad.model import NO_CLASS
 from bert_keras.tasks.task_model import TaskModel
+from bert_keras.training.inference import with_progress
 
 Tensor = Any
 Batch = dict[str, Tensor]
@@ -58,8 +57,8 @@ def encode_questions(
     """The rows of each question; how many were cut is said on standard
     error."""
     encoded, cuts = [], collections.Counter[str]()
-    for question in tqdm(
-        questions, "tokens", unit=" questions", delay=SECONDS_WITHOUT_PROGRESS
+    for question in with_progress(
+        questions, len(questions), " questions", "tokens"
     ):
         rows, cut = encode_question(question, tokenizer, max_seq_length)
         encoded.append(rows)

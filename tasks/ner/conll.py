@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from bert_keras.data.text_files import read_lines
+from bert_keras.data.text_files import read_bare_lines
 from bert_keras.errors import InputError
 from bert_keras.tasks.ner.iob_tags import (
     IOB2,
@@ -107,9 +107,7 @@ def read_columns(
         InputError: it holds no sentence, its lines differ in the number of
             columns, a tag is not one, or the words are 1, 2, 3, ...
     """
-    lines = [line.rstrip("\n") for line in read_lines(path)]
-    if lines:
-        lines[0] = lines[0].removeprefix("\ufeff")
+    lines = list(read_bare_lines(path))
     rows = [_columns(line) for line in lines]
     layout = _find_layout(path, rows, word_column, tag_column)
     sentences, other_tags = _read(path, rows, layout)

@@ -20,14 +20,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tqdm import tqdm
-
 from bert_keras.data.text_files import without_half_characters
 from bert_keras.errors import InputError
 from bert_keras.tasks.json_files import parse_objects
-
-SECONDS_WITHOUT_PROGRESS = 5.0  # what is quicker shows none
-SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is no terminal
+from bert_keras.training.inference import with_progress
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -143,17 +139,6 @@ def split_words(context: str) -> Paragraph:
     return Paragraph(context, words, starts, word_at)
 
 
-def progress(things: Sequence[Any], name: str, unit: str) -> Any:
-    return tqdm(
-        things,
-        desc=name,
-        unit=unit,
-        file=sys.stderr,
-        delay=SECONDS_WITHOUT_PROGRESS,
-        mininterval=0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,
-    )
-
-
 def _read(path: str) -> str:
     opener: Any = gzip.open if path.endswith(".gz") else open
     try:
@@ -201,7 +186,7 @@ class _Reader:
     def examples(self) -> Iterator[Example]:
         entries = self.entries()
         for i, (place, entry) in enumerate(
-            progress(entries, "reading", " texts")
+            with_progress(entries, len(entries), " texts", "reading")
         ):
             is_flat = isinstance(entry, dict) and "paragraphs" not in entry
             if is_flat and "context" in entry:

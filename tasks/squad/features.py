@@ -22,8 +22,9 @@ from bert_keras.data.input_features import (
 from bert_keras.data.tokenization import Span
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
-from bert_keras.tasks.squad.data import Answer, Example, Paragraph, progress
+from bert_keras.tasks.squad.data import Answer, Example, Paragraph
 from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.training.inference import with_progress
 
 FIRST_UNIQUE_ID = 1000000000  # of the windows of each file
 
@@ -70,7 +71,9 @@ def make_windows(
     """Each question's windows, in order; an empty paragraph has none."""
     cut: dict[Paragraph, Pieces] = {}  # once for all questions about it
     windows = []
-    for example in progress(examples, "windows", " questions"):
+    for example in with_progress(
+        examples, len(examples), " questions", "windows"
+    ):
         paragraph = example.paragraph
         if paragraph not in cut:
             cut[paragraph] = _cut(paragraph, tokenizer)

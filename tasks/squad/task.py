@@ -31,7 +31,6 @@ from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.squad.data import (
     Example,
     describe,
-    progress,
     read_examples,
 )
 from bert_keras.tasks.squad.evaluation import (
@@ -51,6 +50,7 @@ from bert_keras.tasks.squad.postprocessing import (
 )
 from bert_keras.tasks.task_config import TASK, TaskConfig
 from bert_keras.tasks.training_data import TrainingData
+from bert_keras.training.inference import with_progress
 
 SHUFFLE_SEED = 12345  # upstream's, of the questions in train.tf_record
 
@@ -292,7 +292,7 @@ class SquadTask:
         features = span_features(length, has_answers=name == "train")
         with RecordWriter([self._records(name)], "output_dir") as writer:
             for number, window in enumerate(
-                progress(windows, "records", " windows")
+                with_progress(windows, len(windows), " windows", "records")
             ):
                 values = record_values(number, window, length)
                 writer.write(encode(features, values))
