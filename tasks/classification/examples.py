@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from bert_keras.data.input_features import (
     InputFeatures,
-    build_inputs,
     describe_lengths,
+    make_features,
     windows,
 )
 from bert_keras.data.tokenizers import Tokenizer
@@ -89,34 +89,25 @@ def encode_pair(
     max_seq_length: int,
     doc_stride: int | None = None,
 ) -> tuple[list[InputFeatures], bool]:
-    """`encode_example` for texts that are tokenized."""
+    """The rows of a tokenized text or pair, and whether it was cut.
+
+    Windows together show all of the last text: of 7 pieces with room for 4 and
+    a stride of 2 they are 0-3, 2-5 and 4-6. The first text of a pair keeps
+    half of the room, or what the second leaves of it.
+    """
     first, second = pair
     room = max_seq_length - tokenizer.special_tokens.count(second is not None)
-    pairs: Sequence[Pair] = [pair]
+    pairs = [pair]
     is_cut = len(first) + len(second or ()) > room
     if is_cut and doc_stride is not None:
-        pairs = _windows(first, second, room, doc_stride)
-        is_cut = len(pairs[0][0]) < len(first) and second is not None
-    rows = [
-        build_inputs(*pair, max_seq_length, tokenizer.special_tokens)
-        for pair in pairs
-    ]
-    return [
-        InputFeatures(tokenizer.convert_tokens_to_ids(t), s) for t, s in rows
-    ], is_cut
-
-
-def _windows(
-    first: list[str], second: list[str] | None, room: int, stride: int
-) -> list[Pair]:
-    """Pairs that together show all of the last text.
-
-    Of 7 pieces with room for 4 and a stride of 2: 0-3, 2-5 and 4-6. A first
-    text keeps half of the room, or what the second leaves of it.
-    """
-    if second is None:
-        spans = windows(len(first), room, stride)
-        return [(first[span.start : span.stop], None) for span in spans]
-    first = first[: max(room // 2, room - len(second))]
-    spans = windows(len(second), room - len(first), stride)
-    return [(first, second[span.start : span.stop]) for span in spans]
+        if second is None:
+            spans = windows(len(first), room, doc_stride)
+            pairs = [(first[span.start : span.stop], None) for span in spans]
+            is_cut = False
+        else:
+            shown = first[: max(room // 2, room - len(second))]
+            spans = windows(len(second), room - len(shown), doc_stride)
+            pairs = [(shown, second[span.start : span.stop]) for span in spans]
+            is_cut = len(shown) < len(first)
+    rows = [make_features(*pair, max_seq_length, tokenizer) for pair in pairs]
+    return rows, is_cut

@@ -16,7 +16,9 @@ import numpy as np
 
 from bert_keras.data.input_features import (
     InputFeatures,
+    make_features,
     max_context_window,
+    pad,
     windows,
 )
 from bert_keras.data.tokenization import Span
@@ -87,13 +89,10 @@ def record_values(
     number: int, window: Window, max_seq_length: int
 ) -> dict[str, list[int]]:
     """What a record holds of the file's window of this number, from 0."""
-    ids, segments = window.row.input_ids, window.row.segment_ids
-    padding = [0] * (max_seq_length - len(ids))
+    padded = pad([window.row], max_seq_length, 1)
     return {
         "unique_ids": [FIRST_UNIQUE_ID + number],
-        "input_ids": ids + padding,
-        "input_mask": [1] * len(ids) + padding,
-        "segment_ids": segments + padding,
+        **{name: values[0].tolist() for name, values in padded.items()},
         "start_positions": [window.start_position],
         "end_positions": [window.end_position],
         "is_impossible": [int(window.is_impossible)],
@@ -142,8 +141,8 @@ def _example_windows(
 ) -> list[Window]:
     whole_question = tokenizer.tokenize(example.question)
     question = whole_question[: settings.max_query_length]
-    special_tokens = tokenizer.special_tokens
-    room = settings.max_seq_length - len(question) - special_tokens.count(True)
+    num_marks = tokenizer.special_tokens.count(is_pair=True)
+    room = settings.max_seq_length - len(question) - num_marks
     if room < 1:
         raise InputError(
             f"a question of {len(question)} pieces leaves no room for a "
@@ -157,23 +156,11 @@ def _example_windows(
     answer = _answer_pieces(
         example.answer, example.paragraph, pieces, tokenizer
     )
-    start = [
-        special_tokens.start,
-        *question,
-        special_tokens.end,
-        *special_tokens.between,
-    ]
     made = []
     for number, part in enumerate(parts):
         shown = pieces.tokens[part.start : part.stop]
-        row = InputFeatures(
-            tokenizer.convert_tokens_to_ids(
-                [*start, *shown, special_tokens.end]
-            ),
-            [0] * len(start)
-            + [special_tokens.second_segment] * (len(shown) + 1),
-        )
-        shift = len(start) - part.start
+        row = make_features(question, shown, settings.max_seq_length, tokenizer)
+        shift = len(row.input_ids) - 1 - part.stop
         positions = (
             (answer[0] + shift, answer[1] + shift)
             if answer and part.start <= answer[0] and answer[1] < part.stop
