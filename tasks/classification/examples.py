@@ -21,7 +21,7 @@ Label = str | tuple[str, ...] | None  # several, as a JSON list has them
 Pair = tuple[list[str], list[str] | None]  # the pieces of a text or of two
 
 
-class Example(NamedTuple):
+class InputExample(NamedTuple):
     guid: str  # where it comes from, for people
     text_a: str
     text_b: str | None
@@ -29,7 +29,7 @@ class Example(NamedTuple):
 
 
 def encode_examples(
-    examples: Sequence[Example],
+    examples: Sequence[InputExample],
     tokenizer: Tokenizer,
     max_seq_length: int,
     doc_stride: int | None = None,
@@ -67,7 +67,7 @@ def encode_examples(
 
 
 def encode_example(
-    example: Example,
+    example: InputExample,
     tokenizer: Tokenizer,
     max_seq_length: int,
     doc_stride: int | None = None,
@@ -77,7 +77,7 @@ def encode_example(
     return encode_pair(pair, tokenizer, max_seq_length, doc_stride)
 
 
-def tokenize_example(example: Example, tokenizer: Tokenizer) -> Pair:
+def tokenize_example(example: InputExample, tokenizer: Tokenizer) -> Pair:
     first = tokenizer.tokenize(example.text_a)
     # As upstream, a second text without pieces is none.
     return first, tokenizer.tokenize(example.text_b or "") or None

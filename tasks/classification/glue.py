@@ -14,7 +14,7 @@ import numpy as np
 
 from bert_keras.data.text_files import read_bare_lines
 from bert_keras.errors import InputError
-from bert_keras.tasks.classification.examples import Example
+from bert_keras.tasks.classification.examples import InputExample
 
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
@@ -59,7 +59,7 @@ class GlueTask:
         """The splits that begin with "dev" or "test"."""
         return [split for split in self.tables if split.startswith(kind)]
 
-    def read(self, data_dir: str, split: str) -> list[Example]:
+    def read(self, data_dir: str, split: str) -> list[InputExample]:
         """The examples of a split; labels are among `labels`.
 
         Args:
@@ -84,7 +84,7 @@ class GlueTask:
 
     def _examples(
         self, path: str, table: Table, split: str
-    ) -> Iterator[Example]:
+    ) -> Iterator[InputExample]:
         start, width, num_bad = table.guid_start or split, 0, 0
         for number, line in enumerate(read_bare_lines(path)):
             if not line:
@@ -154,13 +154,13 @@ class GlueTask:
 
     def _example(
         self, path: str, number: int, row: list[str], table: Table, start: str
-    ) -> Example:
+    ) -> InputExample:
         guid = number if table.guid is None else row[table.guid]
         label = None
         if table.label is not None:
             label = self._checked(path, number, row[table.label])
         text_b = None if table.text_b is None else row[table.text_b]
-        return Example(f"{start}-{guid}", row[table.text_a], text_b, label)
+        return InputExample(f"{start}-{guid}", row[table.text_a], text_b, label)
 
     def _checked(self, path: str, number: int, label: str) -> str:
         label = XNLI_TRAIN_SPELLING.get(label, label)

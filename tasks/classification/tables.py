@@ -16,7 +16,7 @@ from typing import Any
 
 from bert_keras.data.text_files import read_text_lines, without_half_characters
 from bert_keras.errors import InputError, warn, with_flags
-from bert_keras.tasks.classification.examples import Example, Label
+from bert_keras.tasks.classification.examples import InputExample, Label
 from bert_keras.tasks.json_files import read_objects
 from bert_keras.tasks.label_names import class_key
 
@@ -63,7 +63,7 @@ class TableFormat:
 
 def read_table(
     path: str, table: TableFormat, has_labels: bool
-) -> list[Example]:
+) -> list[InputExample]:
     """Reads a file whose ending says what it is; each row is an example.
 
     Args:
@@ -101,7 +101,9 @@ def read_table(
         label: Label = None
         if has_labels:
             label = _label(place, table.label_column, row[table.label_column])
-        examples.append(Example(place, first, rest[0] if rest else None, label))
+        examples.append(
+            InputExample(place, first, rest[0] if rest else None, label)
+        )
     if not examples:
         raise InputError(f"{path} holds no example")
     return examples
@@ -121,7 +123,7 @@ def names_text_columns(path: str, table: TableFormat) -> bool:
 
 
 def labels_of(
-    examples: Iterable[Example], separator: str | None = None
+    examples: Iterable[InputExample], separator: str | None = None
 ) -> tuple[str, ...]:
     """All labels: numbers first, in their order, then the others in theirs.
     Spellings of one whole number become one label, and a line says so.

@@ -20,7 +20,10 @@ from bert_keras.data.tfrecords import RecordWriter, encode
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, one_line, warn
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.classification.examples import Example, encode_examples
+from bert_keras.tasks.classification.examples import (
+    InputExample,
+    encode_examples,
+)
 from bert_keras.tasks.classification.glue import GlueTask, find_task
 from bert_keras.tasks.classification.label_types import (
     LABELS,
@@ -54,10 +57,10 @@ class Problem:
 
     target: LabelType
     metrics: tuple[str, ...]  # the first is the main one
-    train: list[Example]
+    train: list[InputExample]
     # by what ends the names of their results: "" or "_mismatched"
-    evaluation: dict[str, list[Example]]
-    prediction: dict[str, list[Example]]
+    evaluation: dict[str, list[InputExample]]
+    prediction: dict[str, list[InputExample]]
     takes_pairs: bool  # whether an example is two texts
     glue: GlueTask | None = None
 
@@ -130,7 +133,10 @@ class ClassificationTask:
             self._check_classes(self._labels(self.problem.train))
 
     def _describe(
-        self, name: str, examples: Sequence[Example], has_labels: bool = True
+        self,
+        name: str,
+        examples: Sequence[InputExample],
+        has_labels: bool = True,
     ) -> None:
         if not examples:
             return
@@ -235,7 +241,7 @@ class ClassificationTask:
                 fitted.write_result(file_name, text, "predict_file")
 
     def _encode(
-        self, examples: Sequence[Example], name: str
+        self, examples: Sequence[InputExample], name: str
     ) -> list[list[InputFeatures]]:
         """Each example's rows, which are also written to name.tf_record (for
         training by `keep_training_data`)."""
@@ -250,7 +256,7 @@ class ClassificationTask:
                 self._write_records(name, examples)
         return self.encoded[name]
 
-    def _labels(self, examples: Sequence[Example]) -> np.ndarray:
+    def _labels(self, examples: Sequence[InputExample]) -> np.ndarray:
         """[N, length], by the target's feature."""
         numbers = []
         for example in examples:
@@ -260,7 +266,9 @@ class ClassificationTask:
                 raise InputError(f"{example.guid}: {error}") from error
         return np.array(numbers, _array_type(self.target.feature.dtype))
 
-    def _write_records(self, name: str, examples: Sequence[Example]) -> None:
+    def _write_records(
+        self, name: str, examples: Sequence[InputExample]
+    ) -> None:
         """Writes the file that upstream would have trained on."""
         length = self.settings.max_seq_length
         features = classifier_features(length, self.target.feature)
@@ -321,7 +329,7 @@ def glue_problem(name: str, data_dir: str, wanted: Actions) -> Problem:
     task = find_task(name)
     target = Regression() if task.labels is None else SingleLabel(task.labels)
 
-    def read(kind: str) -> dict[str, list[Example]]:
+    def read(kind: str) -> dict[str, list[InputExample]]:
         splits = task.splits(kind)
         if not splits:
             raise InputError(
@@ -374,7 +382,7 @@ def table_problem(
 
     def read(
         path: str | None, argument: str, has_labels: bool
-    ) -> list[Example]:
+    ) -> list[InputExample]:
         if not path:
             raise InputError(
                 f"`{argument}` is missing: it names the table to read"
@@ -401,8 +409,8 @@ def table_problem(
 def _target(
     files: TableFiles,
     stored: tuple[str, ...],
-    train: list[Example],
-    held_out: Sequence[Example] = (),
+    train: list[InputExample],
+    held_out: Sequence[InputExample] = (),
 ) -> LabelType:
     is_single = files.target == "single_label"
     if files.class_weights and not is_single:
@@ -430,7 +438,7 @@ def _target(
 
 
 def _class_weights(
-    text: str | None, labels: tuple[str, ...], train: list[Example]
+    text: str | None, labels: tuple[str, ...], train: list[InputExample]
 ) -> tuple[float, ...]:
     """By label; "balanced" is N / (C * count), as scikit-learn has it."""
     if text is None or not train:

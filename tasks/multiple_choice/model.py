@@ -48,7 +48,7 @@ NUM_CHOICES = "num_choices"
 CONTEXTS, CHOICES_TOO = "contexts", "contexts and choices"  # that were cut
 
 
-class Question(NamedTuple):
+class MultipleChoiceExample(NamedTuple):
     guid: str  # where it comes from, for people
     context: str
     choices: tuple[str, ...]  # each with the question, where there is one
@@ -56,7 +56,9 @@ class Question(NamedTuple):
 
 
 def encode_questions(
-    questions: Sequence[Question], tokenizer: Tokenizer, max_seq_length: int
+    questions: Sequence[MultipleChoiceExample],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
 ) -> list[list[InputFeatures]]:
     """The rows of each question; how many were cut is said on standard
     error."""
@@ -79,7 +81,7 @@ def encode_questions(
 
 
 def encode_question(
-    question: Question, tokenizer: Tokenizer, max_seq_length: int
+    question: MultipleChoiceExample, tokenizer: Tokenizer, max_seq_length: int
 ) -> tuple[list[InputFeatures], str]:
     """A row for each choice, and what was cut: "", CONTEXTS or CHOICES_TOO.
 

@@ -25,7 +25,7 @@ from bert_keras.tasks.multiple_choice.data import describe, read_questions
 from bert_keras.tasks.multiple_choice.model import (
     NUM_CHOICES,
     MultipleChoice,
-    Question,
+    MultipleChoiceExample,
     encode_questions,
     log_shares,
     pad_choices,
@@ -38,9 +38,9 @@ from bert_keras.tasks.training_data import TrainingData
 class Problem:
     """Questions for each purpose; none for what is not wanted."""
 
-    train: list[Question]
-    evaluation: list[Question]
-    prediction: list[Question]
+    train: list[MultipleChoiceExample]
+    evaluation: list[MultipleChoiceExample]
+    prediction: list[MultipleChoiceExample]
 
 
 def read_problem(
@@ -54,7 +54,9 @@ def read_problem(
     )
 
 
-def _read(path: str | None, argument: str, has_labels: bool) -> list[Question]:
+def _read(
+    path: str | None, argument: str, has_labels: bool
+) -> list[MultipleChoiceExample]:
     if not path:
         return []
     questions = read_questions(path, argument, has_labels)
@@ -146,7 +148,7 @@ class MultipleChoiceTask:
         return self._encode(self.problem.evaluation)
 
     def _encode(
-        self, questions: Sequence[Question]
+        self, questions: Sequence[MultipleChoiceExample]
     ) -> list[list[InputFeatures]]:
         length = self.settings.max_seq_length
         encoded = encode_questions(questions, self.tokenizer, length)

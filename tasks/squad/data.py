@@ -34,7 +34,7 @@ class Paragraph:
     word_at: list[int]  # for each character its word, or the nearest
 
 
-class Answer(NamedTuple):
+class AnswerSpan(NamedTuple):
     """Where training finds it: words[first_word : last_word + 1]."""
 
     text: str
@@ -44,13 +44,13 @@ class Answer(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Example:
+class SquadExample:
     """One question; an `answer` only in training, if there is one."""
 
     id: str
     question: str
     paragraph: Paragraph
-    answer: Answer | None = None
+    answer: AnswerSpan | None = None
     is_impossible: bool = False
     golds: tuple[str, ...] | None = None  # to evaluate by; None: not told
     article: int | None = None  # its number; None: the file has none
@@ -62,7 +62,7 @@ def read_examples(
     is_training: bool,
     names_all: bool = False,
     answer_offsets: str = "exact",
-) -> list[Example]:
+) -> list[SquadExample]:
     """Reads a SQuAD file, plain or .gz.
 
     In training a question whose answer is not in its paragraph is left out,
@@ -100,7 +100,7 @@ def read_examples(
     return examples
 
 
-def describe(examples: Sequence[Example]) -> str:
+def describe(examples: Sequence[SquadExample]) -> str:
     """Counts what was read."""
     paragraphs = {example.paragraph for example in examples}
     articles = {example.article for example in examples} - {None}
@@ -183,7 +183,7 @@ class _Reader:
         articles = self._get(found[0].values, "", "data", list)
         return [(f"data[{i}]", entry) for i, entry in enumerate(articles)]
 
-    def examples(self) -> Iterator[Example]:
+    def examples(self) -> Iterator[SquadExample]:
         entries = self.entries()
         for i, (place, entry) in enumerate(
             with_progress(entries, len(entries), " texts", "reading")
@@ -213,12 +213,12 @@ class _Reader:
         place: str,
         paragraph: Paragraph,
         article: int | None,
-    ) -> Iterator[Example]:
+    ) -> Iterator[SquadExample]:
         """Yields the example, or nothing if its answer is not to be found."""
         name = str(self._get(content, place, "id", (str, int)))
         question = self._get(content, place, "question", str)
         place += f" (id {name})"
-        example = Example(name, question, paragraph, article=article)
+        example = SquadExample(name, question, paragraph, article=article)
         if not self.is_training:
             if name in self.places:
                 raise InputError(
@@ -285,7 +285,7 @@ class _Reader:
 
     def _answer(
         self, content: Any, place: str, paragraph: Paragraph
-    ) -> Answer | None:
+    ) -> AnswerSpan | None:
         """The first one; None if the text at its place does not hold it."""
         answers = self._answers(content, place)
         if answers is None:
@@ -375,7 +375,7 @@ def _name(value: Any) -> str:
 
 def locate(
     text: str, begin: int, paragraph: Paragraph, answer_offsets: str = "exact"
-) -> Answer | None:
+) -> AnswerSpan | None:
     """The words around `text`, which begins at this character.
 
     None if they do not hold it. Upstream asks for each no-break space that the
@@ -391,10 +391,10 @@ def locate(
         return None
     if answer_offsets == "google":
         is_there = " ".join(text.split()) in " ".join(words)
-        return Answer(text, first_word, last_word) if is_there else None
+        return AnswerSpan(text, first_word, last_word) if is_there else None
     if text == text.strip() and paragraph.context.startswith(text, begin):
         place = range(begin, begin + len(text))
-        return Answer(text, first_word, last_word, place)
+        return AnswerSpan(text, first_word, last_word, place)
     wanted = r"\s+".join(map(re.escape, text.split()))
     first = paragraph.starts[first_word]
     past = paragraph.starts[last_word] + len(words[-1])
@@ -407,4 +407,4 @@ def locate(
     if not places:
         return None
     place = min(places, key=lambda place: abs(place.start - begin))
-    return Answer(text, first_word, last_word, place)
+    return AnswerSpan(text, first_word, last_word, place)

@@ -24,7 +24,7 @@ from bert_keras.data.input_features import (
 from bert_keras.data.tokenization import Span
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
-from bert_keras.tasks.squad.data import Answer, Example, Paragraph
+from bert_keras.tasks.squad.data import AnswerSpan, Paragraph, SquadExample
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.inference import with_progress
 
@@ -38,7 +38,7 @@ UNSPACED = re.compile(
 )
 
 
-class Pieces(NamedTuple):
+class ParagraphTokens(NamedTuple):
     """A paragraph cut by the tokenizer."""
 
     tokens: list[str]
@@ -47,11 +47,11 @@ class Pieces(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Window:
+class SquadFeatures:
     """A question with a part of its paragraph, as the model reads them."""
 
     row: InputFeatures  # [CLS] question [SEP] part [SEP]
-    pieces: Pieces  # the whole paragraph's, shared by all its windows
+    pieces: ParagraphTokens  # the whole paragraph's, shared by all its windows
     part: range  # those of them that are in the row
     max_context: np.ndarray  # bool; no other window shows more around it
     start_position: int = 0  # of the answer in the row; 0 where it has none
@@ -66,12 +66,14 @@ class Window:
 
 
 def make_windows(
-    examples: Sequence[Example],
+    examples: Sequence[SquadExample],
     tokenizer: Tokenizer,
     settings: TaskConfig,
-) -> list[list[Window]]:
+) -> list[list[SquadFeatures]]:
     """Each question's windows, in order; an empty paragraph has none."""
-    cut: dict[Paragraph, Pieces] = {}  # once for all questions about it
+    cut: dict[
+        Paragraph, ParagraphTokens
+    ] = {}  # once for all questions about it
     windows = []
     for example in with_progress(
         examples, len(examples), " questions", "windows"
@@ -86,7 +88,7 @@ def make_windows(
 
 
 def record_values(
-    number: int, window: Window, max_seq_length: int
+    number: int, window: SquadFeatures, max_seq_length: int
 ) -> dict[str, list[int]]:
     """What a record holds of the file's window of this number, from 0."""
     padded = pad([window.row], max_seq_length, 1)
@@ -99,7 +101,7 @@ def record_values(
     }
 
 
-def _cut(paragraph: Paragraph, tokenizer: Tokenizer) -> Pieces:
+def _cut(paragraph: Paragraph, tokenizer: Tokenizer) -> ParagraphTokens:
     tokens: list[str] = []
     words: list[int] = []
     first_piece = [0]
@@ -107,7 +109,7 @@ def _cut(paragraph: Paragraph, tokenizer: Tokenizer) -> Pieces:
         tokens += own
         words += [i] * (len(tokens) - len(words))
         first_piece.append(len(tokens))
-    return Pieces(tokens, words, first_piece)
+    return ParagraphTokens(tokens, words, first_piece)
 
 
 def word_offsets(tokenizer: Tokenizer, word: str, is_first: bool) -> list[Span]:
@@ -134,11 +136,11 @@ def word_offsets(tokenizer: Tokenizer, word: str, is_first: bool) -> list[Span]:
 
 
 def _example_windows(
-    example: Example,
-    pieces: Pieces,
+    example: SquadExample,
+    pieces: ParagraphTokens,
     tokenizer: Tokenizer,
     settings: TaskConfig,
-) -> list[Window]:
+) -> list[SquadFeatures]:
     whole_question = tokenizer.tokenize(example.question)
     question = whole_question[: settings.max_query_length]
     num_marks = tokenizer.special_tokens.count(is_pair=True)
@@ -168,7 +170,7 @@ def _example_windows(
         )
         max_context = owners[part.start : part.stop] == number
         made.append(
-            Window(
+            SquadFeatures(
                 row, pieces, part, max_context, *positions,
                 example.is_impossible, len(whole_question),
             )
@@ -177,9 +179,9 @@ def _example_windows(
 
 
 def _answer_pieces(
-    answer: Answer | None,
+    answer: AnswerSpan | None,
     paragraph: Paragraph,
-    pieces: Pieces,
+    pieces: ParagraphTokens,
     tokenizer: Tokenizer,
 ) -> tuple[int, int] | None:
     """First and last token of the answer.

@@ -29,7 +29,7 @@ from bert_keras.tasks.fine_tuning import TrainedModel, train_losses
 from bert_keras.tasks.metrics import diagnose_losses
 from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.squad.data import (
-    Example,
+    SquadExample,
     describe,
     read_examples,
 )
@@ -38,7 +38,11 @@ from bert_keras.tasks.squad.evaluation import (
     evaluate_v1,
     evaluate_v2,
 )
-from bert_keras.tasks.squad.features import Window, make_windows, record_values
+from bert_keras.tasks.squad.features import (
+    SquadFeatures,
+    make_windows,
+    record_values,
+)
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.squad.postprocessing import (
     NOTHING,
@@ -66,11 +70,11 @@ class Files:
 class Questions(NamedTuple):
     """A file's, with their windows."""
 
-    examples: list[Example]
-    windows: list[list[Window]]
+    examples: list[SquadExample]
+    windows: list[list[SquadFeatures]]
 
     @property
-    def flat(self) -> list[Window]:
+    def flat(self) -> list[SquadFeatures]:
         return [window for own in self.windows for window in own]
 
 
@@ -221,7 +225,7 @@ class SquadTask:
     def _num_without_answers(self) -> int:
         return sum(example.golds is None for example in self.asked.examples)
 
-    def _read(self, path: str | None, is_training: bool) -> list[Example]:
+    def _read(self, path: str | None, is_training: bool) -> list[SquadExample]:
         assert path is not None, "the command has looked"
         examples = read_examples(
             files.local(path),
@@ -233,7 +237,7 @@ class SquadTask:
         print(f"{path}: {describe(examples)}")
         return examples
 
-    def _cut(self, examples: list[Example], name: str) -> Questions:
+    def _cut(self, examples: list[SquadExample], name: str) -> Questions:
         """Questions with their windows, which are also written to
         name.tf_record (for training by `keep_training_data`)."""
         questions = Questions(
@@ -284,7 +288,7 @@ class SquadTask:
     def _records(self, name: str) -> str:
         return os.path.join(self.files.output_dir, f"{name}.tf_record")
 
-    def _write_records(self, name: str, windows: list[Window]) -> None:
+    def _write_records(self, name: str, windows: list[SquadFeatures]) -> None:
         """Writes the records that upstream trains on, or predicts."""
         if not self.writes:
             return
