@@ -91,7 +91,15 @@ class GlueTask:
                 continue
             row = line.split("\t")
             if not width:
-                width = self._width(path, number, row, table)
+                used = (table.text_a, table.text_b, table.label, table.guid)
+                least = 1 + max(i for i in used if i is not None)
+                width = len(row)
+                if width < least:
+                    raise InputError(
+                        f"{path}, line {number + 1} has {width} columns parted "
+                        f"by tabs, where {self.name} has at least {least}; "
+                        "check `data_dir` and `task_name`"
+                    )
                 if table.has_header:
                     self._check_header(path, number, row, table)
                     continue
@@ -107,27 +115,26 @@ class GlueTask:
             language = table.language
             if language is not None and row[language] != XNLI_LANGUAGE:
                 continue
-            yield self._example(path, number, row, table, start)
+            label = None
+            if table.label is not None:
+                label = row[table.label]
+                label = XNLI_TRAIN_SPELLING.get(label, label)
+                if not self._has_label(label):
+                    expected = ", ".join(self.labels or ("a number",))
+                    raise InputError(
+                        f"{path}, line {number + 1} has the label {label!r}; "
+                        f"{self.name} expects {expected}"
+                    )
+            guid = number if table.guid is None else row[table.guid]
+            text_b = None if table.text_b is None else row[table.text_b]
+            text_a = row[table.text_a]
+            yield InputExample(f"{start}-{guid}", text_a, text_b, label)
         if num_bad:
             print(
                 f"{path}: {num_bad} rows that do not have {width} columns are "
                 "left out",
                 file=sys.stderr,
             )
-
-    def _width(
-        self, path: str, number: int, row: list[str], table: Table
-    ) -> int:
-        """The columns of the first line, which must be enough."""
-        used = (table.text_a, table.text_b, table.label, table.guid)
-        least = 1 + max(i for i in used if i is not None)
-        if len(row) < least:
-            raise InputError(
-                f"{path}, line {number + 1} has {len(row)} columns parted by "
-                f"tabs, where {self.name} has at least {least}; check "
-                "`data_dir` and `task_name`"
-            )
-        return len(row)
 
     def _check_header(
         self, path: str, number: int, row: list[str], table: Table
@@ -151,26 +158,6 @@ class GlueTask:
                     f"{table.name} of {self.name} are; is it the file of "
                     "another split?"
                 )
-
-    def _example(
-        self, path: str, number: int, row: list[str], table: Table, start: str
-    ) -> InputExample:
-        guid = number if table.guid is None else row[table.guid]
-        label = None
-        if table.label is not None:
-            label = self._checked(path, number, row[table.label])
-        text_b = None if table.text_b is None else row[table.text_b]
-        return InputExample(f"{start}-{guid}", row[table.text_a], text_b, label)
-
-    def _checked(self, path: str, number: int, label: str) -> str:
-        label = XNLI_TRAIN_SPELLING.get(label, label)
-        if not self._has_label(label):
-            expected = ", ".join(self.labels or ("a number",))
-            raise InputError(
-                f"{path}, line {number + 1} has the label {label!r}; "
-                f"{self.name} expects {expected}"
-            )
-        return label
 
     def _has_label(self, label: str) -> bool:
         if self.labels is None:

@@ -100,7 +100,13 @@ def read_table(
         )
         label: Label = None
         if has_labels:
-            label = _label(place, table.label_column, row[table.label_column])
+            column = table.label_column
+            value = row[column]
+            label = (
+                tuple(_text(place, column, part) for part in value)
+                if isinstance(value, list)
+                else _text(place, column, value)
+            )
         examples.append(
             InputExample(place, first, rest[0] if rest else None, label)
         )
@@ -183,12 +189,6 @@ def _text(place: str, column: str, value: Any) -> str:
         return ""
     text = value if isinstance(value, str) else json.dumps(value)
     return without_half_characters(text).strip()
-
-
-def _label(place: str, column: str, value: Any) -> Label:
-    if isinstance(value, list):
-        return tuple(_text(place, column, part) for part in value)
-    return _text(place, column, value)
 
 
 def table_rows(

@@ -330,28 +330,23 @@ class _Reader:
             found = (
                 f"only {', '.join(content) or 'nothing'}"
                 if isinstance(content, dict)
-                else f"it is {_name(content)}"
+                else f"it is {_NAMES[type(content)]}"
             )
+            needs_flag = self.version_2_with_negative and self.is_training
+            given = " for `version_2_with_negative`" if needs_flag else ""
             raise InputError(
                 f"{self.path}: {place} has no {key!r} ({found}), as a SQuAD "
-                f"file{self._flags()} has"
+                f"file{given} has"
             )
         value = content[key]
         if not isinstance(value, kind):
             raise InputError(
-                f"{self.path}: {key!r} of {place} is {_name(value)}; SQuAD "
-                f"files have {_NAMES[kind]} there"
+                f"{self.path}: {key!r} of {place} is {_NAMES[type(value)]}; "
+                f"SQuAD files have {_NAMES[kind]} there"
             )
         if isinstance(value, str):
             return without_half_characters(value)
         return value
-
-    def _flags(self) -> str:
-        return (
-            " for `version_2_with_negative`"
-            if self.version_2_with_negative and self.is_training
-            else ""
-        )
 
 
 _NAMES = {
@@ -367,10 +362,6 @@ _NAMES = {
     (bool, int, float, str): "true or false",
     (list, dict, type(None)): "a list",
 }
-
-
-def _name(value: Any) -> str:
-    return _NAMES[type(value)]
 
 
 def locate(
