@@ -29,9 +29,9 @@ from bert_keras.tasks.multiple_choice.model import (
     encode_question,
     log_shares,
 )
+from bert_keras.tasks.ner.feature_based.lstm_tagger import FeatureTagger
 from bert_keras.tasks.ner.features import read_words
 from bert_keras.tasks.ner.iob_tags import are_tags, entities, to_tags
-from bert_keras.tasks.ner.lstm_tagger import FeatureTagger
 from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.squad.data import SquadExample, split_words

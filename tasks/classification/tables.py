@@ -76,11 +76,8 @@ def read_table(
     wanted = [*table.text_columns, *([table.label_column] * has_labels)]
     rows: Iterator[tuple[str, Mapping[str, Any]]]
     if plain.endswith((".tsv", ".csv")):
-        rows = (
-            (f"{path}, line {number}", row)
-            for number, row in table_rows(
-                path, wanted, table.has_header, table.separator, table.encoding
-            )
+        rows = table_rows(
+            path, wanted, table.has_header, table.separator, table.encoding
         )
     elif plain.endswith((".jsonl", ".json")):
         rows = (
@@ -197,9 +194,9 @@ def table_rows(
     has_header: bool = True,
     separator: str | None = None,
     encoding: str | None = None,
-) -> Iterator[tuple[int, dict[str, str]]]:
-    """The cells of each row of a .csv or .tsv file by their columns' names,
-    with the number of the row's last line.
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields the place of each row of a .csv or .tsv file, which is its last
+    line, and its cells by their columns' names.
 
     An empty line is a row only where rows have one column.
 
@@ -232,17 +229,18 @@ def table_rows(
         else _tsv_rows(path, lines)
     )
     names: Sequence[str] = ()
-    empty: list[int] = []  # lines before the first that is not
+    empty: list[str] = []  # places before the first that is not
     for number, cells in rows:
+        place = f"{path}, line {number}"
         if cells in ([], [""]):
             if not names:
-                empty.append(number)
+                empty.append(place)
             elif len(names) == 1:
-                yield number, {names[0]: ""}
+                yield place, {names[0]: ""}
             continue
         if not names:
             names = cells if has_header else [str(i) for i in range(len(cells))]
-            _check_columns(f"{path}, line {number}", names, wanted)
+            _check_columns(place, names, wanted)
             if has_header:
                 continue
             used = [cells[names.index(column)] for column in wanted]
@@ -256,10 +254,10 @@ def table_rows(
                 else ""
             )
             raise InputError(
-                f"{path}, line {number} has {len(cells)} columns, where the "
-                f"first line has {len(names)}{remedy}"
+                f"{place} has {len(cells)} columns, where the first line has "
+                f"{len(names)}{remedy}"
             )
-        yield number, dict(zip(names, cells, strict=True))
+        yield place, dict(zip(names, cells, strict=True))
 
 
 def _check_columns(

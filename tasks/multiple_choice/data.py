@@ -57,8 +57,7 @@ def _entries(path: str) -> Iterator[tuple[str, Entry]]:
     """Yields each with its place, for errors."""
     plain = path.removesuffix(".gz")
     if plain.endswith(".csv"):
-        for number, row in table_rows(path):
-            yield f"{path}, line {number}", row
+        yield from table_rows(path)
     elif plain.endswith((".jsonl", ".json", ".txt")):
         for found in read_objects(path):
             yield found.place, found.values
