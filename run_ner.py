@@ -90,8 +90,8 @@ def main() -> None:
     fine_tuning.check_actions()
     tuning = fine_tuning.FineTuningCommand(target="tags")
 
-    from bert_keras.tasks.ner import feature_based
     from bert_keras.tasks.ner import task as ner_task
+    from bert_keras.tasks.ner.feature_based import strategy
 
     used, stored = tuning.used, tuning.stored
     problem = _read_problem(stored.labels if stored else ())
@@ -103,7 +103,7 @@ def main() -> None:
     setup = tuning.set_up(settings)
     way: ner_task.TaggerStrategy = ner_task.FineTunedTagger(settings)
     if settings.feature_layers:
-        way = feature_based.FeatureBasedTagger(settings, setup)
+        way = strategy.FeatureBasedTagger(settings, setup)
     job = ner_task.NerTask(
         problem,
         settings,

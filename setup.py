@@ -67,8 +67,6 @@ setup(
         "numpy",
         "protobuf",
         "safetensors",
-        "scikit-learn",
-        "scipy",
         "sentencex",
         "tensorboard",  # TensorFlow 2.21 no longer brings it
         "tensorflow>=2.20,<2.22",
@@ -95,6 +93,7 @@ setup(
             "pytest",
             "pytest-xdist",
             "ruff",
+            "scipy",
         ],
     },
     entry_points={

@@ -22,16 +22,20 @@ from glue_scores import ROOT, keras_precision, run
 sys.path.insert(0, str(ROOT))
 
 from bert_keras.data.tokenization import FullTokenizer
-from bert_keras.tasks.squad.data import Example, read_examples
+from bert_keras.tasks.squad.data import SquadExample, read_examples
 from bert_keras.tasks.squad.evaluation import evaluate_v1
-from bert_keras.tasks.squad.features import Window, make_windows, record_values
+from bert_keras.tasks.squad.features import (
+    SquadFeatures,
+    make_windows,
+    record_values,
+)
 from bert_keras.tasks.squad.postprocessing import Answerer, Logits
 from bert_keras.tasks.task_config import TaskConfig
 
 PEER = ROOT / "benchmarks" / "peers" / "transformers_squad.py"
 SETTINGS = TaskConfig("span", 384, do_lower_case=True, doc_stride=128)
 BATCH_SIZE, LEARNING_RATE, SEED = 32, 5e-5, 1
-Cut = tuple[list[Example], list[list[Window]]]
+Cut = tuple[list[SquadExample], list[list[SquadFeatures]]]
 
 
 def cut(path: str, tokenizer: FullTokenizer, is_training: bool) -> Cut:
@@ -39,7 +43,9 @@ def cut(path: str, tokenizer: FullTokenizer, is_training: bool) -> Cut:
     return examples, make_windows(examples, tokenizer, SETTINGS)
 
 
-def to_arrays(windows: list[list[Window]], part: str) -> dict[str, np.ndarray]:
+def to_arrays(
+    windows: list[list[SquadFeatures]], part: str
+) -> dict[str, np.ndarray]:
     values = [
         record_values(number, window, SETTINGS.max_seq_length)
         for number, window in enumerate(w for own in windows for w in own)

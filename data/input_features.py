@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from bert_keras.data.special_tokens import SpecialTokens
+from bert_keras.data.tokenizers import Tokenizer
 
 CHUNK_POSITIONS = 1 << 18  # read before they are sorted by length
 FINE_POSITIONS = 1 << 17  # from which on finer lengths are worth their shapes
@@ -86,6 +87,21 @@ def build_inputs(
     end = [*second[:num_second], special_tokens.end]
     segments = [0] * len(start) + [special_tokens.second_segment] * len(end)
     return start + end, segments
+
+
+def make_features(
+    first: Sequence[str],
+    second: Sequence[str] | None,
+    max_length: int,
+    tokenizer: Tokenizer,
+    positions: Sequence[int] = (),
+) -> InputFeatures:
+    """What a model reads of the tokens of a text or a pair."""
+    tokens, segments = build_inputs(
+        first, second, max_length, tokenizer.special_tokens
+    )
+    ids = tokenizer.convert_tokens_to_ids(tokens)
+    return InputFeatures(ids, segments, positions)
 
 
 def pad(

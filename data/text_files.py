@@ -9,7 +9,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, AnyStr
 
 import tensorflow as tf
 
@@ -74,31 +74,23 @@ def read_lines(
     Args:
       progress: called with the bytes of each line (before decoding).
     """
-    number = 0
-    try:
-        with _open(path) as file:
-            packed = path.endswith(".gz")
-            reader: Any = gzip.GzipFile(fileobj=file) if packed else file
-            for line in iter(_readline(reader), b""):
-                number += 1
-                if len(line) > MAX_LINE_BYTES:
-                    raise InputError(
-                        f"{path}, line {number} is longer than "
-                        f"{MAX_LINE_BYTES >> 20} MiB; is this a text file?"
-                    )
-                progress(len(line))
-                yield line.replace(b"\r", b"").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}, line {number} is not UTF-8 text: byte "
-            f"0x{error.object[error.start]:02x} at column {error.start + 1}"
-        ) from error
-    except tf.errors.OpError as error:
-        raise InputError(f"cannot read {path}: {error.message}") from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(
-            f"cannot read {path} after line {number}: {error}"
-        ) from error
+    for number, line in _numbered(path, _byte_lines):
+        progress(len(line))
+        try:
+            yield line.replace(b"\r", b"").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{path}, line {number} is not UTF-8 text: byte "
+                f"0x{error.object[error.start]:02x} at column {error.start + 1}"
+            ) from error
+
+
+def read_bare_lines(path: str) -> Iterator[str]:
+    """The lines of `read_lines` without their newlines, nor a byte-order
+    mark."""
+    for number, line in enumerate(read_lines(path)):
+        line = line.removesuffix("\n")
+        yield line if number else line.removeprefix("\ufeff")
 
 
 def read_text_lines(
@@ -117,47 +109,72 @@ def read_text_lines(
         refuses: whether bytes of another encoding are an error; if not, they
             become the "surrogateescape" of Python's codecs.
     """
+
+    def lines_of(reader: Any) -> Iterator[str]:
+        if isinstance(reader, tf.io.gfile.GFile):
+            reader = io.BytesIO(reader.read())
+        return text_lines(reader, encoding, any_end)
+
     number, shown = 0, (encoding or "UTF-8").upper()
     try:
-        with _open(path) as file:
-            reader: Any = file
-            if path.endswith(".gz"):
-                reader = gzip.GzipFile(fileobj=file)
-            elif isinstance(file, tf.io.gfile.GFile):
-                reader = io.BytesIO(file.read())
-            for line in text_lines(reader, encoding, any_end):
-                number += 1
-                if len(line) > MAX_LINE_BYTES:
-                    raise InputError(
-                        f"{path}, line {number} is longer than "
-                        f"{MAX_LINE_BYTES >> 20} MiB; is this a text file?"
-                    )
-                if refuses and number == 1 and "\0" in line:
-                    raise InputError(
-                        f"{path} begins with NUL characters, as UTF-16 text "
-                        "does that is read as UTF-8; save it as UTF-8 or give "
-                        "`encoding=utf-16-le` or utf-16-be"
-                    )
-                if refuses and (bad := ESCAPED.search(line)):
-                    raise InputError(
-                        f"{path}, line {number} is not {shown} text: byte "
-                        f"0x{ord(bad[0]) & 0xFF:02x} at column "
-                        f"{bad.start() + 1}; save it as UTF-8 or, in "
-                        "run_classifier.py and predict.py, give its encoding "
-                        "(`encoding=cp1252` for older files of Windows)"
-                    )
-                yield line
+        for number, line in _numbered(path, lines_of):
+            if refuses and number == 1 and "\0" in line:
+                raise InputError(
+                    f"{path} begins with NUL characters, as UTF-16 text "
+                    "does that is read as UTF-8; save it as UTF-8 or give "
+                    "`encoding=utf-16-le` or utf-16-be"
+                )
+            if refuses and (bad := ESCAPED.search(line)):
+                raise InputError(
+                    f"{path}, line {number} is not {shown} text: byte "
+                    f"0x{ord(bad[0]) & 0xFF:02x} at column "
+                    f"{bad.start() + 1}; save it as UTF-8 or, in "
+                    "run_classifier.py and predict.py, give its encoding "
+                    "(`encoding=cp1252` for older files of Windows)"
+                )
+            yield line
     except UnicodeError as error:
         raise InputError(
             f"{path} is not {shown} text after line {number} ({error}); check "
             "encoding"
         ) from error
+
+
+def _numbered(
+    path: str, lines_of: Callable[[Any], Iterator[AnyStr]]
+) -> Iterator[tuple[int, AnyStr]]:
+    """Yields a file's lines with their numbers from 1.
+
+    Raises:
+        InputError: it cannot be read, or a line is too long.
+    """
+    number = 0
+    try:
+        # TensorFlow's files cannot say how long a line may be.
+        with (
+            tf.io.gfile.GFile(path, "rb") if "://" in path else open(path, "rb")
+        ) as file:
+            is_packed = path.endswith(".gz")
+            reader: Any = gzip.GzipFile(fileobj=file) if is_packed else file
+            for number, line in enumerate(lines_of(reader), 1):
+                if len(line) > MAX_LINE_BYTES:
+                    raise InputError(
+                        f"{path}, line {number} is longer than "
+                        f"{MAX_LINE_BYTES >> 20} MiB; is this a text file?"
+                    )
+                yield number, line
     except tf.errors.OpError as error:
         raise InputError(f"cannot read {path}: {error.message}") from error
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(
             f"cannot read {path} after line {number}: {error}"
         ) from error
+
+
+def _byte_lines(reader: Any) -> Iterator[bytes]:
+    if isinstance(reader, tf.io.gfile.GFile):
+        return iter(reader.readline, b"")
+    return iter(lambda: reader.readline(MAX_LINE_BYTES + 1), b"")
 
 
 def without_half_characters(text: str) -> str:
@@ -208,14 +225,3 @@ def text_lines(
         yield from iter(lambda: text.readline(MAX_LINE_BYTES + 1), "")
     finally:
         text.detach()
-
-
-def _open(path: str) -> Any:
-    """TensorFlow's files cannot say how long a line may be."""
-    return tf.io.gfile.GFile(path, "rb") if "://" in path else open(path, "rb")
-
-
-def _readline(reader: Any) -> Callable[[], bytes]:
-    if isinstance(reader, tf.io.gfile.GFile):
-        return reader.readline
-    return lambda: reader.readline(MAX_LINE_BYTES + 1)

@@ -14,7 +14,10 @@ import numpy as np
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.classification.examples import Example, encode_example
+from bert_keras.tasks.classification.examples import (
+    InputExample,
+    encode_example,
+)
 from bert_keras.tasks.classification.label_types import make_target
 from bert_keras.tasks.classification.model import TextClassifier, pool_windows
 from bert_keras.tasks.fill_mask import BlankFiller, encode
@@ -22,17 +25,16 @@ from bert_keras.tasks.line_predictor import Outputs, Question
 from bert_keras.tasks.multiple_choice.model import (
     CHOICES_TOO,
     MultipleChoice,
+    MultipleChoiceExample,
     encode_question,
     log_shares,
 )
-from bert_keras.tasks.multiple_choice.model import Question as ChoiceQuestion
+from bert_keras.tasks.ner.feature_based.lstm_tagger import FeatureTagger
 from bert_keras.tasks.ner.features import read_words
 from bert_keras.tasks.ner.iob_tags import are_tags, entities, to_tags
-from bert_keras.tasks.ner.lstm_tagger import FeatureTagger
 from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.packed_inputs import make_encoder
-from bert_keras.tasks.squad.data import Example as SpanExample
-from bert_keras.tasks.squad.data import split_words
+from bert_keras.tasks.squad.data import SquadExample, split_words
 from bert_keras.tasks.squad.features import make_windows
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.squad.postprocessing import Answerer, Logits
@@ -71,7 +73,7 @@ class TextKind:
         first, *rest = texts
         length = self.settings.max_seq_length
         rows, is_cut = encode_example(
-            Example(str(number), first, rest[0] if rest else None, None),
+            InputExample(str(number), first, rest[0] if rest else None, None),
             self.tokenizer,
             length,
             self.settings.doc_stride,
@@ -123,7 +125,7 @@ class SpanKind:
         question, paragraph = texts[0], "\t".join(texts[1:])
         if not question.strip() or not paragraph.strip():
             raise InputError("expected a question, a tab and a paragraph")
-        example = SpanExample(str(number), question, split_words(paragraph))
+        example = SquadExample(str(number), question, split_words(paragraph))
         (windows,) = make_windows([example], self.tokenizer, self.settings)
         if not windows:
             raise InputError("there is nothing readable in the paragraph")
@@ -186,7 +188,9 @@ class ChoiceKind:
                 f"it has {len(choices)} choices; expected a context and two or "
                 "more choices, with a tab before each"
             )
-        question = ChoiceQuestion(str(number), context, tuple(choices), None)
+        question = MultipleChoiceExample(
+            str(number), context, tuple(choices), None
+        )
         rows, cut = encode_question(question, self.tokenizer, self.length)
         note = f"its context is cut to {self.length} pieces" if cut else ""
         if cut == CHOICES_TOO:

@@ -1,19 +1,24 @@
-"""Scores of classification and regression, as GLUE's tasks define them.
+"""Scores of classification and regression, as GLUE's tasks define them, and
+the signs of a run that has learnt nothing.
 
-Wang et al. 2018 (GLUE), table 1. Correlations are scikit-learn's and SciPy's,
-which are slow to import and so are imported where they are used.
+Wang et al. 2018 (GLUE), table 1.
 
 Shapes: N examples, C labels.
 """
 
 import statistics
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
 # A loss above this share of the prior's entropy has learnt nothing.
 PRIOR_SHARE = 0.97
+
+
+def f1_score(num_right: int, num_gold: int, num_predicted: int) -> float:
+    """The harmonic mean of precision and recall; 0 of nothing at all."""
+    total = num_gold + num_predicted
+    return 2 * num_right / total if total else 0.0
 
 
 def classification_metrics(
@@ -34,10 +39,11 @@ def _accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
-    """Of class 1; 0 where it is neither there nor predicted."""
-    there, given = labels == 1, predicted == 1
-    total = np.sum(there) + np.sum(given)
-    return float(2 * np.sum(there & given) / total) if total else 0.0
+    """Of class 1."""
+    gold, found = labels == 1, predicted == 1
+    return f1_score(
+        int(np.sum(gold & found)), int(gold.sum()), int(found.sum())
+    )
 
 
 def _macro_f1(labels: np.ndarray, predicted: np.ndarray) -> float:
@@ -47,35 +53,47 @@ def _macro_f1(labels: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def _matthews(labels: np.ndarray, predicted: np.ndarray) -> float:
-    """0 where either is all one class (scikit-learn warns of that, too)."""
+    """Gorodkin 2004, equation 8; 0 where either is all one class."""
     if min(np.ptp(labels), np.ptp(predicted)) == 0:
         return 0.0
-
-    from sklearn import metrics
-
-    return float(metrics.matthews_corrcoef(labels, predicted))
+    count = len(labels)
+    length = int(max(labels.max(), predicted.max())) + 1
+    gold = np.bincount(labels, minlength=length).astype(np.float64)
+    found = np.bincount(predicted, minlength=length).astype(np.float64)
+    covariance = np.sum(labels == predicted) * count - gold @ found
+    variances = (count**2 - gold @ gold) * (count**2 - found @ found)
+    return float(covariance / np.sqrt(variances))
 
 
 def regression_metrics(
     predicted: np.ndarray, targets: np.ndarray
 ) -> dict[str, float]:
-    """Of float [N] each. Numbers that are all the same correlate with
-    nothing: 0."""
-    from scipy import stats
-
-    figures = {
-        "mean_squared_error": float(np.mean(np.square(predicted - targets)))
+    """Of float [N] each."""
+    return {
+        "mean_squared_error": float(np.mean(np.square(predicted - targets))),
+        "pearson": _pearson(predicted, targets),
+        "spearman": _pearson(_ranks(predicted), _ranks(targets)),
     }
-    for name, correlation in (
-        ("pearson", stats.pearsonr),
-        ("spearman", stats.spearmanr),
-    ):
-        varies = min(np.ptp(predicted), np.ptp(targets)) > 0.0
-        with warnings.catch_warnings():  # of numbers that hardly differ
-            warnings.simplefilter("ignore", stats.NearConstantInputWarning)
-            value = correlation(predicted, targets).statistic if varies else 0
-        figures[name] = float(value)
-    return figures
+
+
+def _pearson(x: np.ndarray, y: np.ndarray) -> float:
+    """Numbers that are all the same correlate with nothing: 0."""
+    if not min(np.ptp(x), np.ptp(y)) > 0.0:
+        return 0.0
+    units = []
+    for values in (x, y):
+        centered = np.asarray(values, np.float64) - np.mean(values, dtype=float)
+        centered /= np.abs(centered).max()  # squares stay in range
+        units.append(centered / np.linalg.norm(centered))
+    return float(np.clip(np.dot(*units), -1.0, 1.0))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """From 1; equal values share the mean of their ranks."""
+    _, inverse, counts = np.unique(
+        values, return_inverse=True, return_counts=True
+    )
+    return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
 
 
 def multi_label_metrics(
@@ -103,7 +121,7 @@ def summarize(values: Sequence[float]) -> dict[str, float]:
     }
 
 
-def degenerate(
+def diagnose_classes(
     predicted: np.ndarray,
     labels: np.ndarray,
     train_losses: Sequence[float],
@@ -134,10 +152,12 @@ def degenerate(
     if len(shares) < 2:
         return None
     entropy = -float(np.sum(shares * np.log(shares)))
-    return unlearnt(train_losses, entropy, "always giving the classes' shares")
+    return diagnose_losses(
+        train_losses, entropy, "always giving the classes' shares"
+    )
 
 
-def no_label_predicted(predicted: np.ndarray, labels: np.ndarray) -> str | None:
+def diagnose_labels(predicted: np.ndarray, labels: np.ndarray) -> str | None:
     """A sentence if no label is predicted, though examples have some.
 
     Args:
@@ -153,7 +173,7 @@ def no_label_predicted(predicted: np.ndarray, labels: np.ndarray) -> str | None:
     )
 
 
-def no_better_than_mean(values: np.ndarray, targets: np.ndarray) -> str | None:
+def diagnose_values(values: np.ndarray, targets: np.ndarray) -> str | None:
     """A warning if values, [N], miss the targets as far as their mean does."""
     error = float(np.mean(np.square(values - targets)))
     variance = float(np.var(targets))
@@ -166,7 +186,7 @@ def no_better_than_mean(values: np.ndarray, targets: np.ndarray) -> str | None:
     )
 
 
-def unlearnt(
+def diagnose_losses(
     train_losses: Sequence[float], guess: float, guessing: str
 ) -> str | None:
     """A sentence when the losses never fell below a guess's.

@@ -8,7 +8,10 @@ import numpy as np
 from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.modeling.checkpoint import load_checkpoint, save_model_folder
-from bert_keras.tasks.classification.examples import Example, encode_example
+from bert_keras.tasks.classification.examples import (
+    InputExample,
+    encode_example,
+)
 from bert_keras.tasks.classification.label_types import SingleLabel
 from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.task_config import TaskConfig
@@ -40,7 +43,7 @@ def read(
 ) -> list[InputFeatures]:
     tokenizer, rows = FullTokenizer(VOCAB), []
     for text, pair in zip(texts, pairs, strict=True):
-        example = Example("", text, pair, None)
+        example = InputExample("", text, pair, None)
         rows += encode_example(example, tokenizer, SETTINGS.max_seq_length)[0]
     return rows
 

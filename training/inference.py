@@ -250,13 +250,17 @@ def predict(
 
 
 def with_progress(
-    items: Iterable[Item], count: int | None = None
+    items: Iterable[Item],
+    count: int | None = None,
+    unit: str = " rows",
+    name: str | None = None,
 ) -> Iterator[Item]:
     """The items; on stderr how many of `count` have been, if it takes long."""
     yield from tqdm(
         items,
+        desc=name,
         total=count,
-        unit=" rows",
+        unit=unit,
         file=sys.stderr,
         delay=SECONDS_WITHOUT_PROGRESS,
         mininterval=0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,

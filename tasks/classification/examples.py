@@ -7,24 +7,21 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tqdm import tqdm
-
 from bert_keras.data.input_features import (
     InputFeatures,
-    build_inputs,
     describe_lengths,
+    make_features,
     windows,
 )
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import with_flags
-
-SECONDS_WITHOUT_PROGRESS = 5.0
+from bert_keras.training.inference import with_progress
 
 Label = str | tuple[str, ...] | None  # several, as a JSON list has them
 Pair = tuple[list[str], list[str] | None]  # the pieces of a text or of two
 
 
-class Example(NamedTuple):
+class InputExample(NamedTuple):
     guid: str  # where it comes from, for people
     text_a: str
     text_b: str | None
@@ -32,7 +29,7 @@ class Example(NamedTuple):
 
 
 def encode_examples(
-    examples: Sequence[Example],
+    examples: Sequence[InputExample],
     tokenizer: Tokenizer,
     max_seq_length: int,
     doc_stride: int | None = None,
@@ -48,9 +45,7 @@ def encode_examples(
             second text is cut into windows.
     """
     encoded, num_cut, lengths = [], 0, []
-    for example in tqdm(
-        examples, "tokens", unit=" texts", delay=SECONDS_WITHOUT_PROGRESS
-    ):
+    for example in with_progress(examples, len(examples), " texts", "tokens"):
         first, second = tokenize_example(example, tokenizer)
         rows, is_cut = encode_pair(
             (first, second), tokenizer, max_seq_length, doc_stride
@@ -72,7 +67,7 @@ def encode_examples(
 
 
 def encode_example(
-    example: Example,
+    example: InputExample,
     tokenizer: Tokenizer,
     max_seq_length: int,
     doc_stride: int | None = None,
@@ -82,7 +77,7 @@ def encode_example(
     return encode_pair(pair, tokenizer, max_seq_length, doc_stride)
 
 
-def tokenize_example(example: Example, tokenizer: Tokenizer) -> Pair:
+def tokenize_example(example: InputExample, tokenizer: Tokenizer) -> Pair:
     first = tokenizer.tokenize(example.text_a)
     # As upstream, a second text without pieces is none.
     return first, tokenizer.tokenize(example.text_b or "") or None
@@ -94,34 +89,25 @@ def encode_pair(
     max_seq_length: int,
     doc_stride: int | None = None,
 ) -> tuple[list[InputFeatures], bool]:
-    """`encode_example` for texts that are tokenized."""
+    """The rows of a tokenized text or pair, and whether it was cut.
+
+    Windows together show all of the last text: of 7 pieces with room for 4 and
+    a stride of 2 they are 0-3, 2-5 and 4-6. The first text of a pair keeps
+    half of the room, or what the second leaves of it.
+    """
     first, second = pair
     room = max_seq_length - tokenizer.special_tokens.count(second is not None)
-    pairs: Sequence[Pair] = [pair]
+    pairs = [pair]
     is_cut = len(first) + len(second or ()) > room
     if is_cut and doc_stride is not None:
-        pairs = _windows(first, second, room, doc_stride)
-        is_cut = len(pairs[0][0]) < len(first) and second is not None
-    rows = [
-        build_inputs(*pair, max_seq_length, tokenizer.special_tokens)
-        for pair in pairs
-    ]
-    return [
-        InputFeatures(tokenizer.convert_tokens_to_ids(t), s) for t, s in rows
-    ], is_cut
-
-
-def _windows(
-    first: list[str], second: list[str] | None, room: int, stride: int
-) -> list[Pair]:
-    """Pairs that together show all of the last text.
-
-    Of 7 pieces with room for 4 and a stride of 2: 0-3, 2-5 and 4-6. A first
-    text keeps half of the room, or what the second leaves of it.
-    """
-    if second is None:
-        spans = windows(len(first), room, stride)
-        return [(first[span.start : span.stop], None) for span in spans]
-    first = first[: max(room // 2, room - len(second))]
-    spans = windows(len(second), room - len(first), stride)
-    return [(first, second[span.start : span.stop]) for span in spans]
+        if second is None:
+            spans = windows(len(first), room, doc_stride)
+            pairs = [(first[span.start : span.stop], None) for span in spans]
+            is_cut = False
+        else:
+            shown = first[: max(room // 2, room - len(second))]
+            spans = windows(len(second), room - len(shown), doc_stride)
+            pairs = [(shown, second[span.start : span.stop]) for span in spans]
+            is_cut = len(shown) < len(first)
+    rows = [make_features(*pair, max_seq_length, tokenizer) for pair in pairs]
+    return rows, is_cut

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from bert_keras.data.text_files import read_lines
+from bert_keras.data.text_files import read_bare_lines
 from bert_keras.errors import InputError
-from bert_keras.tasks.classification.examples import Example
+from bert_keras.tasks.classification.examples import InputExample
 
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
@@ -59,7 +59,7 @@ class GlueTask:
         """The splits that begin with "dev" or "test"."""
         return [split for split in self.tables if split.startswith(kind)]
 
-    def read(self, data_dir: str, split: str) -> list[Example]:
+    def read(self, data_dir: str, split: str) -> list[InputExample]:
         """The examples of a split; labels are among `labels`.
 
         Args:
@@ -84,11 +84,22 @@ class GlueTask:
 
     def _examples(
         self, path: str, table: Table, split: str
-    ) -> Iterator[Example]:
+    ) -> Iterator[InputExample]:
         start, width, num_bad = table.guid_start or split, 0, 0
-        for number, row in _rows(path):
+        for number, line in enumerate(read_bare_lines(path)):
+            if not line:
+                continue
+            row = line.split("\t")
             if not width:
-                width = self._width(path, number, row, table)
+                used = (table.text_a, table.text_b, table.label, table.guid)
+                least = 1 + max(i for i in used if i is not None)
+                width = len(row)
+                if width < least:
+                    raise InputError(
+                        f"{path}, line {number + 1} has {width} columns parted "
+                        f"by tabs, where {self.name} has at least {least}; "
+                        "check `data_dir` and `task_name`"
+                    )
                 if table.has_header:
                     self._check_header(path, number, row, table)
                     continue
@@ -104,27 +115,26 @@ class GlueTask:
             language = table.language
             if language is not None and row[language] != XNLI_LANGUAGE:
                 continue
-            yield self._example(path, number, row, table, start)
+            label = None
+            if table.label is not None:
+                label = row[table.label]
+                label = XNLI_TRAIN_SPELLING.get(label, label)
+                if not self._has_label(label):
+                    expected = ", ".join(self.labels or ("a number",))
+                    raise InputError(
+                        f"{path}, line {number + 1} has the label {label!r}; "
+                        f"{self.name} expects {expected}"
+                    )
+            guid = number if table.guid is None else row[table.guid]
+            text_b = None if table.text_b is None else row[table.text_b]
+            text_a = row[table.text_a]
+            yield InputExample(f"{start}-{guid}", text_a, text_b, label)
         if num_bad:
             print(
                 f"{path}: {num_bad} rows that do not have {width} columns are "
                 "left out",
                 file=sys.stderr,
             )
-
-    def _width(
-        self, path: str, number: int, row: list[str], table: Table
-    ) -> int:
-        """The columns of the first line, which must be enough."""
-        used = (table.text_a, table.text_b, table.label, table.guid)
-        least = 1 + max(i for i in used if i is not None)
-        if len(row) < least:
-            raise InputError(
-                f"{path}, line {number + 1} has {len(row)} columns parted by "
-                f"tabs, where {self.name} has at least {least}; check "
-                "`data_dir` and `task_name`"
-            )
-        return len(row)
 
     def _check_header(
         self, path: str, number: int, row: list[str], table: Table
@@ -148,26 +158,6 @@ class GlueTask:
                     f"{table.name} of {self.name} are; is it the file of "
                     "another split?"
                 )
-
-    def _example(
-        self, path: str, number: int, row: list[str], table: Table, start: str
-    ) -> Example:
-        guid = number if table.guid is None else row[table.guid]
-        label = None
-        if table.label is not None:
-            label = self._checked(path, number, row[table.label])
-        text_b = None if table.text_b is None else row[table.text_b]
-        return Example(f"{start}-{guid}", row[table.text_a], text_b, label)
-
-    def _checked(self, path: str, number: int, label: str) -> str:
-        label = XNLI_TRAIN_SPELLING.get(label, label)
-        if not self._has_label(label):
-            expected = ", ".join(self.labels or ("a number",))
-            raise InputError(
-                f"{path}, line {number + 1} has the label {label!r}; "
-                f"{self.name} expects {expected}"
-            )
-        return label
 
     def _has_label(self, label: str) -> bool:
         if self.labels is None:
@@ -210,16 +200,6 @@ def _find(data_dir: str, folder: str, table: Table) -> str:
     names = table.name, os.path.join(folder, table.name), *table.elsewhere
     paths = [os.path.join(data_dir, name) for name in names]
     return next(filter(os.path.exists, paths), paths[0])
-
-
-def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
-    """The lines that are not empty, cut at tabs and counted from 0."""
-    for number, line in enumerate(read_lines(path)):
-        line = line.removesuffix("\n")
-        if number == 0:
-            line = line.removeprefix("\ufeff")
-        if line:
-            yield number, line.split("\t")
 
 
 def _is_number(text: str) -> bool:

@@ -126,10 +126,10 @@ class SingleLabel:
         return _shown_counts(self.labels, counts)
 
     def scores(self, logits: np.ndarray) -> np.ndarray:
-        return np.exp(_log_softmax(logits))
+        return np.exp(log_softmax(logits))
 
     def losses(self, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        return -np.take_along_axis(_log_softmax(logits), labels, axis=-1)[:, 0]
+        return -np.take_along_axis(log_softmax(logits), labels, axis=-1)[:, 0]
 
     def evaluate(
         self, names: tuple[str, ...], scores: np.ndarray, labels: np.ndarray
@@ -282,7 +282,8 @@ def _number_of(label: str, labels: tuple[str, ...]) -> int:
         ) from None
 
 
-def _log_softmax(logits: np.ndarray) -> np.ndarray:
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """[..., C] in float64."""
     logits = logits.astype(np.float64)
     shifted = logits - logits.max(axis=-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))

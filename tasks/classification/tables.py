@@ -16,7 +16,7 @@ from typing import Any
 
 from bert_keras.data.text_files import read_text_lines, without_half_characters
 from bert_keras.errors import InputError, warn, with_flags
-from bert_keras.tasks.classification.examples import Example, Label
+from bert_keras.tasks.classification.examples import InputExample, Label
 from bert_keras.tasks.json_files import read_objects
 from bert_keras.tasks.label_names import class_key
 
@@ -63,7 +63,7 @@ class TableFormat:
 
 def read_table(
     path: str, table: TableFormat, has_labels: bool
-) -> list[Example]:
+) -> list[InputExample]:
     """Reads a file whose ending says what it is; each row is an example.
 
     Args:
@@ -76,11 +76,8 @@ def read_table(
     wanted = [*table.text_columns, *([table.label_column] * has_labels)]
     rows: Iterator[tuple[str, Mapping[str, Any]]]
     if plain.endswith((".tsv", ".csv")):
-        rows = (
-            (f"{path}, line {number}", row)
-            for number, row in table_rows(
-                path, wanted, table.has_header, table.separator, table.encoding
-            )
+        rows = table_rows(
+            path, wanted, table.has_header, table.separator, table.encoding
         )
     elif plain.endswith((".jsonl", ".json")):
         rows = (
@@ -100,8 +97,16 @@ def read_table(
         )
         label: Label = None
         if has_labels:
-            label = _label(place, table.label_column, row[table.label_column])
-        examples.append(Example(place, first, rest[0] if rest else None, label))
+            column = table.label_column
+            value = row[column]
+            label = (
+                tuple(_text(place, column, part) for part in value)
+                if isinstance(value, list)
+                else _text(place, column, value)
+            )
+        examples.append(
+            InputExample(place, first, rest[0] if rest else None, label)
+        )
     if not examples:
         raise InputError(f"{path} holds no example")
     return examples
@@ -121,7 +126,7 @@ def names_text_columns(path: str, table: TableFormat) -> bool:
 
 
 def labels_of(
-    examples: Iterable[Example], separator: str | None = None
+    examples: Iterable[InputExample], separator: str | None = None
 ) -> tuple[str, ...]:
     """All labels: numbers first, in their order, then the others in theirs.
     Spellings of one whole number become one label, and a line says so.
@@ -183,21 +188,15 @@ def _text(place: str, column: str, value: Any) -> str:
     return without_half_characters(text).strip()
 
 
-def _label(place: str, column: str, value: Any) -> Label:
-    if isinstance(value, list):
-        return tuple(_text(place, column, part) for part in value)
-    return _text(place, column, value)
-
-
 def table_rows(
     path: str,
     wanted: Sequence[str] = (),
     has_header: bool = True,
     separator: str | None = None,
     encoding: str | None = None,
-) -> Iterator[tuple[int, dict[str, str]]]:
-    """The cells of each row of a .csv or .tsv file by their columns' names,
-    with the number of the row's last line.
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields the place of each row of a .csv or .tsv file, which is its last
+    line, and its cells by their columns' names.
 
     An empty line is a row only where rows have one column.
 
@@ -230,17 +229,18 @@ def table_rows(
         else _tsv_rows(path, lines)
     )
     names: Sequence[str] = ()
-    empty: list[int] = []  # lines before the first that is not
+    empty: list[str] = []  # places before the first that is not
     for number, cells in rows:
+        place = f"{path}, line {number}"
         if cells in ([], [""]):
             if not names:
-                empty.append(number)
+                empty.append(place)
             elif len(names) == 1:
-                yield number, {names[0]: ""}
+                yield place, {names[0]: ""}
             continue
         if not names:
             names = cells if has_header else [str(i) for i in range(len(cells))]
-            _check_columns(f"{path}, line {number}", names, wanted)
+            _check_columns(place, names, wanted)
             if has_header:
                 continue
             used = [cells[names.index(column)] for column in wanted]
@@ -254,10 +254,10 @@ def table_rows(
                 else ""
             )
             raise InputError(
-                f"{path}, line {number} has {len(cells)} columns, where the "
-                f"first line has {len(names)}{remedy}"
+                f"{place} has {len(cells)} columns, where the first line has "
+                f"{len(names)}{remedy}"
             )
-        yield number, dict(zip(names, cells, strict=True))
+        yield place, dict(zip(names, cells, strict=True))
 
 
 def _check_columns(

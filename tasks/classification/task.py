@@ -20,7 +20,10 @@ from bert_keras.data.tfrecords import RecordWriter, encode
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, one_line, warn
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.classification.examples import Example, encode_examples
+from bert_keras.tasks.classification.examples import (
+    InputExample,
+    encode_examples,
+)
 from bert_keras.tasks.classification.glue import GlueTask, find_task
 from bert_keras.tasks.classification.label_types import (
     LABELS,
@@ -43,9 +46,9 @@ from bert_keras.tasks.fine_tuning import (
 )
 from bert_keras.tasks.label_names import in_stored_order
 from bert_keras.tasks.metrics import (
-    degenerate,
-    no_better_than_mean,
-    no_label_predicted,
+    diagnose_classes,
+    diagnose_labels,
+    diagnose_values,
 )
 from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.task_config import TaskConfig
@@ -58,10 +61,10 @@ class Problem:
 
     target: LabelType
     metrics: tuple[str, ...]  # the first is the main one
-    train: list[Example]
+    train: list[InputExample]
     # by what ends the names of their results: "" or "_mismatched"
-    evaluation: dict[str, list[Example]]
-    prediction: dict[str, list[Example]]
+    evaluation: dict[str, list[InputExample]]
+    prediction: dict[str, list[InputExample]]
     takes_pairs: bool  # whether an example is two texts
     glue: GlueTask | None = None
 
@@ -134,7 +137,10 @@ class ClassificationTask(FineTuningTask):
             self._check_classes(self._labels(self.problem.train))
 
     def _describe(
-        self, name: str, examples: Sequence[Example], has_labels: bool = True
+        self,
+        name: str,
+        examples: Sequence[InputExample],
+        has_labels: bool = True,
     ) -> None:
         if not examples:
             return
@@ -183,7 +189,7 @@ class ClassificationTask(FineTuningTask):
             return
         scores, labels = self.latest
         if isinstance(self.target, SingleLabel):
-            warning = degenerate(
+            warning = diagnose_classes(
                 scores.argmax(-1),
                 labels[:, 0],
                 train_losses(fitted.folder),
@@ -191,9 +197,9 @@ class ClassificationTask(FineTuningTask):
                 self.target.class_weights,
             )
         elif isinstance(self.target, MultiLabel):
-            warning = no_label_predicted(scores > 0.5, labels)
+            warning = diagnose_labels(scores > 0.5, labels)
         else:
-            warning = no_better_than_mean(scores[:, 0], labels[:, 0])
+            warning = diagnose_values(scores[:, 0], labels[:, 0])
         if warning:
             warn(warning)
 
@@ -239,7 +245,7 @@ class ClassificationTask(FineTuningTask):
                 fitted.write_result(file_name, text, "predict_file")
 
     def _encode(
-        self, examples: Sequence[Example], name: str
+        self, examples: Sequence[InputExample], name: str
     ) -> list[list[InputFeatures]]:
         """Each example's rows, which are also written to name.tf_record (for
         training by `keep_training_data`)."""
@@ -254,7 +260,7 @@ class ClassificationTask(FineTuningTask):
                 self._write_records(name, examples)
         return self.encoded[name]
 
-    def _labels(self, examples: Sequence[Example]) -> np.ndarray:
+    def _labels(self, examples: Sequence[InputExample]) -> np.ndarray:
         """[N, length], by the target's feature."""
         numbers = []
         for example in examples:
@@ -264,7 +270,9 @@ class ClassificationTask(FineTuningTask):
                 raise InputError(f"{example.guid}: {error}") from error
         return np.array(numbers, _array_type(self.target.feature.dtype))
 
-    def _write_records(self, name: str, examples: Sequence[Example]) -> None:
+    def _write_records(
+        self, name: str, examples: Sequence[InputExample]
+    ) -> None:
         """Writes the file that upstream would have trained on."""
         length = self.settings.max_seq_length
         features = classifier_features(length, self.target.feature)
@@ -318,7 +326,7 @@ def glue_problem(name: str, data_dir: str, wanted: Actions) -> Problem:
     task = find_task(name)
     target = Regression() if task.labels is None else SingleLabel(task.labels)
 
-    def read(kind: str) -> dict[str, list[Example]]:
+    def read(kind: str) -> dict[str, list[InputExample]]:
         splits = task.splits(kind)
         if not splits:
             raise InputError(
@@ -371,7 +379,7 @@ def table_problem(
 
     def read(
         path: str | None, argument: str, has_labels: bool
-    ) -> list[Example]:
+    ) -> list[InputExample]:
         if not path:
             raise InputError(
                 f"`{argument}` is missing: it names the table to read"
@@ -398,8 +406,8 @@ def table_problem(
 def _target(
     files: TableFiles,
     stored: tuple[str, ...],
-    train: list[Example],
-    held_out: Sequence[Example] = (),
+    train: list[InputExample],
+    held_out: Sequence[InputExample] = (),
 ) -> LabelType:
     is_single = files.target == "single_label"
     if files.class_weights and not is_single:
@@ -427,7 +435,7 @@ def _target(
 
 
 def _class_weights(
-    text: str | None, labels: tuple[str, ...], train: list[Example]
+    text: str | None, labels: tuple[str, ...], train: list[InputExample]
 ) -> tuple[float, ...]:
     """By label; "balanced" is N / (C * count), as scikit-learn has it."""
     if text is None or not train:

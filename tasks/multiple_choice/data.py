@@ -18,7 +18,7 @@ from bert_keras.data.text_files import expand_patterns, without_half_characters
 from bert_keras.errors import InputError
 from bert_keras.tasks.classification.tables import table_rows
 from bert_keras.tasks.json_files import read_objects
-from bert_keras.tasks.multiple_choice.model import Question
+from bert_keras.tasks.multiple_choice.model import MultipleChoiceExample
 
 BLANK = re.compile("_+")  # in a question of RACE, where the choice belongs
 
@@ -27,7 +27,7 @@ Entry = Mapping[str, Any]
 
 def read_questions(
     patterns: str, argument: str, has_labels: bool
-) -> list[Question]:
+) -> list[MultipleChoiceExample]:
     """The questions of comma-separated files and globs, plain or .gz.
 
     Args:
@@ -57,8 +57,7 @@ def _entries(path: str) -> Iterator[tuple[str, Entry]]:
     """Yields each with its place, for errors."""
     plain = path.removesuffix(".gz")
     if plain.endswith(".csv"):
-        for number, row in table_rows(path):
-            yield f"{path}, line {number}", row
+        yield from table_rows(path)
     elif plain.endswith((".jsonl", ".json", ".txt")):
         for found in read_objects(path):
             yield found.place, found.values
@@ -69,7 +68,7 @@ def _entries(path: str) -> Iterator[tuple[str, Entry]]:
         )
 
 
-def describe(questions: Sequence[Question]) -> str:
+def describe(questions: Sequence[MultipleChoiceExample]) -> str:
     """Counts what was read."""
     numbers = [len(question.choices) for question in questions]
     num_labels = sum(question.label is not None for question in questions)
@@ -84,7 +83,7 @@ def describe(questions: Sequence[Question]) -> str:
     )
 
 
-def _questions(place: str, entry: Entry) -> Iterator[Question]:
+def _questions(place: str, entry: Entry) -> Iterator[MultipleChoiceExample]:
     if "article" in entry and "questions" not in entry:
         columns = {"questions": "question", "options": "options"}
         columns |= {"answers": "answer"} if "answer" in entry else {}
@@ -104,7 +103,7 @@ def _questions(place: str, entry: Entry) -> Iterator[Question]:
         )
 
 
-def _swag(place: str, entry: Entry) -> Question:
+def _swag(place: str, entry: Entry) -> MultipleChoiceExample:
     """Its second text is the sentence's beginning and one of its endings."""
     names = map("ending{}".format, itertools.count())
     begin = _text(place, entry, "sent2")
@@ -119,7 +118,7 @@ def _swag(place: str, entry: Entry) -> Question:
     return _question(place, context, choices, entry.get("label"))
 
 
-def _own(place: str, entry: Entry) -> Question:
+def _own(place: str, entry: Entry) -> MultipleChoiceExample:
     choices = _texts(place, entry, "choices")
     if entry.get("question") is not None:
         asked = _text(place, entry, "question")
@@ -128,7 +127,7 @@ def _own(place: str, entry: Entry) -> Question:
     return _question(place, context, choices, entry.get("label"))
 
 
-def _race(place: str, entry: Entry) -> Iterator[Question]:
+def _race(place: str, entry: Entry) -> Iterator[MultipleChoiceExample]:
     """A choice stands where the question has its blank, else behind it."""
     article = _text(place, entry, "article")
     asked = _texts(place, entry, "questions")
@@ -158,7 +157,7 @@ def _put(question: str, choice: str) -> str:
 
 def _question(
     place: str, context: str, choices: list[str], label: Any
-) -> Question:
+) -> MultipleChoiceExample:
     if len(choices) < 2:
         raise InputError(f"{place} has {len(choices)} choices; expected two")
     number = _number(label)
@@ -168,7 +167,7 @@ def _question(
             f"{_shown(label)}; expected a number from 0 to {len(choices) - 1}, "
             "or a letter from A"
         )
-    return Question(place, context, tuple(choices), number)
+    return MultipleChoiceExample(place, context, tuple(choices), number)
 
 
 def _number(label: Any) -> int | None:

@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 from keras import ops
-from tqdm import tqdm
 
-from bert_keras.data.input_features import InputFeatures, build_inputs
+from bert_keras.data.input_features import InputFeatures, make_features
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import with_flags
 from bert_keras.modeling import fused_ops
@@ -32,18 +31,22 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.modeling.tensors import Batch, Tensor
-from bert_keras.tasks.classification.examples import SECONDS_WITHOUT_PROGRESS
-from bert_keras.tasks.classification.label_types import LABELS, Sums
+from bert_keras.tasks.classification.label_types import (
+    LABELS,
+    Sums,
+    log_softmax,
+)
 from bert_keras.tasks.classification.model import HEAD_DROPOUT_PROB
 from bert_keras.tasks.packed_inputs import pooled_examples
 from bert_keras.tasks.squad.model import NO_CLASS
 from bert_keras.tasks.task_model import TaskModel
+from bert_keras.training.inference import with_progress
 
 NUM_CHOICES = "num_choices"
 CONTEXTS, CHOICES_TOO = "contexts", "contexts and choices"  # that were cut
 
 
-class Question(NamedTuple):
+class MultipleChoiceExample(NamedTuple):
     guid: str  # where it comes from, for people
     context: str
     choices: tuple[str, ...]  # each with the question, where there is one
@@ -51,13 +54,15 @@ class Question(NamedTuple):
 
 
 def encode_questions(
-    questions: Sequence[Question], tokenizer: Tokenizer, max_seq_length: int
+    questions: Sequence[MultipleChoiceExample],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
 ) -> list[list[InputFeatures]]:
     """The rows of each question; how many were cut is said on standard
     error."""
     encoded, cuts = [], collections.Counter[str]()
-    for question in tqdm(
-        questions, "tokens", unit=" questions", delay=SECONDS_WITHOUT_PROGRESS
+    for question in with_progress(
+        questions, len(questions), " questions", "tokens"
     ):
         rows, cut = encode_question(question, tokenizer, max_seq_length)
         encoded.append(rows)
@@ -74,7 +79,7 @@ def encode_questions(
 
 
 def encode_question(
-    question: Question, tokenizer: Tokenizer, max_seq_length: int
+    question: MultipleChoiceExample, tokenizer: Tokenizer, max_seq_length: int
 ) -> tuple[list[InputFeatures], str]:
     """A row for each choice, and what was cut: "", CONTEXTS or CHOICES_TOO.
 
@@ -82,8 +87,7 @@ def encode_question(
     7 pieces is [CLS] a b c [SEP] e [SEP] and [CLS] a b [SEP] f g [SEP]. Of a
     choice that does not fit by itself, its beginning does.
     """
-    special_tokens = tokenizer.special_tokens
-    room = max_seq_length - special_tokens.count(is_pair=True)
+    room = max_seq_length - tokenizer.special_tokens.count(is_pair=True)
     context = tokenizer.tokenize(question.context)
     rows, cut = [], ""
     for choice in question.choices:
@@ -94,12 +98,7 @@ def encode_question(
             cut = cut or CONTEXTS
         second = second[-room:]
         first = context[: room - len(second)]
-        tokens, segments = build_inputs(
-            first, second, max_seq_length, special_tokens
-        )
-        rows.append(
-            InputFeatures(tokenizer.convert_tokens_to_ids(tokens), segments)
-        )
+        rows.append(make_features(first, second, max_seq_length, tokenizer))
     return rows, cut
 
 
@@ -176,6 +175,4 @@ def _weights(batch: Batch) -> Tensor:
 
 def log_shares(scores: Sequence[np.ndarray]) -> np.ndarray:
     """The logits [1] of a question's rows -> log-probabilities [C]."""
-    values = np.concatenate(scores).astype(np.float64)
-    shifted = values - values.max()
-    return shifted - np.log(np.exp(shifted).sum())
+    return log_softmax(np.concatenate(scores))

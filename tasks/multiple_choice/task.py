@@ -24,12 +24,12 @@ from bert_keras.tasks.fine_tuning import (
     TrainedModel,
     train_losses,
 )
-from bert_keras.tasks.metrics import unlearnt
+from bert_keras.tasks.metrics import diagnose_losses
 from bert_keras.tasks.multiple_choice.data import describe, read_questions
 from bert_keras.tasks.multiple_choice.model import (
     NUM_CHOICES,
     MultipleChoice,
-    Question,
+    MultipleChoiceExample,
     encode_questions,
     log_shares,
     pad_choices,
@@ -42,9 +42,9 @@ from bert_keras.tasks.training_data import TrainingData
 class Problem:
     """Questions for each purpose; none for what is not wanted."""
 
-    train: list[Question]
-    evaluation: list[Question]
-    prediction: list[Question]
+    train: list[MultipleChoiceExample]
+    evaluation: list[MultipleChoiceExample]
+    prediction: list[MultipleChoiceExample]
 
 
 def read_problem(
@@ -58,7 +58,9 @@ def read_problem(
     )
 
 
-def _read(path: str | None, argument: str, has_labels: bool) -> list[Question]:
+def _read(
+    path: str | None, argument: str, has_labels: bool
+) -> list[MultipleChoiceExample]:
     if not path:
         return []
     questions = read_questions(path, argument, has_labels)
@@ -125,7 +127,7 @@ class MultipleChoiceTask(FineTuningTask):
         numbers = (len(question.choices) for question in self.problem.train)
         guess = statistics.fmean(map(math.log, numbers))
         losses = train_losses(fitted.folder)
-        if warning := unlearnt(losses, guess, "guessing a choice"):
+        if warning := diagnose_losses(losses, guess, "guessing a choice"):
             warn(warning)
 
     def predict(self, fitted: TrainedModel, step: int) -> None:
@@ -141,7 +143,7 @@ class MultipleChoiceTask(FineTuningTask):
         return self._encode(self.problem.evaluation)
 
     def _encode(
-        self, questions: Sequence[Question]
+        self, questions: Sequence[MultipleChoiceExample]
     ) -> list[list[InputFeatures]]:
         length = self.settings.max_seq_length
         encoded = encode_questions(questions, self.tokenizer, length)

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from bert_keras.data.text_files import read_lines
+from bert_keras.data.text_files import read_bare_lines
 from bert_keras.errors import InputError
 from bert_keras.tasks.ner.iob_tags import (
     IOB2,
@@ -107,9 +107,7 @@ def read_columns(
         InputError: it holds no sentence, its lines differ in the number of
             columns, a tag is not one, or the words are 1, 2, 3, ...
     """
-    lines = [line.rstrip("\n") for line in read_lines(path)]
-    if lines:
-        lines[0] = lines[0].removeprefix("\ufeff")
+    lines = list(read_bare_lines(path))
     rows = [_columns(line) for line in lines]
     layout = _find_layout(path, rows, word_column, tag_column)
     sentences, other_tags = _read(path, rows, layout)
@@ -187,12 +185,28 @@ def _read(
     numbers: list[int] = []  # of the lines of a sentence
     for number, row in enumerate([*rows, []]):
         if row and DOCUMENT not in row:
-            if not numbers and _is_comment(row, layout):
-                continue
+            has_width = len(row) == layout.width
+            is_tagged = has_width and (
+                layout.tag is None or TAG.fullmatch(row[layout.tag])
+            )
+            if not numbers and row[0].startswith("#") and not is_tagged:
+                continue  # a comment
             if layout.has_numbers and not row[0].isdecimal():
                 other_tags[number] = NO_TAG
                 continue
-            _check(path, number, row, layout)
+            if not has_width:
+                raise InputError(
+                    f"{path}, line {number + 1} has {len(row)} columns where "
+                    f"the lines before have {layout.width}; expected the same "
+                    "in every line"
+                )
+            if layout.tag is not None and not is_tagged:
+                raise InputError(
+                    f"{path}, line {number + 1} has {row[layout.tag]!r} in "
+                    f"column {layout.tag}; expected a tag, O or one like B-PER "
+                    "and I-PER (`tag_column` names another column, counted "
+                    "from 0; a file without tags has one column)"
+                )
             numbers.append(number)
             continue
         if numbers:
@@ -206,29 +220,6 @@ def _read(
             other_tags[number] = OUTSIDE
             document += 1
     return sentences, other_tags
-
-
-def _is_comment(row: list[str], layout: _Layout) -> bool:
-    fits = len(row) == layout.width and (
-        layout.tag is None or TAG.fullmatch(row[layout.tag])
-    )
-    return row[0].startswith("#") and not fits
-
-
-def _check(path: str, number: int, row: list[str], layout: _Layout) -> None:
-    if len(row) != layout.width:
-        raise InputError(
-            f"{path}, line {number + 1} has {len(row)} columns where the "
-            f"lines before have {layout.width}; expected the same in every "
-            "line"
-        )
-    if layout.tag is not None and not TAG.fullmatch(row[layout.tag]):
-        raise InputError(
-            f"{path}, line {number + 1} has {row[layout.tag]!r} in column "
-            f"{layout.tag}; expected a tag, O or one like B-PER and I-PER "
-            "(`tag_column` names another column, counted from 0; a file "
-            "without tags has one column)"
-        )
 
 
 def _are_numbers(sentences: Sequence[Sentence]) -> bool:
@@ -269,18 +260,15 @@ def with_column(file: TaggedFile, predicted: Sequence[Sequence[str]]) -> str:
     Args:
         predicted: the tags of each sentence.
     """
-    added = dict(file.other_tags)
+    tag_of = dict(file.other_tags)  # by line
     for sentence, tags in zip(
         file.sentences, file.in_own_scheme(predicted), strict=True
     ):
-        added |= zip(sentence.lines, tags, strict=True)
-    return "".join(
-        f"{_with(line, added.get(number))}\n"
-        for number, line in enumerate(file.lines)
-    )
-
-
-def _with(line: str, tag: str | None) -> str:
-    if tag is None:
-        return line
-    return f"{line}\t{tag}" if "\t" in line else f"{line.rstrip(' ')} {tag}"
+        tag_of |= zip(sentence.lines, tags, strict=True)
+    lines = []
+    for number, line in enumerate(file.lines):
+        if (tag := tag_of.get(number)) is not None:
+            before = f"{line}\t" if "\t" in line else f"{line.rstrip(' ')} "
+            line = before + tag
+        lines.append(f"{line}\n")
+    return "".join(lines)

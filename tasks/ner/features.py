@@ -17,7 +17,7 @@ import numpy as np
 
 from bert_keras.data.input_features import (
     InputFeatures,
-    build_inputs,
+    make_features,
     max_context_window,
     windows,
 )
@@ -35,14 +35,6 @@ class WordText:
     def join(self, outputs: Sequence[np.ndarray]) -> np.ndarray:
         """The windows' [P, ...] to the words' [T, ...]."""
         return np.stack([outputs[window][i] for window, i in self.places])
-
-    def labels(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Of the words of each window: a word's number + 1 in the window that
-        answers about it, 0 in others. `numbers`: [T]."""
-        own = [[0] * len(row.positions) for row in self.rows]
-        for (window, i), number in zip(self.places, numbers, strict=True):
-            own[window][i] = number + 1
-        return own
 
 
 def read_words(
@@ -76,17 +68,11 @@ def read_words(
     )
     rows = []
     for span, begin, end in zip(spans, begins, ends, strict=True):
-        tokens, segments = build_inputs(
-            pieces[span.start : span.stop], None, max_length, special_tokens
-        )
-        positions = (1 + firsts[begin:end] - span.start).tolist()
+        shown = pieces[span.start : span.stop]
         # Where no word begins, the first mark: all rows ask for something.
+        positions = (1 + firsts[begin:end] - span.start).tolist() or [0]
         rows.append(
-            InputFeatures(
-                tokenizer.convert_tokens_to_ids(tokens),
-                segments,
-                positions or [0],
-            )
+            make_features(shown, None, max_length, tokenizer, positions)
         )
     owners = np.array(max_context_window(spans, len(pieces)))[firsts]
     places = [
@@ -105,21 +91,18 @@ def label_arrays(
         numbers: of the labels of each text's words.
 
     Returns:
-        label_ids, a label's number + 1 or 0 for none; and label_positions,
-        where in its row each lies; int32 [N, P].
+        label_ids: a word's number + 1 in the window that answers about it, 0
+        in others; and label_positions: where in its row each lies; int32
+        [N, P].
     """
     rows = [row for text in texts for row in text.rows]
-    labels = [
-        own
-        for text, its_numbers in zip(texts, numbers, strict=True)
-        for own in text.labels(its_numbers)
-    ]
-    width = max(map(len, labels))
-    arrays = {
-        name: np.zeros((len(rows), width), np.int32)
-        for name in ("label_ids", "label_positions")
-    }
-    for i, (row, own) in enumerate(zip(rows, labels, strict=True)):
-        arrays["label_ids"][i, : len(own)] = own
-        arrays["label_positions"][i, : len(own)] = row.positions
-    return arrays
+    shape = len(rows), max(len(row.positions) for row in rows)
+    label_ids, label_positions = np.zeros((2, *shape), np.int32)
+    for i, row in enumerate(rows):
+        label_positions[i, : len(row.positions)] = row.positions
+    first_row = 0
+    for text, its_numbers in zip(texts, numbers, strict=True):
+        for (window, i), number in zip(text.places, its_numbers, strict=True):
+            label_ids[first_row + window, i] = number + 1
+        first_row += len(text.rows)
+    return {"label_ids": label_ids, "label_positions": label_positions}

@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from bert_keras.tasks.metrics import f1_score
+
 OUTSIDE = "O"
 IOB1, IOB2, IOBES, BILUO, BMES = ("IOB1", "IOB2", "IOBES", "BILUO", "BMES")
 # The letters of an entity's first word, those inside, its last word, and of an
@@ -136,5 +138,5 @@ def _scores(right: int, meant: int, said: int) -> dict[str, float]:
     return {
         "precision": right / said if said else 0.0,
         "recall": right / meant if meant else 0.0,
-        "f1": 2 * right / (meant + said) if meant + said else 0.0,
+        "f1": f1_score(right, meant, said),
     }

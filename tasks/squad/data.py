@@ -20,14 +20,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tqdm import tqdm
-
 from bert_keras.data.text_files import without_half_characters
 from bert_keras.errors import InputError
 from bert_keras.tasks.json_files import parse_objects
-
-SECONDS_WITHOUT_PROGRESS = 5.0  # what is quicker shows none
-SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is no terminal
+from bert_keras.training.inference import with_progress
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,7 +34,7 @@ class Paragraph:
     word_at: list[int]  # for each character its word, or the nearest
 
 
-class Answer(NamedTuple):
+class AnswerSpan(NamedTuple):
     """Where training finds it: words[first_word : last_word + 1]."""
 
     text: str
@@ -48,13 +44,13 @@ class Answer(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Example:
+class SquadExample:
     """One question; an `answer` only in training, if there is one."""
 
     id: str
     question: str
     paragraph: Paragraph
-    answer: Answer | None = None
+    answer: AnswerSpan | None = None
     is_impossible: bool = False
     golds: tuple[str, ...] | None = None  # to evaluate by; None: not told
     article: int | None = None  # its number; None: the file has none
@@ -66,7 +62,7 @@ def read_examples(
     is_training: bool,
     names_all: bool = False,
     answer_offsets: str = "exact",
-) -> list[Example]:
+) -> list[SquadExample]:
     """Reads a SQuAD file, plain or .gz.
 
     In training a question whose answer is not in its paragraph is left out,
@@ -104,7 +100,7 @@ def read_examples(
     return examples
 
 
-def describe(examples: Sequence[Example]) -> str:
+def describe(examples: Sequence[SquadExample]) -> str:
     """Counts what was read."""
     paragraphs = {example.paragraph for example in examples}
     articles = {example.article for example in examples} - {None}
@@ -141,17 +137,6 @@ def split_words(context: str) -> Paragraph:
             starts.append(len(word_at))
         word_at += [max(len(words) - 1, 0)] * len(part)
     return Paragraph(context, words, starts, word_at)
-
-
-def progress(things: Sequence[Any], name: str, unit: str) -> Any:
-    return tqdm(
-        things,
-        desc=name,
-        unit=unit,
-        file=sys.stderr,
-        delay=SECONDS_WITHOUT_PROGRESS,
-        mininterval=0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,
-    )
 
 
 def _read(path: str) -> str:
@@ -198,10 +183,10 @@ class _Reader:
         articles = self._get(found[0].values, "", "data", list)
         return [(f"data[{i}]", entry) for i, entry in enumerate(articles)]
 
-    def examples(self) -> Iterator[Example]:
+    def examples(self) -> Iterator[SquadExample]:
         entries = self.entries()
         for i, (place, entry) in enumerate(
-            progress(entries, "reading", " texts")
+            with_progress(entries, len(entries), " texts", "reading")
         ):
             is_flat = isinstance(entry, dict) and "paragraphs" not in entry
             if is_flat and "context" in entry:
@@ -228,12 +213,12 @@ class _Reader:
         place: str,
         paragraph: Paragraph,
         article: int | None,
-    ) -> Iterator[Example]:
+    ) -> Iterator[SquadExample]:
         """Yields the example, or nothing if its answer is not to be found."""
         name = str(self._get(content, place, "id", (str, int)))
         question = self._get(content, place, "question", str)
         place += f" (id {name})"
-        example = Example(name, question, paragraph, article=article)
+        example = SquadExample(name, question, paragraph, article=article)
         if not self.is_training:
             if name in self.places:
                 raise InputError(
@@ -300,7 +285,7 @@ class _Reader:
 
     def _answer(
         self, content: Any, place: str, paragraph: Paragraph
-    ) -> Answer | None:
+    ) -> AnswerSpan | None:
         """The first one; None if the text at its place does not hold it."""
         answers = self._answers(content, place)
         if answers is None:
@@ -345,28 +330,23 @@ class _Reader:
             found = (
                 f"only {', '.join(content) or 'nothing'}"
                 if isinstance(content, dict)
-                else f"it is {_name(content)}"
+                else f"it is {_NAMES[type(content)]}"
             )
+            needs_flag = self.version_2_with_negative and self.is_training
+            given = " for `version_2_with_negative`" if needs_flag else ""
             raise InputError(
                 f"{self.path}: {place} has no {key!r} ({found}), as a SQuAD "
-                f"file{self._flags()} has"
+                f"file{given} has"
             )
         value = content[key]
         if not isinstance(value, kind):
             raise InputError(
-                f"{self.path}: {key!r} of {place} is {_name(value)}; SQuAD "
-                f"files have {_NAMES[kind]} there"
+                f"{self.path}: {key!r} of {place} is {_NAMES[type(value)]}; "
+                f"SQuAD files have {_NAMES[kind]} there"
             )
         if isinstance(value, str):
             return without_half_characters(value)
         return value
-
-    def _flags(self) -> str:
-        return (
-            " for `version_2_with_negative`"
-            if self.version_2_with_negative and self.is_training
-            else ""
-        )
 
 
 _NAMES = {
@@ -384,13 +364,9 @@ _NAMES = {
 }
 
 
-def _name(value: Any) -> str:
-    return _NAMES[type(value)]
-
-
 def locate(
     text: str, begin: int, paragraph: Paragraph, answer_offsets: str = "exact"
-) -> Answer | None:
+) -> AnswerSpan | None:
     """The words around `text`, which begins at this character.
 
     None if they do not hold it. Upstream asks for each no-break space that the
@@ -406,10 +382,10 @@ def locate(
         return None
     if answer_offsets == "google":
         is_there = " ".join(text.split()) in " ".join(words)
-        return Answer(text, first_word, last_word) if is_there else None
+        return AnswerSpan(text, first_word, last_word) if is_there else None
     if text == text.strip() and paragraph.context.startswith(text, begin):
         place = range(begin, begin + len(text))
-        return Answer(text, first_word, last_word, place)
+        return AnswerSpan(text, first_word, last_word, place)
     wanted = r"\s+".join(map(re.escape, text.split()))
     first = paragraph.starts[first_word]
     past = paragraph.starts[last_word] + len(words[-1])
@@ -422,4 +398,4 @@ def locate(
     if not places:
         return None
     place = min(places, key=lambda place: abs(place.start - begin))
-    return Answer(text, first_word, last_word, place)
+    return AnswerSpan(text, first_word, last_word, place)

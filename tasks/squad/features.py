@@ -16,14 +16,17 @@ import numpy as np
 
 from bert_keras.data.input_features import (
     InputFeatures,
+    make_features,
     max_context_window,
+    pad,
     windows,
 )
 from bert_keras.data.tokenization import Span
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
-from bert_keras.tasks.squad.data import Answer, Example, Paragraph, progress
+from bert_keras.tasks.squad.data import AnswerSpan, Paragraph, SquadExample
 from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.training.inference import with_progress
 
 FIRST_UNIQUE_ID = 1000000000  # of the windows of each file
 
@@ -35,7 +38,7 @@ UNSPACED = re.compile(
 )
 
 
-class Pieces(NamedTuple):
+class ParagraphTokens(NamedTuple):
     """A paragraph cut by the tokenizer."""
 
     tokens: list[str]
@@ -44,11 +47,11 @@ class Pieces(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Window:
+class SquadFeatures:
     """A question with a part of its paragraph, as the model reads them."""
 
     row: InputFeatures  # [CLS] question [SEP] part [SEP]
-    pieces: Pieces  # the whole paragraph's, shared by all its windows
+    pieces: ParagraphTokens  # the whole paragraph's, shared by all its windows
     part: range  # those of them that are in the row
     max_context: np.ndarray  # bool; no other window shows more around it
     start_position: int = 0  # of the answer in the row; 0 where it has none
@@ -63,14 +66,18 @@ class Window:
 
 
 def make_windows(
-    examples: Sequence[Example],
+    examples: Sequence[SquadExample],
     tokenizer: Tokenizer,
     settings: TaskConfig,
-) -> list[list[Window]]:
+) -> list[list[SquadFeatures]]:
     """Each question's windows, in order; an empty paragraph has none."""
-    cut: dict[Paragraph, Pieces] = {}  # once for all questions about it
+    cut: dict[
+        Paragraph, ParagraphTokens
+    ] = {}  # once for all questions about it
     windows = []
-    for example in progress(examples, "windows", " questions"):
+    for example in with_progress(
+        examples, len(examples), " questions", "windows"
+    ):
         paragraph = example.paragraph
         if paragraph not in cut:
             cut[paragraph] = _cut(paragraph, tokenizer)
@@ -81,23 +88,20 @@ def make_windows(
 
 
 def record_values(
-    number: int, window: Window, max_seq_length: int
+    number: int, window: SquadFeatures, max_seq_length: int
 ) -> dict[str, list[int]]:
     """What a record holds of the file's window of this number, from 0."""
-    ids, segments = window.row.input_ids, window.row.segment_ids
-    padding = [0] * (max_seq_length - len(ids))
+    padded = pad([window.row], max_seq_length, 1)
     return {
         "unique_ids": [FIRST_UNIQUE_ID + number],
-        "input_ids": ids + padding,
-        "input_mask": [1] * len(ids) + padding,
-        "segment_ids": segments + padding,
+        **{name: values[0].tolist() for name, values in padded.items()},
         "start_positions": [window.start_position],
         "end_positions": [window.end_position],
         "is_impossible": [int(window.is_impossible)],
     }
 
 
-def _cut(paragraph: Paragraph, tokenizer: Tokenizer) -> Pieces:
+def _cut(paragraph: Paragraph, tokenizer: Tokenizer) -> ParagraphTokens:
     tokens: list[str] = []
     words: list[int] = []
     first_piece = [0]
@@ -105,7 +109,7 @@ def _cut(paragraph: Paragraph, tokenizer: Tokenizer) -> Pieces:
         tokens += own
         words += [i] * (len(tokens) - len(words))
         first_piece.append(len(tokens))
-    return Pieces(tokens, words, first_piece)
+    return ParagraphTokens(tokens, words, first_piece)
 
 
 def word_offsets(tokenizer: Tokenizer, word: str, is_first: bool) -> list[Span]:
@@ -132,15 +136,15 @@ def word_offsets(tokenizer: Tokenizer, word: str, is_first: bool) -> list[Span]:
 
 
 def _example_windows(
-    example: Example,
-    pieces: Pieces,
+    example: SquadExample,
+    pieces: ParagraphTokens,
     tokenizer: Tokenizer,
     settings: TaskConfig,
-) -> list[Window]:
+) -> list[SquadFeatures]:
     whole_question = tokenizer.tokenize(example.question)
     question = whole_question[: settings.max_query_length]
-    special_tokens = tokenizer.special_tokens
-    room = settings.max_seq_length - len(question) - special_tokens.count(True)
+    num_marks = tokenizer.special_tokens.count(is_pair=True)
+    room = settings.max_seq_length - len(question) - num_marks
     if room < 1:
         raise InputError(
             f"a question of {len(question)} pieces leaves no room for a "
@@ -154,23 +158,11 @@ def _example_windows(
     answer = _answer_pieces(
         example.answer, example.paragraph, pieces, tokenizer
     )
-    start = [
-        special_tokens.start,
-        *question,
-        special_tokens.end,
-        *special_tokens.between,
-    ]
     made = []
     for number, part in enumerate(parts):
         shown = pieces.tokens[part.start : part.stop]
-        row = InputFeatures(
-            tokenizer.convert_tokens_to_ids(
-                [*start, *shown, special_tokens.end]
-            ),
-            [0] * len(start)
-            + [special_tokens.second_segment] * (len(shown) + 1),
-        )
-        shift = len(start) - part.start
+        row = make_features(question, shown, settings.max_seq_length, tokenizer)
+        shift = len(row.input_ids) - 1 - part.stop
         positions = (
             (answer[0] + shift, answer[1] + shift)
             if answer and part.start <= answer[0] and answer[1] < part.stop
@@ -178,7 +170,7 @@ def _example_windows(
         )
         max_context = owners[part.start : part.stop] == number
         made.append(
-            Window(
+            SquadFeatures(
                 row, pieces, part, max_context, *positions,
                 example.is_impossible, len(whole_question),
             )
@@ -187,9 +179,9 @@ def _example_windows(
 
 
 def _answer_pieces(
-    answer: Answer | None,
+    answer: AnswerSpan | None,
     paragraph: Paragraph,
-    pieces: Pieces,
+    pieces: ParagraphTokens,
     tokenizer: Tokenizer,
 ) -> tuple[int, int] | None:
     """First and last token of the answer.

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_keras.data.tokenizers import Tokenizer
-from bert_keras.tasks.squad.data import Example
-from bert_keras.tasks.squad.features import Window, word_offsets
+from bert_keras.tasks.squad.data import SquadExample
+from bert_keras.tasks.squad.features import SquadFeatures, word_offsets
 from bert_keras.tasks.task_config import TaskConfig
 
 PREDICTIONS = "predictions.json"
@@ -93,8 +93,8 @@ class Answerer:
 
     def answer_all(
         self,
-        examples: Sequence[Example],
-        windows: Sequence[Sequence[Window]],
+        examples: Sequence[SquadExample],
+        windows: Sequence[Sequence[SquadFeatures]],
         logits: Iterable[Logits],
     ) -> Iterator[Prediction]:
         """Yields each question's prediction.
@@ -109,8 +109,8 @@ class Answerer:
 
     def answer(
         self,
-        example: Example,
-        windows: Sequence[Window],
+        example: SquadExample,
+        windows: Sequence[SquadFeatures],
         logits: Sequence[Logits],
     ) -> Prediction:
         null = self._null(logits)
@@ -141,8 +141,8 @@ class Answerer:
 
     def _nbest(
         self,
-        example: Example,
-        windows: Sequence[Window],
+        example: SquadExample,
+        windows: Sequence[SquadFeatures],
         candidates: _Candidates,
     ) -> list[Scored]:
         """The n best candidates whose texts differ."""
@@ -162,7 +162,7 @@ class Answerer:
         return list(found.values())
 
     def _span_text(
-        self, example: Example, window: Window, start: int, end: int
+        self, example: SquadExample, window: SquadFeatures, start: int, end: int
     ) -> str:
         """The paragraph's text for the pieces at these places of the row."""
         tokens, word_of, first_piece = window.pieces
@@ -216,7 +216,7 @@ def _num_solid(text: str) -> int:
 
 
 def _candidates(
-    windows: Sequence[Window],
+    windows: Sequence[SquadFeatures],
     logits: Sequence[Logits],
     null: Scored | None,
     settings: TaskConfig,
@@ -243,7 +243,7 @@ def _candidates(
 
 
 def _window_candidates(
-    number: int, window: Window, logits: Logits, settings: TaskConfig
+    number: int, window: SquadFeatures, logits: Logits, settings: TaskConfig
 ) -> _Candidates:
     """Of the n likeliest starts and ends those pairs that are spans.
 
@@ -286,7 +286,7 @@ def _softmax(scores: Sequence[float]) -> list[float]:
 
 
 def to_files(
-    examples: Sequence[Example],
+    examples: Sequence[SquadExample],
     predictions: Sequence[Prediction],
     settings: TaskConfig,
 ) -> dict[str, str]:

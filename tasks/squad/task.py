@@ -30,12 +30,11 @@ from bert_keras.tasks.fine_tuning import (
     TrainedModel,
     train_losses,
 )
-from bert_keras.tasks.metrics import unlearnt
+from bert_keras.tasks.metrics import diagnose_losses
 from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.squad.data import (
-    Example,
+    SquadExample,
     describe,
-    progress,
     read_examples,
 )
 from bert_keras.tasks.squad.evaluation import (
@@ -43,7 +42,11 @@ from bert_keras.tasks.squad.evaluation import (
     evaluate_v1,
     evaluate_v2,
 )
-from bert_keras.tasks.squad.features import Window, make_windows, record_values
+from bert_keras.tasks.squad.features import (
+    SquadFeatures,
+    make_windows,
+    record_values,
+)
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.squad.postprocessing import (
     NOTHING,
@@ -55,6 +58,7 @@ from bert_keras.tasks.squad.postprocessing import (
 )
 from bert_keras.tasks.task_config import TASK, TaskConfig
 from bert_keras.tasks.training_data import TrainingData
+from bert_keras.training.inference import with_progress
 
 SHUFFLE_SEED = 12345  # upstream's, of the questions in train.tf_record
 
@@ -70,11 +74,11 @@ class Files:
 class Questions(NamedTuple):
     """A file's, with their windows."""
 
-    examples: list[Example]
-    windows: list[list[Window]]
+    examples: list[SquadExample]
+    windows: list[list[SquadFeatures]]
 
     @property
-    def flat(self) -> list[Window]:
+    def flat(self) -> list[SquadFeatures]:
         return [window for own in self.windows for window in own]
 
 
@@ -168,7 +172,9 @@ class SquadTask(FineTuningTask):
             )
         elif self.prior is not None:
             losses = train_losses(fitted.folder)
-            if warning := unlearnt(losses, self.prior, "guessing a piece"):
+            if warning := diagnose_losses(
+                losses, self.prior, "guessing a piece"
+            ):
                 warn(warning)
 
     def prepare(self) -> None:
@@ -223,7 +229,7 @@ class SquadTask(FineTuningTask):
     def _num_without_answers(self) -> int:
         return sum(example.golds is None for example in self.asked.examples)
 
-    def _read(self, path: str | None, is_training: bool) -> list[Example]:
+    def _read(self, path: str | None, is_training: bool) -> list[SquadExample]:
         assert path is not None, "the command has looked"
         examples = read_examples(
             files.local(path),
@@ -235,7 +241,7 @@ class SquadTask(FineTuningTask):
         print(f"{path}: {describe(examples)}")
         return examples
 
-    def _cut(self, examples: list[Example], name: str) -> Questions:
+    def _cut(self, examples: list[SquadExample], name: str) -> Questions:
         """Questions with their windows, which are also written to
         name.tf_record (for training by `keep_training_data`)."""
         questions = Questions(
@@ -286,7 +292,7 @@ class SquadTask(FineTuningTask):
     def _records(self, name: str) -> str:
         return os.path.join(self.files.output_dir, f"{name}.tf_record")
 
-    def _write_records(self, name: str, windows: list[Window]) -> None:
+    def _write_records(self, name: str, windows: list[SquadFeatures]) -> None:
         """Writes the records that upstream trains on, or predicts."""
         if not self.writes:
             return
@@ -294,7 +300,7 @@ class SquadTask(FineTuningTask):
         features = span_features(length, has_answers=name == "train")
         with RecordWriter([self._records(name)], "output_dir") as writer:
             for number, window in enumerate(
-                progress(windows, "records", " windows")
+                with_progress(windows, len(windows), " windows", "records")
             ):
                 values = record_values(number, window, length)
                 writer.write(encode(features, values))

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.errors import InputError
-from bert_keras.tasks.classification.examples import Example
+from bert_keras.tasks.classification.examples import InputExample
 from bert_keras.tasks.classification.label_types import (
     LabelType,
     Regression,
@@ -374,7 +374,7 @@ def test_bad_input_is_one_sentence(
     )
 
 
-EXAMPLES = [Example("", "", None, label) for label in ("a", "a", "a", "b")]
+EXAMPLES = [InputExample("", "", None, label) for label in ("a", "a", "a", "b")]
 
 
 def own_files(**settings: Any) -> TableFiles:
@@ -413,7 +413,7 @@ def test_stored_labels_hold_unless_there_are_others() -> None:
         _target(own_files(), (), [])
 
 
-def prepare(target: LabelType, train: list[Example]) -> None:
+def prepare(target: LabelType, train: list[InputExample]) -> None:
     problem = Problem(
         target, ("accuracy",), train, {"": train[:2]}, {"": train}, False
     )
@@ -445,7 +445,9 @@ def test_numbers_that_are_learnt_as_classes_are_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     numbers = [f"{i / 7:.2f}" for i in range(60)]
-    train = [Example("", "x", None, number) for number in [*numbers, "0.14"]]
+    train = [
+        InputExample("", "x", None, number) for number in [*numbers, "0.14"]
+    ]
     prepare(SingleLabel(tuple(numbers)), train)
     said = capsys.readouterr().err
     assert "60 different numbers" in said

@@ -13,11 +13,14 @@ from bert_keras.data.special_tokens import BERT, ROBERTA
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.data.tokenizers import check_any_vocabulary, load_tokenizer
 from bert_keras.errors import InputError
-from bert_keras.tasks.classification.examples import Example, encode_example
+from bert_keras.tasks.classification.examples import (
+    InputExample,
+    encode_example,
+)
 from bert_keras.tasks.features import read_document
 from bert_keras.tasks.fill_mask import encode
 from bert_keras.tasks.squad.data import read_examples
-from bert_keras.tasks.squad.features import Window, make_windows
+from bert_keras.tasks.squad.features import SquadFeatures, make_windows
 from bert_keras.tasks.squad.postprocessing import Answerer, Logits
 from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN
@@ -52,7 +55,7 @@ def test_a_pair_has_two_ends_between_and_one_segment() -> None:
 
 
 def test_examples_are_cut_where_the_marks_leave_no_room() -> None:
-    example = Example("1", "the sea", "the ship", None)
+    example = InputExample("1", "the sea", "the ship", None)
     for length, expected in ((9, False), (7, True)):
         (row,), is_cut = encode_example(example, TOKENIZER, length)
         assert is_cut is expected
@@ -76,7 +79,9 @@ def test_a_blank_takes_the_space_before_it() -> None:
         encode("the old [MASK].", TOKENIZER, 20)
 
 
-def span_windows(tmp_path: Path, answer: str) -> tuple[list, list[Window]]:
+def span_windows(
+    tmp_path: Path, answer: str
+) -> tuple[list, list[SquadFeatures]]:
     qas = {
         "id": "q",
         "question": "What was it?",
@@ -119,7 +124,7 @@ def test_part_of_a_character_answers_with_its_word(tmp_path: Path) -> None:
     answerer = Answerer(TOKENIZER, SPAN)
     window = windows[0]
     place = window.part.start + window.shift
-    broken = Window(window.row, cut, window.part, window.max_context)
+    broken = SquadFeatures(window.row, cut, window.part, window.max_context)
     assert answerer._span_text(examples[0], broken, place, place) == "An"
 
 

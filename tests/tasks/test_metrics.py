@@ -7,10 +7,10 @@ import pytest
 
 from bert_keras.tasks.metrics import (
     classification_metrics,
-    degenerate,
+    diagnose_classes,
+    diagnose_labels,
+    diagnose_values,
     multi_label_metrics,
-    no_better_than_mean,
-    no_label_predicted,
     regression_metrics,
     summarize,
 )
@@ -82,6 +82,15 @@ def test_regression() -> None:
     )
 
 
+def test_equal_values_share_their_ranks() -> None:
+    found = regression_metrics(
+        np.array([1.0, 2.0, 2.0, 7.0]), np.array([1.0, 3.0, 2.0, 4.0])
+    )
+    # Ranks 1 2.5 2.5 4 and 1 3 2 4; means 3 and 2.5.
+    assert found["spearman"] == pytest.approx(4.5 / math.sqrt(4.5 * 5), 1e-12)
+    assert found["pearson"] == pytest.approx(9 / math.sqrt(22 * 5), 1e-12)
+
+
 @pytest.mark.parametrize(
     "predicted", [[0.1] * 4, [1 + 1e-14, 1, 1, 1]], ids=["equal", "nearly"]
 )
@@ -146,14 +155,14 @@ NAMES = ("good", "fair", "poor")
 
 def test_one_class_predicted_is_named() -> None:
     labels = np.array([0, 2, 0, 1])
-    sentence = degenerate(np.full(4, 2), labels, [0.1] * 10, NAMES)
+    sentence = diagnose_classes(np.full(4, 2), labels, [0.1] * 10, NAMES)
     assert sentence is not None
     assert "'poor' is predicted for all 4 examples" in sentence
     assert "25.0%" in sentence
-    assert degenerate(np.full(4, 2), np.full(4, 1), [], NAMES) is None, (
+    assert diagnose_classes(np.full(4, 2), np.full(4, 1), [], NAMES) is None, (
         "one label"
     )
-    assert degenerate(np.array([2, 2, 2, 1]), labels, [], NAMES) is None
+    assert diagnose_classes(np.array([2, 2, 2, 1]), labels, [], NAMES) is None
 
 
 def test_class_weights_move_the_prior() -> None:
@@ -161,37 +170,39 @@ def test_class_weights_move_the_prior() -> None:
     predicted = np.array([0, 0, 2, 0])
     losses = [0.6]  # above the prior of 3:1, below that of 1:1, log 2 = 0.69
     weights = (4 / 6, 5.0, 4 / 2)
-    assert degenerate(predicted, labels, losses, NAMES) is not None
-    assert degenerate(predicted, labels, losses, NAMES, weights) is None
-    sentence = degenerate(predicted, labels, [0.68], NAMES, weights)
+    assert diagnose_classes(predicted, labels, losses, NAMES) is not None
+    assert diagnose_classes(predicted, labels, losses, NAMES, weights) is None
+    sentence = diagnose_classes(predicted, labels, [0.68], NAMES, weights)
     assert sentence is not None
     assert "0.693" in sentence
     one_counts = (1.0, 5.0, 0.0)
-    assert degenerate(predicted, labels, losses, NAMES, one_counts) is None
+    assert (
+        diagnose_classes(predicted, labels, losses, NAMES, one_counts) is None
+    )
 
 
 def test_no_label_predicted_is_named() -> None:
     labels = np.array([[1.0, 0], [1, 1], [0, 0]])
     nothing = np.zeros((3, 2), bool)
-    sentence = no_label_predicted(nothing, labels)
+    sentence = diagnose_labels(nothing, labels)
     assert sentence is not None
     assert "none of the 3 labels of 3 examples" in sentence
-    assert no_label_predicted(nothing, np.zeros((3, 2))) is None
+    assert diagnose_labels(nothing, np.zeros((3, 2))) is None
     one = nothing.copy()
     one[2, 1] = True
-    assert no_label_predicted(one, labels) is None
+    assert diagnose_labels(one, labels) is None
 
 
 def test_values_no_better_than_the_mean_are_named() -> None:
     """The targets' variance is 2/3: (1 + 0 + 1) / 3."""
     targets = np.array([1.0, 2.0, 3.0])
     for values, error in (([2.0, 2.0, 2.0], "0.6667"), ([3, 2, 1], "2.667")):
-        sentence = no_better_than_mean(np.array(values), targets)
+        sentence = diagnose_values(np.array(values), targets)
         assert sentence is not None
         assert f"error is {error}, where" in sentence
         assert "costs 0.6667" in sentence
-    assert no_better_than_mean(np.array([1.9, 2, 2.1]), targets) is None
-    assert no_better_than_mean(np.ones(3), np.full(3, 2.0)) is None
+    assert diagnose_values(np.array([1.9, 2, 2.1]), targets) is None
+    assert diagnose_values(np.ones(3), np.full(3, 2.0)) is None
 
 
 def test_a_loss_that_stays_at_the_prior_is_named() -> None:
@@ -201,7 +212,7 @@ def test_a_loss_that_stays_at_the_prior_is_named() -> None:
     # Only the last tenth counts: 2 of 20 losses.
     learnt = [2.0] * 18 + [0.98 * prior, 0.94 * prior]
     stuck = [0.1] * 18 + [0.98 * prior, 0.98 * prior]
-    assert degenerate(predicted, labels, learnt, NAMES) is None
-    sentence = degenerate(predicted, labels, stuck, NAMES)
+    assert diagnose_classes(predicted, labels, learnt, NAMES) is None
+    sentence = diagnose_classes(predicted, labels, stuck, NAMES)
     assert sentence is not None
     assert f"{prior:.3f}" in sentence

@@ -20,7 +20,7 @@ from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.fill_mask import BlankFiller
 from bert_keras.tasks.line_kinds import word_spans
 from bert_keras.tasks.line_predictor import Answer, LinePredictor
-from bert_keras.tasks.ner.lstm_tagger import FeatureTagger
+from bert_keras.tasks.ner.feature_based.lstm_tagger import FeatureTagger
 from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.predictors import load
 from bert_keras.tasks.squad.model import QuestionAnsweringModel

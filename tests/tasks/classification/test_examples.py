@@ -8,7 +8,7 @@ import pytest
 from bert_keras.data.input_features import pad
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.tasks.classification.examples import (
-    Example,
+    InputExample,
     encode_example,
     encode_examples,
 )
@@ -45,7 +45,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> FullTokenizer:
 
 def shown(
     tokenizer: FullTokenizer,
-    example: Example,
+    example: InputExample,
     max_seq_length: int,
     doc_stride: int | None = None,
 ) -> list[str]:
@@ -61,8 +61,8 @@ def shown(
     return ["".join(signs[n] for n in row.input_ids) for row in rows]
 
 
-def text(first: str, second: str | None = None) -> Example:
-    return Example(
+def text(first: str, second: str | None = None) -> InputExample:
+    return InputExample(
         "x", " ".join(first), None if second is None else " ".join(second), None
     )
 
@@ -98,7 +98,9 @@ def test_a_second_text_without_pieces_is_none(
     tokenizer: FullTokenizer, second: str
 ) -> None:
     """As in the original, which then writes one [SEP] only."""
-    assert shown(tokenizer, Example("x", "a b", second, None), 9) == ["^ab|"]
+    assert shown(tokenizer, InputExample("x", "a b", second, None), 9) == [
+        "^ab|"
+    ]
 
 
 def test_windows_of_one_text(tokenizer: FullTokenizer) -> None:
@@ -164,7 +166,10 @@ def test_the_first_of_a_pair_keeps_half_or_what_is_left(
     ],
 )
 def test_what_is_cut_is_told(
-    tokenizer: FullTokenizer, example: Example, stride: int | None, is_cut: bool
+    tokenizer: FullTokenizer,
+    example: InputExample,
+    stride: int | None,
+    is_cut: bool,
 ) -> None:
     assert encode_example(example, tokenizer, 6, stride)[1] is is_cut
 

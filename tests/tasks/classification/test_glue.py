@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.classification.examples import Example
+from bert_keras.tasks.classification.examples import InputExample
 from bert_keras.tasks.classification.glue import TASKS, find_task
 from tests.conftest import ROOT
 
@@ -157,7 +157,7 @@ def test_layouts(
 ) -> None:
     folder = write(tmp_path, file, *lines)
     found = find_task(task).read(folder, split)
-    assert found == [Example(*values) for values in expected]
+    assert found == [InputExample(*values) for values in expected]
 
 
 def test_every_file_of_every_task_has_its_layout_tested() -> None:
@@ -240,8 +240,8 @@ def test_empty_lines_windows_lines_and_a_last_one_without_end(
     text = "index\tsentence1\tsentence2\tlabel\r\n0\tA\tB\t1\r\n\r\n1\tC\tD\t0"
     (tmp_path / "dev.tsv").write_bytes(text.encode())
     assert find_task("wnli").read(str(tmp_path), "dev") == [
-        Example("dev-1", "A", "B", "1"),
-        Example("dev-3", "C", "D", "0"),
+        InputExample("dev-1", "A", "B", "1"),
+        InputExample("dev-3", "C", "D", "0"),
     ]
 
 

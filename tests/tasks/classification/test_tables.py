@@ -8,7 +8,7 @@ import pytest
 
 from bert_keras.data.tokenization import BasicTokenizer
 from bert_keras.errors import InputError
-from bert_keras.tasks.classification.examples import Example, Label
+from bert_keras.tasks.classification.examples import InputExample, Label
 from bert_keras.tasks.classification.tables import (
     TableFormat,
     are_measures,
@@ -28,7 +28,7 @@ def write(folder: Path, name: str, text: str) -> str:
     return str(path)
 
 
-def contents(examples: list[Example]) -> list[tuple[Label, ...]]:
+def contents(examples: list[InputExample]) -> list[tuple[Label, ...]]:
     return [(e.text_a, e.text_b, e.label) for e in examples]
 
 
@@ -119,7 +119,7 @@ def test_spellings_of_a_number_are_one_label(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     labels = "1.0", "0", "0.0", "1", "01", "2.5", "1.00"
-    examples = [Example("x", "t", None, label) for label in labels]
+    examples = [InputExample("x", "t", None, label) for label in labels]
     assert labels_of(examples) == ("0", "01", "1", "2.5")
     said = capsys.readouterr().err.splitlines()
     assert [line.partition(" are")[0] for line in said] == [
@@ -131,8 +131,8 @@ def test_spellings_of_a_number_are_one_label(
 
 
 def test_labels_are_sorted_as_people_would() -> None:
-    def examples(*labels: str | None) -> list[Example]:
-        return [Example("x", "t", None, label) for label in labels]
+    def examples(*labels: str | None) -> list[InputExample]:
+        return [InputExample("x", "t", None, label) for label in labels]
 
     assert labels_of(examples("10", "9", "-1", "9", None, "")) == (
         "-1",

@@ -17,7 +17,7 @@ from bert_keras.tasks.classification.label_types import LABELS
 from bert_keras.tasks.multiple_choice.model import (
     NUM_CHOICES,
     MultipleChoice,
-    Question,
+    MultipleChoiceExample,
     encode_question,
     encode_questions,
     log_shares,
@@ -177,7 +177,7 @@ def test_the_context_gives_way(
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefg"]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces))
     tokenizer = load_tokenizer(str(tmp_path / "vocab.txt"))
-    question = Question("here", "a b c d", ("e", "f g"), None)
+    question = MultipleChoiceExample("here", "a b c d", ("e", "f g"), None)
     for length, expected, what in (
         (
             7,

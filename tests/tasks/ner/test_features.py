@@ -53,7 +53,8 @@ def test_a_window_in_which_no_word_begins() -> None:
     text = read_words(["unaffable", "sea"], TOKENIZER, 3, 1)
     assert [row.positions for row in text.rows] == [[1], [0], [0], [1]]
     assert text.places == [(0, 0), (3, 0)]
-    assert text.labels([4, 6]) == [[5], [0], [0], [7]]
+    arrays = label_arrays([text], [[4, 6]])
+    assert arrays["label_ids"].tolist() == [[5], [0], [0], [7]]
 
 
 def test_labels_stand_where_words_are_answered() -> None:

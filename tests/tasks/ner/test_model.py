@@ -10,7 +10,7 @@ import tensorflow as tf
 from bert_keras.data.batching import InMemoryBatches
 from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.errors import InputError
-from bert_keras.tasks.ner.lstm_tagger import (
+from bert_keras.tasks.ner.feature_based.lstm_tagger import (
     CHOICES,
     FeatureTagger,
     LayerMix,

@@ -9,7 +9,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.squad.data import (
-    Answer,
+    AnswerSpan,
     describe,
     locate,
     read_examples,
@@ -42,7 +42,7 @@ def test_words_end_at_upstreams_white_space_only() -> None:
 def test_an_answer_is_placed_by_its_words(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", question())
     (example,) = read_examples(path, False, True)
-    assert example.answer == Answer("1895", 2, 2, range(12, 16))
+    assert example.answer == AnswerSpan("1895", 2, 2, range(12, 16))
     assert example.paragraph.words[2] == "(1895-1943)"
     assert (example.id, example.question) == ("q", "When?")
 
@@ -68,7 +68,7 @@ def test_answers_are_looked_for_at_their_place(
     text: str, begin: int, found: tuple[int, int, range] | None
 ) -> None:
     answer = locate(text, begin, split_words(CONTEXT))
-    assert answer == (found and Answer(text, *found))
+    assert answer == (found and AnswerSpan(text, *found))
 
 
 def test_of_overlapping_places_the_one_meant_is_taken() -> None:
@@ -81,7 +81,7 @@ def test_google_asks_for_plain_spaces() -> None:
     context = "10\u00a0000 euros"
     assert locate("10\u00a0000", 0, split_words(context), "google") is None
     answer = locate("000 euros", 3, split_words(context), "google")
-    assert answer == Answer("000 euros", 0, 1, None)
+    assert answer == AnswerSpan("000 euros", 0, 1, None)
 
 
 def test_questions_without_their_answer_are_counted_and_left_out(
@@ -272,7 +272,7 @@ def test_the_hubs_flat_questions(tmp_path: Path) -> None:
         path.write_text(text)
         for name in (path, packed):
             first, second = read_examples(str(name), True, True)
-            assert first.answer == Answer("1895", 2, 2, range(12, 16))
+            assert first.answer == AnswerSpan("1895", 2, 2, range(12, 16))
             assert second.is_impossible
             assert first.paragraph is second.paragraph
             first, second = read_examples(str(name), True, False)

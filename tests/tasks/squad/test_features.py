@@ -7,14 +7,14 @@ import pytest
 
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.tasks.squad.data import (
-    Example,
+    SquadExample,
     locate,
     read_examples,
     split_words,
 )
 from bert_keras.tasks.squad.features import (
     FIRST_UNIQUE_ID,
-    Window,
+    SquadFeatures,
     make_windows,
     record_values,
 )
@@ -31,7 +31,9 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def golden_windows(version: str, is_training: bool) -> list[list[Window]]:
+def golden_windows(
+    version: str, is_training: bool
+) -> list[list[SquadFeatures]]:
     settings = SETTINGS[version]
     examples = read_examples(
         str(FOLDER / f"{version}.json"),
@@ -171,7 +173,7 @@ def test_answers_are_labelled_where_they_are(
         answer = locate(text, begin, paragraph, offsets)
         assert (answer is None) == (expected is None)
         if answer is not None:
-            example = Example("q", "who?", paragraph, answer)
+            example = SquadExample("q", "who?", paragraph, answer)
             ((window,),) = make_windows([example], tokenizer, SETTINGS["v1"])
             found = window.start_position, window.end_position
             assert found == expected, offsets

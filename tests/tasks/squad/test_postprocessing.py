@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data.tokenization import BasicTokenizer, FullTokenizer
-from bert_keras.tasks.squad.data import Example, read_examples, split_words
+from bert_keras.tasks.squad.data import SquadExample, read_examples, split_words
 from bert_keras.tasks.squad.features import make_windows
 from bert_keras.tasks.squad.postprocessing import (
     NBEST,
@@ -38,7 +38,7 @@ def predict(
     Args:
         scored: a position with its two logits; all others have -9.
     """
-    example = Example("q", "Who?", split_words(context))
+    example = SquadExample("q", "Who?", split_words(context))
     windows = make_windows([example], TOKENIZER, settings)
     start, end = np.full((2, 48), -9.0)
     for place, start_logit, end_logit in scored:
@@ -157,7 +157,7 @@ def test_final_text(predicted: str, original: str, expected: str) -> None:
 
 def test_case_and_accents_are_the_tokenizers() -> None:
     settings = dataclasses.replace(SETTINGS, do_lower_case=False)
-    example = Example("q", "?", split_words("José's"))
+    example = SquadExample("q", "?", split_words("José's"))
     tokenizer = FullTokenizer(str(FOLDER / "vocab.txt"), False)
     (windows,) = make_windows([example], tokenizer, settings)
     start, end = np.zeros((2, 48))
@@ -217,7 +217,7 @@ def test_an_answer_is_what_its_tokens_were_made_of(
     ]
     (tmp_path / "vocab.txt").write_text("\n".join(tokens), encoding="utf-8")
     tokenizer = FullTokenizer(str(tmp_path / "vocab.txt"))
-    example = Example("q", "who?", split_words(context))
+    example = SquadExample("q", "who?", split_words(context))
     (windows,) = make_windows([example], tokenizer, SETTINGS)
     start, end = np.full((2, len(windows[0].row.input_ids)), -9.0)
     # [CLS] who ? [SEP] ... [SEP]
@@ -286,7 +286,7 @@ def test_null_odds_and_their_threshold() -> None:
     assert prediction.text(-1.0) == "john"
     assert prediction.text(-1.5) == ""
     assert prediction.best_text == "john"
-    examples = [Example("é", "", split_words(""))]
+    examples = [SquadExample("é", "", split_words(""))]
     files = to_files(examples, [prediction], settings)
     assert files[PREDICTIONS] == '{\n    "\\u00e9": "john"\n}\n'
     assert files[NULL_ODDS] == '{\n    "\\u00e9": -1.0\n}\n'

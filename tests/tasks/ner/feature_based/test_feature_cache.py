@@ -1,5 +1,4 @@
-"""Tests of tasks/ner/feature_cache.py: vectors used again, gone on with, made
-anew."""
+"""Vectors of words on disk: used again, gone on with, made anew."""
 
 import json
 import os
@@ -11,8 +10,8 @@ import pytest
 
 from bert_keras.data.input_features import InputFeatures
 from bert_keras.tasks.features import FeatureExtractor
-from bert_keras.tasks.ner import feature_cache
-from bert_keras.tasks.ner.feature_cache import cached, digest_of
+from bert_keras.tasks.ner.feature_based import feature_cache
+from bert_keras.tasks.ner.feature_based.feature_cache import cached, digest_of
 from tests.conftest import TINY
 
 LENGTHS = [3, 1, 4, 2, 5]

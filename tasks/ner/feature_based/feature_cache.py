@@ -8,11 +8,12 @@ was stopped; of other words, weights or layers they are made anew.
 Shapes: T words of a text, W of a file, K vectors of a word, H hidden size.
 """
 
+import contextlib
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import IO
 
 import numpy as np
 
@@ -61,60 +62,41 @@ def cached(
         shape: K and H.
         compute: yields the [T, K, H] of the texts from this number on.
     """
+    index = path.removesuffix(".npy") + ".json"
+    done = 0  # texts whose vectors are there
+    with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
+        with open(index, encoding="utf-8") as file:
+            found = json.load(file)
+        if found["digest"] == digest and os.path.exists(path):
+            done = int(found["texts"])
     header = npy_header((sum(lengths), *shape))
-    done = _texts_done(path, digest)
-    size = len(header) + 4 * int(np.prod(shape)) * sum(lengths[:done])
+    size = len(header) + 4 * math.prod(shape) * sum(lengths[:done])
     if done and os.path.getsize(path) < size:  # somebody has cut it off
         done, size = 0, len(header)
     if done == len(lengths):
         print(f"{path} is used again")
-    else:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        # Not emptied, but removed: who has it open, or by another name, as
-        # hard links give, keeps what it holds. The index goes first.
-        for old in () if done else (_index(path), path):
-            if os.path.exists(old):
-                os.remove(old)
-        with open(path, "r+b" if done else "wb") as file:
-            file.write(header)
-            file.seek(size)
-            file.truncate()
-            _append(file, path, digest, done, compute(done))
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    # Not emptied, but removed: who has it open, or by another name, as hard
+    # links give, keeps what it holds. The index goes first.
+    for old in () if done else (index, path):
+        if os.path.exists(old):
+            os.remove(old)
+    with open(path, "r+b" if done else "wb") as vectors:
+        vectors.write(header)
+        vectors.seek(size)
+        vectors.truncate()
+
+        def write_index(num_texts: int) -> None:
+            vectors.flush()
+            os.fsync(vectors.fileno())
+            text = json.dumps({"digest": digest, "texts": num_texts}) + "\n"
+            write_whole(index, text.encode())
+
+        for values in compute(done):
+            vectors.write(np.ascontiguousarray(values, "<f4").tobytes())
+            done += 1
+            if done % TEXTS_AT_ONCE == 0:
+                write_index(done)
+        write_index(done)
     return np.load(path, mmap_mode="r", allow_pickle=False)
-
-
-def _append(
-    file: IO[bytes],
-    path: str,
-    digest: str,
-    done: int,
-    vectors: Iterator[np.ndarray],
-) -> None:
-    for number, values in enumerate(vectors, done + 1):
-        file.write(np.ascontiguousarray(values, "<f4").tobytes())
-        if number % TEXTS_AT_ONCE == 0:
-            _note(file, path, digest, number)
-        done = number
-    _note(file, path, digest, done)
-
-
-def _note(file: IO[bytes], path: str, digest: str, texts: int) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-    text = json.dumps({"digest": digest, "texts": texts}) + "\n"
-    write_whole(_index(path), text.encode())
-
-
-def _texts_done(path: str, digest: str) -> int:
-    """How many texts' vectors are there; of others' none."""
-    try:
-        with open(_index(path), encoding="utf-8") as file:
-            index = json.load(file)
-        is_same = index["digest"] == digest and os.path.exists(path)
-        return int(index["texts"]) if is_same else 0
-    except (OSError, ValueError, TypeError, LookupError):
-        return 0
-
-
-def _index(path: str) -> str:
-    return path.removesuffix(".npy") + ".json"

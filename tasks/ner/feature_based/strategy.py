@@ -22,8 +22,11 @@ from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.encode_documents import encode
 from bert_keras.tasks.fine_tuning import FineTuningConfig, TrainedModel
-from bert_keras.tasks.ner.feature_cache import cached, digest_of
-from bert_keras.tasks.ner.lstm_tagger import FeatureTagger, WordFeatures
+from bert_keras.tasks.ner.feature_based.feature_cache import cached, digest_of
+from bert_keras.tasks.ner.feature_based.lstm_tagger import (
+    FeatureTagger,
+    WordFeatures,
+)
 from bert_keras.tasks.ner.task import WordFile
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.inference import Predictor, with_progress
