@@ -26,9 +26,9 @@ from bert_keras.modeling.encoder_variants import (
     any_encoder_mappings,
 )
 from bert_keras.modeling.heads import LinearHead
+from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.classification.label_types import LABELS, LabelType, Sums
 from bert_keras.tasks.packed_inputs import example_weights, pooled_examples
-from bert_keras.tasks.task_model import TaskModel
 
 Tensor = Any
 Batch = dict[str, Tensor]

@@ -31,12 +31,12 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import LinearHead, cross_entropy
+from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.classification.examples import SECONDS_WITHOUT_PROGRESS
 from bert_keras.tasks.classification.label_types import LABELS, Sums
 from bert_keras.tasks.classification.model import HEAD_DROPOUT_PROB
 from bert_keras.tasks.packed_inputs import pooled_examples
 from bert_keras.tasks.squad.model import NO_CLASS
-from bert_keras.tasks.task_model import TaskModel
 
 Tensor = Any
 Batch = dict[str, Tensor]

@@ -30,8 +30,8 @@ from bert_keras.modeling.heads import (
     cross_entropy,
     row_weights,
 )
+from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.packed_inputs import encode, is_packed
-from bert_keras.tasks.task_model import TaskModel
 
 Tensor = Any
 Batch = dict[str, Tensor]

@@ -21,8 +21,8 @@ from bert_keras.modeling.encoder_variants import (
     any_encoder_mappings,
 )
 from bert_keras.modeling.heads import LinearHead, cross_entropy
+from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.packed_inputs import encode, example_weights, is_packed
-from bert_keras.tasks.task_model import TaskModel
 
 Tensor = Any
 Batch = dict[str, Tensor]
