@@ -26,11 +26,7 @@ flags.mark_flags_as_required(["model_dir", "export_dir"])
 def main() -> None:
     command.import_tensorflow()
 
-    from bert_keras.data.tokenizer_folder import (
-        TOKENIZER_CONFIG,
-        open_tokenizer,
-        settings_json,
-    )
+    from bert_keras.data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
     from bert_keras.files import vocabulary_files
     from bert_keras.modeling import fused_ops
     from bert_keras.modeling.checkpoint import CONFIG
@@ -40,8 +36,7 @@ def main() -> None:
 
     folder = version_folder(FLAGS.export_dir, FLAGS.version)
     options = common_flags.tokenizer_options()
-    settings, config = export.read_settings(FLAGS.model_dir, options)
-    opened = open_tokenizer(FLAGS.model_dir, options=options)
+    settings, config, opened = export.open_folder(FLAGS.model_dir, options)
     assets = {CONFIG: config.to_json().encode()}
     if settings is not None:
         assets[TASK] = settings.to_json().encode()

@@ -38,26 +38,19 @@ flags.mark_flags_as_required(["model_dir", "output_file"])
 def main() -> None:
     command.import_tensorflow()
 
-    from bert_keras.data.tokenizer_folder import open_tokenizer
     from bert_keras.modeling import fused_ops
     from bert_keras.tasks import export
     from bert_keras.training.export import to_tflite
 
     options = common_flags.tokenizer_options()
-    settings, config = export.read_settings(FLAGS.model_dir, options)
+    settings, config, opened = export.open_folder(FLAGS.model_dir, options)
     texts = command.from_flags(export.TextSettings, settings)
     export.check_length(config, texts)
     model = export.load_model(FLAGS.model_dir, config, settings)
     length, tokenizer = texts.max_seq_length, None
     if FLAGS.string_input:
-        tokenizer = export.graph_tokenizer(
-            open_tokenizer(FLAGS.model_dir, options=options),
-            config,
-            texts,
-            settings,
-        )
-        of_pieces = settings and settings.target in export.OF_PIECES
-        if tokenizer is None or of_pieces:
+        tokenizer = export.graph_tokenizer(opened, config, texts, settings)
+        if tokenizer is None or not export.takes_strings(settings):
             raise InputError(
                 "--string_input is for models of whole texts with a vocab.txt; "
                 "leave it out, and the file is asked by ids"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from bert_keras.data.tokenizers import Tokenizer
     from bert_keras.modeling.config import BertConfig
-    from bert_keras.tasks.features import Document, FeatureExtractor
+    from bert_keras.tasks.features import Document
     from bert_keras.tasks.sentence_pooling import SentencePooling
 
 FLAGS = flags.FLAGS
@@ -148,36 +148,23 @@ def _open(outputs: contextlib.ExitStack, flag: str) -> IO[bytes] | None:
 
 
 def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
-    from bert_keras.data.tokenizer_folder import open_tokenizer
-    from bert_keras.modeling.config import BertConfig
-    from bert_keras.modeling.hugging_face import model_config_file
-    from bert_keras.tasks.checkpoint_compatibility import (
-        check_config,
-        compare_pieces,
-    )
-    from bert_keras.tasks.hugging_face_task import check_tokens
+    from bert_keras.tasks.base import open_model_folder
 
-    model = FLAGS.init_checkpoint
-    config_file = FLAGS.bert_config_file or model_config_file(model)
-    options = common_flags.tokenizer_options()
-    opened = open_tokenizer(model, FLAGS.vocab_file, options)
-    if not config_file or opened is None:
-        raise InputError(
-            f"--init_checkpoint={model} has no "
-            f"{'vocabulary' if config_file else 'bert_config.json'} beside it; "
-            f"give --{'vocab_file' if config_file else 'bert_config_file'}"
-        )
-    config = BertConfig.from_json_file(files.local(config_file))
-    if FLAGS.max_seq_length > config.max_position_embeddings:
+    folder = open_model_folder(
+        FLAGS.init_checkpoint,
+        common_flags.tokenizer_options(),
+        FLAGS.bert_config_file,
+        FLAGS.vocab_file,
+        "bert_config.json and vocab.txt beside the weights, or "
+        "`bert_config_file` and `vocab_file`",
+    )
+    positions = folder.config.max_position_embeddings
+    if FLAGS.max_seq_length > positions:
         raise InputError(
             f"--max_seq_length is {FLAGS.max_seq_length}; the model has "
-            f"{config.max_position_embeddings} positions, so expected no more"
+            f"{positions} positions, so expected no more"
         )
-    check_config(config, model)
-    vocab = check_tokens(opened, config, model)
-    if FLAGS.vocab_file:
-        compare_pieces(FLAGS.vocab_file, vocab, model)
-    return config, opened.load()
+    return folder.config, folder.tokenizer()
 
 
 def _read_pooling() -> "SentencePooling":
@@ -211,6 +198,8 @@ def _run(
     """Yields each line's document with its vectors [T, L, H]."""
     import keras
 
+    from bert_keras.modeling.checkpoint import load_checkpoint
+    from bert_keras.tasks.base import missing_weight
     from bert_keras.tasks.encode_documents import encode
     from bert_keras.tasks.features import FeatureExtractor, read_document
     from bert_keras.training.distribution import make_strategy
@@ -220,7 +209,14 @@ def _run(
     strategy = make_strategy(command.from_flags(DeviceConfig))
     with strategy.scope():
         extractor = FeatureExtractor(config, layers)
-    _load(extractor)
+    report = load_checkpoint(extractor.mappings(), FLAGS.init_checkpoint)
+    print(report, file=sys.stderr)
+    # Upstream's writes what stays random.
+    if name := missing_weight(report, needs_pooler=False):
+        raise InputError(
+            f"--init_checkpoint={FLAGS.init_checkpoint} has no {name}; the "
+            "model that --bert_config_file describes is another one"
+        )
     predictor = Predictor(extractor.forward, strategy, FLAGS.use_xla)
     documents = (
         read_document(line, tokenizer, FLAGS.max_seq_length, FLAGS.doc_stride)
@@ -234,21 +230,6 @@ def _run(
         (len(layers), config.hidden_size),
     )
     return ((document, document.vectors(x)) for document, x in results)
-
-
-def _load(extractor: "FeatureExtractor") -> None:
-    from bert_keras.modeling.checkpoint import load_checkpoint
-
-    report = load_checkpoint(extractor.mappings(), FLAGS.init_checkpoint)
-    print(report, file=sys.stderr)
-    # Theirs: what is missing stays random and is written. The pooler, above
-    # all layers, changes none.
-    missing = [name for name in report.missing if "/pooler/" not in name]
-    if missing:
-        raise InputError(
-            f"--init_checkpoint={FLAGS.init_checkpoint} has no {missing[0]}; "
-            "the model that --bert_config_file describes is another one"
-        )
 
 
 def cli() -> None:

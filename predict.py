@@ -32,8 +32,8 @@ from bert_keras.cli import command, common_flags
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
+    from bert_keras.tasks.base import Answer, Line
     from bert_keras.tasks.classification.tables import TableFormat
-    from bert_keras.tasks.line_predictor import Answer, Line
     from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = flags.FLAGS
@@ -82,7 +82,7 @@ def main(*texts: str) -> None:
         )
     command.import_tensorflow()
 
-    from bert_keras.tasks.line_predictor import EMPTY
+    from bert_keras.tasks.base import EMPTY
     from bert_keras.training.inference import with_progress
 
     notices = command.Notices()
@@ -118,7 +118,7 @@ def _load(folder: str) -> "Callable[[Iterable[Line]], Iterator[Answer]]":
     """Reads the model; what was loaded is said on standard error."""
     import keras
 
-    from bert_keras.tasks import predictors
+    from bert_keras.tasks import pipeline
     from bert_keras.training.config import DeviceConfig
     from bert_keras.training.distribution import make_strategy
     from bert_keras.training.inference import Predictor, predict
@@ -126,13 +126,11 @@ def _load(folder: str) -> "Callable[[Iterable[Line]], Iterator[Answer]]":
     keras.config.set_dtype_policy(FLAGS.precision)
     strategy = make_strategy(DeviceConfig())
     with strategy.scope():
-        model = predictors.load(
-            folder,
-            common_flags.tokenizer_options(),
-            FLAGS.top_k,
+        model = pipeline.load(
+            folder, common_flags.tokenizer_options(), FLAGS.top_k
         )
     print(model.report, file=sys.stderr)
-    predictor = Predictor(model.forward, strategy, FLAGS.use_xla)
+    predictor = Predictor(model.model.forward, strategy, FLAGS.use_xla)
     return functools.partial(
         model.answer_all,
         run=functools.partial(predict, predictor),

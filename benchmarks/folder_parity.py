@@ -58,7 +58,7 @@ class Opened(NamedTuple):
 
 def open_folder(folder: Path) -> Opened:
     """As a command opens it that is given no other flag."""
-    from bert_keras.tasks import predictors
+    from bert_keras.tasks.base import open_with_task
     from bert_keras.tasks.sentence_pooling import (
         pooling_file,
         read_sentence_pooling,
@@ -66,14 +66,12 @@ def open_folder(folder: Path) -> Opened:
 
     errors = io.StringIO()
     with contextlib.redirect_stderr(errors):
-        opened = predictors.open_folder(str(folder))
+        _, config, tokenizer = open_with_task(str(folder))
     said = errors.getvalue().splitlines()
     assumed = [line for line in said if "is taken to" in line]
     path = pooling_file(str(folder))
     pooling = read_sentence_pooling(path).pooling if path else "mean"
-    return Opened(
-        opened.config, opened.tokenizer, pooling, "".join(assumed[:1])
-    )
+    return Opened(config, tokenizer, pooling, "".join(assumed[:1]))
 
 
 def convert(source: Path, target: Path) -> None:
@@ -96,11 +94,11 @@ def convert(source: Path, target: Path) -> None:
 
 def answer(folder: Path, lines: list[str]) -> list[dict[str, Any]]:
     """As predict.py does."""
-    from bert_keras.tasks import predictors
+    from bert_keras.tasks import pipeline
     from bert_keras.training.inference import Predictor, predict
 
-    model = predictors.load(str(folder))
-    run = functools.partial(predict, Predictor(model.forward))
+    model = pipeline.load(str(folder))
+    run = functools.partial(predict, Predictor(model.model.forward))
     return [found.fields for found in model.answer_all(lines, run)]
 
 

@@ -76,7 +76,7 @@ def main() -> None:
     from bert_keras.tasks.classification.label_types import SingleLabel
     from bert_keras.training.inference import Predictor
 
-    settings, config = serving.read_settings(flags.model_dir)
+    settings, config, _ = serving.open_folder(flags.model_dir)
     opened = open_tokenizer(flags.model_dir)
     assert settings is not None and opened is not None
     task = find_task(flags.task_name)

@@ -15,13 +15,9 @@ from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.checkpoint import (
-    LoadReport,
-    encoder_mappings,
-    load_checkpoint,
-)
+from bert_keras.modeling.checkpoint import encoder_mappings, load_checkpoint
 from bert_keras.modeling.encoder import Encoder, attention_maps
-from bert_keras.tasks.predictors import open_folder
+from bert_keras.tasks.base import missing_weight, open_with_task
 
 
 class AttentionMap(NamedTuple):
@@ -36,12 +32,17 @@ class AttentionReader:
     """A model folder's encoder."""
 
     def __init__(self, folder: str, options: TokenizerOptions | None = None):
-        """Arguments and errors are those of `predictors.load`."""
-        _, config, self.tokenizer = open_folder(folder, options)
+        """Arguments and errors are those of `pipeline.load`."""
+        _, config, self.tokenizer = open_with_task(folder, options)
         self.max_length = config.max_position_embeddings
         self.encoder = Encoder(config)
         self.encoder.build()
-        self.report = _load(self.encoder, folder)
+        self.report = load_checkpoint(encoder_mappings(self.encoder), folder)
+        if name := missing_weight(self.report, needs_pooler=False):
+            raise InputError(
+                f"the model in {folder} has no {name}, without which it would "
+                "look about at random"
+            )
 
     def read(
         self, text: str, text_pair: str | None, max_seq_length: int
@@ -79,17 +80,6 @@ class AttentionReader:
             np.asarray(maps, np.float32)[:, 0],
             len(tokens) < whole,
         )
-
-
-def _load(encoder: Encoder, folder: str) -> LoadReport:
-    report = load_checkpoint(encoder_mappings(encoder), folder)
-    missing = [name for name in report.missing if "/pooler/" not in name]
-    if missing:
-        raise InputError(
-            f"the model in {folder} has no {missing[0]}, without which it "
-            "would look about at random"
-        )
-    return report
 
 
 def _shown(piece: str, tokenizer: Tokenizer) -> str:

@@ -8,7 +8,7 @@ Shapes: B batch, S positions, H hidden size, C outputs.
 
 import dataclasses
 import sys
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -25,27 +25,15 @@ from bert_keras.modeling.checkpoint import (
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
-from bert_keras.modeling.hugging_face import model_config_file
-from bert_keras.tasks.classification.label_types import make_target
-from bert_keras.tasks.classification.model import TextClassifier
+from bert_keras.tasks.base import Model, missing_weight, open_model_folder
 from bert_keras.tasks.hugging_face_task import folder_task
-from bert_keras.tasks.multiple_choice.model import MultipleChoice
-from bert_keras.tasks.ner.model import TokenClassifier
-from bert_keras.tasks.packed_inputs import make_encoder
-from bert_keras.tasks.squad.model import QuestionAnsweringModel
+from bert_keras.tasks.pipeline import PIPELINES
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.export import Signature
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
-OF_PIECES = ("span", "tags")  # targets whose outputs are for each piece
 
 Tensors = dict[str, Any]
-
-
-class Model(Protocol):
-    def mappings(self) -> list[VariableMapping]: ...
-
-    def forward(self, batch: Tensors) -> Tensors: ...
 
 
 class EncoderModel:
@@ -70,65 +58,63 @@ def make_model(config: BertConfig, settings: TaskConfig | None) -> Model:
     """What task.json says; the encoder alone where there is none."""
     if settings is None:
         return EncoderModel(config)
-    if settings.target == "span":
-        return QuestionAnsweringModel(
-            config, encoder=make_encoder(config, settings)
-        )
     if settings.feature_layers is not None:
         raise InputError(
             "a tagger that was trained with `feature_layers` cannot be "
             "exported; train one without, or ask it by predict.py"
         )
-    if settings.target == "tags":
-        return TokenClassifier(config, len(settings.labels))
-    if settings.target == "choice":
-        return MultipleChoice(config)
-    target = make_target(settings.target, settings.labels)
-    return TextClassifier(config, target, make_encoder(config, settings))
+    return PIPELINES[settings.target].make_model(config, settings)
 
 
 @dataclasses.dataclass(frozen=True)
 class TextSettings:
-    """How texts become rows; fields as in TaskSettings."""
+    """How texts become rows; fields as in TaskConfig."""
 
     max_seq_length: int
 
 
-def read_settings(
-    folder: str, options: TokenizerOptions | None = None
-) -> tuple[TaskConfig | None, BertConfig]:
-    """What a model folder was trained for, if that is known, and its config.
+def open_folder(
+    path: str, options: TokenizerOptions | None = None
+) -> tuple[TaskConfig | None, BertConfig, OpenedTokenizer | None]:
+    """What a model folder was trained for, if that is known, its config, and
+    its tokenizer, if it has one.
 
     Args:
         options: override the folder's settings of its tokenizer.
     """
-    config_file = model_config_file(folder)
-    if config_file is None or "://" in folder:
+    if "://" in path:
         raise InputError(
-            f"`model_dir={folder}` is no local folder with a bert_config.json "
-            "or config.json; expected a model folder"
+            f"`model_dir={path}` is no local folder; expected a model folder "
+            "on this machine"
         )
-    config = BertConfig.from_json_file(config_file)
-    return folder_task(folder, options), config
+    folder = open_model_folder(path, options)
+    return folder_task(path, options), folder.config, folder.opened
 
 
 def load_model(
     folder: str, config: BertConfig, settings: TaskConfig | None
 ) -> Model:
-    """The model with its weights. What looks at pieces needs no pooler."""
+    """The model with its weights."""
     model = make_model(config, settings)
     report = load_checkpoint(model.mappings(), folder)
     print(report, file=sys.stderr)
-    needs_pooler = config.has_pooler
-    if settings is not None:
-        needs_pooler = settings.target not in OF_PIECES
-    for name in report.missing:
-        if needs_pooler or "/pooler/" not in name:
-            raise InputError(
-                f"the model in {folder} cannot be exported: its checkpoint has "
-                f"no {name}"
-            )
+    needs_pooler = (
+        config.has_pooler
+        if settings is None
+        else PIPELINES[settings.target].needs_pooler
+    )
+    if name := missing_weight(report, needs_pooler):
+        raise InputError(
+            f"the model in {folder} cannot be exported: its checkpoint has no "
+            f"{name}"
+        )
     return model
+
+
+def takes_strings(settings: TaskConfig | None) -> bool:
+    """Whether answers are for whole texts. What holds of pieces is told from
+    pieces and windows: no use for strings."""
+    return settings is None or not PIPELINES[settings.target].answers_pieces
 
 
 def check_length(config: BertConfig, settings: TextSettings) -> None:
@@ -200,8 +186,7 @@ def signatures(
     ids = tf.TensorSpec([None, None], tf.int32)
     text = tf.TensorSpec([None], tf.string)
     by_name = {"serving_default": Signature(answer, dict.fromkeys(INPUTS, ids))}
-    # What holds of pieces is told from pieces and windows: no use for strings.
-    if tokenizer is None or (settings and settings.target in OF_PIECES):
+    if tokenizer is None or not takes_strings(settings):
         return by_name
     if _takes_pairs(settings) is not True:
         by_name["text"] = Signature(
@@ -222,7 +207,7 @@ def _takes_pairs(settings: TaskConfig | None) -> bool | None:
     """Whether the model was trained on two texts; None: not known."""
     if settings is None:
         return None
-    return True if settings.target == "choice" else settings.takes_pairs
+    return PIPELINES[settings.target].reads_pairs or settings.takes_pairs
 
 
 def device_signatures(
@@ -319,26 +304,6 @@ def _without_refused(outputs: Tensors, rows: Tensors) -> Tensors:
 
 def _outputs(outputs: Tensors, settings: TaskConfig | None) -> Tensors:
     """The model's outputs as a client wants them, by predict.py's names."""
-    if settings is None or settings.target == "span":
+    if settings is None:
         return outputs
-    logits = outputs["logits"]  # [B, C]; of tags [B, S, C]
-    if settings.target == "regression":
-        return {"value": logits[:, 0]}
-    if settings.target == "choice":  # a softmax over a question's rows is left
-        return {"score": logits[:, 0]}
-    labels = tf.constant(settings.labels)
-    if settings.target == "multi_label":
-        probabilities = tf.sigmoid(logits)
-        # Of numbers, and not of texts, which tf.where takes but LiteRT has not.
-        numbers = tf.range(1, len(settings.labels) + 1)
-        chosen = tf.where(probabilities > 0.5, numbers, 0)
-        names = tf.constant(["", *settings.labels])
-        return {
-            "probabilities": probabilities,
-            "labels": tf.gather(names, chosen),
-        }
-    best = tf.argmax(logits, axis=-1)
-    return {
-        "probabilities": tf.nn.softmax(logits),
-        "label": tf.gather(labels, best),
-    }
+    return PIPELINES[settings.target].exported(outputs, settings)

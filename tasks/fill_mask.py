@@ -7,7 +7,7 @@ Shapes: B batch, S positions, P masked positions, K likeliest pieces, V
 vocabulary.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import MaskedLmHead
+from bert_keras.tasks.base import Outputs, Pipeline, Question
 
 
 def encode(
@@ -122,3 +123,58 @@ class BlankFiller:
             ops.where(self.is_known, probabilities, -1.0), self.count
         )
         return {"ids": ids, "probabilities": shares}
+
+
+class FillMaskPipeline(Pipeline):
+    """A text with [MASK]s (or <mask>s): the likeliest pieces for each."""
+
+    needs_pooler = False
+    purpose = (
+        "fill in blanks, and neither task.json nor config.json says what else "
+        "it was trained for"
+    )
+
+    def __init__(self, config: BertConfig, tokenizer: Tokenizer, count: int):
+        self.model = BlankFiller(config, tokenizer.inv_vocab, count)
+        self.max_length = config.max_position_embeddings
+        self.tokenizer = tokenizer
+
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        line = "\t".join(texts)
+        rows = encode(line, self.tokenizer, self.max_length)
+        note = (
+            f"it is read through windows of {self.max_length} pieces"
+            if len(rows[0].input_ids) == self.max_length
+            else ""
+        )
+        return Question(number, rows, line, note)
+
+    def answer(
+        self, question: Question, outputs: Sequence[Outputs]
+    ) -> tuple[dict[str, Any], list[str]]:
+        blanks = [
+            [
+                {"piece": self.tokenizer.inv_vocab[i], "probability": share}
+                for i, share in zip(ids, shares, strict=True)
+            ]
+            for output, row in zip(outputs, question.rows, strict=True)
+            for ids, shares in zip(
+                output["ids"][: len(row.positions)].tolist(),
+                output["probabilities"].tolist(),
+                strict=False,
+            )
+        ]
+        columns = [
+            "  ".join(f"{p['piece']} {p['probability']:.6f}" for p in blank)
+            for blank in blanks
+        ]
+        text, *parts = question.content.split(
+            self.tokenizer.special_tokens.mask
+        )
+        for blank, part in zip(blanks, parts, strict=True):
+            filled = self.tokenizer.to_text([blank[0]["piece"]])
+            if filled.startswith(" "):  # it brings the space along
+                text = text.rstrip()
+            text += filled + part
+        columns = [text.replace("\t", " "), *columns]
+        return {"text": text, "blanks": blanks}, columns

@@ -50,15 +50,7 @@ SHORTEST = 8  # tokens; a smaller model_max_length is ignored
 
 def problem_type(task: TaskConfig | None) -> str | None:
     """transformers' word for the target; None where it has no use for one."""
-    if task is None or task.target in ("span", *CLASSES):
-        return None
-    if task.target not in PROBLEM_TYPES:
-        raise InputError(
-            f"the model is fine-tuned for {task.target}, which has no form in "
-            "a Hugging Face folder; expected one of span, "
-            f"{', '.join([*CLASSES, *PROBLEM_TYPES])}"
-        )
-    return PROBLEM_TYPES[task.target]
+    return PROBLEM_TYPES.get(task.target) if task else None
 
 
 def classifier_class(task: TaskConfig | None) -> str:

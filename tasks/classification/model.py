@@ -26,9 +26,9 @@ from bert_keras.modeling.encoder_variants import (
 )
 from bert_keras.modeling.heads import LinearHead
 from bert_keras.modeling.tensors import Batch, Tensor
+from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.classification.label_types import LABELS, LabelType, Sums
 from bert_keras.tasks.packed_inputs import example_weights, pooled_examples
-from bert_keras.tasks.task_model import TaskModel
 
 HEAD_DROPOUT_PROB = 0.1  # upstream's, whatever the config says
 

@@ -31,6 +31,7 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.modeling.tensors import Batch, Tensor
+from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.classification.label_types import (
     LABELS,
     Sums,
@@ -39,7 +40,6 @@ from bert_keras.tasks.classification.label_types import (
 from bert_keras.tasks.classification.model import HEAD_DROPOUT_PROB
 from bert_keras.tasks.packed_inputs import pooled_examples
 from bert_keras.tasks.squad.model import NO_CLASS
-from bert_keras.tasks.task_model import TaskModel
 from bert_keras.training.inference import with_progress
 
 NUM_CHOICES = "num_choices"

@@ -20,9 +20,9 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, vectors_at
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.modeling.tensors import Batch, Tensor
+from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.classification.label_types import LABELS, Sums
 from bert_keras.tasks.packed_inputs import encode, is_packed
-from bert_keras.tasks.task_model import TaskModel
 
 POSITIONS = "label_positions"
 HEAD_DROPOUT_PROB = 0.1

@@ -29,8 +29,8 @@ from bert_keras.modeling.heads import (
     row_weights,
 )
 from bert_keras.modeling.tensors import Batch, Tensor
+from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.packed_inputs import encode, is_packed
-from bert_keras.tasks.task_model import TaskModel
 
 Sums = dict[str, tuple[Tensor, Tensor]]
 

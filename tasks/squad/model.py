@@ -20,8 +20,8 @@ from bert_keras.modeling.encoder_variants import (
 )
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.modeling.tensors import Batch, Tensor
+from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.packed_inputs import encode, example_weights, is_packed
-from bert_keras.tasks.task_model import TaskModel
 
 Sums = dict[str, tuple[Tensor, Tensor]]
 

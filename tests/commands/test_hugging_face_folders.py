@@ -17,12 +17,12 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.modeling.hugging_face import save_hugging_face_folder
 from bert_keras.modeling.hugging_face_weights import TAGGER
+from bert_keras.tasks.base import Answer
 from bert_keras.tasks.classification.label_types import make_target
 from bert_keras.tasks.classification.model import TextClassifier
-from bert_keras.tasks.export import load_model, read_settings
-from bert_keras.tasks.line_predictor import Answer
+from bert_keras.tasks.export import load_model, open_folder
 from bert_keras.tasks.ner.model import TokenClassifier
-from bert_keras.tasks.predictors import load
+from bert_keras.tasks.pipeline import load
 from bert_keras.training.inference import Predictor, predict
 from tests.conftest import GOLDEN, TINY, forked, results
 
@@ -45,7 +45,7 @@ def folder_of(tmp_path: Path, name: str, **changes: Any) -> str:
 
 def answer(folder: str, line: str) -> Answer:
     model = load(folder)
-    run = functools.partial(predict, Predictor(model.forward))
+    run = functools.partial(predict, Predictor(model.model.forward))
     (found,) = model.answer_all([line], run)
     return found
 
@@ -68,7 +68,7 @@ def test_classes_of_a_pair(
         list(found["probabilities"].values()), shares, atol=1e-5
     )
     assert found["label"] == "perhaps"
-    settings, config = read_settings(folder)
+    settings, config, _ = open_folder(folder)
     assert settings is not None and settings.labels == ("no", "yes", "perhaps")
     load_model(folder, config, settings)  # to be exported
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bert_keras.modeling import fused_ops
-from bert_keras.tasks import predictors
+from bert_keras.tasks import pipeline
 from bert_keras.training.inference import Predictor, predict
 from tests.conftest import TINY, fails_with, forked, results
 
@@ -93,7 +93,7 @@ def test_it_learns_evaluates_and_predicts(world: Path) -> None:
     assert np.mean(right) > 0.8
     task = json.loads((out / "task.json").read_text())
     assert (task["target"], task["max_seq_length"]) == ("choice", 17)
-    model = predictors.load(str(out))
+    model = pipeline.load(str(out))
     lines = [
         "n1\tn2 bad\tn3 good\tn4 bad",
         "n1\tn2 good",
@@ -101,7 +101,7 @@ def test_it_learns_evaluates_and_predicts(world: Path) -> None:
         f"n1\tn2\t{'n3 ' * 20}",
     ]
     with fused_ops.uncompiled():
-        run = functools.partial(predict, Predictor(model.forward))
+        run = functools.partial(predict, Predictor(model.model.forward))
         first, second, third, fourth = model.answer_all(lines, run)
     assert first.fields["choice"] == 1
     assert sum(first.fields["probabilities"]) == pytest.approx(1.0)

@@ -30,7 +30,7 @@ from bert_keras.tasks.checkpoint_compatibility import check_second
 from bert_keras.tasks.classification.label_types import LABELS, Regression
 from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.packed_inputs import make_encoder
-from bert_keras.tasks.predictors import load
+from bert_keras.tasks.pipeline import load
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.task_config import TASK, TaskConfig
 from tests.conftest import TINY, fails_with, forked
@@ -275,7 +275,7 @@ def test_two_models_become_one_that_predicts(
         f"--output_dir={tmp_path}",
     )
     assert "right_to_left/bert_model.ckpt: 39 variables loaded" in output
-    model = load(str(tmp_path)).kind.model
+    model = load(str(tmp_path)).model
     assert isinstance(model, TextClassifier)
     twin = model.encoder
     assert isinstance(twin, ConcatenatedEncoders)
@@ -295,7 +295,7 @@ def test_a_bilstm_comes_back_with_its_folder(
     vocab_file = str(world / "vocab.txt")
     save_model_folder(str(tmp_path), LEFT, model.mappings(), vocab_file)
     (tmp_path / TASK).write_text(settings.to_json())
-    found = load(str(tmp_path)).forward(batch_of(7))["start_logits"]
+    found = load(str(tmp_path)).model.forward(batch_of(7))["start_logits"]
     expected = model.forward(batch_of(7))["start_logits"]
     np.testing.assert_array_equal(found, expected)
 

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from bert_keras.data.graph_tokenization import GraphTokenizer
 from bert_keras.data.tokenization import FullTokenizer
+from bert_keras.tasks.base import Model
 from bert_keras.tasks.export import (
     INPUTS,
-    Model,
     device_text_signatures,
     make_model,
     signatures,

@@ -20,6 +20,7 @@ from bert_keras.data.feature_batches import FeatureBatches
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.base import missing_weight
 from bert_keras.tasks.encode_documents import encode
 from bert_keras.tasks.fine_tuning import FineTuningConfig, TrainedModel
 from bert_keras.tasks.ner.feature_based.feature_cache import cached, digest_of
@@ -143,10 +144,9 @@ class FeatureBasedTagger:
             features = WordFeatures(self.config, self.layers)
         source = self.run.init_checkpoint or self.run.output_dir
         report = load_checkpoint(features.mappings(), source)
-        missing = [n for n in report.missing if "/pooler/" not in n]
-        if missing:
+        if name := missing_weight(report, needs_pooler=False):
             raise InputError(
-                f"{report.source} has no {missing[0]}, without which vectors "
+                f"{report.source} has no {name}, without which vectors "
                 "would be random; give an `init_checkpoint` with an encoder"
             )
         return features

@@ -1,5 +1,5 @@
-"""Tests of tasks/predictors.py and line_kinds.py: answers worked out by hand
-from given logits, and real models read from their folders."""
+"""Tests of tasks/pipeline.py and of each task's pipeline: answers worked out by
+hand from given logits, and real models read from their folders."""
 
 import functools
 import json
@@ -15,14 +15,14 @@ import pytest
 from bert_keras.data.input_features import Batch
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import save_model_folder
+from bert_keras.tasks.base import Answer, Pipeline
 from bert_keras.tasks.classification.label_types import make_target
 from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.fill_mask import BlankFiller
-from bert_keras.tasks.line_kinds import word_spans
-from bert_keras.tasks.line_predictor import Answer, LinePredictor
 from bert_keras.tasks.ner.feature_based.lstm_tagger import FeatureTagger
 from bert_keras.tasks.ner.model import TokenClassifier
-from bert_keras.tasks.predictors import load
+from bert_keras.tasks.ner.pipeline import word_spans
+from bert_keras.tasks.pipeline import load
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.inference import Predictor, predict
@@ -52,7 +52,7 @@ def text_folder(folder: Path, target: str, **settings: Any) -> str:
 
 
 def answers(
-    model: LinePredictor, lines: Iterable[str], **outputs: Any
+    model: Pipeline, lines: Iterable[str], **outputs: Any
 ) -> list[Answer]:
     """What the model says to lines whose rows all have these outputs."""
 
@@ -170,7 +170,7 @@ def test_texts_as_the_model_itself_scores_them(tmp_path: Path) -> None:
     )
     model = load(folder)
     assert model.report.missing == model.report.unused == ()
-    tokenizer, classifier = model.kind.tokenizer, model.kind.model  # type: ignore[attr-defined]
+    tokenizer, classifier = model.tokenizer, model.model
     lines = ["An island.\tThe wind blew.", "the sea", "old captain " * 8]
     segments = [
         ("[CLS] an island . [SEP]", "the wind blew . [SEP]"),
@@ -198,8 +198,8 @@ def test_texts_as_the_model_itself_scores_them(tmp_path: Path) -> None:
         )
 
 
-def runner(model: LinePredictor) -> Callable[[Iterable[Batch]], Iterator[dict]]:
-    return functools.partial(predict, Predictor(model.forward))
+def runner(model: Pipeline) -> Callable[[Iterable[Batch]], Iterator[dict]]:
+    return functools.partial(predict, Predictor(model.model.forward))
 
 
 SPANS = {"target": "span", "max_seq_length": 16, "doc_stride": 4}
@@ -250,7 +250,7 @@ def test_a_long_question_is_cut_which_is_noted(tmp_path: Path) -> None:
     model = load(save(tmp_path, QuestionAnsweringModel(TINY), **short))
     cut = LINE.replace("Who", "Who saw")
     lines = [LINE, cut, cut + " An island." * 5]
-    notes = [model.kind.read(1, line.split("\t")).note for line in lines]
+    notes = [model.read(1, line.split("\t")).note for line in lines]
     assert notes == [
         "",
         "its question is cut to 2 tokens",

@@ -1,0 +1,106 @@
+"""Answers of a text classifier: a class, several, or a number."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from bert_keras.errors import InputError
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.base import Outputs, Question, TaskPipeline
+from bert_keras.tasks.classification.examples import (
+    InputExample,
+    encode_example,
+)
+from bert_keras.tasks.classification.label_types import make_target
+from bert_keras.tasks.classification.model import TextClassifier, pool_windows
+from bert_keras.tasks.packed_inputs import make_encoder
+from bert_keras.tasks.task_config import TaskConfig
+
+
+class TextClassificationPipeline(TaskPipeline):
+    """One text, or two with a tab between them: a class, several, a number."""
+
+    model: TextClassifier
+    needs_pooler = True
+
+    @staticmethod
+    def make_model(config: BertConfig, settings: TaskConfig) -> TextClassifier:
+        target = make_target(settings.target, settings.labels)
+        return TextClassifier(config, target, make_encoder(config, settings))
+
+    @staticmethod
+    def exported(
+        outputs: dict[str, Any], settings: TaskConfig
+    ) -> dict[str, Any]:
+        """Of [B, C] logits."""
+        logits = outputs["logits"]
+        if settings.target == "regression":
+            return {"value": logits[:, 0]}
+        if settings.target == "single_label":
+            return label_outputs(logits, settings)
+        probabilities = tf.sigmoid(logits)
+        # Of numbers, and not of texts, which tf.where takes but LiteRT has not.
+        numbers = tf.range(1, len(settings.labels) + 1)
+        chosen = tf.where(probabilities > 0.5, numbers, 0)
+        names = tf.constant(["", *settings.labels])
+        return {
+            "probabilities": probabilities,
+            "labels": tf.gather(names, chosen),
+        }
+
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        takes_pairs = self.settings.takes_pairs
+        if len(texts) > 2 or takes_pairs not in (None, len(texts) == 2):
+            expected = {None: "one or two", True: "two", False: "one"}
+            raise InputError(
+                f"it has {len(texts)} texts with tabs between them; the model "
+                f"takes {expected[takes_pairs]}"
+                if len(texts) > 1
+                else "it is one text; the model takes two with a tab between"
+            )
+        first, *rest = texts
+        length = self.settings.max_seq_length
+        rows, is_cut = encode_example(
+            InputExample(str(number), first, rest[0] if rest else None, None),
+            self.tokenizer,
+            length,
+            self.settings.doc_stride,
+        )
+        note = f"it is cut to {length} pieces" if is_cut else ""
+        if len(rows) > 1:
+            note = f"it is read through {len(rows)} windows of {length} pieces"
+        return Question(number, rows, note=note)
+
+    def answer(
+        self, question: Question, outputs: Sequence[Outputs]
+    ) -> tuple[dict[str, Any], list[str]]:
+        logits = (output["logits"] for output in outputs)
+        pooling = self.settings.window_pooling
+        (pooled,) = pool_windows(logits, [question.rows], pooling)  # [C]
+        scores = self.model.target.scores(pooled).tolist()
+        if self.settings.target == "regression":
+            return {"value": scores[0]}, [f"{scores[0]:.6f}"]
+        labels = dict(zip(self.settings.labels, scores, strict=True))
+        columns = [f"{name} {share:.6f}" for name, share in labels.items()]
+        if self.settings.target == "single_label":
+            best = max(labels, key=lambda name: labels[name])
+            return {"label": best, "probabilities": labels}, [best, *columns]
+        chosen = [name for name, share in labels.items() if share > 0.5]
+        fields = {"labels": chosen, "probabilities": labels}
+        separator = self.settings.label_separator
+        joined = separator.join(chosen)
+        if any(separator in name for name in chosen):
+            joined = json.dumps(chosen, ensure_ascii=False)
+        return fields, [joined, *columns]
+
+
+def label_outputs(logits: Any, settings: TaskConfig) -> dict[str, Any]:
+    """The probabilities and the best of the labels, of [..., C] logits."""
+    labels = tf.constant(settings.labels)
+    best = tf.argmax(logits, axis=-1)
+    return {
+        "probabilities": tf.nn.softmax(logits),
+        "label": tf.gather(labels, best),
+    }

@@ -1,0 +1,107 @@
+"""Answers of a tagger: words with their tags, and entities."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from bert_keras.tasks.ner.lstm_tagger import FeatureTagger
+
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.base import Outputs, Question, TaskPipeline
+from bert_keras.tasks.classification.pipeline import label_outputs
+from bert_keras.tasks.ner.features import read_words
+from bert_keras.tasks.ner.iob_tags import are_tags, entities, to_tags
+from bert_keras.tasks.ner.model import TokenClassifier
+from bert_keras.tasks.task_config import TaskConfig
+
+# From a letter or digit to the last one before a space, or what is neither by
+# itself: of "(Reuters)." four words, of "it's" and "U.S" one.
+WORD = re.compile(r"\w(?:\S*\w)?|[^\w\s]")
+
+
+class TokenClassificationPipeline(TaskPipeline):
+    """A text: its words with their tags, and the entities that the tags write.
+    If the labels are not tags of entities but, say, parts of speech, only words
+    and labels.
+
+    Words end at spaces; punctuation at their ends is split off, as in the texts
+    that taggers learn from.
+    """
+
+    needs_pooler = False
+    answers_pieces = True
+
+    @staticmethod
+    def make_model(
+        config: BertConfig, settings: TaskConfig
+    ) -> TokenClassifier | FeatureTagger:
+        count = len(settings.labels)
+        if settings.feature_layers is None:
+            return TokenClassifier(config, count)
+        return FeatureTagger(
+            config, count, settings.feature_layers, settings.lstm_size
+        )
+
+    @staticmethod
+    def exported(
+        outputs: dict[str, Any], settings: TaskConfig
+    ) -> dict[str, Any]:
+        """Of [B, S, C] logits."""
+        return label_outputs(outputs["logits"], settings)
+
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        line = "\t".join(texts)
+        spans = word_spans(line)
+        length = self.settings.max_seq_length
+        text = read_words(
+            [line[begin:end] for begin, end in spans],
+            self.tokenizer,
+            length,
+            self.settings.doc_stride or length // 2,
+        )
+        note = (
+            f"it is read through {len(text.rows)} windows of {length} pieces"
+            if len(text.rows) > 1
+            else ""
+        )
+        return Question(number, text.rows, (line, spans, text), note)
+
+    def answer(
+        self, question: Question, outputs: Sequence[Outputs]
+    ) -> tuple[dict[str, Any], list[str]]:
+        line, spans, text = question.content
+        logits = text.join([output["logits"] for output in outputs])  # [T, C]
+        labels = [self.settings.labels[i] for i in logits.argmax(-1)]
+        words = [line[begin:end] for begin, end in spans]
+        if not are_tags(self.settings.labels):
+            pairs = zip(words, labels, strict=True)
+            columns = [f"{word} {label}" for word, label in pairs]
+            return {"words": words, "tags": labels}, columns
+        found = entities(labels)
+        tags = to_tags(found, len(labels))
+        ends = [(spans[e.begin][0], spans[e.end - 1][1]) for e in found]
+        fields = {
+            "words": words,
+            "tags": tags,
+            "entities": [
+                {
+                    "kind": entity.kind,
+                    "text": line[begin:end],
+                    "begin": begin,
+                    "end": end,
+                }
+                for entity, (begin, end) in zip(found, ends, strict=True)
+            ],
+        }
+        pairs = zip(words, tags, strict=True)
+        return fields, [f"{word} {tag}" for word, tag in pairs]
+
+
+def word_spans(line: str) -> list[tuple[int, int]]:
+    """Begins and ends of its words, for a tagger. What combines with letters,
+    as vowels of Hindi do, is of their words, though not of \\w."""
+    letters = "".join(
+        "a" if unicodedata.category(char)[0] == "M" else char for char in line
+    )
+    return [match.span() for match in WORD.finditer(letters)]

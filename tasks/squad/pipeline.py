@@ -1,0 +1,87 @@
+"""Answers of a question answering model: a part of a paragraph."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import InputError
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.base import Outputs, Question, TaskPipeline
+from bert_keras.tasks.packed_inputs import make_encoder
+from bert_keras.tasks.squad.data import SquadExample, split_words
+from bert_keras.tasks.squad.features import make_windows
+from bert_keras.tasks.squad.model import QuestionAnsweringModel
+from bert_keras.tasks.squad.postprocessing import Answerer, Logits
+from bert_keras.tasks.task_config import TaskConfig
+
+
+class QuestionAnsweringPipeline(TaskPipeline):
+    """A question, a tab, a paragraph: the part of it that is the answer."""
+
+    needs_pooler = False
+    answers_pieces = True
+
+    def __init__(
+        self, config: BertConfig, tokenizer: Tokenizer, settings: TaskConfig
+    ):
+        super().__init__(config, tokenizer, settings)
+        self.answerer = Answerer(tokenizer, settings)
+
+    @staticmethod
+    def make_model(
+        config: BertConfig, settings: TaskConfig
+    ) -> QuestionAnsweringModel:
+        encoder = make_encoder(config, settings)
+        return QuestionAnsweringModel(config, encoder=encoder)
+
+    @staticmethod
+    def exported(
+        outputs: dict[str, Any], settings: TaskConfig
+    ) -> dict[str, Any]:
+        return outputs
+
+    def read(self, number: int, texts: Sequence[str]) -> Question:
+        question, paragraph = texts[0], "\t".join(texts[1:])
+        if not question.strip() or not paragraph.strip():
+            raise InputError("expected a question, a tab and a paragraph")
+        example = SquadExample(str(number), question, split_words(paragraph))
+        (windows,) = make_windows([example], self.tokenizer, self.settings)
+        if not windows:
+            raise InputError("there is nothing readable in the paragraph")
+        notes = []
+        if windows[0].question_length > self.settings.max_query_length:
+            notes.append(
+                f"its question is cut to {self.settings.max_query_length} "
+                "tokens"
+            )
+        if len(windows) > 1:
+            notes.append(
+                f"its paragraph is read through {len(windows)} windows of "
+                f"{self.settings.max_seq_length} pieces"
+            )
+        rows = [window.row for window in windows]
+        return Question(number, rows, (example, windows), "; ".join(notes))
+
+    def answer(
+        self, question: Question, outputs: Sequence[Outputs]
+    ) -> tuple[dict[str, Any], list[str]]:
+        example, windows = question.content
+        logits = [
+            Logits(
+                output["start_logits"][: len(row.input_ids)],
+                output["end_logits"][: len(row.input_ids)],
+            )
+            for output, row in zip(outputs, question.rows, strict=True)
+        ]
+        found = self.answerer.answer(example, windows, logits)
+        text = found.text(self.settings.null_score_diff_threshold)
+        place = [entry.text for entry in found.nbest].index(text)
+        probability = found.probabilities[place]
+        fields = {
+            "answer": text,
+            "probability": probability,
+            "score": found.nbest[place].score,
+        }
+        if found.null_odds is not None:
+            fields["null_odds"] = found.null_odds
+        return fields, [text, f"{probability:.6f}"]
