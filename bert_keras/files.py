@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import tempfile
 import zlib
@@ -70,13 +71,25 @@ def json_beside(path: str, name: str) -> dict[str, Any]:
         InputError: the file exists and does not hold one JSON object.
     """
     file = beside(path, [name])
-    if file is None:
-        return {}
+    return {} if file is None else read_json(file)
+
+
+def read_json(path: str, advice: str = "expected one object") -> dict[str, Any]:
+    """Reads the object in a JSON file, also on gs:// and the like.
+
+    Args:
+        advice: what to do about a damaged file; ends the error's sentence.
+
+    Raises:
+        InputError: the file cannot be read, or does not hold one JSON object.
+    """
     try:
-        return dict(json.loads((content(file) or b"").decode()))
+        return dict(json.loads((content(path) or b"").decode()))
+    except InputError:
+        raise
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(
-            f"{file} is not a JSON file ({error}); expected one object"
+            f"{path} is not a JSON file ({error}); {advice}"
         ) from error
 
 
@@ -88,35 +101,64 @@ def temporary_folder() -> str:
 
 
 @contextlib.contextmanager
+def atomic(path: str, overwrite: bool = False) -> Iterator[str]:
+    """Yields a fresh name beside `path`. What the block writes there, a file or
+    a folder, becomes `path` when the block ends, or goes if it fails.
+
+    Args:
+        path: also on gs:// and the like; its folder has to be there.
+        overwrite: whether a file of this name may be replaced.
+    """
+    import tensorflow as tf
+
+    folder, name = os.path.split(path.rstrip("/"))
+    # Random, so that it is nobody else's: not another process's, no link.
+    unfinished = f".{name}.{secrets.token_hex(4)}.incomplete"
+    unfinished = os.path.join(folder, unfinished)
+    try:
+        yield unfinished
+        tf.io.gfile.rename(unfinished, path, overwrite=overwrite)
+    finally:
+        with contextlib.suppress(OSError, tf.errors.OpError):
+            remove(unfinished)
+
+
+def remove(path: str) -> None:
+    """Removes a file, or a folder with all that is in it, if it is there. Of a
+    link, only the link goes."""
+    if "://" not in path:
+        # gfile.rmtree would also empty folders that links lead to.
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.remove(path)
+        return
+    import tensorflow as tf
+
+    if tf.io.gfile.isdir(path):
+        tf.io.gfile.rmtree(path)
+    elif tf.io.gfile.exists(path):
+        tf.io.gfile.remove(path)
+
+
+@contextlib.contextmanager
 def new_folder(output_dir: str) -> Iterator[str]:
     """A folder that becomes `output_dir` at the end, if nothing fails."""
     import tensorflow as tf
 
     output_dir = output_dir.rstrip("/")
-    folder = f"{output_dir}.incomplete"
     try:
         if tf.io.gfile.exists(output_dir):
             raise InputError(
                 f"`output_dir={output_dir}` is there already; name a new folder"
             )
-        _remove(folder)  # a killed run's
-        tf.io.gfile.makedirs(folder)
-        try:
+        with atomic(output_dir) as folder:
+            tf.io.gfile.makedirs(folder)
             yield folder
-            tf.io.gfile.rename(folder, output_dir)
-        finally:
-            _remove(folder)
     except tf.errors.OpError as error:
         raise InputError(
             f"cannot write `output_dir={output_dir}` ({error.message})"
         ) from error
-
-
-def _remove(folder: str) -> None:
-    import tensorflow as tf
-
-    if tf.io.gfile.exists(folder):
-        tf.io.gfile.rmtree(folder)
 
 
 def vocabulary_files(vocab_file: str) -> dict[str, str]:
@@ -167,9 +209,11 @@ def write_whole(path: str, content: bytes) -> str:
     """Writes a file that appears under its name only when it is complete."""
     import tensorflow as tf
 
-    with tf.io.gfile.GFile(path + ".incomplete", "wb") as file:
+    with (
+        atomic(path, overwrite=True) as unfinished,
+        tf.io.gfile.GFile(unfinished, "wb") as file,
+    ):
         file.write(content)
-    tf.io.gfile.rename(path + ".incomplete", path, overwrite=True)
     return path
 
 
@@ -197,25 +241,23 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
     """
     import tensorflow as tf
 
-    folder, name = os.path.split(path)
-    unfinished = os.path.join(folder, f".{name}.incomplete")
-    try:
-        if not name or tf.io.gfile.isdir(path):
-            raise IsADirectoryError(None, "it is a folder")
-        tf.io.gfile.makedirs(folder or ".")
-        opener = tf.io.gfile.GFile if "://" in path else open
-        file = opener(unfinished, "wb")
-    except (OSError, tf.errors.OpError) as error:
-        raise _unwritable(path, argument, error) from error
-    try:
-        with file:
-            yield file
-        tf.io.gfile.rename(unfinished, path, overwrite=True)
-    except OSError as error:  # the block's own work raises no such thing
-        raise _unwritable(path, argument, error) from error
-    finally:
-        with contextlib.suppress(tf.errors.OpError):
-            tf.io.gfile.remove(unfinished)
+    with contextlib.ExitStack() as stack:
+        try:
+            folder, name = os.path.split(path)
+            if not name or tf.io.gfile.isdir(path):
+                raise IsADirectoryError(None, "it is a folder")
+            tf.io.gfile.makedirs(folder or ".")
+            unfinished = stack.enter_context(atomic(path, overwrite=True))
+            opener = tf.io.gfile.GFile if "://" in path else open
+            file = opener(unfinished, "wb")
+        except (OSError, tf.errors.OpError) as error:
+            raise _unwritable(path, argument, error) from error
+        try:
+            with file:
+                yield file
+            stack.close()
+        except OSError as error:  # the block's own work raises no such thing
+            raise _unwritable(path, argument, error) from error
 
 
 def _unwritable(path: str, argument: str, error: Any) -> InputError:

@@ -42,7 +42,7 @@ def define_folder(name: str, description: str) -> None:
 def define_training() -> None:
     """What every command that trains has."""
     flags.DEFINE_string(
-        "bert_config_file", None, "bert_config.json of the model."
+        "bert_config_file", None, "Path of the model's bert_config.json."
     )
     flags.DEFINE_string(
         "vocab_file",
@@ -50,7 +50,7 @@ def define_training() -> None:
         "vocab.txt of the model, or vocab.json with merges.txt beside it; kept "
         "with what is trained.",
     )
-    define_folder("output_dir", "Where everything is written.")
+    define_folder("output_dir", "Folder to write everything to.")
     flags.DEFINE_string(
         "init_checkpoint",
         None,
@@ -63,7 +63,7 @@ def define_training() -> None:
     flags.DEFINE_float(
         "learning_rate",
         OptimizerConfig.learning_rate,
-        "After the warm-up.",
+        "Learning rate at the end of the warm-up.",
         lower_bound=0.0,
     )
     flags.DEFINE_integer(
@@ -75,7 +75,7 @@ def define_training() -> None:
     flags.DEFINE_integer(
         "iterations_per_loop",
         1000,
-        "Steps between two looks at a Cloud TPU.",
+        "Training steps between two returns from a Cloud TPU to this machine.",
         lower_bound=1,
     )
     _define_devices()
@@ -85,11 +85,27 @@ def define_training() -> None:
 
 def _define_devices() -> None:
     flags.DEFINE_bool("use_tpu", DeviceConfig.use_tpu, "Use a Cloud TPU.")
-    flags.DEFINE_string("tpu_name", DeviceConfig.tpu_name, "Its name.")
-    flags.DEFINE_string("tpu_zone", DeviceConfig.tpu_zone, "Its zone.")
-    flags.DEFINE_string("gcp_project", DeviceConfig.gcp_project, "Its project.")
-    flags.DEFINE_string("master", DeviceConfig.master, "Its address, if any.")
-    flags.DEFINE_integer("num_tpu_cores", 8, "Unused: the TPU says it itself.")
+    flags.DEFINE_string(
+        "tpu_name",
+        DeviceConfig.tpu_name,
+        "Name of the Cloud TPU, or local on a TPU VM.",
+    )
+    flags.DEFINE_string(
+        "tpu_zone", DeviceConfig.tpu_zone, "Zone of the Cloud TPU."
+    )
+    flags.DEFINE_string(
+        "gcp_project",
+        DeviceConfig.gcp_project,
+        "Google Cloud project of the Cloud TPU.",
+    )
+    flags.DEFINE_string(
+        "master",
+        DeviceConfig.master,
+        "Address of the Cloud TPU, grpc://host:port, in place of its name.",
+    )
+    flags.DEFINE_integer(
+        "num_tpu_cores", 8, "Unused: a Cloud TPU tells how many cores it has."
+    )
 
 
 def define_precision_and_threads() -> None:
@@ -97,13 +113,13 @@ def define_precision_and_threads() -> None:
         "precision",
         "float32",
         ["float32", "mixed_bfloat16"],
-        "Of the matrix products; weights are float32 either way.",
+        "Precision of the matrix products; weights are float32 either way.",
     )
     flags.DEFINE_integer(
         "num_threads",
         0,
-        "Of an operation, and operations at once, on a CPU; 0: as many as it "
-        "has cores.",
+        "Threads of an operation, and operations at once, on a CPU; 0: as many "
+        "as it has cores.",
         lower_bound=0,
         upper_bound=4096,
     )
@@ -119,13 +135,15 @@ def _define_training_beyond_google() -> None:
     flags.DEFINE_integer(
         "seed",
         LoopConfig.seed,
-        "Of initial weights, dropout and data order.",
+        "Seed of initial weights, dropout and data order.",
         lower_bound=0,
         upper_bound=2**31 - 1,
     )
     define_precision_and_threads()
     flags.DEFINE_bool(
-        "use_xla", LoopConfig.use_xla, "Compile the forward and backward pass."
+        "use_xla",
+        LoopConfig.use_xla,
+        "Compile the forward and backward pass with XLA.",
     )
     flags.DEFINE_integer(
         "num_accumulation_steps",
@@ -142,37 +160,39 @@ def _define_training_beyond_google() -> None:
     flags.DEFINE_integer(
         "keep_checkpoint_max",
         LoopConfig.keep_checkpoint_max,
-        "States kept.",
+        "Number of training states to keep, the newest.",
         lower_bound=1,
     )
     flags.DEFINE_enum(
         "optimizer_type",
         OptimizerConfig.optimizer_type,
         list(OPTIMIZERS),
-        "google-research/bert's, or LAMB for large batches.",
+        "Optimizer: google-research/bert's adamw, or lamb for large batches.",
     )
     flags.DEFINE_bool(
         "bias_correction",
         OptimizerConfig.bias_correction,
-        "Adam's, which google-research/bert leaves out and LAMB always has.",
+        "Correct the bias of AdamW's moments near the start of training, which "
+        "google-research/bert does not and LAMB always does.",
     )
     flags.DEFINE_float(
         "adam_beta_2",
         OptimizerConfig.adam_beta_2,
-        "Of its mean of squared gradients; less where batches are large.",
+        "Decay rate of the optimizer's mean of squared gradients; lower it for "
+        "large batches.",
         lower_bound=0.0,
         upper_bound=0.999999,
     )
     flags.DEFINE_float(
         "adam_epsilon",
         OptimizerConfig.adam_epsilon,
-        "Added to the root of that mean.",
+        "Number added to the root of the mean of squared gradients.",
         lower_bound=0.0,
     )
     flags.DEFINE_bool(
         "skip_nonfinite_steps",
         LoopConfig.skip_nonfinite_steps,
-        "Go on after a step whose loss or gradient is no finite number, without"
+        "Go on after a step whose loss or gradient is not finite, without"
         " its update; else it stops the run.",
     )
 
@@ -188,8 +208,8 @@ def _define_selection() -> None:
     flags.DEFINE_string(
         "best_metric",
         ModelSelection.best_metric,
-        "By which the best is chosen, as eval_results.txt names it; unset: the "
-        "task's, in pre-training the loss.",
+        "Metric to choose the best model by, as eval_results.txt names it. "
+        "Default: the task's own; in pre-training the loss.",
     )
     flags.DEFINE_integer(
         "patience",
@@ -292,7 +312,8 @@ def define_mask_shares() -> None:
     flags.DEFINE_float(
         "random_share",
         MaskingShares.random_share,
-        "That for which any piece stands; the rest stays as it is.",
+        "Of the pieces to be predicted, the share replaced by a random piece; "
+        "what neither share covers stays as it is.",
         lower_bound=0.0,
         upper_bound=1.0,
     )
@@ -309,7 +330,7 @@ def define_teacher() -> None:
     flags.DEFINE_float(
         "distillation_temperature",
         TaskDistillation.distillation_temperature,
-        "By which the teacher's logits and the model's are divided.",
+        "Number that the logits of teacher and model are divided by.",
         lower_bound=0.01,
     )
 

@@ -39,7 +39,7 @@ from bert_keras.training.config import (
 from bert_keras.training.distribution import check_batch_size
 from bert_keras.training.early_stopping import sort_key
 from bert_keras.training.inference import Predictor, predict
-from bert_keras.training.metric_logging import LOG
+from bert_keras.training.monitor import LOG
 
 SEEDS = "seeds.json"  # what each of several seeds reached
 

@@ -70,7 +70,7 @@ from bert_keras.tasks.classifier_head import (
 from bert_keras.tasks.hugging_face_task import check_tokens
 from bert_keras.tasks.results import Results
 from bert_keras.tasks.task_config import TASK, TaskConfig
-from bert_keras.training import early_stopping, metric_logging
+from bert_keras.training import early_stopping, monitor
 from bert_keras.training.best_checkpoint import BestCheckpoint
 from bert_keras.training.checkpoints import (
     FOLDER,
@@ -615,7 +615,7 @@ class Trainer:
         self._load(folder, quietly=True)
         self._is_at(step)
         if self.place.host.is_chief:
-            self._replace([early_stopping.LOG, metric_logging.LOG])
+            self._replace([early_stopping.LOG, monitor.LOG])
             self.best.adopt_model(step, metrics)
 
     def restore(self) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.files import write_whole
+from bert_keras.files import remove, write_json
 
 BEST = "best"  # folder under output_dir
 METRICS = "best.json"  # step and metrics
@@ -33,11 +33,11 @@ class BestCheckpoint:
         folder = self._folder(step)
         tf.io.gfile.makedirs(folder)
         save(folder)
-        _write(self.seen, step, metrics)
+        write_json(self.seen, {"step": step, **metrics})
         for name in tf.io.gfile.listdir(self.parent):
             name = name.rstrip("/")
             if name not in (METRICS, os.path.basename(folder)):
-                tf.io.gfile.rmtree(os.path.join(self.parent, name))
+                remove(os.path.join(self.parent, name))
 
     def find(self) -> tuple[str, int]:
         """The folder of the best one up to now, and its step."""
@@ -50,12 +50,11 @@ class BestCheckpoint:
 
     def adopt_model(self, step: int, metrics: dict[str, float]) -> None:
         """It is another run's best one."""
-        _write(self.final, step, metrics)
+        write_json(self.final, {"step": step, **metrics})
 
     def forget(self) -> None:
         """It is none any more."""
-        if tf.io.gfile.exists(self.final):
-            tf.io.gfile.remove(self.final)
+        remove(self.final)
 
     def final_step(self) -> int | None:
         """None: output_dir's model is not known to be a best one."""
@@ -82,8 +81,3 @@ def _read_step(path: str) -> int:
             "damaged; give another `output_dir`, or the model's folder as "
             "init_checkpoint"
         ) from error
-
-
-def _write(path: str, step: int, metrics: dict[str, float]) -> None:
-    text = json.dumps({"step": step, **metrics}, indent=2) + "\n"
-    write_whole(path, text.encode())

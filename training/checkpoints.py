@@ -4,7 +4,6 @@ It holds the weights, the optimiser's moments, the step and the position in
 the data, and lives in a folder of its own: it is not what users pass on.
 """
 
-import contextlib
 import json
 import os
 import re
@@ -16,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_keras.errors import InputError, first_line
-from bert_keras.files import write_json
+from bert_keras.files import read_json, remove, write_json
 
 FOLDER = "training_state"  # under output_dir
 SETTINGS = "settings.json"  # what a run that goes on has to have
@@ -137,14 +136,11 @@ def read_settings(output_dir: str) -> dict[str, Any]:
     path = os.path.join(output_dir, FOLDER, SETTINGS)
     if not saved_states(output_dir) or not tf.io.gfile.exists(path):
         return {}
-    try:
-        with tf.io.gfile.GFile(path) as file:
-            return dict(json.loads(file.read()))
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"{path}, which says what the run was begun with, is damaged; "
-            "remove it if the flags are still the same"
-        ) from error
+    return read_json(
+        path,
+        "it says what the run was begun with and is damaged; remove it if the "
+        "flags are still the same",
+    )
 
 
 def write_settings(output_dir: str, settings: Mapping[str, Any]) -> None:
@@ -238,8 +234,7 @@ def _remove(state: str) -> None:
     folder, step = os.path.split(state)
     names = [n for n in _names(folder) if n.startswith(f"{step}.data-")]
     for name in (f"{step}.index", *names):
-        with contextlib.suppress(tf.errors.NotFoundError):
-            tf.io.gfile.remove(os.path.join(folder, name))
+        remove(os.path.join(folder, name))
 
 
 def _data_steps(folder: str) -> set[int]:
@@ -253,7 +248,7 @@ def _remove_partial_checkpoints(output_dir: str) -> None:
     folder = os.path.join(output_dir, FOLDER)
     for name in _names(folder):
         if re.fullmatch(r"step-\d+_temp", name):
-            tf.io.gfile.rmtree(os.path.join(folder, name))
+            remove(os.path.join(folder, name))
     states = saved_states(output_dir)
     for step in _data_steps(folder) if states else ():
         state = os.path.join(folder, f"step-{step}")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.training.metric_logging import forget_steps_after
+from bert_keras.training.monitor import forget_steps_after
 
 LOG = "eval_log.jsonl"
 LOWER_IS_BETTER = ("loss", "error")  # what such metrics' names end in

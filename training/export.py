@@ -7,16 +7,16 @@ that are numbers and serves the largest, so that a version appears here only
 when it is whole.
 """
 
-import contextlib
 import dataclasses
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from bert_keras.errors import InputError
+from bert_keras.files import atomic
 
 Tensors = dict[str, tf.Tensor]
 
@@ -63,14 +63,25 @@ def write_saved_model(
     functions = {
         name: _trace(signature) for name, signature in signatures.items()
     }
-    with _beside(folder) as unfinished, tempfile.TemporaryDirectory() as place:
-        module.assets = []
-        for name, content in assets.items():
-            path = os.path.join(place, name)
-            with open(path, "wb") as file:
-                file.write(content)
-            module.assets.append(tf.saved_model.Asset(path))
-        tf.saved_model.save(module, unfinished, functions)
+    module.assets = []
+    try:
+        tf.io.gfile.makedirs(os.path.dirname(folder) or ".")
+        with (
+            atomic(folder) as unfinished,
+            tempfile.TemporaryDirectory() as place,
+        ):
+            for name, content in assets.items():
+                path = os.path.join(place, name)
+                with open(path, "wb") as file:
+                    file.write(content)
+                module.assets.append(tf.saved_model.Asset(path))
+            tf.saved_model.save(module, unfinished, functions)
+    except (OSError, tf.errors.OpError) as error:
+        raise InputError(
+            f"cannot write {folder}: "
+            f"{getattr(error, 'message', '') or error}; check `export_dir`, or "
+            "TMPDIR if that is where it is"
+        ) from error
 
 
 def to_tflite(
@@ -117,25 +128,3 @@ def _trace(signature: Signature) -> Any:
     return tf.function(call, autograph=False).get_concrete_function(
         **signature.inputs
     )
-
-
-@contextlib.contextmanager
-def _beside(folder: str) -> Iterator[str]:
-    """A folder beside the final one, whose name it takes when all is well."""
-    parent, name = os.path.split(folder)
-    unfinished = os.path.join(parent, f".{name}.incomplete")
-    try:
-        if tf.io.gfile.exists(unfinished):  # a killed run has left it
-            tf.io.gfile.rmtree(unfinished)
-        tf.io.gfile.makedirs(parent or ".")
-        yield unfinished
-        tf.io.gfile.rename(unfinished, folder)
-    except (OSError, tf.errors.OpError) as error:
-        raise InputError(
-            f"cannot write {folder}: "
-            f"{getattr(error, 'message', '') or error}; check `export_dir`, or "
-            "TMPDIR if that is where it is"
-        ) from error
-    finally:
-        with contextlib.suppress(tf.errors.OpError):
-            tf.io.gfile.rmtree(unfinished)

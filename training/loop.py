@@ -24,10 +24,12 @@ from bert_keras.training.distribution import (
     split_between_replicas,
     sum_over_hosts,
 )
-from bert_keras.training.metric_logging import Progress
-from bert_keras.training.nonfinite_steps import NonFiniteStepHandler
+from bert_keras.training.monitor import (
+    NonFiniteStepHandler,
+    Progress,
+    StopRequest,
+)
 from bert_keras.training.optimization import Optimizer, learning_rate
-from bert_keras.training.signals import StopRequest
 
 Batch = dict[str, tf.Tensor]
 Sums = dict[str, tuple[tf.Tensor, tf.Tensor]]

@@ -202,7 +202,7 @@ def test_damaged_settings_are_named(states: Path) -> None:
     folder = str(states.parent)
     (states / "settings.json").write_text('{"seed": 3')
     with pytest.raises(
-        InputError, match="settings.json, which says .* damaged"
+        InputError, match="settings.json is not a JSON file .* damaged"
     ):
         read_settings(folder)
     (states / "settings.json").unlink()

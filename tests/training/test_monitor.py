@@ -1,0 +1,179 @@
+"""Tests of training/monitor.py."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_keras.errors import InputError
+from bert_keras.training.distribution import Host
+from bert_keras.training.monitor import (
+    LOG,
+    MAX_IN_A_ROW,
+    TENSORBOARD,
+    NonFiniteStepHandler,
+    Progress,
+    StopRequest,
+    forget_steps_after,
+)
+
+BATCH = {
+    "input_ids": np.array([[2, 3, 5], [7, 11, 13]]),
+    "weights": tf.constant([[0.5], [0.25]]),
+}
+GOOD = {"loss": 1.0, "gradient_norm": 2.0, "learning_rate": 0.5}
+BAD = {**GOOD, "gradient_norm": float("inf")}
+
+
+def steps_of(folder: Path) -> list[int]:
+    lines = (folder / LOG).read_text().splitlines()
+    return [json.loads(line)["step"] for line in lines]
+
+
+def test_a_log_goes_on_from_the_step_of_the_state(tmp_path: Path) -> None:
+    progress = Progress(str(tmp_path), 0, 10)
+    progress.write([(1, {"loss": 3.0}), (2, {"loss": 2.0})], 7)
+    progress.write([(3, {"loss": 1.0})], 7)
+    progress.close()
+    with (tmp_path / LOG).open("a") as log:
+        log.write('{"step": 4, "lo')  # killed here; the state is of step 2
+    Progress(str(tmp_path), 2, 10).close()
+    assert steps_of(tmp_path) == [1, 2]
+
+
+@pytest.mark.parametrize("tail", [b"\xff\n", b"1\n", b"{}\n", bytes(9), b"\n"])
+def test_a_torn_end_of_a_log_is_left_out(tmp_path: Path, tail: bytes) -> None:
+    path = tmp_path / LOG
+    path.write_bytes(b'{"step": 1}\n{"step": 2}\n' + tail)
+    forget_steps_after(str(path), 2)
+    assert steps_of(tmp_path) == [1, 2]
+    forget_steps_after(str(path), 0)
+    assert path.read_bytes() == b""
+
+
+def test_tensorboard_reads_the_figures(tmp_path: Path) -> None:
+    progress = Progress(str(tmp_path), 0, 2)
+    progress.write([(1, {"loss": 3.0, "learning_rate": 0.5})], 7)
+    progress.close()
+    (path,) = (tmp_path / TENSORBOARD).iterdir()
+    found = {
+        (event.step, value.tag): value.simple_value
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    }
+    assert found[1, "loss"] == 3.0
+    assert found[1, "learning_rate"] == 0.5
+    assert found[1, "tokens_per_second"] > 0
+
+
+def test_the_last_step_is_always_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress = Progress(str(tmp_path), 0, 2)
+    progress.write([(1, {"loss": 3.0})], 7)
+    progress.write([(2, {"loss": 2.0})], 7)
+    progress.close()
+    shown = capsys.readouterr().err.splitlines()
+    assert shown[0].startswith("step 1/2  loss 3  tokens_per_second")
+    assert shown[1].startswith("step 2/2  loss 2")
+    assert shown[1].endswith("left 0:00:00")
+
+
+def test_other_hosts_write_nothing(tmp_path: Path) -> None:
+    progress = Progress(None, 0, 1)
+    progress.write([(1, {"loss": 3.0})], 7)
+    progress.flush()
+    progress.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def look(
+    bad_steps: NonFiniteStepHandler, first: int, *figures: dict[str, float]
+) -> None:
+    steps = range(first, first + len(figures))
+    bad_steps.look(steps, figures, lambda i: BATCH)
+
+
+def test_a_bad_step_stops_and_leaves_its_batch(tmp_path: Path) -> None:
+    bad_steps = NonFiniteStepHandler(str(tmp_path), Host(0, 1), 0, False)
+    with pytest.raises(InputError) as caught:
+        look(bad_steps, 16, {**GOOD}, {**BAD}, {**GOOD})
+    path = tmp_path / "nonfinite-step-17-host-0.tfrecord"
+    for part in ("norm inf at step 17", "rate of 0.5", str(path)):
+        assert part in str(caught.value)
+    rows = [
+        tf.train.Example.FromString(record).features.feature
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+    ]
+    assert [list(r["input_ids"].int64_list.value) for r in rows] == [
+        [2, 3, 5],
+        [7, 11, 13],
+    ]
+    assert [list(r["weights"].float_list.value) for r in rows] == [
+        [0.5],
+        [0.25],
+    ]
+    line = json.loads((tmp_path / "nonfinite_steps.jsonl").read_text())
+    assert (line["step"], line["gradient_norm"]) == (17, "inf")
+
+
+def test_skipped_steps_are_counted_also_after_a_stop(tmp_path: Path) -> None:
+    bad_steps = NonFiniteStepHandler(str(tmp_path), Host(0, 1), 0, True)
+    figures = [{**GOOD}, {**BAD}, {**GOOD}, {**BAD}]
+    look(bad_steps, 1, *figures)
+    assert [f["skipped_steps"] for f in figures] == [0, 1, 1, 2]
+    again = NonFiniteStepHandler(
+        str(tmp_path), Host(0, 1), 3, True
+    )  # step 4 is lost
+    figures = [{**BAD}]
+    look(again, 4, *figures)
+    assert figures[0]["skipped_steps"] == 2
+
+
+def test_a_row_goes_on_after_a_stop(tmp_path: Path) -> None:
+    first = NonFiniteStepHandler(str(tmp_path), Host(0, 1), 0, True)
+    look(first, 1, {**BAD}, {**GOOD}, *({**BAD} for _ in range(7)))
+    again = NonFiniteStepHandler(
+        str(tmp_path), Host(0, 1), 8, True
+    )  # 3 to 8 are bad
+    look(again, 9, *({**BAD} for _ in range(MAX_IN_A_ROW - 7)))
+    with pytest.raises(InputError, match="in a row"):
+        look(again, MAX_IN_A_ROW + 2, {**BAD})
+
+
+def test_too_many_in_a_row_stop_the_run(tmp_path: Path) -> None:
+    bad_steps = NonFiniteStepHandler(str(tmp_path), Host(1, 2), 0, True)
+    look(bad_steps, 1, *({**BAD} for _ in range(MAX_IN_A_ROW - 1)))
+    with pytest.raises(InputError, match="in a row"):
+        look(bad_steps, MAX_IN_A_ROW, {**BAD})
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert len(names) == 10, "the other host's log is not its own"
+    assert "nonfinite-step-10-host-1.tfrecord" in names
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)]
+)
+def test_a_signal_is_obeyed_when_the_step_is_saved(
+    number: signal.Signals, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(SystemExit) as caught, StopRequest() as request:
+        assert request.number is None
+        os.kill(os.getpid(), number)
+        with pytest.raises(SystemExit):
+            os.kill(os.getpid(), number)  # a second one is not noted
+        request.exit_if_requested(17)
+    assert caught.value.code == code
+    assert f"{number.name} after step 17" in capsys.readouterr().err
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_nobody_saw_takes_effect_in_the_end() -> None:
+    with pytest.raises(SystemExit) as caught, StopRequest():
+        os.kill(os.getpid(), signal.SIGINT)
+    assert caught.value.code == 130
