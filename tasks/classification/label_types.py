@@ -26,6 +26,7 @@ from bert_keras.tasks.classification.examples import Label
 from bert_keras.tasks.label_names import class_key
 from bert_keras.tasks.metrics import (
     classification_metrics,
+    log_softmax,
     multi_label_metrics,
     regression_metrics,
 )
@@ -126,10 +127,10 @@ class SingleLabel:
         return _shown_counts(self.labels, counts)
 
     def scores(self, logits: np.ndarray) -> np.ndarray:
-        return np.exp(_log_softmax(logits))
+        return np.exp(log_softmax(logits))
 
     def losses(self, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        return -np.take_along_axis(_log_softmax(logits), labels, axis=-1)[:, 0]
+        return -np.take_along_axis(log_softmax(logits), labels, axis=-1)[:, 0]
 
     def evaluate(
         self, names: tuple[str, ...], scores: np.ndarray, labels: np.ndarray
@@ -280,9 +281,3 @@ def _number_of(label: str, labels: tuple[str, ...]) -> int:
         raise InputError(
             f"the label {label!r} is not among {', '.join(labels)}"
         ) from None
-
-
-def _log_softmax(logits: np.ndarray) -> np.ndarray:
-    logits = logits.astype(np.float64)
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))

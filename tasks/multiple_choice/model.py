@@ -35,6 +35,7 @@ from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.classification.examples import SECONDS_WITHOUT_PROGRESS
 from bert_keras.tasks.classification.label_types import LABELS, Sums
 from bert_keras.tasks.classification.model import HEAD_DROPOUT_PROB
+from bert_keras.tasks.metrics import log_softmax
 from bert_keras.tasks.packed_inputs import pooled_examples
 from bert_keras.tasks.squad.model import NO_CLASS
 
@@ -178,6 +179,4 @@ def _weights(batch: Batch) -> Tensor:
 
 def log_shares(scores: Sequence[np.ndarray]) -> np.ndarray:
     """The logits [1] of a question's rows -> log-probabilities [C]."""
-    values = np.concatenate(scores).astype(np.float64)
-    shifted = values - values.max()
-    return shifted - np.log(np.exp(shifted).sum())
+    return log_softmax(np.concatenate(scores))
