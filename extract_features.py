@@ -91,8 +91,7 @@ def main() -> None:
     command.import_tensorflow()
 
     from bert_keras.data.text_files import expand_patterns
-    from bert_keras.tasks.encode_documents import npy_header
-    from bert_keras.tasks.features import to_json
+    from bert_keras.tasks.features import npy_header, to_json
     from bert_keras.training.inference import with_progress
 
     paths = expand_patterns(FLAGS.input_file)
@@ -200,8 +199,11 @@ def _run(
 
     from bert_keras.modeling.checkpoint import load_checkpoint
     from bert_keras.tasks.base import missing_weight
-    from bert_keras.tasks.encode_documents import encode
-    from bert_keras.tasks.features import FeatureExtractor, read_document
+    from bert_keras.tasks.features import (
+        FeatureExtractor,
+        encode_documents,
+        read_document,
+    )
     from bert_keras.training.distribution import make_strategy
     from bert_keras.training.inference import Predictor
 
@@ -222,7 +224,7 @@ def _run(
         read_document(line, tokenizer, FLAGS.max_seq_length, FLAGS.doc_stride)
         for line in lines
     )
-    results = encode(
+    results = encode_documents(
         predictor,
         documents,
         FLAGS.batch_size,

@@ -9,18 +9,25 @@ size.
 """
 
 import dataclasses
+import io
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from keras import ops
+from numpy.lib import format as npy
 
 from bert_keras.data.input_features import (
+    CHUNK_POSITIONS,
     InputFeatures,
+    SomeDocument,
+    bucket_by_length,
     build_inputs,
     max_context_window,
+    run_documents,
     windows,
 )
 from bert_keras.data.tokenizers import Tokenizer
@@ -28,8 +35,10 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import VariableMapping, encoder_mappings
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
+from bert_keras.training.inference import Predictor, predict
 
 POOLINGS = ("cls", "mean", "max")
+HELD_BYTES = 1 << 28  # of vectors: rows sorted by length wait for each other
 EMBEDDINGS = None  # instead of a layer's number: what the first one reads
 PAIR = re.compile(r"^(.*) \|\|\| (.*)$")  # upstream's
 
@@ -161,3 +170,41 @@ def pool(x: np.ndarray, pooling: str) -> np.ndarray:
     if pooling == "cls":
         return x[0]
     return x.mean(axis=0) if pooling == "mean" else x.max(axis=0)
+
+
+def encode_documents(
+    predictor: Predictor,
+    documents: Iterable[SomeDocument],
+    batch_size: int,
+    max_length: int,
+    shape: tuple[int, ...],
+) -> Iterator[tuple[SomeDocument, list[Any]]]:
+    """Yields each document with the outputs of its rows, in order.
+
+    Args:
+        batch_size: rows of `max_length` at once; of shorter ones more.
+        max_length: of a row, in pieces.
+        shape: of what is computed of a piece, in float32.
+    """
+    held_positions = max(1, HELD_BYTES // (4 * math.prod(shape)))
+    return run_documents(
+        documents,
+        lambda rows: predict(
+            predictor,
+            bucket_by_length(
+                rows,
+                batch_size,
+                max_length,
+                predictor.shapes_are_cheap,
+                min(CHUNK_POSITIONS, held_positions),
+            ),
+        ),
+    )
+
+
+def npy_header(shape: tuple[int, ...]) -> bytes:
+    """What a .npy of little-endian float32 begins with."""
+    header = io.BytesIO()
+    values = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    npy.write_array_header_1_0(header, values)
+    return header.getvalue()

@@ -203,3 +203,10 @@ def diagnose_losses(
         f"{guessing} costs {guess:.3f}; more `num_train_epochs`, another "
         "`seed` or `learning_rate` may help"
     )
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """[..., C] logits -> log-probabilities in float64."""
+    logits = logits.astype(np.float64)
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))

@@ -27,6 +27,7 @@ from bert_keras.tasks.classification.examples import Label
 from bert_keras.tasks.label_names import class_key
 from bert_keras.tasks.metrics import (
     classification_metrics,
+    log_softmax,
     multi_label_metrics,
     regression_metrics,
 )
@@ -280,10 +281,3 @@ def _number_of(label: str, labels: tuple[str, ...]) -> int:
         raise InputError(
             f"the label {label!r} is not among {', '.join(labels)}"
         ) from None
-
-
-def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """[..., C] in float64."""
-    logits = logits.astype(np.float64)
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))

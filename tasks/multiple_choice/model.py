@@ -32,12 +32,9 @@ from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.modeling.tensors import Batch, Tensor
 from bert_keras.tasks.base import TaskModel
-from bert_keras.tasks.classification.label_types import (
-    LABELS,
-    Sums,
-    log_softmax,
-)
+from bert_keras.tasks.classification.label_types import LABELS, Sums
 from bert_keras.tasks.classification.model import HEAD_DROPOUT_PROB
+from bert_keras.tasks.metrics import log_softmax
 from bert_keras.tasks.packed_inputs import pooled_examples
 from bert_keras.tasks.squad.model import NO_CLASS
 from bert_keras.training.inference import with_progress

@@ -20,7 +20,7 @@ import numpy as np
 from bert_keras.data.input_features import InputFeatures
 from bert_keras.files import write_whole
 from bert_keras.modeling.checkpoint import VariableMapping
-from bert_keras.tasks.encode_documents import npy_header
+from bert_keras.tasks.features import npy_header
 
 TEXTS_AT_ONCE = 256  # between two entries in the index
 

@@ -21,7 +21,7 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import missing_weight
-from bert_keras.tasks.encode_documents import encode
+from bert_keras.tasks.features import encode_documents
 from bert_keras.tasks.fine_tuning import FineTuningConfig, TrainedModel
 from bert_keras.tasks.ner.feature_based.feature_cache import cached, digest_of
 from bert_keras.tasks.ner.feature_based.lstm_tagger import (
@@ -182,7 +182,7 @@ class FeatureBasedTagger:
         """Yields the texts' [T, K, H], from the text of this number on."""
         texts = words.texts[first:]
         predictor = Predictor(features.forward, self.place.strategy)
-        results = encode(
+        results = encode_documents(
             predictor,
             texts,
             BATCH_SIZE,
