@@ -16,7 +16,7 @@ from typing import Any
 
 from bert_keras.data.added_tokens import AddedToken, AddedTokens, Part
 from bert_keras.data.special_tokens import ROBERTA
-from bert_keras.data.tokenization import Span
+from bert_keras.data.tokenization import MAX_CACHED_WORDS, Span
 from bert_keras.errors import InputError
 from bert_keras.files import MERGES
 
@@ -71,7 +71,9 @@ class ByteLevelBpe:
         # The library refuses pairs of what is not in the vocabulary, which
         # can never be joined.
         known = [(a, b) for a, b in merges if a in vocab and b in vocab]
-        self._library = Tokenizer(models.BPE(dict(vocab), known))
+        self._library = Tokenizer(
+            models.BPE(dict(vocab), known, cache_capacity=MAX_CACHED_WORDS)
+        )
         self._library.pre_tokenizer = pre_tokenizers.ByteLevel(
             add_prefix_space=False
         )
@@ -84,7 +86,14 @@ class ByteLevelBpe:
 
         What looks like a special token ("</s>") is text like any other.
         """
-        return [span.piece for span in self.tokenize_with_offsets(text)]
+        pieces = []
+        for added, start, end in self._parts(text):
+            if added is not None:
+                pieces.append(added.content)
+            else:
+                readable, _ = self._readable(text[start:end])
+                pieces += self._library.encode(readable).tokens
+        return pieces
 
     def tokenize_with_offsets(self, text: str) -> list[Span]:
         """`tokenize`'s pieces, each with the characters it comes from.
@@ -92,10 +101,7 @@ class ByteLevelBpe:
         Without the space before them. Pieces of one character share it.
         """
         spans = []
-        parts: Iterable[Part] = [Part(None, 0, len(text))]
-        if self.added_tokens:
-            parts = self.added_tokens.split(text)
-        for added, first, last in parts:
+        for added, first, last in self._parts(text):
             if added is not None:
                 spans.append(Span(added.content, first, last))
                 continue
@@ -111,11 +117,31 @@ class ByteLevelBpe:
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """The ids of many texts, faster than one by one."""
-        if self.added_tokens:
-            pieces = map(self.tokenize, texts)
-            return [self.convert_tokens_to_ids(one) for one in pieces]
-        readable = [self._readable(text)[0] for text in texts]
-        return [one.ids for one in self._library.encode_batch(readable)]
+        parts = [(text, self._parts(text)) for text in texts]
+        found = iter(
+            self._library.encode_batch_fast(
+                [
+                    self._readable(text[start:end])[0]
+                    for text, own in parts
+                    for added, start, end in own
+                    if added is None
+                ]
+            )
+        )
+        return [
+            [
+                number
+                for added, _, _ in own
+                for number in ([added.id] if added else next(found).ids)
+            ]
+            for _, own in parts
+        ]
+
+    def _parts(self, text: str) -> list[Part]:
+        """What is tokenized, and the added tokens between."""
+        if not self.added_tokens:
+            return [Part(None, 0, len(text))]
+        return [*self.added_tokens.split(text)]
 
     def _readable(self, text: str) -> tuple[str, int]:
         """The text as the library can read it, and how many characters more
