@@ -8,10 +8,11 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tqdm import tqdm
 
 from bert_keras.errors import InputError
 
@@ -99,6 +100,16 @@ def read_lines(
         raise InputError(
             f"cannot read {path} after line {number}: {error}"
         ) from error
+
+
+def read_with_progress(
+    paths: Sequence[str], title: str = "reading"
+) -> Iterator[str]:
+    """Lines of all the files, as `read_lines` gives them, with a progress bar
+    in bytes."""
+    with tqdm(desc=title, unit="B", unit_scale=True) as bar:
+        for path in paths:
+            yield from read_lines(path, bar.update)
 
 
 def read_text_lines(
