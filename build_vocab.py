@@ -5,11 +5,10 @@ the same vocabulary, byte for byte.
 """
 
 from absl import flags
-from tqdm import tqdm
 
 from bert_keras import files
 from bert_keras.cli import command
-from bert_keras.data import vocabulary
+from bert_keras.data import streaming_stats, vocabulary
 from bert_keras.data.tokenization import BasicTokenizer
 
 FLAGS = flags.FLAGS
@@ -52,15 +51,10 @@ def main() -> None:
 
     paths = text_files.expand_patterns(FLAGS.input_file)
     with files.writing(FLAGS.output_file, "output_file") as file:
-        with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
-            lines = (
-                line
-                for path in paths
-                for line in text_files.read_lines(path, bar.update)
-            )
-            word_counts = vocabulary.count_words(
-                lines, BasicTokenizer(FLAGS.do_lower_case, FLAGS.strip_accents)
-            )
+        word_counts = vocabulary.count_words(
+            text_files.read_with_progress(paths),
+            BasicTokenizer(FLAGS.do_lower_case, FLAGS.strip_accents),
+        )
         pieces = vocabulary.learn(
             word_counts, FLAGS.vocab_size, FLAGS.num_unused, FLAGS.min_frequency
         )
@@ -72,14 +66,14 @@ def format_summary(word_counts: dict[str, int], pieces: list[str]) -> str:
     """A little table: the text, and how the vocabulary spells it."""
     whole_words = sum(piece in word_counts for piece in pieces)
     unknown_share = vocabulary.unknown_share(word_counts, pieces)
-    rows = [
-        ("words", f"{sum(word_counts.values()):,}"),
-        ("  [UNK]", f"{unknown_share:.2%}"),
-        ("distinct words", f"{len(word_counts):,}"),
-        ("pieces", f"{len(pieces):,}"),
-        ("  whole words", f"{whole_words:,}"),
-    ]
-    return "\n".join(f"{name:<20}{value:>15}" for name, value in rows)
+    rows = {
+        "words": f"{sum(word_counts.values()):,}",
+        "  [UNK]": f"{unknown_share:.2%}",
+        "distinct words": f"{len(word_counts):,}",
+        "pieces": f"{len(pieces):,}",
+        "  whole words": f"{whole_words:,}",
+    }
+    return streaming_stats.format_table(rows, name_width=20)
 
 
 def cli() -> None:

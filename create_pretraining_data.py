@@ -19,7 +19,12 @@ from absl import flags
 from tqdm import tqdm
 
 from bert_keras.cli import command, common_flags
-from bert_keras.data import instances, record_hints, tokenizers
+from bert_keras.data import (
+    instances,
+    record_hints,
+    streaming_stats,
+    tokenizers,
+)
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.data.special_tokens import BERT
 from bert_keras.errors import InputError, warn
@@ -303,29 +308,25 @@ def make_googles(
 def format_summary(summary: instances.Summary, config: InstanceConfig) -> str:
     """A little table: counts, and shares of the count above them."""
 
-    def share(part: int, whole: int) -> str:
-        return f"{part / whole:.2%}" if whole else "-"
-
+    share = streaming_stats.format_share
     num_records = summary.num_records
-    labels = [
-        ("  label 0, is next", share(summary.num_is_next, num_records)),
-        ("  label 1, random", share(summary.num_random_next, num_records)),
-        ("  pairs truncated", share(summary.num_truncated, num_records)),
-    ]
-    if not config.is_pair:
-        cut = share(summary.num_truncated, num_records)
-        labels = [("  sentence cut", cut)]
-    rows = [
-        ("documents", f"{summary.num_documents:,}"),
-        ("sentences", f"{summary.num_sentences:,}"),
-        ("pieces", f"{summary.num_pieces:,}"),
-        ("  [UNK]", share(summary.num_unknown, summary.num_pieces)),
-        ("records", f"{num_records:,}"),
-        *labels,
-        ("pieces in records", f"{summary.num_tokens:,}"),
-        ("  masked", share(summary.num_masked, summary.num_tokens)),
-    ]
-    return "\n".join(f"{name:<20}{value:>15}" for name, value in rows)
+    cut = share(summary.num_truncated, num_records)
+    labels = {
+        "  label 0, is next": share(summary.num_is_next, num_records),
+        "  label 1, random": share(summary.num_random_next, num_records),
+        "  pairs truncated": cut,
+    }
+    rows = {
+        "documents": f"{summary.num_documents:,}",
+        "sentences": f"{summary.num_sentences:,}",
+        "pieces": f"{summary.num_pieces:,}",
+        "  [UNK]": share(summary.num_unknown, summary.num_pieces),
+        "records": f"{num_records:,}",
+        **(labels if config.is_pair else {"  sentence cut": cut}),
+        "pieces in records": f"{summary.num_tokens:,}",
+        "  masked": share(summary.num_masked, summary.num_tokens),
+    }
+    return streaming_stats.format_table(rows, name_width=20)
 
 
 def cli() -> None:

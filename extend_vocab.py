@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from absl import flags
-from tqdm import tqdm
 
 from bert_keras import files
 from bert_keras.cli import command, common_flags
@@ -181,13 +180,9 @@ def _count_words(opened: "OpenedTokenizer") -> dict[str, int]:
     tokenizer = opened.load()
     assert isinstance(tokenizer, FullTokenizer), "it has a vocab.txt"
     paths = text_files.expand_patterns(FLAGS.input_file)
-    with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
-        lines = (
-            line
-            for path in paths
-            for line in text_files.read_lines(path, bar.update)
-        )
-        return vocabulary.count_words(lines, tokenizer.basic_tokenizer)
+    return vocabulary.count_words(
+        text_files.read_with_progress(paths), tokenizer.basic_tokenizer
+    )
 
 
 def _places(

@@ -11,7 +11,7 @@ import importlib.util
 import itertools
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING
 
 from absl import flags
@@ -147,17 +147,12 @@ def report_on_text(tokenizer: "Tokenizer") -> None:
     from bert_keras.data import text_files
 
     paths = text_files.expand_patterns(FLAGS.text_file, "text_file")
-
-    def lines(bar: tqdm) -> Iterator[str]:
-        for path in paths:
-            yield from text_files.read_lines(path, bar.update)
-
     counter = corpus_report.TextCounter(tokenizer, FLAGS.max_seq_length)
-    with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
-        for line in lines(bar):
-            counter.add(line)
-    with tqdm(desc="finding repeats", unit="B", unit_scale=True) as bar:
-        summary = counter.summary(lines(bar))
+    for line in text_files.read_with_progress(paths):
+        counter.add(line)
+    summary = counter.summary(
+        text_files.read_with_progress(paths, "finding repeats")
+    )
     print(corpus_report.format_report(summary))
     save(summary)
 

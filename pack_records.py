@@ -7,20 +7,14 @@ no such command. The same records and flags give the same rows.
 """
 
 import itertools
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from absl import flags
 from tqdm import tqdm
 
 from bert_keras.cli import command
+from bert_keras.data import streaming_stats
 from bert_keras.data.packing import PackingConfig, PackingSummary
 from bert_keras.errors import InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from bert_keras.data.record_schema import Feature
 
 FLAGS = flags.FLAGS
 
@@ -89,7 +83,11 @@ def main() -> None:
         tfrecords.RecordWriter(FLAGS.output_file.split(",")) as writer,
         tqdm(desc="packing", unit=" records") as bar,
     ):
-        for window in read_windows(paths, features, config.window_records):
+        records = itertools.chain.from_iterable(
+            map(tfrecords.read_records, paths)
+        )
+        while some := list(itertools.islice(records, config.window_records)):
+            window = validate_records.parse_records(features, some, paths)
             rows = packing.plan_rows(window, config)
             filled = packing.fill_rows(window, rows, packed)
             for record in tfrecord_codec.encode_batch(packed, filled):
@@ -114,40 +112,25 @@ def check_kind(path: str) -> None:
         raise InputError(f"{path} is packed already: pass unpacked records")
 
 
-def read_windows(
-    paths: list[str], features: "tuple[Feature, ...]", num_records: int
-) -> "Iterator[dict[str, np.ndarray]]":
-    """Records [R] that follow one another, from one file into the next."""
-    import tensorflow as tf
-
-    from bert_keras.data import tfrecords, validate_records
-
-    serialized = itertools.chain.from_iterable(
-        map(tfrecords.read_records, paths)
-    )
-    while window := list(itertools.islice(serialized, num_records)):
-        try:
-            batch = tfrecords.parse_batch(features, tf.constant(window))
-        except tf.errors.InvalidArgumentError as error:
-            damage = validate_records.find_damage(paths, features)
-            raise InputError(damage or error.message) from error
-        yield {name: values.numpy() for name, values in batch.items()}
-
-
 def format_summary(summary: PackingSummary, config: PackingConfig) -> str:
     """A little table: records, rows, and how much of each is text."""
 
     def filled(number: int) -> str:
         return f"{summary.num_pieces / number / config.max_seq_length:.2%}"
 
-    rows = [
-        ("records", f"{summary.num_records:,}"),
-        ("  filled", filled(summary.num_records)),
-        ("rows", f"{summary.num_rows:,}"),
-        ("  filled", filled(summary.num_rows)),
-        ("  records in a row", f"{summary.num_records / summary.num_rows:.3f}"),
-    ]
-    return "\n".join(f"{name:<20}{value:>15}" for name, value in rows)
+    of_records = {
+        "records": f"{summary.num_records:,}",
+        "  filled": filled(summary.num_records),
+    }
+    of_rows = {
+        "rows": f"{summary.num_rows:,}",
+        "  filled": filled(summary.num_rows),
+        "  records in a row": f"{summary.num_records / summary.num_rows:.3f}",
+    }
+    return "\n".join(
+        streaming_stats.format_table(rows, name_width=20)
+        for rows in (of_records, of_rows)
+    )
 
 
 def cli() -> None:

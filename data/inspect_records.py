@@ -131,22 +131,12 @@ def read_batches(
             chunk = list(itertools.islice(serialized, number))
             if not chunk:
                 break
-            batch = RecordBatch(path, first, _parse(path, table, chunk))
+            values = validate_records.parse_records(table, chunk, [path])
+            batch = RecordBatch(path, first, values)
             _check(batch, table, vocab_size)
             yield _in_sequences(batch)
             first += len(chunk)
             left = None if left is None else left - len(chunk)
-
-
-def _parse(
-    path: str, table: Sequence[Feature], chunk: list[bytes]
-) -> dict[str, np.ndarray]:
-    try:
-        parsed = tfrecords.parse_batch(table, tf.constant(chunk))
-    except tf.errors.OpError as error:
-        damage = validate_records.find_damage([path], table)
-        raise InputError(damage or f"{path}: {error.message}") from error
-    return {name: values.numpy() for name, values in parsed.items()}
 
 
 def _in_sequences(batch: RecordBatch) -> RecordBatch:

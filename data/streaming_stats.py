@@ -129,9 +129,11 @@ def _bars(counts: Sequence[int]) -> list[str]:
     return lines
 
 
-def format_table(rows: Mapping[str, str]) -> str:
+def format_table(rows: Mapping[str, str], name_width: int = 32) -> str:
     """A name and a value a line."""
-    return "\n".join(f"{name:<32}{value:>15}" for name, value in rows.items())
+    return "\n".join(
+        f"{name:<{name_width}}{value:>15}" for name, value in rows.items()
+    )
 
 
 def format_share(part: float, whole: float) -> str:

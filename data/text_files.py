@@ -8,10 +8,11 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, AnyStr
 
 import tensorflow as tf
+from tqdm import tqdm
 
 from bert_keras.errors import InputError
 
@@ -91,6 +92,16 @@ def read_bare_lines(path: str) -> Iterator[str]:
     for number, line in enumerate(read_lines(path)):
         line = line.removesuffix("\n")
         yield line if number else line.removeprefix("\ufeff")
+
+
+def read_with_progress(
+    paths: Sequence[str], title: str = "reading"
+) -> Iterator[str]:
+    """Lines of all the files, as `read_lines` gives them, with a progress bar
+    in bytes."""
+    with tqdm(desc=title, unit="B", unit_scale=True) as bar:
+        for path in paths:
+            yield from read_lines(path, bar.update)
 
 
 def read_text_lines(

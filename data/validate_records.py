@@ -5,6 +5,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
@@ -16,7 +17,7 @@ from bert_keras.data.record_schema import (
     unmasked_features,
     without_next_sentence,
 )
-from bert_keras.data.tfrecords import read_records
+from bert_keras.data.tfrecords import parse_batch, read_records
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
 
@@ -171,6 +172,27 @@ def find_damage(
     except InputError as error:
         return str(error)
     return None
+
+
+def parse_records(
+    features: Sequence[Feature], records: list[bytes], paths: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """Records [R] as an array [R, length] a feature.
+
+    Args:
+      paths: the files that they were read from.
+
+    Raises:
+      InputError: names the first record of these files that does not fit.
+    """
+    try:
+        parsed = parse_batch(features, tf.constant(records))
+    except tf.errors.OpError as error:
+        damage = find_damage(paths, features)
+        raise InputError(
+            damage or f"{', '.join(paths)}: {error.message}"
+        ) from error
+    return {name: values.numpy() for name, values in parsed.items()}
 
 
 def decode(record: bytes, path: str, number: int) -> Found:
