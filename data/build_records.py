@@ -30,7 +30,7 @@ from bert_keras.data import (
 from bert_keras.data.build_config import RecordBuildConfig
 from bert_keras.data.corpus import Counts, FaultyText, FileSpan
 from bert_keras.data.instances import SENTENCE_PAIR, WHY_DOCUMENTS, Summary
-from bert_keras.data.masking_vocabulary import read_masking_vocabulary
+from bert_keras.data.masking import read_masking_vocabulary
 from bert_keras.data.resume_folder import read_json, write_json
 from bert_keras.data.segment_sampling import Text
 from bert_keras.data.task_pool import Workers

@@ -12,7 +12,7 @@ import dataclasses
 import tensorflow as tf
 
 from bert_keras.data.dynamic_masking import lay_out
-from bert_keras.data.masking_vocabulary import MaskingVocabulary
+from bert_keras.data.masking import MaskingVocabulary
 
 LEFT_TO_RIGHT = "left_to_right"  # as in modeling/config.py
 

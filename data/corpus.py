@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.data.fast_tokenization import BlockTokenizer, Lines
-from bert_keras.data.masking_vocabulary import is_ideograph
+from bert_keras.data.masking import is_ideograph
 from bert_keras.data.segment_sampling import Text
 from bert_keras.data.sentence_splitting import LineError, TextFormat
 from bert_keras.data.tokenizers import Tokenizer

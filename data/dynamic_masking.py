@@ -1,8 +1,9 @@
 """Masks drawn while records are read: others in each epoch, none on disk.
 
-Liu et al. 2019 (RoBERTa), section 4.1. The choice of pieces is that of
-data/masking.py, as TensorFlow ops: a batch's masks depend on the seed and the
-batch's number alone, so that a run which goes on goes on with the same.
+Liu et al. 2019 (RoBERTa), section 4.1. The rules are those of data/masking.py
+and data/vectorized_masking.py, as TensorFlow ops; a change to them belongs in
+all three (tests/data/test_masking_agrees.py). A batch's masks depend on the
+seed and the batch's number alone, so that a resumed run draws the same ones.
 
 Shapes: B rows of this host, S positions, P masked predictions.
 """
@@ -13,8 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.data.batching import HostShard
-from bert_keras.data.masking import MaskingShares
-from bert_keras.data.masking_vocabulary import MaskingVocabulary
+from bert_keras.data.masking import MaskingShares, MaskingVocabulary
 from bert_keras.data.record_schema import NEXT_SENTENCE
 
 # Kinds of random numbers of one batch

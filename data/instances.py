@@ -11,7 +11,6 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bert_keras.data import masking
-from bert_keras.data.masking_vocabulary import is_ideograph
 from bert_keras.data.special_tokens import BERT, SpecialTokens
 from bert_keras.data.vocabulary import SEPARATOR, START, UNKNOWN
 from bert_keras.errors import InputError
@@ -374,6 +373,8 @@ def summarize(
             len(instance.masked_lm_positions) for instance in instances
         ),
         num_ideographs=sum(
-            is_ideograph(piece) for sentence in sentences for piece in sentence
+            masking.is_ideograph(piece)
+            for sentence in sentences
+            for piece in sentence
         ),
     )

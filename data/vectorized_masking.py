@@ -4,6 +4,8 @@ The same distribution of records as data/instances.py and data/masking.py,
 which take google-research/bert's steps one by one; here each step is done for
 all rows of a block together (before them data/segment_sampling.py's, which say
 what goes into a row). Which records come out depends on the seed alone.
+The rules of masking stand in data/dynamic_masking.py, too; a change to them
+belongs in all three (tests/data/test_masking_agrees.py).
 
 Shapes: R records, S positions of a record, P masked predictions, V pieces.
 """
@@ -14,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_keras.data.instances import InstanceConfig
-from bert_keras.data.masking import MaskingShares
-from bert_keras.data.masking_vocabulary import MaskingVocabulary
+from bert_keras.data.masking import MaskingShares, MaskingVocabulary
 from bert_keras.data.record_schema import NEXT_SENTENCE
 from bert_keras.data.segment_sampling import Pairs, Text
 

@@ -18,7 +18,7 @@ from bert_keras.data.causal_lm_labels import NextPieceConfig, NextPieces
 from bert_keras.data.drop_corrupt_records import CleanRecords, first_known
 from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
 from bert_keras.data.input_pipeline import Masker
-from bert_keras.data.masking_vocabulary import read_masking_vocabulary
+from bert_keras.data.masking import read_masking_vocabulary
 from bert_keras.data.record_schema import (
     Feature,
     has_next_sentence,

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.data.causal_lm_labels import NextPieceConfig, NextPieces
-from bert_keras.data.masking_vocabulary import read_masking_vocabulary
+from bert_keras.data.masking import read_masking_vocabulary
 from bert_keras.data.record_schema import (
     pretraining_features,
     unmasked_features,

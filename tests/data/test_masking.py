@@ -6,8 +6,11 @@ import pytest
 
 from bert_keras.data import masking
 from bert_keras.data.instances import InstanceConfig
+from bert_keras.data.masking import read_masking_vocabulary
+from bert_keras.data.special_tokens import BERT, ROBERTA
 from bert_keras.errors import InputError
 
+SPACE = "\u0120"
 TOKENS = ["[CLS]", "un", "##aff", "##able", "man", "[SEP]", "sea", "[SEP]"]
 
 
@@ -124,15 +127,25 @@ def test_too_long_word_is_passed_over_for_a_shorter_one() -> None:
     assert masked.positions == [1]
 
 
-def test_shares() -> None:
-    rng = random.Random(1)
-    tokens = ["[CLS]", *["sea"] * 198, "[SEP]"]
-    all_masked = [
-        masking.mask_tokens(tokens, 0.15, 40, False, ["ship"], rng)
-        for _ in range(1000)
-    ]
-    found = [m.tokens[i] for m in all_masked for i in m.positions]
-    assert len(found) == 30_000
-    assert abs(found.count("[MASK]") / 30_000 - 0.8) < 0.01
-    assert abs(found.count("sea") / 30_000 - 0.1) < 0.01
-    assert abs(found.count("ship") / 30_000 - 0.1) < 0.01
+def test_word_pieces() -> None:
+    vocab = "[PAD] [CLS] [SEP] [MASK] [UNK] sea ##s ##".split()
+    pieces = read_masking_vocabulary({p: i for i, p in enumerate(vocab)}, BERT)
+    assert (pieces.padding, pieces.start, pieces.end, pieces.mask) == (
+        0, 1, 2, 3,
+    )  # fmt: skip
+    assert pieces.replacements.tolist() == list(range(8))
+    assert pieces.continues.tolist() == [False] * 6 + [True] * 2
+    assert pieces.joins_over_marks
+
+
+def test_bytes() -> None:
+    names = ["<s>", "<pad>", "</s>", "<unk>", f"{SPACE}sea", "s", "<mask>"]
+    pieces = read_masking_vocabulary(
+        {p: i for i, p in enumerate(names)}, ROBERTA
+    )
+    assert (pieces.padding, pieces.start, pieces.end, pieces.mask) == (
+        1, 0, 2, 6,
+    )  # fmt: skip
+    assert pieces.replacements.tolist() == [4, 5]  # no mark
+    assert pieces.continues[[4, 5]].tolist() == [False, True]
+    assert not pieces.joins_over_marks

@@ -10,7 +10,7 @@ from scipy import stats
 
 from bert_keras.data import segment_sampling, vectorized_masking
 from bert_keras.data.instances import FORMATS, InstanceConfig, truncate_pair
-from bert_keras.data.masking_vocabulary import read_masking_vocabulary
+from bert_keras.data.masking import read_masking_vocabulary
 from bert_keras.data.segment_sampling import Pairs, Text, sample_segments
 from bert_keras.data.special_tokens import BERT, ROBERTA, SpecialTokens
 

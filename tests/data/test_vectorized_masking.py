@@ -10,7 +10,7 @@ from scipy import stats
 
 from bert_keras.data import vectorized_masking
 from bert_keras.data.instances import InstanceConfig, create_instances
-from bert_keras.data.masking_vocabulary import read_masking_vocabulary
+from bert_keras.data.masking import read_masking_vocabulary
 from bert_keras.data.segment_sampling import Pairs, Text, sample_segments
 from bert_keras.data.special_tokens import BERT
 
@@ -96,74 +96,6 @@ def unmask(block: dict[str, np.ndarray]) -> np.ndarray:
     places = block["masked_lm_positions"][row, column]
     ids[row, places] = block["masked_lm_ids"][row, column]
     return ids
-
-
-@pytest.mark.parametrize("whole_words", [False, True])
-def test_masks_are_distributed_as_googles(whole_words: bool) -> None:
-    passes = 8000
-    config = InstanceConfig(
-        max_seq_length=30,
-        do_whole_word_mask=whole_words,
-        dupe_factor=passes,
-        masked_lm_prob=0.25,
-        short_seq_prob=0.0,
-    )
-    documents = [["a b ##x ##y c", "d e ##x"], ["f g"]]
-    theirs = [
-        (len(i.tokens), *i.masked_lm_positions)
-        for i in create_instances(
-            [[s.split() for s in d] for d in documents],
-            WORDS,
-            config,
-            random.Random(6),
-        )
-    ]
-    rng = np.random.default_rng(7)
-    text = make_text(documents)
-    _, pairs = sample_segments(text, config, 3, PIECES.end, rng)
-    ours = []
-    for block in vectorized_masking.make_blocks(
-        text, pairs, PIECES, config, rng
-    ):
-        for mask, places, weights in zip(
-            block["input_mask"],
-            block["masked_lm_positions"],
-            block["masked_lm_weights"],
-            strict=True,
-        ):
-            count = int(weights.sum())
-            assert not places[count:].any()
-            ours.append((int(mask.sum()), *places[:count].tolist()))
-    assert_same_distribution(theirs, ours)
-
-
-@pytest.mark.parametrize(("to_mask", "at_random"), [(0.8, 0.1), (0.0, 0.8)])
-def test_what_is_shown(to_mask: float, at_random: float) -> None:
-    rng = np.random.default_rng(8)
-    text = make_text(DOCUMENTS)
-    config = InstanceConfig(
-        16, 13, dupe_factor=5000, mask_share=to_mask, random_share=at_random
-    )
-    _, pairs = sample_segments(text, config, 3, PIECES.end, rng)
-    shown, meant = [], []
-    for block in vectorized_masking.make_blocks(
-        text, pairs, PIECES, config, rng
-    ):
-        row, column = np.nonzero(block["masked_lm_weights"])
-        places = block["masked_lm_positions"][row, column]
-        shown += block["input_ids"][row, places].tolist()
-        meant += block["masked_lm_ids"][row, column].tolist()
-    is_mask = np.array(shown) == PIECES.mask
-    is_kept = np.array(shown) == np.array(meant)
-    other = 1 / len(WORDS)  # a random piece may be [MASK], or the same
-    by_chance = at_random * other
-    expected = [to_mask + by_chance, 1 - to_mask - at_random + by_chance]
-    for share, found in zip(expected, (is_mask, is_kept), strict=True):
-        test = stats.binomtest(int(found.sum()), len(found), share)
-        assert test.pvalue > LEAST_P_VALUE
-    others = np.bincount(np.array(shown)[~is_mask & ~is_kept])
-    assert set(np.flatnonzero(others)) <= set(range(len(WORDS)))
-    assert others[VOCAB["[PAD]"]] > 0  # any piece, as in Google's code
 
 
 def test_the_layout_of_a_row() -> None:

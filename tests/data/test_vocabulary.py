@@ -11,7 +11,7 @@ import tensorflow as tf
 from bert_keras.data import tokenization, vocabulary
 from bert_keras.data.fast_tokenization import LineTokenizer
 from bert_keras.data.graph_tokenization import GraphTokenizer
-from bert_keras.data.masking_vocabulary import read_masking_vocabulary
+from bert_keras.data.masking import read_masking_vocabulary
 from bert_keras.data.special_tokens import BERT
 from bert_keras.data.tokenization import BasicTokenizer
 from bert_keras.errors import InputError
