@@ -155,8 +155,8 @@ def bucket_by_length(
       batch_size: rows of `max_length` that are not too much at once; of
         shorter ones there are more.
       max_length: positions that the model has; no row is longer.
-      finely: more lengths, and so less padding, for chunks that are large: in
-        few rows another shape costs more than it saves.
+      fine_buckets: more lengths, and so less padding, for chunks that are
+        large: in few rows another shape costs more than it saves.
       chunk_positions: what may have to wait for a row before it, padded.
     """
     enough = min(FINE_POSITIONS, chunk_positions)

@@ -131,23 +131,19 @@ def read_documents(
             if pieces:
                 has_text = True
                 documents[-1].append(pieces)
-        _check_file(name, has_text, has_blank)
+        if not has_text:
+            raise InputError(f"{name} is empty: it holds no text")
+        # Theirs: such a file is glued to the next one's first document. Ours:
+        # an error, because pairs across that seam would be labelled "is next".
+        if not has_blank:
+            raise InputError(
+                f"{name} has no blank line, so it is a single document"
+                f"{WHY_DOCUMENTS}"
+            )
     documents = [document for document in documents if document]
     if len(documents) < 2:
         raise InputError(f"the input is a single document{WHY_DOCUMENTS}")
     return documents
-
-
-def _check_file(name: str, has_text: bool, has_blank: bool) -> None:
-    if not has_text:
-        raise InputError(f"{name} is empty: it holds no text")
-    # Theirs: such a file is glued to the next one's first document. Ours: an
-    # error, because pairs across that seam would be labelled "is next".
-    if not has_blank:
-        raise InputError(
-            f"{name} has no blank line, so it is a single document"
-            f"{WHY_DOCUMENTS}"
-        )
 
 
 def create_instances(
@@ -188,7 +184,10 @@ def instances_from_document(
     are then used again by the next chunk.
     """
     document = documents[document_index]
-    target = _draw_target_length(config, rng)
+    # Pieces of A and B together at which a chunk is full; a rough aim.
+    target = config.max_seq_length - NUM_SPECIAL
+    if rng.random() < config.short_seq_prob:
+        target = rng.randint(2, target)
     instances = []
     start = 0
     while start < len(document):
@@ -212,14 +211,6 @@ def instances_from_document(
         )
         start = middle if is_random_next else stop
     return instances
-
-
-def _draw_target_length(config: InstanceConfig, rng: random.Random) -> int:
-    """Pieces of A and B together at which a chunk is full; a rough aim."""
-    longest = config.max_seq_length - NUM_SPECIAL
-    if rng.random() < config.short_seq_prob:
-        return rng.randint(2, longest)
-    return longest
 
 
 def _chunk_end(document: Document, start: int, target: int) -> int:

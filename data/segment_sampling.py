@@ -82,11 +82,11 @@ def sample_segments(
     """Goes through every document dupe_factor times; shuffled at the end.
 
     Args:
-      num_marks: of a record, without those between documents.
-      separator: the id of these.
+      num_special_tokens: of a record, without those between documents.
+      separator: the id of the token between documents.
 
     Returns:
-      The text that the stretches are of, which may have marks in it.
+      The text that the stretches are of, which may have separators in it.
     """
     longest = config.max_seq_length - num_special_tokens
     if config.is_pair:
@@ -135,7 +135,10 @@ def _walk(
     if config.sequence_format == SENTENCE_PAIR:
         target, chunk_end = np.ones_like(document), _two_sentences
     else:
-        target = _draw_targets(len(document), longest, config, rng)
+        count = len(document)
+        is_short = rng.random(count) < config.short_seq_prob
+        short = rng.integers(2, longest + 1, count)
+        target = np.where(is_short, short, longest)
         chunk_end = _chunk_end
     first = text.document_ends[document]
     steps = []
@@ -150,13 +153,6 @@ def _walk(
         document, target = document[goes_on], target[goes_on]
         first = first[goes_on]
     return Chunks(*map(np.concatenate, zip(*steps, strict=True)))
-
-
-def _draw_targets(
-    count: int, longest: int, config: InstanceConfig, rng: np.random.Generator
-) -> np.ndarray:
-    is_short = rng.random(count) < config.short_seq_prob
-    return np.where(is_short, rng.integers(2, longest + 1, count), longest)
 
 
 def _chunk_end(

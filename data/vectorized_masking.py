@@ -36,7 +36,12 @@ def make_blocks(
     for start in range(0, len(pairs.a_start), ROWS_AT_ONCE):
         block = pairs.take(slice(start, start + ROWS_AT_ONCE))
         if config.dynamic_masking:
-            yield lay_out_unmasked(text, block, pieces, config)
+            ids, lengths, _ = _lay_out(text, block, pieces, config)
+            yield {
+                "input_ids": np.where(_is_real(lengths, config), ids, 0),
+                "segment_lengths": lengths,
+                **_labels(block, config),
+            }
         else:
             yield make_features(text, block, pieces, config, rng)
 
@@ -47,17 +52,6 @@ class Layout(NamedTuple):
     ids: np.ndarray  # int32 [R, S]
     lengths: np.ndarray  # int64 [R, 2], of A and of B, with marks
     may_hide: np.ndarray  # bool [R, S], no mark and no padding
-
-
-def lay_out_unmasked(
-    text: Text, pairs: Pairs, pieces: MaskingVocabulary, config: InstanceConfig
-) -> dict[str, np.ndarray]:
-    ids, lengths, _ = _lay_out(text, pairs, pieces, config)
-    return {
-        "input_ids": np.where(_is_real(lengths, config), ids, 0),
-        "segment_lengths": lengths,
-        **_labels(pairs, config),
-    }
 
 
 def make_features(

@@ -1,11 +1,10 @@
-"""Tests of data/feature_batches.py."""
+"""FeatureBatches of data/batching.py."""
 
 import numpy as np
 import pytest
 
-from bert_keras.data import feature_batches
-from bert_keras.data.batching import HostShard
-from bert_keras.data.feature_batches import FeatureBatches
+from bert_keras.data import batching
+from bert_keras.data.batching import FeatureBatches, HostShard
 
 LENGTHS = [1 + 7 * i % 31 for i in range(47)]
 LABELS = [[1 + i] * length for i, length in enumerate(LENGTHS)]
@@ -23,7 +22,7 @@ def test_each_epoch_takes_every_sentence_in_an_order_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """47 sentences are six batches of eight, one sentence twice."""
-    monkeypatch.setattr(feature_batches, "BATCHES_SORTED", 2)
+    monkeypatch.setattr(batching, "BATCHES_SORTED", 2)
     source = batches()
     epochs = [
         np.concatenate(

@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 import keras
 import numpy as np
 
-from bert_keras.data.batching import HostShard
-from bert_keras.data.feature_batches import FeatureBatches
+from bert_keras.data.batching import FeatureBatches, HostShard
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.modeling.config import BertConfig
