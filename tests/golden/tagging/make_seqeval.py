@@ -1,4 +1,4 @@
-"""Random taggings and what seqeval says of them, for tests/tasks/ner/test_iob_tags.py.
+"""Random taggings and what seqeval says of them, for test_iob_tags.py.
 
     python make_seqeval.py seqeval.json
 
