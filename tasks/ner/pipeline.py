@@ -5,11 +5,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from bert_keras.tasks.ner.lstm_tagger import FeatureTagger
-
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import Outputs, Question, TaskPipeline
 from bert_keras.tasks.classification.pipeline import label_outputs
+from bert_keras.tasks.ner.feature_based.lstm_tagger import FeatureTagger
 from bert_keras.tasks.ner.features import read_words
 from bert_keras.tasks.ner.iob_tags import are_tags, entities, to_tags
 from bert_keras.tasks.ner.model import TokenClassifier
