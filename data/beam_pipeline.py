@@ -1,6 +1,6 @@
 """create_pretraining_data.py's work as an Apache Beam pipeline.
 
-Its steps are those of record_making.py, by the same functions: spans of the
+Its steps are those of build_records.py, by the same functions: spans of the
 text become pieces; when all documents are counted, each is dealt out to a part;
 each part makes its records. They depend, as there, on text, vocabulary and
 settings alone, and are the very ones that this machine would make without Beam,

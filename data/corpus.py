@@ -1,7 +1,7 @@
 """Text files of any size -> their pieces on disk, a span of a file at a time.
 
-Text is UTF-8, in one of the formats of text_formats.py, plain or .gz. A plain
-file is read in spans of equal size, each beginning and ending where a
+Text is UTF-8, in one of the formats of sentence_splitting.py, plain or .gz. A
+plain file is read in spans of equal size, each beginning and ending where a
 document does, so that several processes can share it.
 
 A span's pieces lie in three files of numbers: ids, the length of each sentence

@@ -21,7 +21,7 @@ class TextSummary:
     """What a report says, in numbers; "lines" are those with a piece."""
 
     max_seq_length: int
-    room: int  # of a pair, without marks
+    room: int  # of a pair, without special tokens
     num_documents: int
     num_single_line_documents: int  # their only pairs are "random next"
     num_lines: int

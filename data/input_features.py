@@ -66,7 +66,7 @@ def build_inputs(
 
     The longer text loses its last piece until both fit, the second one when
     they are equally long. ("a b c", "d e", 7) gives [CLS] a b [SEP] d e [SEP]
-    and 0 0 0 0 1 1 1, with BERT's marks.
+    and 0 0 0 0 1 1 1, with BERT's special tokens.
     """
     room = max_length - special_tokens.count(second is not None)
     if second is None:

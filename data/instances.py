@@ -38,7 +38,7 @@ NUM_TRIES = 10  # at drawing another document than the one at hand
 class InstanceConfig:
     """How pairs are cut and masked; the defaults are Google's."""
 
-    max_seq_length: int = 128  # pieces, with marks such as [CLS] and [SEP]
+    max_seq_length: int = 128  # tokens, with [CLS] and [SEP]
     max_predictions_per_seq: int = 20  # masked pieces at most
     do_whole_word_mask: bool = False  # hide all pieces of a word or none
     dupe_factor: int = 10  # times each document is cut and masked anew

@@ -160,8 +160,8 @@ def read_masking_vocabulary(
     vocab: Mapping[str, int], special_tokens: SpecialTokens
 ) -> MaskingVocabulary:
     """Word pieces begin a word unless they begin with "##", and any replaces
-    another, marks too, as in Google's code. Bytes begin one where they begin
-    with a space, and marks replace nothing, as in fairseq's
+    another, special tokens too, as in Google's code. Bytes begin one where they
+    begin with a space, and special tokens replace nothing, as in fairseq's
     data/mask_tokens_dataset.py."""
     is_bytes = special_tokens == ROBERTA
     continues = np.zeros(max(vocab.values()) + 1, bool)

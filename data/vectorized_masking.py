@@ -50,7 +50,7 @@ class Layout(NamedTuple):
     """Rows before anything is hidden."""
 
     ids: np.ndarray  # int32 [R, S]
-    lengths: np.ndarray  # int64 [R, 2], of A and of B, with marks
+    lengths: np.ndarray  # int64 [R, 2], of A and of B, with special tokens
     may_hide: np.ndarray  # bool [R, S], no mark and no padding
 
 

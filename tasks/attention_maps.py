@@ -23,7 +23,9 @@ from bert_keras.tasks.base import missing_weight, open_with_task
 class AttentionMap(NamedTuple):
     pieces: list[str]  # S, as people read them
     is_mark: list[bool]  # [CLS], [SEP] and their like
-    num_first: int  # pieces of the first text, with the marks around it
+    num_first: (
+        int  # pieces of the first text, with the special tokens around it
+    )
     probabilities: np.ndarray  # [L, N, S, S]: of each piece, where it looks
     is_cut: bool  # whether the text was longer
 

@@ -124,7 +124,7 @@ def open_with_task(
             "positions"
             if task.max_seq_length > longest
             else f"{given}{task.max_seq_length}; expected at least {least}, "
-            "for the marks of a pair and a piece"
+            "for the special tokens of a pair and one token"
         )
     return task, config, tokenizer
 

@@ -168,7 +168,7 @@ def set_up(
     if settings.max_seq_length < least:
         raise InputError(
             f"`max_seq_length` is {settings.max_seq_length}; expected at least "
-            f"{least}, for the marks of a pair and a piece"
+            f"{least}, for the special tokens of a pair and one token"
         )
     head = ClassifierHead(settings, other_names, run.keep_classifier_head)
     return FineTuningConfig(

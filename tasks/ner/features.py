@@ -47,7 +47,7 @@ def read_words(
     without pieces is the unknown piece.
 
     Args:
-        max_length: of a window, marks included.
+        max_length: of a window, special tokens included.
         stride: pieces between the starts of two windows.
     """
     special_tokens = tokenizer.special_tokens
