@@ -220,7 +220,7 @@ def test_what_cannot_be_made_is_said(tmp_path: Path) -> None:
         ),
         (
             ["--sequence_format=full_sentences", "--max_seq_length=2"],
-            "2 marks such as <s> and a piece of a sentence need 3",
+            "2 special tokens such as <s> and a token of a sentence need 3",
         ),
     ]
     for extra, expected in cases:
