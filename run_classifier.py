@@ -100,7 +100,7 @@ def main() -> None:
         second_direction=tuning.second_direction,
     )
     setup = tuning.set_up(settings, problem.other_names)
-    job = classification_task.ClassificationTask(
+    task = classification_task.ClassificationTask(
         problem,
         settings,
         setup.tokenizer,
@@ -109,7 +109,7 @@ def main() -> None:
         FLAGS.predict_batch_size,
         tuning.writes,
     )
-    tuning.execute(job, setup)
+    tuning.execute(task, setup)
 
 
 def _check_sources() -> None:

@@ -50,14 +50,14 @@ def main() -> None:
     )
     settings = tuning.task_settings(target="choice")
     setup = tuning.set_up(settings)
-    job = multiple_choice_task.MultipleChoiceTask(
+    task = multiple_choice_task.MultipleChoiceTask(
         problem,
         settings,
         setup.tokenizer,
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
     )
-    tuning.execute(job, setup)
+    tuning.execute(task, setup)
 
 
 def _files() -> list[tuple[str, bool]]:

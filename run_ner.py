@@ -104,7 +104,7 @@ def main() -> None:
     way: ner_task.TaggerStrategy = ner_task.FineTunedTagger(settings)
     if settings.feature_layers:
         way = strategy.FeatureBasedTagger(settings, setup)
-    job = ner_task.NerTask(
+    task = ner_task.NerTask(
         problem,
         settings,
         way,
@@ -112,7 +112,7 @@ def main() -> None:
         FLAGS.eval_batch_size,
         FLAGS.predict_batch_size,
     )
-    tuning.execute(job, setup)
+    tuning.execute(task, setup)
 
 
 def _read_problem(stored_labels: tuple[str, ...]) -> "Problem":

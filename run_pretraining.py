@@ -194,7 +194,7 @@ def main() -> None:
             DistilledPretrainingTask,
         )
 
-        job: PretrainingTask = DistilledPretrainingTask(
+        task: PretrainingTask = DistilledPretrainingTask(
             command.from_flags(StudentConfig),
             command.from_flags(DistilBertLoss),
             place,
@@ -202,14 +202,14 @@ def main() -> None:
         )
     else:
         # Settings of a teacher are stored as None where there is none.
-        job = PretrainingTask(place, setup, dict.fromkeys(LESSON))
-    with job.explain_parse_errors():
+        task = PretrainingTask(place, setup, dict.fromkeys(LESSON))
+    with task.explain_parse_errors():
         if run.dry_run:
-            job.rehearse()
+            task.dry_run()
             return
-        step = job.train() if FLAGS.do_train else job.restore()
+        step = task.train() if FLAGS.do_train else task.restore()
         if FLAGS.do_eval:
-            job.evaluate(step)
+            task.evaluate(step)
 
 
 def _check_teaching() -> None:

@@ -106,7 +106,7 @@ def main() -> None:
     )
     _check_settings(settings)
     setup = tuning.set_up(settings)
-    job = squad_task.SquadTask(
+    task = squad_task.SquadTask(
         command.from_flags(
             squad_task.Files,
             predict_file=FLAGS.predict_file if _asks() else None,
@@ -119,7 +119,7 @@ def main() -> None:
         fine_tuning.compares_models(),
         tuning.writes,
     )
-    tuning.execute(job, setup)
+    tuning.execute(task, setup)
 
 
 def _check_flags() -> None:

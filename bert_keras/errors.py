@@ -22,7 +22,7 @@ class InputError(ValueError):
 
 
 def first_line(error: Exception) -> str:
-    """Of what another library says, to be part of that sentence."""
+    """The first line of another library's error, to quote in a sentence."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 

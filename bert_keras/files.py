@@ -162,7 +162,7 @@ def new_folder(output_dir: str) -> Iterator[str]:
 
 
 def vocabulary_files(vocab_file: str) -> dict[str, str]:
-    """Its files, the first one first, by their usual names."""
+    """The path of each of its files, by its usual name; `vocab_file` first."""
     if not vocab_file.endswith(".json"):
         return {VOCABULARY: vocab_file}
     merges = os.path.join(os.path.dirname(vocab_file), MERGES)

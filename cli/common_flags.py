@@ -305,15 +305,15 @@ def define_mask_shares() -> None:
     flags.DEFINE_float(
         "mask_share",
         MaskingShares.mask_share,
-        "Of the pieces to be predicted, the share that [MASK] stands for.",
+        "Share of the tokens to predict that become [MASK].",
         lower_bound=0.0,
         upper_bound=1.0,
     )
     flags.DEFINE_float(
         "random_share",
         MaskingShares.random_share,
-        "Of the pieces to be predicted, the share replaced by a random piece; "
-        "what neither share covers stays as it is.",
+        "Share of the tokens to predict that become a random token; what "
+        "--mask_share and this flag leave stays as it is.",
         lower_bound=0.0,
         upper_bound=1.0,
     )

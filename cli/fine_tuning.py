@@ -115,7 +115,7 @@ def compares_models() -> bool:
 
 
 class FineTuningCommand:
-    """The way of such a command: devices, what is there, the job, its runs.
+    """From flags to a trained model: devices, the stored settings, the task.
 
     Loads TensorFlow; flags are to be checked before.
 
@@ -231,20 +231,22 @@ class FineTuningCommand:
                     f"--init_checkpoint was trained with {trained!r}"
                 )
 
-    def execute(self, job: "FineTuningTask", setup: "FineTuningConfig") -> None:
+    def execute(
+        self, task: "FineTuningTask", setup: "FineTuningConfig"
+    ) -> None:
         """Does what --do_train, --do_eval, --do_predict and --dry_run ask."""
         from bert_keras.tasks import fine_tuning, trainer
         from bert_keras.tasks.distillation.teacher import with_teacher
 
-        tuning = fine_tuning.FineTuning(with_teacher(job, self.teacher), setup)
+        tuning = fine_tuning.FineTuning(with_teacher(task, self.teacher), setup)
         if FLAGS.do_train:
             trainer.claim_folder(self.run, self.place.host)
-        job.prepare()
+        task.prepare()
         if self.run.dry_run:
-            tuning.rehearse(FLAGS.do_train)
+            tuning.dry_run(FLAGS.do_train)
             return
         fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
         if "do_eval" in FLAGS and FLAGS.do_eval:
-            job.report(fitted, step)
+            task.report(fitted, step)
         if FLAGS.do_predict:
-            job.predict(fitted, step)
+            task.predict(fitted, step)

@@ -51,7 +51,7 @@ class InMemoryBatches:
         without pieces fills a group up.
     """
 
-    tracked: Mapping[str, Any] = {}  # there is no state to be saved
+    tracked: Mapping[str, Any] = {}  # a batch follows from its step alone
 
     def __init__(
         self,
@@ -234,7 +234,7 @@ class FeatureBatches:
       labels: of each sentence, a number above 0 for each of its words.
     """
 
-    tracked: Mapping[str, Any] = {}  # there is no state to be saved
+    tracked: Mapping[str, Any] = {}  # a batch follows from its step alone
 
     def __init__(
         self,

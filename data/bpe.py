@@ -185,7 +185,7 @@ class ByteLevelBpe:
 
 def read_bytes(text: str) -> str:
     """The text that these characters of `ALPHABET` write; others are left out,
-    and U+FFFD stands for bytes that are no character."""
+    and U+FFFD stands for bytes that are not a character."""
     content = bytes(_BYTES[char] for char in text if char in _BYTES)
     return content.decode(errors="replace")
 
@@ -225,8 +225,8 @@ def load_byte_level(
         if first + second not in vocab:
             raise InputError(
                 f"line {number} of {path} joins {first!r} and {second!r}, "
-                "which is no piece of the vocabulary; they do not belong "
-                "together"
+                "which the vocabulary does not have; the two files do not "
+                "belong together"
             )
         merges.append((first, second))
     return ByteLevelBpe(vocab, merges, added_tokens, add_prefix_space)

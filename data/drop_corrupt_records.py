@@ -20,7 +20,7 @@ from bert_keras.data import tfrecord_codec
 from bert_keras.data.record_schema import Feature
 from bert_keras.data.tfrecords import RecordWriter
 from bert_keras.data.validate_records import Found, decode, find_fault, kind_of
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, with_flags
 from bert_keras.files import fingerprint
 
 REPORT = "left_out.json"  # by file: its copy, and what is not in it
@@ -109,7 +109,7 @@ class CleanRecords:
         if not faults:
             return found
         for fault in faults[:MAX_NAMED]:
-            print(f"left out: {fault}", file=sys.stderr)
+            print(with_flags(f"left out: {fault}"), file=sys.stderr)
         number = zlib.crc32(path.encode(), self.kind)
         name = f"{number:08x}-{os.path.basename(path)}"
         copy = os.path.join(self.folder, name)

@@ -135,7 +135,7 @@ class BatchMasker:
         if self.config.do_whole_word_mask:
             is_first = tf.cumsum(tf.cast(may_hide, tf.int32), 1) == 1
             continues = tf.gather(self.continues, ids)
-            if not self.pieces.joins_over_marks:
+            if not self.pieces.joins_over_special_tokens:
                 continues &= tf.pad(may_hide[:, :-1], [[0, 0], [1, 0]])
             is_begin = may_hide & (is_first | ~continues)
         word = tf.cumsum(tf.cast(is_begin, tf.int32), 1)  # [B, S], from 1

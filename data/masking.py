@@ -47,7 +47,8 @@ class MaskingShares:
 
     @property
     def keep_below(self) -> float:
-        """A number from 0 to 1 means [MASK] below mask_share, then stay."""
+        """A uniform draw below `mask_share` means [MASK]; else, below this, the
+        token stays; else it becomes a random one."""
         return 1 - self.random_share
 
     @property
@@ -151,9 +152,9 @@ class MaskingVocabulary:
     mask: int
     replacements: np.ndarray  # int32, what random ones are drawn from
     continues: np.ndarray  # bool [V], which do not begin a word
-    # Whether such a piece goes on with the word before a mark, as in Google's
-    # code, where it is rare: there the text was cut inside a word.
-    joins_over_marks: bool
+    # Whether such a token belongs to the word before a special token, as in
+    # Google's code. That is rare: the text was cut inside a word there.
+    joins_over_special_tokens: bool
 
 
 def read_masking_vocabulary(
@@ -183,7 +184,7 @@ def read_masking_vocabulary(
         vocab[special_tokens.mask],
         np.array(replacements, np.int32),
         continues,
-        joins_over_marks=not is_bytes,
+        joins_over_special_tokens=not is_bytes,
     )
 
 

@@ -124,8 +124,9 @@ class Workers:
                 yield future.result()
         except concurrent.futures.process.BrokenProcessPool as error:
             raise InputError(
-                "a worker was killed, perhaps for want of memory; the same "
-                "command, with fewer `num_workers`, goes on"
+                "a worker process was killed, perhaps because memory ran out; "
+                "give the same command with fewer `num_workers`: what is "
+                "finished is kept"
             ) from error
 
 
@@ -149,6 +150,8 @@ def _begin(begin: Callable[[], None] | None, pickled: bytes) -> None:
 
     # Otherwise it would wait for tasks for ever if the parent is killed.
     threading.Thread(target=end_with_parent, daemon=True).start()
+    # Each process has a core of its own; it needs no threads of a library.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if begin is not None:
         begin()
     prepare, argument = pickle.loads(pickled)

@@ -147,7 +147,7 @@ def read_text_lines(
     except UnicodeError as error:
         raise InputError(
             f"{path} is not {shown} text after line {number} ({error}); check "
-            "encoding"
+            "`encoding`"
         ) from error
 
 

@@ -116,7 +116,7 @@ def check_masks(paths: Sequence[str], features: Sequence[Feature]) -> None:
         f"{paths[0]}: nothing is masked in the first records (of which at most "
         f"{MAX_UNMASKED:,} are looked at), and masks are all that is trained "
         "on; make them with another `masked_lm_prob`, or without masks by "
-        "dynamic_masking"
+        "`dynamic_masking`"
     )
 
 

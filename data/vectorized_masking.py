@@ -182,13 +182,14 @@ def _choose_words(
 ) -> tuple[np.ndarray, np.ndarray]:
     """As `_choose`, whole words: in random order, those that still fit.
 
-    A segment cut inside a word begins with "##": see `joins_over_marks`.
+    A segment cut inside a word begins with "##"; see
+    `MaskingVocabulary.joins_over_special_tokens`.
     """
     num_rows, length = ids.shape
     rows = np.arange(num_rows)
     vocab_size = len(pieces.continues)
     continues = (ids >= vocab_size) | pieces.continues[ids % vocab_size]
-    if not pieces.joins_over_marks:
+    if not pieces.joins_over_special_tokens:
         continues[:, 1:] &= may_hide[:, :-1]
     # the first piece that may be hidden begins a word whatever it is
     is_begin = may_hide & ~(continues & (may_hide.cumsum(-1) > 1))

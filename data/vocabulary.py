@@ -42,7 +42,7 @@ def check_vocabulary(
             while line := file.readline(MAX_PIECE_CHARS + 1):
                 if len(line) > MAX_PIECE_CHARS or len(pieces) == MAX_PIECES:
                     raise InputError(
-                        f"{vocab_file} is no vocabulary: line "
+                        f"{vocab_file} is not a vocabulary: line "
                         f"{len(pieces) + 1} is past {MAX_PIECES:,} lines or "
                         f"{MAX_PIECE_CHARS:,} characters"
                     )
@@ -73,7 +73,8 @@ def check_vocabulary(
     missing = [token for token in SPECIAL_TOKENS if token not in vocab]
     if missing:
         raise InputError(
-            f"{vocab_file} is no BERT vocabulary: it lacks {', '.join(missing)}"
+            f"{vocab_file} is not a BERT vocabulary: it lacks "
+            f"{', '.join(missing)}"
         )
     if vocab_size is not None and len(pieces) > vocab_size:
         raise InputError(

@@ -27,7 +27,7 @@ from bert_keras.data.tokenizer_folder import (
     open_tokenizer,
 )
 from bert_keras.data.tokenizers import Tokenizer
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, with_flags
 from bert_keras.modeling.checkpoint import LoadReport, VariableMapping
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.hugging_face import model_config_file
@@ -260,7 +260,7 @@ class Pipeline(abc.ABC):
         try:
             return self.read(number, line)
         except InputError as error:
-            return Question(number, [], error=str(error))
+            return Question(number, [], error=with_flags(str(error)))
 
 
 class TaskPipeline(Pipeline):

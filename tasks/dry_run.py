@@ -23,7 +23,7 @@ class Data(NamedTuple):
     description: str
 
 
-def rehearse(
+def report_training(
     fitted: Trainer, training: TrainingPlan, data: Data, max_seq_length: int
 ) -> None:
     """Loads what the run would begin with and prints what it would take.
@@ -59,7 +59,7 @@ def rehearse(
     )
 
 
-def rehearse_use(fitted: Trainer) -> None:
+def report_use(fitted: Trainer) -> None:
     """The same where a model is not trained, but used."""
     fitted.restore()
     print_table(_parameters(fitted))

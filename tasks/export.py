@@ -122,7 +122,7 @@ def check_length(config: BertConfig, settings: TextSettings) -> None:
         raise InputError(
             f"texts would be cut to {settings.max_seq_length} pieces but the "
             f"model has {config.max_position_embeddings} positions; change "
-            "max_seq_length"
+            "`max_seq_length`"
         )
 
 

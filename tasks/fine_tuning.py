@@ -1,6 +1,6 @@
 """Fine-tuning as run_classifier.py, run_squad.py and their like do it.
 
-A job says what is learnt and how it is scored; here is the rest: steps from
+A task says what is learnt and how it is scored; here is the rest: steps from
 epochs, evaluation on the way, several seeds, and the command that predicts.
 Devlin et al. 2018, section 4 and A.3; several seeds as Dodge et al. 2020.
 """
@@ -129,7 +129,7 @@ class TrainedModel(trainer.Trainer):
 
 @dataclasses.dataclass(frozen=True)
 class FineTuningConfig:
-    """What the runs of any job share."""
+    """What the runs of any task share."""
 
     place: trainer.Devices
     run: trainer.RunConfig
@@ -260,10 +260,10 @@ def second_direction(
 
 
 class FineTuning:
-    """A job and its runs."""
+    """A task and its runs."""
 
-    def __init__(self, job: FineTuningTask, setup: FineTuningConfig):
-        self.job = job
+    def __init__(self, task: FineTuningTask, setup: FineTuningConfig):
+        self.task = task
         self.place = setup.place
         self.run = setup.run
         self.schedule = setup.schedule
@@ -287,12 +287,12 @@ class FineTuning:
         )
         return fitted, step
 
-    def rehearse(self, do_train: bool) -> None:
+    def dry_run(self, do_train: bool) -> None:
         """Does what can be done without writing: `dry_run`, of several seeds
         with the first."""
         if not do_train:
             fitted = self._make(self.schedule.seed, self.run)
-            dry_run.rehearse_use(fitted)
+            dry_run.report_use(fitted)
             return
         data = self._training_data()
         seed = self.schedule.seed
@@ -304,11 +304,11 @@ class FineTuning:
         text = (
             f"{data.num_examples:,} examples to count epochs by, {rows:,} rows"
         )
-        dry_run.rehearse(
+        dry_run.report_training(
             fitted,
             training,
             dry_run.Data(rows, text),
-            self.job.settings.max_seq_length,
+            self.task.settings.max_seq_length,
         )
 
     def _training_data(self) -> Data:
@@ -318,12 +318,12 @@ class FineTuning:
             self.schedule.train_batch_size,
             self.loop.num_accumulation_steps,
         )
-        if self._metric not in self.job.metric_names:
+        if self._metric not in self.task.metric_names:
             raise InputError(
                 f"`best_metric={self._metric}` is not among the metrics of "
-                f"this task: {', '.join(self.job.metric_names)}"
+                f"this task: {', '.join(self.task.metric_names)}"
             )
-        return self.job.training_data()
+        return self.task.training_data()
 
     def restore(self) -> tuple[TrainedModel, int]:
         """The model as it is in output_dir, else in `init_checkpoint`."""
@@ -332,16 +332,16 @@ class FineTuning:
 
     def _make(self, seed: int, run: trainer.RunConfig) -> TrainedModel:
         model = trainer.make_model(
-            lambda: self.job.make_model(self.config), self.place, run, seed
+            lambda: self.task.make_model(self.config), self.place, run, seed
         )
-        self.job.load_others(model)
+        self.task.load_others(model)
         return TrainedModel(
             model,
             self.config,
             self.place,
             run,
             self.opened,
-            self.job.settings.to_json(),
+            self.task.settings.to_json(),
             self.head,
         )
 
@@ -353,7 +353,7 @@ class FineTuning:
         fitted, training = self._prepare(data, seed, run)
         fitted.begin(training)
         if self.place.host.is_chief:
-            self.job.keep_training_data()
+            self.task.keep_training_data()
         return fitted, fitted.train(training)
 
     def _prepare(
@@ -366,7 +366,7 @@ class FineTuning:
         num_pieces = num_replicas * self.loop.num_accumulation_steps
         source = data.batches(
             schedule.train_batch_size,
-            self.job.settings.max_seq_length,
+            self.task.settings.max_seq_length,
             seed,
             HostShard(host.index, host.count),
             # Several batches in one call, as on a TPU, have one shape.
@@ -378,13 +378,13 @@ class FineTuning:
             dataclasses.replace(self.loop, seed=seed),
             {
                 **dataclasses.asdict(schedule),
-                **dataclasses.asdict(self.job.settings),
+                **dataclasses.asdict(self.task.settings),
                 "patience": self.selection.patience,
                 # They follow from epochs and proportion.
                 "num_train_steps": None,
                 "num_warmup_steps": None,
                 # None without one, as earlier versions did not store it
-                "bilstm": self.job.settings.bilstm or None,
+                "bilstm": self.task.settings.bilstm or None,
                 "second_init_checkpoint": run.second_init_checkpoint,
                 "train_batch_size": schedule.train_batch_size,
                 "seed": seed,
@@ -392,10 +392,10 @@ class FineTuning:
                 "eval_steps": eval_steps,
                 "best_metric": metric if eval_steps else None,
                 "training data": data.digest,
-                **self.job.loss_settings,
+                **self.task.loss_settings,
             },
-            fitted.keeper(
-                self.selection, metric, lambda: self.job.evaluate(fitted)
+            fitted.make_early_stopping(
+                self.selection, metric, lambda: self.task.evaluate(fitted)
             ),
             begins_at_random=not run.init_checkpoint,
             hints=self._length_hint(data),
@@ -422,7 +422,7 @@ class FineTuning:
 
     def _length_hint(self, data: Data) -> list[str]:
         """A sentence if all rows are far shorter than they may be."""
-        most = self.job.settings.max_seq_length
+        most = self.task.settings.max_seq_length
         if 2 * data.longest > most:
             return []
         return [
@@ -433,7 +433,7 @@ class FineTuning:
 
     @property
     def _metric(self) -> str:
-        return self.selection.best_metric or self.job.metric_names[0]
+        return self.selection.best_metric or self.task.metric_names[0]
 
     def _train_seeds(self, data: Data) -> tuple[TrainedModel, int]:
         first = self.schedule.seed
@@ -441,8 +441,8 @@ class FineTuning:
         for seed in range(first, first + self.selection.num_seeds):
             print(f"seed {seed}", flush=True)
             fitted, step = self._train_one(data, seed, self._seed_run(seed))
-            outcomes[seed] = step, self.job.evaluate(fitted)
-            self.job.check(fitted)
+            outcomes[seed] = step, self.task.evaluate(fitted)
+            self.task.check(fitted)
             del fitted  # two models at once could be too many
             keras.backend.clear_session()
         by_seed = {seed: metrics for seed, (_, metrics) in outcomes.items()}

@@ -70,7 +70,7 @@ from bert_keras.tasks.classifier_head import (
 from bert_keras.tasks.hugging_face_task import check_tokens
 from bert_keras.tasks.results import Results
 from bert_keras.tasks.task_config import TASK, TaskConfig
-from bert_keras.training import early_stopping, monitor
+from bert_keras.training import monitor
 from bert_keras.training.best_checkpoint import BestCheckpoint
 from bert_keras.training.checkpoints import (
     FOLDER,
@@ -94,7 +94,7 @@ from bert_keras.training.distribution import (
     sum_over_hosts,
     this_host,
 )
-from bert_keras.training.early_stopping import EarlyStopping
+from bert_keras.training.early_stopping import EVAL_LOG, EarlyStopping
 from bert_keras.training.loop import Objective, Source, check_hosts_agree, train
 from bert_keras.training.optimization import AdamW, Lamb, Optimizer
 
@@ -159,7 +159,7 @@ class TrainingPlan(NamedTuple):
     loop: LoopConfig
     # Other settings that change what is learnt, such as the order of the data
     others: Mapping[str, Any]
-    keeper: EarlyStopping | None = None
+    early_stopping: EarlyStopping | None = None
     begins_at_random: bool = False
     hints: Sequence[str] = ()  # on the data, printed at the start
 
@@ -497,7 +497,7 @@ class Trainer:
     def train(self, training: TrainingPlan) -> int:
         """Trains to the end and saves the model; returns its step."""
         strategy, host = self.place
-        keeper = training.keeper
+        early_stopping = training.early_stopping
         with strategy.scope():
             optimizer = self._optimizer(training.optimizer)
         step = train(
@@ -508,15 +508,15 @@ class Trainer:
             host,
             training.loop,
             self.folder,
-            keeper,
+            early_stopping,
         )
-        if keeper is not None:
+        if early_stopping is not None:
             check_hosts_agree(strategy, host, step)  # and wait for the chief
             step = self._load_best()
         self._is_at(step)
         if host.is_chief:
-            self._replace([] if keeper else [early_stopping.LOG])
-            if keeper is not None:
+            self._replace([] if early_stopping else [EVAL_LOG])
+            if early_stopping is not None:
                 self.best.finish()
             else:
                 self.best.forget()
@@ -578,7 +578,7 @@ class Trainer:
         except (ValueError, TypeError):  # it is damaged
             return False
 
-    def keeper(
+    def make_early_stopping(
         self,
         selection: ModelSelection,
         metric: str,
@@ -615,7 +615,7 @@ class Trainer:
         self._load(folder, quietly=True)
         self._is_at(step)
         if self.place.host.is_chief:
-            self._replace([early_stopping.LOG, monitor.LOG])
+            self._replace([EVAL_LOG, monitor.LOG])
             self.best.adopt_model(step, metrics)
 
     def restore(self) -> int:

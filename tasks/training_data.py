@@ -32,7 +32,7 @@ class Data(Protocol):
         share: HostShard,
         num_pieces: int,
     ) -> Source:
-        """The last three as RowBatches takes them."""
+        """The last three as InMemoryBatches takes them."""
 
 
 class TrainingData:

@@ -243,7 +243,7 @@ def test_lines_and_pieces_without_end(
         list(text_files.read_lines(str(tmp_path / "x")))
     with pytest.raises(InputError, match="zero, line 1 is longer than"):
         list(text_files.read_lines("/dev/zero"))
-    with pytest.raises(InputError, match="zero is no vocabulary: line 1"):
+    with pytest.raises(InputError, match="zero is not a vocabulary: line 1"):
         vocabulary.check_vocabulary("/dev/zero")
 
 

@@ -79,5 +79,5 @@ def _read_step(path: str) -> int:
         raise InputError(
             f"{path}, which says what the best model is, is missing or "
             "damaged; give another `output_dir`, or the model's folder as "
-            "init_checkpoint"
+            "`init_checkpoint`"
         ) from error

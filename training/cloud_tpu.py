@@ -96,7 +96,7 @@ def _resolve(
         raise InputError(
             f"the Cloud TPU `tpu_name={name}` is not to be had "
             f"({first_line(error)}); check `tpu_name`, `tpu_zone` and "
-            "gcp_project"
+            "`gcp_project`"
         ) from error
     for addresses in hosts.values():
         for address in addresses:

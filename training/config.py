@@ -38,7 +38,7 @@ class ModelSelection:
     """Which of the models that a command sees on its way is the one to keep."""
 
     eval_steps: int = 0  # between two evaluations; 0: not while training
-    best_metric: str | None = None  # None: the job's
+    best_metric: str | None = None  # None: the task's
     patience: int = 0  # evaluations without a better one; 0: without end
     num_seeds: int = 1  # runs
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 from bert_keras.errors import InputError
 from bert_keras.training.monitor import forget_steps_after
 
-LOG = "eval_log.jsonl"
+EVAL_LOG = "eval_log.jsonl"
 LOWER_IS_BETTER = ("loss", "error")  # what such metrics' names end in
 
 
@@ -53,7 +53,7 @@ class EarlyStopping:
         self.patience = patience
         self.evaluate = evaluate
         self.keep = keep
-        self.path = os.path.join(output_dir, LOG)
+        self.path = os.path.join(output_dir, EVAL_LOG)
         self.writes = writes
         self.seen: list[tuple[int, float]] = []
 
@@ -81,7 +81,8 @@ class EarlyStopping:
             if line["step"] <= step
         ]
 
-    def look(self, step: int) -> bool:
+    def check(self, step: int) -> bool:
+        """Evaluates the model after `step`; whether training is to stop."""
         figures = self.evaluate()
         shown = "  ".join(f"{k} {v:.4f}" for k, v in sorted(figures.items()))
         print(f"evaluation after step {step}: {shown}", flush=True)

@@ -24,6 +24,7 @@ from bert_keras.training.distribution import (
     split_between_replicas,
     sum_over_hosts,
 )
+from bert_keras.training.early_stopping import EarlyStopping
 from bert_keras.training.monitor import (
     NonFiniteStepHandler,
     Progress,
@@ -68,24 +69,10 @@ class Source(Protocol):
     def examples(
         self, step: int, batch: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """What `batch(step)` gave, an example a row, for a look at it."""
+        """What `batch(step)` gave, one example a row, to show to people."""
 
     def num_tokens(self, batch: Mapping[str, Any]) -> int:
         """Positions of the global batch of which this is a host's share."""
-
-
-class Watch(Protocol):
-    """Looks at the model now and then."""
-
-    @property
-    def every_steps(self) -> int: ...
-
-    def resume(self, step: int) -> bool:
-        """Called before the first step; whether training was stopped here."""
-
-    def look(self, step: int) -> bool:
-        """Called after every `every_steps` steps and after the last one;
-        whether training is to stop."""
 
 
 def train(
@@ -96,7 +83,7 @@ def train(
     host: Host,
     config: LoopConfig,
     output_dir: str,
-    watch: Watch | None = None,
+    early_stopping: EarlyStopping | None = None,
 ) -> int:
     """Trains all of the optimiser's steps, from the state in output_dir if any.
 
@@ -120,10 +107,10 @@ def train(
     state = TrainingState(output_dir, tracked, keep, host.is_chief)
     num_train_steps = optimizer.config.num_train_steps
     step = state.restore()
-    stopped = host.is_chief and _resume(watch, step)
+    stopped = host.is_chief and _resume(early_stopping, step)
     check_hosts_agree(strategy, host, step)
     # The others read what the chief has put in order.
-    stopped = stopped or (not host.is_chief and _resume(watch, step))
+    stopped = stopped or (not host.is_chief and _resume(early_stopping, step))
     stopped = _is_any(stopped, strategy, host)
     if stopped or step >= num_train_steps:
         print(f"{output_dir} has all of its {step} training steps already")
@@ -134,26 +121,28 @@ def train(
         state.save(step)
     told = output_dir if host.is_chief else None
     progress = Progress(told, step, num_train_steps)
-    bad_steps = NonFiniteStepHandler(
+    nonfinite_steps = NonFiniteStepHandler(
         output_dir, host, step, config.skip_nonfinite_steps
     )
     run_steps = StepFunction(objective, optimizer, strategy, config)
     with StopRequest() as request, contextlib.closing(progress):
         while step < num_train_steps and not stopped:
-            stop = _next_stop(step, num_train_steps, config, watch)
+            stop = _next_stop(step, num_train_steps, config, early_stopping)
             batches = [source.batch(i) for i in range(step, stop)]
             figures = run_steps(
                 split_between_replicas(strategy, host, _stack(batches)), step
             )
             numbers = range(step + 1, stop + 1)
             examples = functools.partial(_examples, source, batches, step)
-            bad_steps.look(numbers, figures, examples)
+            nonfinite_steps.check(numbers, figures, examples)
             tokens = sum(source.num_tokens(batch) for batch in batches)
             progress.write(list(zip(numbers, figures, strict=True)), tokens)
             step = stop
             is_last = step == num_train_steps
-            if watch is not None and (is_last or not step % watch.every_steps):
-                stopped = _is_any(watch.look(step), strategy, host)
+            if early_stopping is not None and (
+                is_last or not step % early_stopping.every_steps
+            ):
+                stopped = _is_any(early_stopping.check(step), strategy, host)
                 progress.leave_out_pause()
             is_due = not step % config.save_checkpoints_steps
             is_asked = _is_any(request.number is not None, strategy, host)
@@ -161,12 +150,12 @@ def train(
                 progress.flush()
                 state.save(step)
             if is_asked:
-                request.exit_if_requested(step)
+                request.exit_as_requested(step)
     return step
 
 
-def _resume(watch: Watch | None, step: int) -> bool:
-    return watch is not None and watch.resume(step)
+def _resume(early_stopping: EarlyStopping | None, step: int) -> bool:
+    return early_stopping is not None and early_stopping.resume(step)
 
 
 def _is_any(stops: bool, strategy: tf.distribute.Strategy, host: Host) -> bool:
@@ -181,12 +170,15 @@ def _examples(
 
 
 def _next_stop(
-    step: int, num_train_steps: int, config: LoopConfig, watch: Watch | None
+    step: int,
+    num_train_steps: int,
+    config: LoopConfig,
+    early_stopping: EarlyStopping | None,
 ) -> int:
     """The step up to which nothing has to be done between steps."""
     periods = [config.save_checkpoints_steps]
-    if watch is not None:
-        periods.append(watch.every_steps)
+    if early_stopping is not None:
+        periods.append(early_stopping.every_steps)
     return min(
         num_train_steps,
         step + config.steps_per_call,

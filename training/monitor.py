@@ -172,7 +172,7 @@ class NonFiniteStepHandler:
             self.num_in_a_row += 1
         self.num_batches = 0
 
-    def look(
+    def check(
         self,
         steps: range,
         figures: Sequence[dict[str, float]],
@@ -261,8 +261,8 @@ def _logged(path: str) -> list[float]:
 
 
 class StopRequest:
-    """While it is entered, a first signal is noted for the run to see. One that
-    it has not seen in the end takes effect then.
+    """Inside the block a first SIGTERM or SIGINT is noted in `number`. If the
+    block ends without acting on it, it takes effect there.
 
     A second one ends the process at once. The exit code is the shell's for
     that signal, 128 more than its number.
@@ -295,9 +295,9 @@ class StopRequest:
             sys.exit(128 + number)
         self.number = number
 
-    def exit_if_requested(self, step: int) -> None:
-        """Ends the process, which was asked to, or another host's was; call
-        when `step` is saved."""
+    def exit_as_requested(self, step: int) -> None:
+        """Ends the process. Call it when any host has got a signal and `step`
+        is saved."""
         number = self.number or signal.SIGTERM
         name = signal.Signals(number).name
         by = name if self.number else f"{name} to another host"

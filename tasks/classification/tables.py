@@ -269,7 +269,7 @@ def _check_columns(
                 f"{place} has no column {column!r} but "
                 f"{', '.join(map(repr, names))}; check `text_column`, "
                 "`text_pair_column`, `label_column`, `separator` and "
-                "has_header"
+                "`has_header`"
             )
         if names.count(column) > 1:
             raise InputError(

@@ -75,7 +75,7 @@ class Problem:
 
 
 class ClassificationTask(FineTuningTask):
-    """A job of tasks/fine_tuning.py."""
+    """Classes, several labels or numbers for texts and pairs, fine-tuned."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ Sums = dict[str, tuple[Tensor, Tensor]]
 
 
 class Classes(Protocol):
-    """A model that chooses: Classifier and SpanModel have this form."""
+    """A model that chooses, as TextClassifier and QuestionAnsweringModel do."""
 
     encoder: AnyEncoder
 

@@ -69,7 +69,7 @@ def _read(
 
 
 class MultipleChoiceTask(FineTuningTask):
-    """A job of tasks/fine_tuning.py."""
+    """Choosing among texts, fine-tuned."""
 
     metric_names: tuple[str, ...] = ("eval_accuracy", "eval_loss")
 

@@ -305,7 +305,7 @@ class FineTunedTagger:
 
 
 class NerTask(FineTuningTask):
-    """A job of tasks/fine_tuning.py."""
+    """Tags of words, fine-tuned by a `TaggerStrategy`."""
 
     metric_names: tuple[str, ...] = (
         "eval_f1", "eval_precision", "eval_recall", "eval_accuracy",

@@ -157,16 +157,16 @@ class PretrainingTask:
             )
         return metric
 
-    def rehearse(self) -> None:
+    def dry_run(self) -> None:
         """`dry_run`."""
         if not self.batches.do_train:
-            dry_run.rehearse_use(self.fitted)
+            dry_run.report_use(self.fitted)
             return
         paths = self.inputs.train
         number, is_exact = count_records(paths)
         about = "" if is_exact else "about "
         text = f"{about}{number:,} records in {len(paths):,} files"
-        dry_run.rehearse(
+        dry_run.report_training(
             self.fitted,
             self._training(),
             dry_run.Data(number, text),
@@ -268,7 +268,9 @@ class PretrainingTask:
                 **self.other_settings,
                 **(dataclasses.asdict(masker.config) if masker else {}),
             },
-            self.fitted.keeper(self.selection, self.metric, self._figures),
+            self.fitted.make_early_stopping(
+                self.selection, self.metric, self._figures
+            ),
             begins_at_random=self.begins_at_random,
             hints=pretraining_inputs.length_hint(
                 self.inputs, self.max_seq_length

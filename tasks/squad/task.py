@@ -83,10 +83,10 @@ class Questions(NamedTuple):
 
 
 class SquadTask(FineTuningTask):
-    """A job of tasks/fine_tuning.py.
+    """Answers in paragraphs, fine-tuned.
 
     Args:
-        padding_in_loss: as in SpanModel.
+        padding_in_loss: as in QuestionAnsweringModel.
         applies_best: whether the best threshold of null odds on predict_file
             takes the place of the one in `settings`.
         is_scored: whether models are to be compared by predict_file.

@@ -1,4 +1,4 @@
-"""Tests of run_classifier.py and jobs/, as a user would start them."""
+"""Tests of run_classifier.py and its task, as a user would start them."""
 
 import dataclasses
 import json

@@ -123,7 +123,7 @@ def test_answers_are_those_of_the_originals_logits(
     examples = read_examples(str(QUESTIONS), True, False)
     windows = make_windows(examples, tokenizer, SETTINGS)
     logits = [
-        # of the row alone; see answering.py
+        # of the row alone, without its padding
         Logits(start[: len(w.row.input_ids)], end[: len(w.row.input_ids)])
         for start, end, (w,) in zip(
             RECORDED["start_logits"],

@@ -144,7 +144,11 @@ def test_lone_surrogates_are_no_error() -> None:
         (None, b"\xff", "merges.txt is not UTF-8"),
         (None, b"#version: 0.2\na b c\n", "line 2 of .*merges.txt is 'a b c'"),
         (None, b"ab\n", "two pieces with a space between"),
-        (None, b"q q\n", "joins 'q' and 'q', which is no piece"),
+        (
+            None,
+            b"q q\n",
+            "joins 'q' and 'q', which the vocabulary does not have",
+        ),
     ],
 )
 def test_what_is_wrong_with_the_files_is_said(

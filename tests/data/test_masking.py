@@ -135,7 +135,7 @@ def test_word_pieces() -> None:
     )  # fmt: skip
     assert pieces.replacements.tolist() == list(range(8))
     assert pieces.continues.tolist() == [False] * 6 + [True] * 2
-    assert pieces.joins_over_marks
+    assert pieces.joins_over_special_tokens
 
 
 def test_bytes() -> None:
@@ -148,4 +148,4 @@ def test_bytes() -> None:
     )  # fmt: skip
     assert pieces.replacements.tolist() == [4, 5]  # no mark
     assert pieces.continues[[4, 5]].tolist() == [False, True]
-    assert not pieces.joins_over_marks
+    assert not pieces.joins_over_special_tokens

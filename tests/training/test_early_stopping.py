@@ -17,7 +17,7 @@ class Kept:
         self.values = iter(values)
         self.steps: list[int] = []
         arguments = {"metric": "f1", "patience": 2, **settings}
-        self.keeper = EarlyStopping(
+        self.stopping = EarlyStopping(
             every_steps=10,
             evaluate=lambda: {"f1": next(self.values), "loss": 1.0},
             keep=lambda step, _: self.steps.append(step),
@@ -29,8 +29,8 @@ class Kept:
 
 def test_the_best_is_kept_and_patience_ends(tmp_path: Path) -> None:
     run = Kept(tmp_path, [0.5, 0.7, 0.6, 0.7])
-    assert not run.keeper.resume(0)
-    assert [run.keeper.look(step) for step in (10, 20, 30, 40)] == [
+    assert not run.stopping.resume(0)
+    assert [run.stopping.check(step) for step in (10, 20, 30, 40)] == [
         False,
         False,
         False,
@@ -44,21 +44,21 @@ def test_a_resumed_run_knows_what_it_saw_and_forgets_the_rest(
 ) -> None:
     first = Kept(tmp_path, [0.5, 0.7, 0.9])
     for step in (10, 20, 30):
-        first.keeper.look(step)
+        first.stopping.check(step)
     resumed = Kept(tmp_path, [0.6, 0.65])
-    assert not resumed.keeper.resume(20)
-    assert not resumed.keeper.look(30)
+    assert not resumed.stopping.resume(20)
+    assert not resumed.stopping.check(30)
     assert resumed.steps == []  # 0.7 at 20 was better
-    assert resumed.keeper.look(40)
+    assert resumed.stopping.check(40)
     lines = (tmp_path / "eval_log.jsonl").read_text().splitlines()
     assert [json.loads(line)["f1"] for line in lines] == [0.5, 0.7, 0.6, 0.65]
-    assert Kept(tmp_path, []).keeper.resume(40), "it had been stopped"
+    assert Kept(tmp_path, []).stopping.resume(40), "it had been stopped"
 
 
 def test_a_damaged_log_is_named(tmp_path: Path) -> None:
     (tmp_path / "eval_log.jsonl").write_text('{"step": 10, "loss": 1.0}\n')
     with pytest.raises(InputError, match="eval_log.jsonl, .* is damaged"):
-        Kept(tmp_path, []).keeper.resume(10)
+        Kept(tmp_path, []).stopping.resume(10)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b"{}"])
@@ -78,14 +78,14 @@ def test_a_best_model_that_is_gone_is_named(tmp_path: Path) -> None:
 
 def test_a_loss_is_better_when_lower(tmp_path: Path) -> None:
     run = Kept(tmp_path, [0.5, 0.4], metric="loss")
-    run.keeper.evaluate = lambda: {"loss": next(run.values)}
-    run.keeper.look(10)
-    run.keeper.look(20)
+    run.stopping.evaluate = lambda: {"loss": next(run.values)}
+    run.stopping.check(10)
+    run.stopping.check(20)
     assert run.steps == [10, 20]
 
 
 def test_no_number_is_worse_than_any(tmp_path: Path) -> None:
     run = Kept(tmp_path, [float("nan"), 0.1, float("nan")])
     for step in (10, 20, 30):
-        run.keeper.look(step)
+        run.stopping.check(step)
     assert run.steps == [10, 20]

@@ -92,16 +92,18 @@ def test_other_hosts_write_nothing(tmp_path: Path) -> None:
 
 
 def look(
-    bad_steps: NonFiniteStepHandler, first: int, *figures: dict[str, float]
+    nonfinite_steps: NonFiniteStepHandler,
+    first: int,
+    *figures: dict[str, float],
 ) -> None:
     steps = range(first, first + len(figures))
-    bad_steps.look(steps, figures, lambda i: BATCH)
+    nonfinite_steps.check(steps, figures, lambda i: BATCH)
 
 
 def test_a_bad_step_stops_and_leaves_its_batch(tmp_path: Path) -> None:
-    bad_steps = NonFiniteStepHandler(str(tmp_path), Host(0, 1), 0, False)
+    nonfinite_steps = NonFiniteStepHandler(str(tmp_path), Host(0, 1), 0, False)
     with pytest.raises(InputError) as caught:
-        look(bad_steps, 16, {**GOOD}, {**BAD}, {**GOOD})
+        look(nonfinite_steps, 16, {**GOOD}, {**BAD}, {**GOOD})
     path = tmp_path / "nonfinite-step-17-host-0.tfrecord"
     for part in ("norm inf at step 17", "rate of 0.5", str(path)):
         assert part in str(caught.value)
@@ -122,9 +124,9 @@ def test_a_bad_step_stops_and_leaves_its_batch(tmp_path: Path) -> None:
 
 
 def test_skipped_steps_are_counted_also_after_a_stop(tmp_path: Path) -> None:
-    bad_steps = NonFiniteStepHandler(str(tmp_path), Host(0, 1), 0, True)
+    nonfinite_steps = NonFiniteStepHandler(str(tmp_path), Host(0, 1), 0, True)
     figures = [{**GOOD}, {**BAD}, {**GOOD}, {**BAD}]
-    look(bad_steps, 1, *figures)
+    look(nonfinite_steps, 1, *figures)
     assert [f["skipped_steps"] for f in figures] == [0, 1, 1, 2]
     again = NonFiniteStepHandler(
         str(tmp_path), Host(0, 1), 3, True
@@ -146,10 +148,10 @@ def test_a_row_goes_on_after_a_stop(tmp_path: Path) -> None:
 
 
 def test_too_many_in_a_row_stop_the_run(tmp_path: Path) -> None:
-    bad_steps = NonFiniteStepHandler(str(tmp_path), Host(1, 2), 0, True)
-    look(bad_steps, 1, *({**BAD} for _ in range(MAX_IN_A_ROW - 1)))
+    nonfinite_steps = NonFiniteStepHandler(str(tmp_path), Host(1, 2), 0, True)
+    look(nonfinite_steps, 1, *({**BAD} for _ in range(MAX_IN_A_ROW - 1)))
     with pytest.raises(InputError, match="in a row"):
-        look(bad_steps, MAX_IN_A_ROW, {**BAD})
+        look(nonfinite_steps, MAX_IN_A_ROW, {**BAD})
     names = sorted(path.name for path in tmp_path.iterdir())
     assert len(names) == 10, "the other host's log is not its own"
     assert "nonfinite-step-10-host-1.tfrecord" in names
@@ -167,7 +169,7 @@ def test_a_signal_is_obeyed_when_the_step_is_saved(
         os.kill(os.getpid(), number)
         with pytest.raises(SystemExit):
             os.kill(os.getpid(), number)  # a second one is not noted
-        request.exit_if_requested(17)
+        request.exit_as_requested(17)
     assert caught.value.code == code
     assert f"{number.name} after step 17" in capsys.readouterr().err
     assert signal.getsignal(number) is before

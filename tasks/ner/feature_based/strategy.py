@@ -98,7 +98,7 @@ class FeatureBasedTagger:
             raise InputError(
                 "vectors are kept in `output_dir` on the disk of one machine; "
                 "name such a folder, and use one host and no TPU, or leave out "
-                "feature_layers"
+                "`feature_layers`"
             )
 
     def make_model(self, config: BertConfig) -> FeatureTagger:
