@@ -112,8 +112,9 @@ def atomic(path: str, overwrite: bool = False) -> Iterator[str]:
     import tensorflow as tf
 
     folder, name = os.path.split(path.rstrip("/"))
-    # Random, so that it is nobody else's: not another process's, no link.
-    unfinished = f".{name}.{secrets.token_hex(4)}.incomplete"
+    # Random, so that it is nobody else's: not another process's, no link; and
+    # not longer than a name may be.
+    unfinished = f".{name[:50]}.{secrets.token_hex(4)}.incomplete"
     unfinished = os.path.join(folder, unfinished)
     try:
         yield unfinished

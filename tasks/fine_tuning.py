@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
@@ -62,7 +62,7 @@ class FineTuningTask(Protocol):
     """What is fine-tuned: tasks subclass it for its defaults."""
 
     settings: TaskConfig
-    loss_settings: dict[str, Any]  # of the loss, beside `settings`, by argument
+    loss_settings: Mapping[str, Any] = {}  # of the loss, beside `settings`
     metric_names: tuple[str, ...]  # of `evaluate`; the first is the main one
 
     @abc.abstractmethod

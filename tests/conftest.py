@@ -26,6 +26,7 @@ if "TF_XLA_FLAGS" not in os.environ:  # not in a worker of pytest-xdist
         f"--tf_xla_persistent_cache_directory={_compiled.name}"
     )
 
+from bert_keras import errors
 from bert_keras.modeling.config import BertConfig
 
 ROOT = Path(__file__).parent.parent
@@ -84,6 +85,12 @@ def tiny_batch(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
         )
         for name in records[0]
     }
+
+
+@pytest.fixture(autouse=True)
+def shows_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a program, whatever command a test before has run."""
+    monkeypatch.setattr(errors, "_shows_flags", False)
 
 
 @pytest.fixture(scope="session")

@@ -93,9 +93,8 @@ class ClassificationTask(FineTuningTask):
         named = tuple(f"eval_{name}" for name in problem.metrics)
         self.metric_names = (*named, "eval_loss", "loss")
         self.settings = settings
-        self.loss_settings: dict[str, Any] = {}
         if isinstance(problem.target, SingleLabel):
-            self.loss_settings["class_weights"] = problem.target.class_weights
+            self.loss_settings = {"class_weights": problem.target.class_weights}
         self.tokenizer = tokenizer
         self.output_dir = output_dir
         self.eval_batch_size = eval_batch_size

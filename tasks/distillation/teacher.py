@@ -5,7 +5,7 @@ teacher's logits (fine_tuning.py).
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_keras import files
@@ -272,7 +272,7 @@ class DistilledTask:
         self.teacher = teacher
         self.settings = task.settings
         self.metric_names = task.metric_names
-        self.loss_settings = {
+        self.loss_settings: Mapping[str, Any] = {
             **task.loss_settings,
             **dataclasses.asdict(teacher.task),
         }
@@ -302,5 +302,5 @@ def with_teacher(
     if teacher is not None:
         return DistilledTask(task, teacher)
     names = [field.name for field in dataclasses.fields(TaskDistillation)]
-    task.loss_settings |= dict.fromkeys(names)
+    task.loss_settings = {**task.loss_settings, **dict.fromkeys(names)}
     return task

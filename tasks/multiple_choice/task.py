@@ -10,7 +10,6 @@ import functools
 import math
 import statistics
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -83,7 +82,6 @@ class MultipleChoiceTask(FineTuningTask):
     ):
         self.problem = problem
         self.settings = settings
-        self.loss_settings: dict[str, Any] = {}
         self.tokenizer = tokenizer
         self.eval_batch_size = eval_batch_size
         self.predict_batch_size = predict_batch_size

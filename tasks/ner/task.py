@@ -11,7 +11,7 @@ import functools
 import itertools
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -322,7 +322,6 @@ class NerTask(FineTuningTask):
     ):
         self.problem = problem
         self.settings = settings
-        self.loss_settings: dict[str, Any] = {}
         self.way = way
         self.tokenizer = tokenizer
         self.eval_batch_size = eval_batch_size

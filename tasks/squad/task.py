@@ -13,7 +13,7 @@ import random
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -106,7 +106,6 @@ class SquadTask(FineTuningTask):
     ):
         self.files = files
         self.settings = settings
-        self.loss_settings: dict[str, Any] = {}
         self.tokenizer = tokenizer
         self.predict_batch_size = predict_batch_size
         self.padding_in_loss = padding_in_loss

@@ -1,0 +1,66 @@
+"""README and docs: their Python runs, and the files that they name exist."""
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.exported_model import make_folder
+
+PAGES = [
+    ROOT / "README.md", ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]  # fmt: skip
+ROOMS = "cli|data|modeling|tasks|tests|training|benchmarks|docs"
+
+
+def python_blocks(page: Path) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(rf"(?<![\w/.-])((?:{ROOMS})/[\w/]+\.(?:py|md))", text)
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_imports_is_there(page: Path) -> None:
+    for block in python_blocks(page):
+        for node in ast.walk(ast.parse(block)):
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            if node.module.split(".")[0] != "bert_keras":
+                continue
+            for alias in node.names:
+                module = importlib.import_module(node.module)
+                if not hasattr(module, alias.name):
+                    importlib.import_module(f"{node.module}.{alias.name}")
+
+
+def test_readme_answers_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_folder(tmp_path / "model")
+    (block,) = (
+        block
+        for block in python_blocks(ROOT / "README.md")
+        if "answer_all" in block
+    )
+    exec(block.replace("/tmp/mrpc_output", str(tmp_path / "model")), {})
+    answer = ast.literal_eval(capsys.readouterr().out)
+    assert answer.keys() == {"label", "probabilities"}
+    assert sum(answer["probabilities"].values()) == pytest.approx(1, abs=1e-6)
+
+
+def test_attention_page_reads_a_map(tmp_path: Path) -> None:
+    make_folder(tmp_path / "model")
+    (block,) = python_blocks(ROOT / "docs" / "attention.md")
+    found = re.search(r'AttentionReader\("([^"]+)"', block)
+    assert found
+    exec(block.replace(found[1], str(tmp_path / "model")), {})
