@@ -216,7 +216,7 @@ def _check_teaching() -> None:
     if FLAGS.teacher_model_dir:
         if FLAGS.next_sentence_prediction:
             raise InputError(
-                "--next_sentence_prediction is no part of what a teacher "
+                "--next_sentence_prediction is not part of what a teacher "
                 "teaches; leave it or --teacher_model_dir out"
             )
         return

@@ -58,7 +58,7 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
         for name, value in flags.FLAGS.flag_values_dict().items():
             # absl's bounds let infinity through
             if isinstance(value, float) and not math.isfinite(value):
-                _fail(f"--{name}={value} is no finite number")
+                _fail(f"--{name}={value} is not a finite number")
         try:
             main(*arguments)
         except InputError as error:
@@ -231,9 +231,12 @@ def from_flags(
 
 
 def flags_text() -> str:
-    """The flags as a --flagfile that repeats the command."""
+    """The flags that were given, as a --flagfile that repeats the command.
+
+    Those left out stay so: commands refuse some flags that change nothing.
+    """
     known = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
-    lines = [flag.serialize() for flag in known if flag.value is not None]
+    lines = [flag.serialize() for flag in known if flag.present]
     return "\n".join(filter(None, lines)) + "\n"
 
 

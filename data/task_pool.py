@@ -26,7 +26,7 @@ from bert_keras.errors import InputError
 Result = TypeVar("Result")
 Task = tuple[Callable[..., Any], str, tuple[Any, ...]]  # and its result's file
 
-SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is no terminal
+SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is not a terminal
 
 
 class Workers:

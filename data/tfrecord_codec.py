@@ -29,7 +29,7 @@ MAX_RECORD_BYTES = 1 << 28
 
 
 class FrameError(Exception):
-    """What lies in a file is no record, or only the beginning of one."""
+    """What lies in a file is not a record, or only the beginning of one."""
 
 
 class ChecksumError(FrameError):

@@ -54,7 +54,7 @@ def parse_batch(
     except UnicodeDecodeError as error:  # of bytes that TensorFlow's own
         # message quotes; in a graph it is the caller's
         raise tf.errors.InvalidArgumentError(
-            None, None, "this is no tf.train.Example"
+            None, None, "this is not a tf.train.Example"
         ) from error
     for feature in features:
         if feature.is_trimmed:

@@ -39,7 +39,7 @@ class Kind(enum.Enum):
 
 
 def kind_of(found: Found) -> Kind | None:
-    """None: these are no pre-training records."""
+    """None: these are not pre-training records."""
     if "segment_lengths" in found:
         return Kind.UNMASKED
     if "next_sentence_positions" in found:
@@ -72,7 +72,7 @@ def read_first(path: str) -> Found:
     """The features of a file's first record.
 
     Raises:
-      InputError: there is no record, or it is no tf.train.Example.
+      InputError: there is no record, or it is not a tf.train.Example.
     """
     first = next(read_records(path), None)
     if first is None:
@@ -196,12 +196,12 @@ def parse_records(
 
 
 def decode(record: bytes, path: str, number: int) -> Found:
-    """The record's features; an InputError if it is no tf.train.Example."""
+    """The record's features; an InputError if it is not a tf.train.Example."""
     try:
         return tf.train.Example.FromString(record).features.feature
     except DecodeError as error:
         raise InputError(
-            f"{path}, record {number}: this is no tf.train.Example"
+            f"{path}, record {number}: this is not a tf.train.Example"
         ) from error
 
 

@@ -324,7 +324,7 @@ class Safetensors:
         self._tied: dict[str, tuple[Any, str]] = {}  # by Google's name
         names = []
         for file in open_files(self.source):
-            for name in file.keys():  # noqa: SIM118 (it is no dictionary)
+            for name in file.keys():  # noqa: SIM118 (it is not a dictionary)
                 names.append(name)
                 if name in _TIED:
                     self._tied[_TIED[name]] = file, name

@@ -84,7 +84,7 @@ def open_folder(
     """
     if "://" in path:
         raise InputError(
-            f"`model_dir={path}` is no local folder; expected a model folder "
+            f"`model_dir={path}` is not a local folder; expected a model folder "
             "on this machine"
         )
     folder = open_model_folder(path, options)

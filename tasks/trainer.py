@@ -314,7 +314,7 @@ def _check_parent(output_dir: str) -> None:
     if not os.path.isdir(path) or not os.access(path, os.W_OK | os.X_OK):
         raise InputError(
             f"cannot make or use the folder `output_dir={output_dir}` "
-            f"({path} is no folder that may be written to)"
+            f"({path} is not a folder that you may write to)"
         )
 
 

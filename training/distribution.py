@@ -94,10 +94,10 @@ def _cluster_fault(config: Any) -> str | None:
                 "and, at most one, 'chief'"
             )
         if not isinstance(hosts, list):
-            return f"{kind!r} is no list of addresses"
+            return f"{kind!r} is not a list of addresses"
         for host in hosts:
             if not isinstance(host, str) or not ADDRESS.fullmatch(host):
-                return f"{host!r} is no address host:port"
+                return f"{host!r} is not an address like host:port"
             if not 0 < int(host.rpartition(":")[2]) <= MAX_PORT:
                 return f"{host!r} has a port that is not from 1 to {MAX_PORT}"
     if len(cluster.get("chief", [])) > 1:

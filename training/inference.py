@@ -38,7 +38,7 @@ CPU_PARTS_AT_ONCE = min(2, os.cpu_count() or 1)
 # 1.02 to 1.20 times as fast, parts of 16 up to 1.15 times as slow.)
 MIN_CPU_POSITIONS = 64
 SECONDS_WITHOUT_PROGRESS = 5.0  # a shorter run shows none
-SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is no terminal
+SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is not a terminal
 
 Tensors = dict[str, tf.Tensor]
 Started = list[Future[Tensors]]  # parts of a batch; the last may have padding

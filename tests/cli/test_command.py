@@ -134,7 +134,7 @@ def test_a_flag_that_is_no_finite_number() -> None:
         "--learning_rate=1e400",
     )
     assert sentence == (
-        "run_pretraining.py: --learning_rate=inf is no finite number"
+        "run_pretraining.py: --learning_rate=inf is not a finite number"
     )
 
 

@@ -66,7 +66,7 @@ def test_a_record_that_tensorflow_cannot_quote(
     args = arguments("run_pretraining", num_train_steps="99")
     ended = commands.run("run_pretraining.py", *args, cwd=str(tmp_path))
     assert ended.is_refusal, ended
-    assert "record 95: this is no tf.train.Example" in ended.errors
+    assert "record 95: this is not a tf.train.Example" in ended.errors
 
 
 @pytest.mark.parametrize("command", GOOD)

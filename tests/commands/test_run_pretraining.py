@@ -150,6 +150,8 @@ def test_a_finished_run_says_so_and_keeps_its_model(
     assert f"begun from --init_checkpoint={REPEAT}" in output
     assert "--learning_rate=0.001" in (folder / "flags.txt").read_text()
     assert results(folder)["global_step"] == 30  # of this very model
+    again = forked("run_pretraining.py", f"--flagfile={folder}/flags.txt")
+    assert "all of its 30 training steps" in again
 
 
 def test_evaluation_alone_reads_the_checkpoint(

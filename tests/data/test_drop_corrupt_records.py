@@ -57,7 +57,7 @@ def test_damaged_records_are_left_out_once_for_all(
         "flipped, record 3 is damaged",
         "cut: record 7 and what follows cannot be read",
         "strange, record 2: input_ids holds 101, outside vocab_size",
-        "strange, record 3: this is no tf.train.Example",
+        "strange, record 3: this is not a tf.train.Example",
         "foreign: record 1 and what follows cannot be read",
     ):
         assert f"left out: {tmp_path}/{part}" in named

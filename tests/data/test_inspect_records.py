@@ -95,7 +95,7 @@ def test_other_kinds(tmp_path: Path) -> None:
     assert "it holds nothing" in refusal([path])
     with tfrecords.RecordWriter([str(tmp_path / "z")]) as writer:
         writer.write(b"\xff\xff")
-    assert "no tf.train.Example" in refusal([str(tmp_path / "z")])
+    assert "not a tf.train.Example" in refusal([str(tmp_path / "z")])
     with tfrecords.RecordWriter([str(tmp_path / "w")]):
         pass
     assert "holds no record" in refusal([str(tmp_path / "w")])

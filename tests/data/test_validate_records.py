@@ -55,7 +55,7 @@ def changed(**changes: Sequence[float]) -> bytes:
         (changed(masked_lm_positions=[7, 0, 0]), "holds 7, too large (7)"),
         (changed(segment_ids=[-1] * 7), "segment_ids holds -1, a negative"),
         (changed(next_sentence_labels=[2]), "labels holds 2, too large (2)"),
-        (b"\xff\xff", "this is no tf.train.Example"),
+        (b"\xff\xff", "this is not a tf.train.Example"),
         (tf.train.Example().SerializeToString(), "(only nothing)"),
     ],
 )

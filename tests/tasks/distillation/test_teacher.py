@@ -130,7 +130,7 @@ def test_a_student_from_start_to_a_task(world: Path) -> None:
         ("--student_layers=1", "names 1 layers but --num_student_layers is 2"),
         ("--bert_config_file={}/model/bert_config.json", "is of no use with"),
         ("--direction=left_to_right", "--direction=left_to_right is of no use"),
-        ("--next_sentence_prediction", "no part of what a teacher teaches"),
+        ("--next_sentence_prediction", "not part of what a teacher teaches"),
         ("--teacher_model_dir={}/taught", "has no cls/predictions/"),
         ("--teacher_model_dir={}", "has no bert_config.json or config.json"),
         ("--teacher_model_dir=", "--num_student_layers is for a model with a"),
