@@ -84,8 +84,8 @@ def open_folder(
     """
     if "://" in path:
         raise InputError(
-            f"`model_dir={path}` is not a local folder; expected a model folder "
-            "on this machine"
+            f"`model_dir={path}` is not a local folder; expected a model "
+            "folder on this machine"
         )
     folder = open_model_folder(path, options)
     return folder_task(path, options), folder.config, folder.opened
