@@ -129,7 +129,7 @@ FIRST = {"type": "worker", "index": 0}
         ({"cluster": {"worker": []}, "task": FIRST}, "it has no cluster"),
         ({"cluster": {**HOSTS, "ps": ["h:3"]}, "task": FIRST}, "has 'ps'"),
         ({"cluster": {"worker": "h:3"}, "task": FIRST}, "not a list of addr"),
-        ({"cluster": {"worker": ["h"]}, "task": FIRST}, "'h' is not an address"),
+        ({"cluster": {"worker": ["h"]}, "task": FIRST}, "'h' is not an add"),
         ({"cluster": {"worker": ["h:0"]}, "task": FIRST}, "'h:0' has a port"),
         ({"cluster": {"worker": ["h:99999"]}, "task": FIRST}, "to 65535"),
         (
