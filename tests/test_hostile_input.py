@@ -102,7 +102,7 @@ def test_a_record_that_is_no_example_and_no_text(tmp_path: Path) -> None:
     """TensorFlow's message quotes it, and is then no UTF-8."""
     path = tmp_path / "x"
     path.write_bytes(tfrecord_codec.frame([b"\xf5"]))
-    with pytest.raises(InputError, match="record 1: this is no tf.train"):
+    with pytest.raises(InputError, match="record 1: this is not a tf.train"):
         next(inspect_records.read_batches([str(path)], hostile.FEATURES, 11))
     assert validate_records.find_damage([str(path)], hostile.FEATURES)
 

@@ -80,7 +80,7 @@ def test_what_does_not_fit_is_said(
         ([start, f"--bert_config_file={narrow}"], "variables are mis-shaped"),
         ([start, f"--bert_config_file={heads}"], "num_attention_heads = 4 but"),
         ([f"--vocab_file={vocabulary}"], "with another vocabulary"),
-        ([f"--output_dir={tmp_path}/file/x"], "that may be written to"),
+        ([f"--output_dir={tmp_path}/file/x"], "that you may write to"),
     ):
         args = pretraining(config_file, tiny_records, tmp_path)
         assert named in fails_with(*args, *extra)
