@@ -99,17 +99,10 @@ def main() -> None:
         takes_pairs=problem.takes_pairs,
         second_direction=tuning.second_direction,
     )
-    setup = tuning.set_up(settings, problem.other_names)
     task = classification_task.ClassificationTask(
-        problem,
-        settings,
-        setup.tokenizer,
-        FLAGS.output_dir,
-        FLAGS.eval_batch_size,
-        FLAGS.predict_batch_size,
-        tuning.writes,
+        problem, settings, *tuning.open(settings)
     )
-    tuning.execute(task, setup)
+    tuning.execute(task)
 
 
 def _check_sources() -> None:

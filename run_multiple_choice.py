@@ -49,15 +49,10 @@ def main() -> None:
         *(FLAGS[name].value if uses else None for name, uses in _files())
     )
     settings = tuning.task_settings(target="choice")
-    setup = tuning.set_up(settings)
     task = multiple_choice_task.MultipleChoiceTask(
-        problem,
-        settings,
-        setup.tokenizer,
-        FLAGS.eval_batch_size,
-        FLAGS.predict_batch_size,
+        problem, settings, *tuning.open(settings)
     )
-    tuning.execute(task, setup)
+    tuning.execute(task)
 
 
 def _files() -> list[tuple[str, bool]]:

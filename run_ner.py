@@ -15,16 +15,10 @@ its end output_dir is a model folder that predict.py takes.
 Ours; google-research/bert has no such command. Devlin et al. 2018, section 5.3.
 """
 
-from typing import TYPE_CHECKING
-
 from absl import flags
 
 from bert_keras.cli import command, fine_tuning
 from bert_keras.tasks.task_config import FEATURE_LAYERS
-
-if TYPE_CHECKING:
-    from bert_keras.tasks.ner.task import Problem
-    from bert_keras.tasks.task_config import TaskConfig
 
 fine_tuning.define()
 fine_tuning.define_labels()
@@ -91,46 +85,27 @@ def main() -> None:
     tuning = fine_tuning.FineTuningCommand(target="tags")
 
     from bert_keras.tasks.ner import task as ner_task
-    from bert_keras.tasks.ner.feature_based import strategy
 
     used, stored = tuning.used, tuning.stored
-    problem = _read_problem(stored.labels if stored else ())
-    settings = tuning.task_settings(
-        target="tags",
-        labels=problem.labels,
-        doc_stride=_stride(used),
-    )
-    setup = tuning.set_up(settings)
-    way: ner_task.TaggerStrategy = ner_task.FineTunedTagger(settings)
-    if settings.feature_layers:
-        way = strategy.FeatureBasedTagger(settings, setup)
-    task = ner_task.NerTask(
-        problem,
-        settings,
-        way,
-        setup.tokenizer,
-        FLAGS.eval_batch_size,
-        FLAGS.predict_batch_size,
-    )
-    tuning.execute(task, setup)
-
-
-def _read_problem(stored_labels: tuple[str, ...]) -> "Problem":
-    from bert_keras.tasks.ner import task as ner_task
-
-    return ner_task.read_problem(
+    problem = ner_task.read_problem(
         command.from_flags(ner_task.Files),
         FLAGS.do_train,
         FLAGS.do_eval or fine_tuning.compares_models(),
         FLAGS.do_predict,
-        stored_labels,
+        stored.labels if stored else (),
     )
-
-
-def _stride(used: "TaskConfig | None") -> int:
+    stride = FLAGS.doc_stride or max(1, FLAGS.max_seq_length // 2)
     if used and used.doc_stride and not FLAGS["doc_stride"].present:
-        return used.doc_stride
-    return FLAGS.doc_stride or max(1, FLAGS.max_seq_length // 2)
+        stride = used.doc_stride
+    settings = tuning.task_settings(
+        target="tags", labels=problem.labels, doc_stride=stride
+    )
+    kind = ner_task.NerTask
+    if settings.feature_layers:
+        from bert_keras.tasks.ner.feature_based.task import FeatureBasedNerTask
+
+        kind = FeatureBasedNerTask
+    tuning.execute(kind(problem, settings, *tuning.open(settings)))
 
 
 def cli() -> None:

@@ -156,38 +156,31 @@ def main() -> None:
 
     from bert_keras.data import text_files
     from bert_keras.data.dynamic_masking import MaskConfig
-    from bert_keras.tasks import trainer
-    from bert_keras.tasks.pretraining.inputs import Records
+    from bert_keras.tasks import dry_run
     from bert_keras.tasks.pretraining.task import (
-        Batches,
         PretrainingConfig,
         PretrainingTask,
     )
+    from bert_keras.tasks.run_context import make_devices
+    from bert_keras.tasks.trainer import Trainer
 
     for flag in ("input_file", "eval_file"):  # before a TPU is connected to
         if patterns := FLAGS[flag].value:
             text_files.expand_patterns(patterns, flag)
-    place = trainer.make_devices(
+    devices = make_devices(
         command.from_flags(DeviceConfig),
         output_dir=FLAGS.output_dir,
         input_file=FLAGS.input_file,
         eval_file=FLAGS.eval_file,
     )
-    run = command.from_flags(
-        trainer.RunConfig,
-        flags=command.flags_text(),
-        data_files=command.given_files(),
-        tokenizer=common_flags.tokenizer_options(),
-    )
-    setup = PretrainingConfig(
-        run,
-        command.from_flags(Records),
-        command.from_flags(Batches),
-        command.from_flags(MaskConfig),
-        [name for name in MASK_FLAGS if FLAGS[name].present],
-        command.from_flags(OptimizerConfig),
-        common_flags.loop_config(),
-        command.from_flags(ModelSelection),
+    run = common_flags.run_config()
+    config = command.from_flags(
+        PretrainingConfig,
+        masks=command.from_flags(MaskConfig),
+        mask_flags=[name for name in MASK_FLAGS if FLAGS[name].present],
+        optimizer=command.from_flags(OptimizerConfig),
+        loop=common_flags.loop_config(),
+        selection=command.from_flags(ModelSelection),
     )
     if FLAGS.teacher_model_dir:
         from bert_keras.tasks.distillation.teacher import (
@@ -197,19 +190,26 @@ def main() -> None:
         task: PretrainingTask = DistilledPretrainingTask(
             command.from_flags(StudentConfig),
             command.from_flags(DistilBertLoss),
-            place,
-            setup,
+            devices,
+            run,
+            config,
         )
     else:
         # Settings of a teacher are stored as None where there is none.
-        task = PretrainingTask(place, setup, dict.fromkeys(LESSON))
+        task = PretrainingTask(
+            devices, run, config, other_settings=dict.fromkeys(LESSON)
+        )
     with task.explain_parse_errors():
         if run.dry_run:
-            task.dry_run()
+            dry_run.report(task, task.context, config.seed)
             return
-        step = task.train() if FLAGS.do_train else task.restore()
+        trainer = Trainer(task, task.context, config.seed)
+        if FLAGS.do_train:
+            trainer.train()
+        else:
+            trainer.restore()
         if FLAGS.do_eval:
-            task.evaluate(step)
+            task.report(trainer)
 
 
 def _check_teaching() -> None:

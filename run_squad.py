@@ -105,21 +105,13 @@ def main() -> None:
         second_direction=tuning.second_direction,
     )
     _check_settings(settings)
-    setup = tuning.set_up(settings)
-    task = squad_task.SquadTask(
-        command.from_flags(
-            squad_task.Files,
-            predict_file=FLAGS.predict_file if _asks() else None,
-        ),
-        settings,
-        setup.tokenizer,
-        FLAGS.predict_batch_size,
-        FLAGS.padding_in_loss,
-        FLAGS.apply_best_null_threshold,
-        fine_tuning.compares_models(),
-        tuning.writes,
+    squad = command.from_flags(
+        squad_task.SquadConfig,
+        predict_file=FLAGS.predict_file if _asks() else None,
     )
-    tuning.execute(task, setup)
+    tuning.execute(
+        squad_task.SquadTask(squad, settings, *tuning.open(settings))
+    )
 
 
 def _check_flags() -> None:

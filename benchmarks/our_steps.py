@@ -8,7 +8,7 @@ import collections
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
@@ -19,28 +19,32 @@ import worker
 from bert_keras.cli import command
 
 
-def make_run(job: worker.Job) -> Any:
-    """A tasks.trainer.Run of pre-training, with the weights loaded."""
-    from bert_keras.tasks import trainer
+class Run(NamedTuple):
+    model: Any
+    devices: Any
+
+
+def make_run(job: worker.Job) -> Run:
+    """A model of pre-training, with its weights."""
+    from bert_keras.modeling.checkpoint import load_checkpoint
+    from bert_keras.tasks import run_context
     from bert_keras.tasks.pretraining.model import Pretraining
+    from bert_keras.tasks.trainer import make_model
     from bert_keras.training.config import DeviceConfig
 
-    settings = trainer.RunConfig(
+    settings = run_context.RunConfig(
         output_dir=job.model,
-        bert_config_file=None,
-        vocab_file=None,
         init_checkpoint=job.model,
         precision="mixed_bfloat16" if job.is_bfloat16 else "float32",
     )
-    place = trainer.make_devices(DeviceConfig())
-    config = trainer.read_config(settings, job.batch["input_ids"].shape[1])
-    model = trainer.make_model(lambda: Pretraining(config), place, settings, 0)
-    run = trainer.Trainer(model, config, place, settings, None)
-    run.restore()
-    return run
+    devices = run_context.make_devices(DeviceConfig())
+    config = run_context.read_config(settings, job.batch["input_ids"].shape[1])
+    model = make_model(lambda: Pretraining(config), devices, settings, 0)
+    load_checkpoint(model.mappings(), job.model)
+    return Run(model, devices)
 
 
-def trainer(run: Any, batch: dict[str, Any]) -> Callable[[], float]:
+def trainer(run: Run, batch: dict[str, Any]) -> Callable[[], float]:
     import tensorflow as tf
 
     from bert_keras.training.config import LoopConfig, OptimizerConfig
@@ -56,7 +60,7 @@ def trainer(run: Any, batch: dict[str, Any]) -> Callable[[], float]:
         adam_epsilon=worker.EPSILON,
         max_gradient_norm=worker.MAX_GRADIENT_NORM,
     )
-    strategy, host = run.place
+    strategy, host = run.devices
     with strategy.scope():
         optimizer = AdamW(run.model.trainable_variables, config)
     run_steps = StepFunction(run.model, optimizer, strategy, LoopConfig())
@@ -76,7 +80,7 @@ def trainer(run: Any, batch: dict[str, Any]) -> Callable[[], float]:
 class Encoder:
     """Forward passes over one batch, and over a file of such."""
 
-    def __init__(self, run: Any, batch: dict[str, Any]):
+    def __init__(self, run: Run, batch: dict[str, Any]):
         from bert_keras.training.inference import Predictor
 
         def forward(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +89,7 @@ class Encoder:
             )
             return {"sequence": outputs.sequence, "pooled": outputs.pooled}
 
-        self.predictor = Predictor(forward, run.place.strategy)
+        self.predictor = Predictor(forward, run.devices.strategy)
         self.batch = {
             name: batch[name]
             for name in ("input_ids", "input_mask", "segment_ids")
@@ -113,7 +117,7 @@ def main() -> None:
     run = make_run(job)
     worker.work(
         job,
-        lambda: Evaluation(run.model, *run.place)([job.batch])["loss"],
+        lambda: Evaluation(run.model, *run.devices)([job.batch])["loss"],
         lambda: trainer(run, job.batch),
         lambda: Encoder(run, job.batch),
         lambda: Encoder(run, job.batch).predict,

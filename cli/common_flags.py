@@ -21,6 +21,7 @@ from bert_keras.training.config import (
 
 if TYPE_CHECKING:
     from bert_keras.data.tokenizer_folder import TokenizerOptions
+    from bert_keras.tasks.run_context import RunConfig
 
 # A TPU holds the batches of a whole call, and the host sees nothing before its
 # end: upstream's iterations_per_loop of 1000 is taken as far as this.
@@ -266,6 +267,18 @@ def tokenizer_options() -> "TokenizerOptions":
     from bert_keras.data.tokenizer_folder import TokenizerOptions
 
     return command.from_flags(TokenizerOptions)
+
+
+def run_config() -> "RunConfig":
+    """What the flags of a command that trains say of its model's folders."""
+    from bert_keras.tasks.run_context import RunConfig
+
+    return command.from_flags(
+        RunConfig,
+        flags=command.flags_text(),
+        data_files=command.given_files(),
+        tokenizer=tokenizer_options(),
+    )
 
 
 def define_table() -> None:

@@ -16,10 +16,8 @@ from bert_keras.training.config import (
 )
 
 if TYPE_CHECKING:
-    from bert_keras.tasks.fine_tuning import (
-        FineTuningConfig,
-        FineTuningTask,
-    )
+    from bert_keras.tasks.fine_tuning import FineTuningConfig, FineTuningTask
+    from bert_keras.tasks.run_context import RunContext
     from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = flags.FLAGS
@@ -122,28 +120,21 @@ class FineTuningCommand:
     Attributes:
         stored: task.json's settings of the model that is used or started from.
         used: the same if there is no training: a model is used as trained.
-        writes: whether this host does, and there is no --dry_run.
     """
 
     def __init__(self, target: str | None = None) -> None:
         """`target`: stored settings of another one do not count."""
         command.import_tensorflow()
-        from bert_keras.tasks import fine_tuning, trainer
+        from bert_keras.tasks import fine_tuning, run_context
 
-        self.place = trainer.make_devices(
+        self.devices = run_context.make_devices(
             command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
         )
-        self.run = command.from_flags(
-            trainer.RunConfig,
-            flags=command.flags_text(),
-            data_files=command.given_files(),
-            tokenizer=common_flags.tokenizer_options(),
-        )
+        self.run = common_flags.run_config()
         self.stored = fine_tuning.stored_settings(self.run)
         if self.stored and target and self.stored.target != target:
             self.stored = None
         self.used = None if FLAGS.do_train else self.stored
-        self.writes = self.place.host.is_chief and not self.run.dry_run
 
     @property
     def second_direction(self) -> str | None:
@@ -156,10 +147,10 @@ class FineTuningCommand:
         """The task's settings: `values`, flags and the tokenizer's case; for a
         model that is used as trained, its own where no flag is given."""
         from bert_keras.data.tokenizers import TokenizerSettings
-        from bert_keras.tasks import trainer
+        from bert_keras.tasks.run_context import find_tokenizer
         from bert_keras.tasks.task_config import TaskConfig
 
-        found = trainer.find_tokenizer(self.run, None)  # else set_up refuses
+        found = find_tokenizer(self.run, None)  # else `open` refuses
         case = found.settings if found else TokenizerSettings()
         return command.from_flags(
             TaskConfig,
@@ -178,75 +169,77 @@ class FineTuningCommand:
                 "names the task"
             )
 
-    def set_up(
-        self, settings: "TaskConfig", other_names: tuple[str, ...] = ()
-    ) -> "FineTuningConfig":
-        """Raises InputError if config, vocabulary and flags do not fit, or a
-        model is to be used with other settings than it was trained with.
+    def open(
+        self, settings: "TaskConfig"
+    ) -> tuple["RunContext", "FineTuningConfig"]:
+        """What a task is made with beside its settings and data.
 
-        Args:
-            other_names: for the labels in `settings`, in the same order.
+        Raises:
+            InputError: config, vocabulary and flags do not fit, or a model is
+                to be used with other settings than it was trained with.
         """
-        from bert_keras.tasks import fine_tuning, trainer
-        from bert_keras.tasks.distillation.teacher import read_teacher
+        from bert_keras.files import beside
+        from bert_keras.tasks import fine_tuning
+        from bert_keras.tasks.task_config import TASK
 
         if self.used:
             fine_tuning.check_use(settings, self.used, FLAGS.output_dir)
-        elif self.stored and trainer.begins_anew(self.run):
-            self._say_defaults(settings, self.stored)
-        setup = fine_tuning.set_up(
-            self.place,
-            self.run,
-            command.from_flags(fine_tuning.Schedule),
-            command.from_flags(ModelSelection),
-            command.from_flags(OptimizerConfig),
-            common_flags.loop_config(),
-            settings,
-            other_names,
-        )
-        self.teacher = read_teacher(
-            command.from_flags(TaskDistillation), setup.head, setup.opened
-        )
-        trainer.make_folder(self.run)
-        return setup
-
-    def _say_defaults(
-        self, settings: "TaskConfig", start: "TaskConfig"
-    ) -> None:
-        """Names flags that are not given, where the model that is trained
-        further had others."""
-        from bert_keras.files import beside
-        from bert_keras.tasks.task_config import TASK
-
-        # a Hugging Face folder does not say with what it was trained
-        if settings.target != start.target or not beside(
-            FLAGS.init_checkpoint, [TASK]
+        elif (
+            self.stored
+            and self.run.begins_anew
+            and settings.target == self.stored.target
+            # a Hugging Face folder does not say with what it was trained
+            and beside(FLAGS.init_checkpoint, [TASK])
         ):
-            return
-        for name, value in dataclasses.asdict(settings).items():
-            trained = getattr(start, name)
-            if value != trained and name in FLAGS and not FLAGS[name].present:
-                print(
-                    f"--{name} is not given: it is {value!r}, and "
-                    f"--init_checkpoint was trained with {trained!r}"
-                )
+            for name, value in dataclasses.asdict(settings).items():
+                then = getattr(self.stored, name)
+                if value != then and name in FLAGS and not FLAGS[name].present:
+                    print(
+                        f"--{name} is not given: it is {value!r}, and "
+                        f"--init_checkpoint was trained with {then!r}"
+                    )
+        context = fine_tuning.open_context(self.devices, self.run, settings)
+        config = command.from_flags(
+            fine_tuning.FineTuningConfig,
+            optimizer=command.from_flags(OptimizerConfig),
+            loop=common_flags.loop_config(),
+            selection=command.from_flags(ModelSelection),
+        )
+        return context, config
 
-    def execute(
-        self, task: "FineTuningTask", setup: "FineTuningConfig"
-    ) -> None:
+    def execute(self, task: "FineTuningTask") -> None:
         """Does what --do_train, --do_eval, --do_predict and --dry_run ask."""
-        from bert_keras.tasks import fine_tuning, trainer
-        from bert_keras.tasks.distillation.teacher import with_teacher
+        from bert_keras.tasks import dry_run, fine_tuning, run_context
+        from bert_keras.tasks.trainer import Trainer
 
-        tuning = fine_tuning.FineTuning(with_teacher(task, self.teacher), setup)
-        if FLAGS.do_train:
-            trainer.claim_folder(self.run, self.place.host)
+        distillation = command.from_flags(TaskDistillation)
+        if distillation.teacher_model_dir:
+            from bert_keras.tasks.distillation.teacher import DistilledTask
+
+            task = DistilledTask(task, distillation)
+        elif distillation != TaskDistillation():
+            raise InputError(
+                "--distillation_temperature and --distillation_weight are for "
+                "a model with a teacher; give --teacher_model_dir, or leave "
+                "them out"
+            )
+        else:  # which the run's settings say
+            names = dataclasses.asdict(distillation)
+            task.loss_settings = {**task.loss_settings, **dict.fromkeys(names)}
+        run_context.claim_folder(self.run, self.devices.host)
         task.prepare()
+        context, seed = task.context, task.config.seed
         if self.run.dry_run:
-            tuning.dry_run(FLAGS.do_train)
+            if FLAGS.do_train and task.config.selection.num_seeds > 1:
+                context = fine_tuning.of_seed(context, seed)
+            dry_run.report(task, context, seed)
             return
-        fitted, step = tuning.train() if FLAGS.do_train else tuning.restore()
+        if FLAGS.do_train:
+            trainer = fine_tuning.train(task)
+        else:
+            trainer = Trainer(task, context, seed)
+            trainer.restore()
         if "do_eval" in FLAGS and FLAGS.do_eval:
-            task.report(fitted, step)
+            task.report(trainer)
         if FLAGS.do_predict:
-            task.predict(fitted, step)
+            task.predict(trainer)

@@ -190,25 +190,28 @@ class ConcatenatedEncoders(keras.layers.Layer):
         ]
 
 
-def load_both(
-    encoder: ConcatenatedEncoders,
+AnyEncoder = Encoder | BiLstmEncoder | ConcatenatedEncoders
+
+
+def load_encoders(
+    encoder: AnyEncoder,
     mappings: Sequence[VariableMapping],
     first: str,
-    second: str,
-) -> tuple[LoadReport, LoadReport]:
-    """Each checkpoint into its encoder.
+    second: str | None,
+) -> list[LoadReport]:
+    """Loads a checkpoint, or each of two into its encoder.
 
     Args:
         mappings: of the whole model; a head comes with the first.
     """
+    if second is None:
+        return [load_checkpoint(mappings, first)]
+    assert isinstance(encoder, ConcatenatedEncoders), "the task has looked"
     own = [m for m in mappings if not m.name.startswith(SECOND)]
-    return (
+    return [
         load_checkpoint(own, first),
         load_checkpoint(encoder_mappings(encoder.second), second),
-    )
-
-
-AnyEncoder = Encoder | BiLstmEncoder | ConcatenatedEncoders
+    ]
 
 
 def any_encoder_mappings(encoder: AnyEncoder) -> list[VariableMapping]:

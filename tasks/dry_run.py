@@ -1,110 +1,104 @@
 """What `dry_run` does where training would begin: look, print and end.
 
 Everything before has been done as for a real run: flags, config, vocabulary
-and data are read and checked, and the model is built. Nothing is written.
+and data are read and checked. Nothing is written.
 """
 
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from bert_keras.modeling.cost import Rows, step_flop, training_memory
-from bert_keras.tasks.trainer import Trainer, TrainingPlan
+from bert_keras.tasks.run_context import RunContext
+from bert_keras.tasks.trainer import (
+    DataSize,
+    Task,
+    Trainer,
+    TrainingPlan,
+    settings_of,
+)
 from bert_keras.training.checkpoints import saved_states
 
 MIB = 1 << 20
 
 
-class Data(NamedTuple):
-    """What is trained on."""
-
-    number: int  # of rows in an epoch
-    description: str
-
-
-def report_training(
-    fitted: Trainer, training: TrainingPlan, data: Data, max_seq_length: int
-) -> None:
-    """Loads what the run would begin with and prints what it would take.
-
-    Args:
-        max_seq_length: of a row, padded.
+def report(task: Task, context: RunContext, seed: int) -> None:
+    """Builds the model, loads what the run would begin with or, without
+    `do_train`, use, and prints what it would take.
 
     Raises:
         InputError: weights, state or settings do not fit the run.
         tf.errors.OpError: the first records are damaged.
     """
-    fitted.load_or_resume(training, may_write=False)
-    done = fitted.restore_state() if saved_states(fitted.folder) else 0
-    batch = training.source.batch(done)
-    # Rows that are packed step by step are counted as if they were padded.
-    each_row = "first_positions" if "first_positions" in batch else "input_ids"
-    rows = Rows(
-        len(batch[each_row]) * fitted.place.host.count,
-        max_seq_length,
-        _width(batch, "masked_lm_positions", 0),
-        _width(batch, "next_sentence_positions", 1),
-    )
-    steps = training.optimizer.num_train_steps
-    print_table(
-        {
-            **_parameters(fitted),
-            "data": data.description,
-            "steps": f"{steps:,} of {rows.number:,} rows, "
-            f"{steps * rows.number / data.number:.2f} epochs; "
-            f"{min(done, steps):,} are done",
-            **_cost(fitted, training, rows),
-        }
-    )
-
-
-def report_use(fitted: Trainer) -> None:
-    """The same where a model is not trained, but used."""
-    fitted.restore()
-    print_table(_parameters(fitted))
-
-
-def print_table(entries: dict[str, str]) -> None:
+    if context.run.do_train:
+        size = task.data_size()
+        trainer = Trainer(task, context, seed)
+        plan = task.plan(trainer)
+        settings = settings_of(context, plan)
+        trainer.load_or_resume(plan, settings, may_write=False)
+        if saved_states(trainer.folder):
+            trainer.restore_state()
+        entries = _training(trainer, plan, size)
+    else:
+        trainer = Trainer(task, context, seed)
+        trainer.restore()
+        entries = {}
+    total, trained = _num_parameters(trainer)
+    entries = {
+        "parameters": f"{total:,}, of which {trained:,} can be trained",
+        **entries,
+    }
     print("dry run: all was checked up to the first step; nothing is written")
     width = max(map(len, entries))
     for name, text in entries.items():
         print(f"  {name:{width}}  {text}")
 
 
-def _parameters(fitted: Trainer) -> dict[str, str]:
-    total, trained = _counts(fitted)
-    return {"parameters": f"{total:,}, of which {trained:,} can be trained"}
-
-
-def _counts(fitted: Trainer) -> tuple[int, int]:
-    """Parameters, and those with a gradient."""
-    model = fitted.model
+def _num_parameters(trainer: Trainer) -> tuple[int, int]:
+    """In all, and of those with a gradient."""
+    model = trainer.model
     return (
         sum(math.prod(v.shape) for v in model.variables),
         sum(math.prod(v.shape) for v in model.trainable_variables),
     )
 
 
-def _cost(
-    fitted: Trainer, training: TrainingPlan, rows: Rows
+def _training(
+    trainer: Trainer, plan: TrainingPlan, size: DataSize
 ) -> dict[str, str]:
-    config, run = fitted.config, fitted.run
-    pieces = training.loop.num_accumulation_steps
-    num_replicas = fitted.place.strategy.num_replicas_in_sync
-    number = rows.number // (num_replicas * pieces)
-    own = dataclasses.replace(rows, number=number)
+    """Data, steps, memory and operations."""
+    done, steps = trainer.step, plan.optimizer.num_train_steps
+    batch = plan.source.batch(done)
+    # Rows that are packed step by step are counted as if they were padded.
+    each_row = "first_positions" if "first_positions" in batch else "input_ids"
+    rows = Rows(
+        len(batch[each_row]) * trainer.devices.host.count,
+        size.max_seq_length,
+        _width(batch, "masked_lm_positions", 0),
+        _width(batch, "next_sentence_positions", 1),
+    )
+    run, config = trainer.run, trainer.config
+    num_pieces = plan.loop.num_accumulation_steps
+    num_replicas = trainer.devices.strategy.num_replicas_in_sync
+    own = dataclasses.replace(
+        rows, number=rows.number // (num_replicas * num_pieces)
+    )
     memory = training_memory(
         config,
         own,
-        *_counts(fitted),
+        *_num_parameters(trainer),
         run.num_frozen_layers,
         run.precision == "mixed_bfloat16",
-        pieces > 1,
+        num_pieces > 1,
         run.recompute,
     )
     flop = step_flop(config, rows, run.num_frozen_layers, run.recompute)
     return {
+        "data": size.description,
+        "steps": f"{steps:,} of {rows.number:,} rows, "
+        f"{steps * rows.number / size.num_rows:.2f} epochs; "
+        f"{min(done, steps):,} are done",
         "memory": f"about {memory.total / MIB:,.1f} MiB a device: "
         f"weights {memory.weights / MIB:,.1f}, "
         f"gradients {memory.gradients / MIB:,.1f}, "
@@ -112,7 +106,7 @@ def _cost(
         f"activations of {own.number} x {own.length} "
         f"{memory.activations / MIB:,.1f}",
         "operations": f"about {flop / 1e9:,.3f} GFLOP a step, "
-        f"{flop * training.optimizer.num_train_steps / 1e15:,.3f} PFLOP in all",
+        f"{flop * steps / 1e15:,.3f} PFLOP in all",
     }
 
 

@@ -1,8 +1,9 @@
-"""Fine-tuning as run_classifier.py, run_squad.py and their like do it.
+"""Fine-tuning: what all tasks but pre-training share.
 
-A task says what is learnt and how it is scored; here is the rest: steps from
-epochs, evaluation on the way, several seeds, and the command that predicts.
-Devlin et al. 2018, section 4 and A.3; several seeds as Dodge et al. 2020.
+A task says what is learnt and how it is scored; here is the rest: training
+data, steps from epochs, several seeds, and which settings a stored model is
+used with. Devlin et al. 2018, section 4 and A.3; several seeds as Dodge et al.
+2020.
 """
 
 import abc
@@ -11,25 +12,32 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from bert_keras.data.batching import HostShard
-from bert_keras.data.input_features import InputFeatures, bucket_by_length
-from bert_keras.data.tokenizer_folder import OpenedTokenizer
-from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.data.batching import HostShard, InMemoryBatches
+from bert_keras.data.input_features import InputFeatures
 from bert_keras.errors import InputError
 from bert_keras.files import write_json
-from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks import checkpoint_compatibility, dry_run, trainer
-from bert_keras.tasks.classifier_head import ClassifierHead
+from bert_keras.tasks import checkpoint_compatibility
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.metrics import summarize
+from bert_keras.tasks.run_context import (
+    Devices,
+    RunConfig,
+    RunContext,
+    claim_folder,
+    find_tokenizer,
+    read_config,
+    uses_state,
+)
 from bert_keras.tasks.task_config import TaskConfig
-from bert_keras.tasks.training_data import Data
+from bert_keras.tasks.trainer import DataSize, Task, Trainer, TrainingPlan
 from bert_keras.training.checkpoints import read_settings
 from bert_keras.training.config import (
     LoopConfig,
@@ -38,153 +46,10 @@ from bert_keras.training.config import (
 )
 from bert_keras.training.distribution import check_batch_size
 from bert_keras.training.early_stopping import sort_key
-from bert_keras.training.inference import Predictor, predict
+from bert_keras.training.loop import Source
 from bert_keras.training.monitor import LOG
 
 SEEDS = "seeds.json"  # what each of several seeds reached
-
-
-@dataclasses.dataclass(frozen=True)
-class Schedule:
-    """How long, and how many at once."""
-
-    train_batch_size: int
-    num_train_epochs: float
-    warmup_proportion: float  # of the steps
-    seed: int
-
-
-class Model(trainer.Model, Protocol):
-    def forward(self, batch: dict[str, Any]) -> dict[str, Any]: ...
-
-
-class FineTuningTask(Protocol):
-    """What is fine-tuned: tasks subclass it for its defaults."""
-
-    settings: TaskConfig
-    loss_settings: Mapping[str, Any] = {}  # of the loss, beside `settings`
-    metric_names: tuple[str, ...]  # of `evaluate`; the first is the main one
-
-    @abc.abstractmethod
-    def make_model(self, config: BertConfig) -> Model: ...
-
-    def load_others(self, model: Any) -> None:
-        """Loads what `model` learns from beside `init_checkpoint`, such as a
-        teacher."""
-        return
-
-    @abc.abstractmethod
-    def prepare(self) -> None:
-        """Checks the other data, so that its faults show before training."""
-
-    @abc.abstractmethod
-    def training_data(self) -> Data: ...
-
-    def keep_training_data(self) -> None:
-        """Writes the records that upstream would have trained on, if it has
-        any. Called when the run is known to be the one in output_dir."""
-        return
-
-    @abc.abstractmethod
-    def evaluate(self, fitted: "TrainedModel") -> dict[str, float]:
-        """The metrics on the data for it."""
-
-    @abc.abstractmethod
-    def check(self, fitted: "TrainedModel") -> None:
-        """Warns of a trained model that has learnt nothing, by the evaluation
-        that has just been made."""
-
-    def report(self, fitted: "TrainedModel", step: int) -> None:
-        """Writes eval_results.txt: `do_eval`."""
-        metrics = self.evaluate(fitted)
-        fitted.write_results({"global_step": step, **metrics})
-        self.check(fitted)
-
-    @abc.abstractmethod
-    def predict(self, fitted: "TrainedModel", step: int) -> None:
-        """Writes the files of predictions: `do_predict`."""
-
-
-class TrainedModel(trainer.Trainer):
-    """A run whose model also predicts."""
-
-    model: Model
-
-    @functools.cached_property
-    def predictor(self) -> Predictor:
-        return Predictor(self.model.forward, self.place.strategy)
-
-    def outputs(
-        self, rows: Sequence[InputFeatures], batch_size: int, max_length: int
-    ) -> Iterator[dict[str, Any]]:
-        """Each row's, in order; rows of like length are batched together.
-
-        Args:
-            batch_size: rows of `max_length` that are not too much at once.
-        """
-        fine_buckets = self.predictor.shapes_are_cheap
-        batches = bucket_by_length(rows, batch_size, max_length, fine_buckets)
-        return predict(self.predictor, batches, len(rows))
-
-
-@dataclasses.dataclass(frozen=True)
-class FineTuningConfig:
-    """What the runs of any task share."""
-
-    place: trainer.Devices
-    run: trainer.RunConfig
-    schedule: Schedule
-    selection: ModelSelection
-    optimizer: OptimizerConfig  # its numbers of steps follow from the data
-    loop: LoopConfig
-    config: BertConfig
-    opened: OpenedTokenizer
-    tokenizer: Tokenizer
-    head: ClassifierHead
-
-
-def set_up(
-    place: trainer.Devices,
-    run: trainer.RunConfig,
-    schedule: Schedule,
-    selection: ModelSelection,
-    optimizer: OptimizerConfig,
-    loop: LoopConfig,
-    settings: TaskConfig,
-    other_names: tuple[str, ...] = (),
-) -> FineTuningConfig:
-    """Reads config and vocabulary.
-
-    Args:
-        other_names: for the labels in `settings`, in the same order.
-
-    Raises:
-        InputError: they do not fit each other, or what is asked.
-    """
-    config = trainer.read_config(run, settings.max_seq_length)
-    opened = trainer.need_tokenizer(run, config)
-    tokenizer = opened.load()
-    least = tokenizer.special_tokens.count(is_pair=True) + 1
-    if settings.max_seq_length < least:
-        raise InputError(
-            f"`max_seq_length` is {settings.max_seq_length}; expected at least "
-            f"{least}, for the special tokens of a pair and one token"
-        )
-    head = ClassifierHead(settings, other_names, run.keep_classifier_head)
-    return FineTuningConfig(
-        place,
-        run,
-        schedule,
-        selection,
-        optimizer,
-        loop,
-        config,
-        opened,
-        tokenizer,
-        head,
-    )
-
-
 # Settings of the training that decide what a model's outputs mean.
 TRAINED_WITH = (
     "target", "labels", "do_lower_case", "strip_accents", "bilstm",
@@ -192,13 +57,322 @@ TRAINED_WITH = (
 )  # fmt: skip
 
 
-def stored_settings(run: trainer.RunConfig) -> TaskConfig | None:
+@dataclasses.dataclass(frozen=True)
+class FineTuningConfig:
+    """How long, how many rows at once, and by which optimizer."""
+
+    train_batch_size: int = 32
+    num_train_epochs: float = 3.0
+    warmup_proportion: float = 0.1  # of the steps
+    seed: int = 12345
+    eval_batch_size: int = 8
+    predict_batch_size: int = 8
+    # its numbers of steps follow from the data
+    optimizer: OptimizerConfig = OptimizerConfig()
+    loop: LoopConfig = LoopConfig()
+    selection: ModelSelection = ModelSelection()
+
+
+class Data(Protocol):
+    """What is trained on."""
+
+    num_examples: int  # of which an epoch consists
+    num_rows: int
+    longest: int  # pieces of a row
+    packs: bool  # whether the model reads packed rows, with the same loss
+
+    @property
+    def digest(self) -> str:
+        """Tells other data from these."""
+
+    def batches(
+        self,
+        batch_size: int,
+        max_seq_length: int,
+        seed: int,
+        share: HostShard,
+        num_pieces: int,
+    ) -> Source:
+        """The arguments are InMemoryBatches's."""
+
+
+class TrainingData:
+    """Rows with their labels."""
+
+    def __init__(
+        self,
+        rows: list[InputFeatures],
+        labels: Mapping[str, np.ndarray],
+        num_examples: int,
+        packs: bool,
+        group_size: int = 1,
+    ):
+        """
+        Args:
+            num_examples: how many make an epoch; windows make more rows.
+            packs: whether the model reads packed rows, with the same loss.
+            group_size: how many rows share a label (data/batching.py).
+        """
+        self.rows = rows
+        self.labels = labels
+        self.num_examples = num_examples
+        self.num_rows = len(rows)
+        self.longest = max(len(row.input_ids) for row in rows)
+        self.packs = packs
+        self.group_size = group_size
+
+    @functools.cached_property
+    def digest(self) -> str:
+        crc = 0
+        for row in self.rows:
+            crc = zlib.crc32(np.array(row.input_ids).tobytes(), crc)
+        for name in sorted(self.labels):
+            crc = zlib.crc32(self.labels[name].tobytes(), crc)
+        return f"{len(self.rows)} rows, checksum {crc:08x}"
+
+    def batches(
+        self,
+        batch_size: int,
+        max_seq_length: int,
+        seed: int,
+        share: HostShard,
+        num_pieces: int,
+    ) -> InMemoryBatches:
+        return InMemoryBatches(
+            self.rows,
+            self.labels,
+            batch_size,
+            max_seq_length,
+            seed,
+            share,
+            num_pieces,
+            self.group_size,
+        )
+
+
+class FineTuningTask(Task):
+    """A task whose model is fine-tuned on labels.
+
+    Attributes:
+        loss_settings: of the loss, beside `settings`.
+    """
+
+    settings: TaskConfig
+    loss_settings: Mapping[str, Any] = {}
+
+    def __init__(
+        self,
+        settings: TaskConfig,
+        context: RunContext,
+        config: FineTuningConfig,
+    ):
+        """Raises an InputError if a row has no room for a pair of texts."""
+        assert context.tokenizer is not None, "open_context has found it"
+        self.settings = settings
+        self.context = context
+        self.config = config
+        self.tokenizer = context.tokenizer.load()
+        least = self.tokenizer.special_tokens.count(is_pair=True) + 1
+        if settings.max_seq_length < least:
+            raise InputError(
+                f"`max_seq_length` is {settings.max_seq_length}; expected at "
+                f"least {least}, for the special tokens of a pair and one token"
+            )
+
+    @abc.abstractmethod
+    def training_data(self) -> Data: ...
+
+    @abc.abstractmethod
+    def prepare(self) -> None:
+        """Checks the other data, so that its faults show before training."""
+
+    @abc.abstractmethod
+    def check(self, trainer: Trainer) -> None:
+        """Warns of a trained model that has learnt nothing, by the evaluation
+        that has just been made."""
+
+    def report(self, trainer: Trainer) -> None:
+        """Writes eval_results.txt: `do_eval`."""
+        trainer.write_results(self.evaluate(trainer))
+        self.check(trainer)
+
+    @abc.abstractmethod
+    def predict(self, trainer: Trainer) -> None:
+        """Writes the files of predictions: `do_predict`."""
+
+    @functools.cached_property
+    def data(self) -> Data:
+        """The training data, where the batch size fits the devices."""
+        check_batch_size(
+            self.context.devices.strategy,
+            "train_batch_size",
+            self.config.train_batch_size,
+            self.config.loop.num_accumulation_steps,
+        )
+        self.metric(self.config.selection)
+        return self.training_data()
+
+    def data_size(self) -> DataSize:
+        examples, rows = self.data.num_examples, self.data.num_rows
+        return DataSize(
+            rows,
+            self.settings.max_seq_length,
+            f"{examples:,} examples to count epochs by, {rows:,} rows",
+        )
+
+    def plan(self, trainer: Trainer) -> TrainingPlan:
+        data, config, seed = self.data, self.config, trainer.seed
+        batch_size = config.train_batch_size
+        most = self.settings.max_seq_length
+        steps = int(data.num_examples / batch_size * config.num_train_epochs)
+        if not steps:
+            raise InputError(
+                f"{data.num_examples} examples for {config.num_train_epochs} "
+                f"epochs make no batch of {batch_size}; lower "
+                "`train_batch_size` or raise `num_train_epochs`"
+            )
+        hints = []
+        if 2 * data.longest <= most:
+            hints = [
+                f"the longest of {data.num_rows:,} rows has {data.longest} of "
+                f"`max_seq_length={most}` positions; "
+                f"`max_seq_length={data.longest}` trains the same in less "
+                "memory"
+            ]
+        strategy, host = trainer.devices
+        num_replicas = strategy.num_replicas_in_sync // host.count
+        num_pieces = num_replicas * config.loop.num_accumulation_steps
+        eval_steps = config.selection.eval_steps
+        return TrainingPlan(
+            data.batches(
+                batch_size,
+                most,
+                seed,
+                HostShard(host.index, host.count),
+                # Several batches in one call, as on a TPU, have one shape.
+                num_pieces
+                if data.packs and config.loop.steps_per_call == 1
+                else 0,
+            ),
+            dataclasses.replace(
+                config.optimizer,
+                num_train_steps=steps,
+                num_warmup_steps=int(steps * config.warmup_proportion),
+            ),
+            dataclasses.replace(config.loop, seed=seed),
+            config.selection,
+            {
+                **dataclasses.asdict(self.settings),
+                "train_batch_size": batch_size,
+                "num_train_epochs": config.num_train_epochs,
+                "warmup_proportion": config.warmup_proportion,
+                "seed": seed,
+                # They follow from epochs and proportion.
+                "num_train_steps": None,
+                "num_warmup_steps": None,
+                # None without one, as earlier versions did not store it
+                "bilstm": self.settings.bilstm or None,
+                "padding_in_loss": not data.packs,
+                "eval_steps": eval_steps,
+                "best_metric": self.metric(config.selection)
+                if eval_steps
+                else None,
+                "training data": data.digest,
+                **self.loss_settings,
+            },
+            begins_at_random=not trainer.run.init_checkpoint,
+            hints=hints,
+        )
+
+
+def train(task: FineTuningTask) -> Trainer:
+    """Trains with each seed; returns the trainer of the best model."""
+    context, config = task.context, task.config
+    first, num_seeds = config.seed, config.selection.num_seeds
+    _ = task.data  # its faults show before there is a model
+    if num_seeds == 1:
+        trainer = Trainer(task, context, first)
+        trainer.train()
+    else:
+        trainer = _train_seeds(task, range(first, first + num_seeds))
+    print(
+        "to predict with it:\n"
+        f"  python predict.py --model_dir={context.run.output_dir}"
+    )
+    return trainer
+
+
+def of_seed(context: RunContext, seed: int) -> RunContext:
+    """One of several seeds trains in a folder of its own."""
+    folder = os.path.join(context.run.output_dir, f"seed-{seed}")
+    run = dataclasses.replace(context.run, output_dir=folder, flags=None)
+    return dataclasses.replace(context, run=run)
+
+
+def _train_seeds(task: FineTuningTask, seeds: Iterable[int]) -> Trainer:
+    outcomes: dict[int, tuple[int, dict[str, float]]] = {}
+    for seed in seeds:
+        print(f"seed {seed}", flush=True)
+        own = of_seed(task.context, seed)
+        claim_folder(own.run, own.devices.host)
+        trainer = Trainer(task, own, seed)
+        trainer.train()
+        outcomes[seed] = trainer.step, task.evaluate(trainer)
+        task.check(trainer)
+        del trainer  # two models at once could be too many
+        keras.backend.clear_session()
+    metric = task.metric(task.config.selection)
+    values = {seed: found[metric] for seed, (_, found) in outcomes.items()}
+    best = max(values, key=lambda seed: sort_key(metric, values[seed]))
+    summary = summarize(list(values.values()))
+    print(
+        f"{len(values)} seeds, {metric}: median {summary['median']:.4f}, "
+        f"best {values[best]:.4f} (seed {best}), "
+        f"standard deviation {summary['spread']:.4f}",
+    )
+    trainer = Trainer(task, task.context, best)
+    trainer.adopt_model(
+        of_seed(task.context, best).run.output_dir, *outcomes[best]
+    )
+    if task.context.devices.host.is_chief:
+        write_json(
+            os.path.join(trainer.folder, SEEDS),
+            {
+                "metric": metric,
+                "best_seed": best,
+                **summary,
+                "seeds": {seed: found for seed, (_, found) in outcomes.items()},
+            },
+        )
+    return trainer
+
+
+def open_context(
+    devices: Devices, run: RunConfig, settings: TaskConfig
+) -> RunContext:
+    """Reads config and tokenizer of a model that is fine-tuned, or used so.
+
+    Raises:
+        InputError: one is missing, or they do not fit each other.
+    """
+    config = read_config(run, settings.max_seq_length)
+    tokenizer = find_tokenizer(run, config)
+    if tokenizer is None:
+        raise InputError(
+            "the vocabulary is not known: give `vocab_file`, or an "
+            "`init_checkpoint` with a vocab.txt beside it (or a vocab.json and "
+            "a merges.txt)"
+        )
+    return RunContext(devices, run, config, tokenizer)
+
+
+def stored_settings(run: RunConfig) -> TaskConfig | None:
     """Settings of the model that is used or started from: those of task.json
     or, where output_dir has the state of another model, those of the state."""
     stored = None
-    if not trainer.begins_anew(run):
+    if not run.begins_anew:
         stored = TaskConfig.from_folder(run.output_dir)
-    if trainer.uses_state(run.output_dir):
+    if uses_state(run.output_dir):
         began = read_settings(run.output_dir)
         fields = [field.name for field in dataclasses.fields(TaskConfig)]
         if "target" in began:
@@ -231,7 +405,7 @@ def check_use(
         InputError: its answers would be wrong.
     """
     fields = {field.name for field in dataclasses.fields(settings)}
-    if not trainer.uses_state(output_dir):
+    if not uses_state(output_dir):
         fields.remove("labels")
     if trained.takes_pairs is None:  # it is not known
         fields.remove("takes_pairs")
@@ -248,238 +422,13 @@ def check_use(
         print(difference)
 
 
-def second_direction(
-    run: trainer.RunConfig, stored: TaskConfig | None
-) -> str | None:
+def second_direction(run: RunConfig, stored: TaskConfig | None) -> str | None:
     """In which a second encoder reads, if there is one, or is one already in
     the model that is used or started from."""
     given = checkpoint_compatibility.second_direction(
         run.init_checkpoint, run.second_init_checkpoint
     )
     return given or (stored.second_direction if stored else None)
-
-
-class FineTuning:
-    """A task and its runs."""
-
-    def __init__(self, task: FineTuningTask, setup: FineTuningConfig):
-        self.task = task
-        self.place = setup.place
-        self.run = setup.run
-        self.schedule = setup.schedule
-        self.selection = setup.selection
-        self.optimizer = setup.optimizer
-        self.loop = setup.loop
-        self.config = setup.config
-        self.opened = setup.opened
-        self.head = setup.head
-
-    def train(self) -> tuple[TrainedModel, int]:
-        """Trains with each seed; returns the best run, its model's step."""
-        data = self._training_data()
-        if self.selection.num_seeds == 1:
-            fitted, step = self._train_one(data, self.schedule.seed, self.run)
-        else:
-            fitted, step = self._train_seeds(data)
-        print(
-            "to predict with it:\n"
-            f"  python predict.py --model_dir={self.run.output_dir}"
-        )
-        return fitted, step
-
-    def dry_run(self, do_train: bool) -> None:
-        """Does what can be done without writing: `dry_run`, of several seeds
-        with the first."""
-        if not do_train:
-            fitted = self._make(self.schedule.seed, self.run)
-            dry_run.report_use(fitted)
-            return
-        data = self._training_data()
-        seed = self.schedule.seed
-        run = (
-            self.run if self.selection.num_seeds == 1 else self._seed_run(seed)
-        )
-        fitted, training = self._prepare(data, seed, run)
-        rows = data.num_rows
-        text = (
-            f"{data.num_examples:,} examples to count epochs by, {rows:,} rows"
-        )
-        dry_run.report_training(
-            fitted,
-            training,
-            dry_run.Data(rows, text),
-            self.task.settings.max_seq_length,
-        )
-
-    def _training_data(self) -> Data:
-        check_batch_size(
-            self.place.strategy,
-            "train_batch_size",
-            self.schedule.train_batch_size,
-            self.loop.num_accumulation_steps,
-        )
-        if self._metric not in self.task.metric_names:
-            raise InputError(
-                f"`best_metric={self._metric}` is not among the metrics of "
-                f"this task: {', '.join(self.task.metric_names)}"
-            )
-        return self.task.training_data()
-
-    def restore(self) -> tuple[TrainedModel, int]:
-        """The model as it is in output_dir, else in `init_checkpoint`."""
-        fitted = self._make(self.schedule.seed, self.run)
-        return fitted, fitted.restore()
-
-    def _make(self, seed: int, run: trainer.RunConfig) -> TrainedModel:
-        model = trainer.make_model(
-            lambda: self.task.make_model(self.config), self.place, run, seed
-        )
-        self.task.load_others(model)
-        return TrainedModel(
-            model,
-            self.config,
-            self.place,
-            run,
-            self.opened,
-            self.task.settings.to_json(),
-            self.head,
-        )
-
-    def _train_one(
-        self, data: Data, seed: int, run: trainer.RunConfig
-    ) -> tuple[TrainedModel, int]:
-        trainer.make_folder(run)
-        trainer.claim_folder(run, self.place.host)
-        fitted, training = self._prepare(data, seed, run)
-        fitted.begin(training)
-        if self.place.host.is_chief:
-            self.task.keep_training_data()
-        return fitted, fitted.train(training)
-
-    def _prepare(
-        self, data: Data, seed: int, run: trainer.RunConfig
-    ) -> tuple[TrainedModel, trainer.TrainingPlan]:
-        schedule, host = self.schedule, self.place.host
-        metric, eval_steps = self._metric, self.selection.eval_steps
-        fitted = self._make(seed, run)
-        num_replicas = self.place.strategy.num_replicas_in_sync // host.count
-        num_pieces = num_replicas * self.loop.num_accumulation_steps
-        source = data.batches(
-            schedule.train_batch_size,
-            self.task.settings.max_seq_length,
-            seed,
-            HostShard(host.index, host.count),
-            # Several batches in one call, as on a TPU, have one shape.
-            num_pieces if data.packs and self.loop.steps_per_call == 1 else 0,
-        )
-        return fitted, trainer.TrainingPlan(
-            source,
-            self._optimizer_config(data),
-            dataclasses.replace(self.loop, seed=seed),
-            {
-                **dataclasses.asdict(schedule),
-                **dataclasses.asdict(self.task.settings),
-                "patience": self.selection.patience,
-                # They follow from epochs and proportion.
-                "num_train_steps": None,
-                "num_warmup_steps": None,
-                # None without one, as earlier versions did not store it
-                "bilstm": self.task.settings.bilstm or None,
-                "second_init_checkpoint": run.second_init_checkpoint,
-                "train_batch_size": schedule.train_batch_size,
-                "seed": seed,
-                "padding_in_loss": not data.packs,
-                "eval_steps": eval_steps,
-                "best_metric": metric if eval_steps else None,
-                "training data": data.digest,
-                **self.task.loss_settings,
-            },
-            fitted.make_early_stopping(
-                self.selection, metric, lambda: self.task.evaluate(fitted)
-            ),
-            begins_at_random=not run.init_checkpoint,
-            hints=self._length_hint(data),
-        )
-
-    def _optimizer_config(self, data: Data) -> OptimizerConfig:
-        steps = int(
-            data.num_examples
-            / self.schedule.train_batch_size
-            * self.schedule.num_train_epochs
-        )
-        if not steps:
-            raise InputError(
-                f"{data.num_examples} examples for "
-                f"{self.schedule.num_train_epochs} epochs make no batch of "
-                f"{self.schedule.train_batch_size}; lower "
-                "`train_batch_size` or raise `num_train_epochs`"
-            )
-        return dataclasses.replace(
-            self.optimizer,
-            num_train_steps=steps,
-            num_warmup_steps=int(steps * self.schedule.warmup_proportion),
-        )
-
-    def _length_hint(self, data: Data) -> list[str]:
-        """A sentence if all rows are far shorter than they may be."""
-        most = self.task.settings.max_seq_length
-        if 2 * data.longest > most:
-            return []
-        return [
-            f"the longest of {data.num_rows:,} rows has {data.longest} of "
-            f"`max_seq_length={most}` positions; "
-            f"`max_seq_length={data.longest}` trains the same in less memory"
-        ]
-
-    @property
-    def _metric(self) -> str:
-        return self.selection.best_metric or self.task.metric_names[0]
-
-    def _train_seeds(self, data: Data) -> tuple[TrainedModel, int]:
-        first = self.schedule.seed
-        outcomes: dict[int, tuple[int, dict[str, float]]] = {}
-        for seed in range(first, first + self.selection.num_seeds):
-            print(f"seed {seed}", flush=True)
-            fitted, step = self._train_one(data, seed, self._seed_run(seed))
-            outcomes[seed] = step, self.task.evaluate(fitted)
-            self.task.check(fitted)
-            del fitted  # two models at once could be too many
-            keras.backend.clear_session()
-        by_seed = {seed: metrics for seed, (_, metrics) in outcomes.items()}
-        summary = self._summarize(by_seed)
-        best = summary["best_seed"]
-        fitted = self._make(best, self.run)
-        step, metrics = outcomes[best]
-        fitted.adopt_model(self._seed_run(best).output_dir, step, metrics)
-        if self.place.host.is_chief:
-            write_json(
-                os.path.join(self.run.output_dir, SEEDS),
-                {**summary, "seeds": by_seed},
-            )
-        return fitted, step
-
-    def _seed_run(self, seed: int) -> trainer.RunConfig:
-        folder = os.path.join(self.run.output_dir, f"seed-{seed}")
-        return dataclasses.replace(self.run, output_dir=folder, flags=None)
-
-    def _summarize(
-        self, outcomes: dict[int, dict[str, float]]
-    ) -> dict[str, Any]:
-        """Prints what the seeds reached; returns it, with the best seed."""
-        metric = self._metric
-        values = {seed: metrics[metric] for seed, metrics in outcomes.items()}
-        best = max(values, key=lambda seed: sort_key(metric, values[seed]))
-        summary: dict[str, Any] = {
-            "metric": metric,
-            "best_seed": best,
-            **summarize(list(values.values())),
-        }
-        print(
-            f"{len(values)} seeds, {metric}: median {summary['median']:.4f}, "
-            f"best {values[best]:.4f} (seed {best}), "
-            f"standard deviation {summary['spread']:.4f}",
-        )
-        return summary
 
 
 def train_losses(folder: str) -> list[float]:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,6 +149,23 @@ def fails_with(script: str, *args: str, **environment: str) -> str:
     assert code == 1, errors
     assert "Traceback" not in errors, errors
     return errors.strip().splitlines()[-1]
+
+
+def tiny_context(folder: Path, vocab_file: str, **run: Any) -> Any:
+    """A RunContext with output_dir `folder`, of a model of TINY."""
+    import tensorflow as tf
+
+    from bert_keras.data.tokenizer_folder import open_tokenizer
+    from bert_keras.tasks.run_context import Devices, RunConfig, RunContext
+    from bert_keras.training.distribution import Host
+
+    strategy = tf.distribute.get_strategy()
+    return RunContext(
+        Devices(strategy, Host(0, 1)),
+        RunConfig(str(folder), **run),
+        TINY,
+        open_tokenizer(None, vocab_file),
+    )
 
 
 def forked(script: str, *args: str) -> str:

@@ -51,6 +51,10 @@ class ModelSelection:
                 "(or, in fine-tuning, `num_seeds`)"
             )
 
+    def compares(self, do_train: bool) -> bool:
+        """Whether models are compared while training, or several of them."""
+        return do_train and (self.eval_steps > 0 or self.num_seeds > 1)
+
 
 @dataclasses.dataclass(frozen=True)
 class DeviceConfig:

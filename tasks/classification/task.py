@@ -17,7 +17,6 @@ import numpy as np
 from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.data.record_schema import classifier_features
 from bert_keras.data.tfrecords import RecordWriter, encode
-from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, one_line, warn
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.classification.examples import (
@@ -40,8 +39,9 @@ from bert_keras.tasks.classification.tables import (
     read_table,
 )
 from bert_keras.tasks.fine_tuning import (
+    FineTuningConfig,
     FineTuningTask,
-    TrainedModel,
+    TrainingData,
     train_losses,
 )
 from bert_keras.tasks.label_names import in_stored_order
@@ -51,8 +51,9 @@ from bert_keras.tasks.metrics import (
     diagnose_values,
 )
 from bert_keras.tasks.packed_inputs import make_encoder
+from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.task_config import TaskConfig
-from bert_keras.tasks.training_data import TrainingData
+from bert_keras.tasks.trainer import Trainer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,28 +82,19 @@ class ClassificationTask(FineTuningTask):
         self,
         problem: Problem,
         settings: TaskConfig,
-        tokenizer: Tokenizer,
-        output_dir: str,
-        eval_batch_size: int,
-        predict_batch_size: int,
-        writes: bool,
+        context: RunContext,
+        config: FineTuningConfig,
     ):
-        """`writes`: whether this is the host that does."""
+        super().__init__(settings, context, config)
         self.problem = problem
         self.target = problem.target
+        self.other_names = problem.other_names
         named = tuple(f"eval_{name}" for name in problem.metrics)
         self.metric_names = (*named, "eval_loss", "loss")
-        self.settings = settings
         if isinstance(problem.target, SingleLabel):
             self.loss_settings = {"class_weights": problem.target.class_weights}
-        self.tokenizer = tokenizer
-        self.output_dir = output_dir
-        self.eval_batch_size = eval_batch_size
-        self.predict_batch_size = predict_batch_size
-        self.writes = writes
-        self.encoded: dict[
-            str, list[list[InputFeatures]]
-        ] = {}  # by record file
+        # by record file, the rows of each example
+        self.encoded: dict[str, list[list[InputFeatures]]] = {}
         # scores [N, C] and labels [N, ...] of the latest evaluation
         self.latest: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -172,14 +164,14 @@ class ClassificationTask(FineTuningTask):
             )
 
     def keep_training_data(self) -> None:
-        if self.writes:
+        if self.context.writes:
             self._write_records("train", self.problem.train)
 
-    def evaluate(self, fitted: TrainedModel) -> dict[str, float]:
+    def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """The metrics of the first evaluation set."""
-        return self.evaluate_set(fitted, next(iter(self.problem.evaluation)))
+        return self.evaluate_set(trainer, next(iter(self.problem.evaluation)))
 
-    def check(self, fitted: TrainedModel) -> None:
+    def check(self, trainer: Trainer) -> None:
         """Warns of one class for everything, or of a loss that never fell.
 
         It is about the evaluation that has just been made.
@@ -191,7 +183,7 @@ class ClassificationTask(FineTuningTask):
             warning = diagnose_classes(
                 scores.argmax(-1),
                 labels[:, 0],
-                train_losses(fitted.folder),
+                train_losses(trainer.folder),
                 self.target.labels,
                 self.target.class_weights,
             )
@@ -202,36 +194,37 @@ class ClassificationTask(FineTuningTask):
         if warning:
             warn(warning)
 
-    def evaluate_set(self, fitted: TrainedModel, name: str) -> dict[str, float]:
+    def evaluate_set(self, trainer: Trainer, name: str) -> dict[str, float]:
         """The metrics on problem.evaluation[name], "loss" and "eval_loss"."""
         examples = self.problem.evaluation[name]
         labels = self._labels(examples)
         encoded = self._encode(examples, "eval" + name)
-        logits = self._logits(fitted, encoded, self.eval_batch_size)
+        logits = self._logits(trainer, encoded, self.config.eval_batch_size)
         losses = self.target.losses(logits, labels)
         scores = self.target.scores(logits)
         self.latest = scores, labels
         metrics = self.target.evaluate(self.problem.metrics, scores, labels)
         return {
             # upstream's: a mean over batches, the last one smaller; and ...
-            "loss": _mean_of_batches(losses, self.eval_batch_size),
+            "loss": _mean_of_batches(losses, self.config.eval_batch_size),
             # ... one over examples
             "eval_loss": float(losses.mean()),
             **{f"eval_{name}": value for name, value in metrics.items()},
         }
 
-    def report(self, fitted: TrainedModel, step: int) -> None:
+    def report(self, trainer: Trainer) -> None:
         """Writes eval_results.txt, one for each evaluation set."""
         for name in self.problem.evaluation:
-            metrics = self.evaluate_set(fitted, name)
-            fitted.write_results({"global_step": step, **metrics}, name)
-            self.check(fitted)
+            trainer.write_results(self.evaluate_set(trainer, name), name)
+            self.check(trainer)
 
-    def predict(self, fitted: TrainedModel, step: int) -> None:
+    def predict(self, trainer: Trainer) -> None:
         """Writes test_results.tsv, and what GLUE's server takes."""
         for name, examples in self.problem.prediction.items():
             encoded = self._encode(examples, "predict" + name)
-            logits = self._logits(fitted, encoded, self.predict_batch_size)
+            logits = self._logits(
+                trainer, encoded, self.config.predict_batch_size
+            )
             scores = self.target.scores(logits)
             rows = scores.astype(np.float32)
             lines = ("\t".join(map(str, row)) + "\n" for row in rows)
@@ -241,7 +234,7 @@ class ClassificationTask(FineTuningTask):
                     scores
                 )
             for file_name, text in results.items():
-                fitted.write_result(file_name, text, "predict_file")
+                trainer.write_result(file_name, text, "predict_file")
 
     def _encode(
         self, examples: Sequence[InputExample], name: str
@@ -255,7 +248,7 @@ class ClassificationTask(FineTuningTask):
                 self.settings.max_seq_length,
                 self.settings.doc_stride,
             )
-            if self.writes and name != "train":
+            if self.context.writes and name != "train":
                 self._write_records(name, examples)
         return self.encoded[name]
 
@@ -276,7 +269,7 @@ class ClassificationTask(FineTuningTask):
         length = self.settings.max_seq_length
         features = classifier_features(length, self.target.feature)
         labels = self._labels(examples).tolist()
-        path = os.path.join(self.output_dir, f"{name}.tf_record")
+        path = os.path.join(self.context.run.output_dir, f"{name}.tf_record")
         with RecordWriter([path], "output_dir") as writer:
             for rows, label in zip(self.encoded[name], labels, strict=True):
                 for row in rows:
@@ -289,14 +282,14 @@ class ClassificationTask(FineTuningTask):
 
     def _logits(
         self,
-        fitted: TrainedModel,
+        trainer: Trainer,
         encoded: list[list[InputFeatures]],
         batch_size: int,
     ) -> np.ndarray:
         """[N, C]; the windows of a document joined."""
         rows = [row for rows in encoded for row in rows]
         length = self.settings.max_seq_length
-        outputs = fitted.outputs(rows, batch_size, length)
+        outputs = trainer.outputs(rows, batch_size, length)
         logits = (output["logits"] for output in outputs)
         pooling = self.settings.window_pooling
         return np.array(list(pool_windows(logits, encoded, pooling)))

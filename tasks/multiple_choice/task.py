@@ -14,13 +14,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_keras.data.input_features import InputFeatures, describe_lengths
-from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import warn, with_flags
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.classification.label_types import LABELS
 from bert_keras.tasks.fine_tuning import (
+    FineTuningConfig,
     FineTuningTask,
-    TrainedModel,
+    TrainingData,
     train_losses,
 )
 from bert_keras.tasks.metrics import diagnose_losses
@@ -33,8 +33,9 @@ from bert_keras.tasks.multiple_choice.model import (
     log_shares,
     pad_choices,
 )
+from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.task_config import TaskConfig
-from bert_keras.tasks.training_data import TrainingData
+from bert_keras.tasks.trainer import Trainer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,15 +77,11 @@ class MultipleChoiceTask(FineTuningTask):
         self,
         problem: Problem,
         settings: TaskConfig,
-        tokenizer: Tokenizer,
-        eval_batch_size: int,
-        predict_batch_size: int,
+        context: RunContext,
+        config: FineTuningConfig,
     ):
+        super().__init__(settings, context, config)
         self.problem = problem
-        self.settings = settings
-        self.tokenizer = tokenizer
-        self.eval_batch_size = eval_batch_size
-        self.predict_batch_size = predict_batch_size
 
     def make_model(self, config: BertConfig) -> MultipleChoice:
         return MultipleChoice(config)
@@ -108,8 +105,10 @@ class MultipleChoiceTask(FineTuningTask):
             group_size=most,
         )
 
-    def evaluate(self, fitted: TrainedModel) -> dict[str, float]:
-        shares = self._shares(fitted, self._held_out, self.eval_batch_size)
+    def evaluate(self, trainer: Trainer) -> dict[str, float]:
+        shares = self._shares(
+            trainer, self._held_out, self.config.eval_batch_size
+        )
         pairs = zip(shares, self.problem.evaluation, strict=True)
         own = [(logs.argmax() == q.label, -logs[q.label]) for logs, q in pairs]
         hits, losses = zip(*own, strict=True)
@@ -118,23 +117,23 @@ class MultipleChoiceTask(FineTuningTask):
             "eval_loss": float(np.mean(losses)),
         }
 
-    def check(self, fitted: TrainedModel) -> None:
+    def check(self, trainer: Trainer) -> None:
         """Warns of a training loss that never fell below guessing's."""
         if not self.problem.train:
             return
         numbers = (len(question.choices) for question in self.problem.train)
         guess = statistics.fmean(map(math.log, numbers))
-        losses = train_losses(fitted.folder)
+        losses = train_losses(trainer.folder)
         if warning := diagnose_losses(losses, guess, "guessing a choice"):
             warn(warning)
 
-    def predict(self, fitted: TrainedModel, step: int) -> None:
+    def predict(self, trainer: Trainer) -> None:
         """Writes test_results.tsv: a line a question, a share a choice."""
         asked = self._encode(self.problem.prediction)
-        logs = self._shares(fitted, asked, self.predict_batch_size)
+        logs = self._shares(trainer, asked, self.config.predict_batch_size)
         shares = (np.exp(x).astype(np.float32) for x in logs)
         lines = ("\t".join(map(str, row)) + "\n" for row in shares)
-        fitted.write_result("test_results.tsv", "".join(lines), "predict_file")
+        trainer.write_result("test_results.tsv", "".join(lines), "predict_file")
 
     @functools.cached_property
     def _held_out(self) -> list[list[InputFeatures]]:
@@ -154,7 +153,7 @@ class MultipleChoiceTask(FineTuningTask):
 
     def _shares(
         self,
-        fitted: TrainedModel,
+        trainer: Trainer,
         encoded: list[list[InputFeatures]],
         batch_size: int,
     ) -> list[np.ndarray]:
@@ -162,7 +161,7 @@ class MultipleChoiceTask(FineTuningTask):
         lengths."""
         rows = [row for own in encoded for row in own]
         length = self.settings.max_seq_length
-        scores = fitted.outputs(rows, batch_size, length)
+        scores = trainer.outputs(rows, batch_size, length)
         return [
             log_shares([next(scores)["logits"] for _ in own]) for own in encoded
         ]

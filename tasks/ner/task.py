@@ -11,7 +11,7 @@ import functools
 import itertools
 import os
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -21,9 +21,10 @@ from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, one_line, warn, with_flags
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.fine_tuning import (
+    Data,
+    FineTuningConfig,
     FineTuningTask,
-    Model,
-    TrainedModel,
+    TrainingData,
 )
 from bert_keras.tasks.label_names import shown
 from bert_keras.tasks.ner.conll import (
@@ -47,8 +48,9 @@ from bert_keras.tasks.ner.tagged_json import (
     read_tagged_json,
     with_field,
 )
+from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.task_config import TaskConfig
-from bert_keras.tasks.training_data import Data, TrainingData
+from bert_keras.tasks.trainer import Trainer
 
 # By flag, the names that `data_dir`'s files have.
 NAMES = {
@@ -256,32 +258,41 @@ def describe(words: WordFile, max_seq_length: int) -> str:
     return "\n  ".join(map(one_line, lines))
 
 
-class TaggerStrategy(Protocol):
-    """How tags are learnt: of a whole encoder, or of its vectors alone."""
+class NerTask(FineTuningTask):
+    """Tags of words; everything is trained (Devlin et al. 2018, section
+    5.3)."""
 
-    def make_model(self, config: BertConfig) -> Model: ...
+    metric_names: tuple[str, ...] = (
+        "eval_f1", "eval_precision", "eval_recall", "eval_accuracy",
+    )  # fmt: skip
 
-    def training_data(self, words: WordFile, numbers: list[list[int]]) -> Data:
-        """`numbers`: the labels of the words of each sentence."""
+    def __init__(
+        self,
+        problem: Problem,
+        settings: TaskConfig,
+        context: RunContext,
+        config: FineTuningConfig,
+    ):
+        super().__init__(settings, context, config)
+        self.problem = problem
+        self.finds_nothing = False  # at the latest evaluation
 
-    def logits(
-        self, fitted: TrainedModel, words: WordFile, batch_size: int
-    ) -> list[np.ndarray]:
-        """Each sentence's [T, C]."""
-
-
-class FineTunedTagger:
-    """A way: everything is trained (Devlin et al. 2018, section 5.3)."""
-
-    def __init__(self, settings: TaskConfig):
-        self.settings = settings
-
-    def make_model(self, config: BertConfig) -> TokenClassifier:
+    def make_model(self, config: BertConfig) -> Any:
         return TokenClassifier(config, len(self.settings.labels))
 
-    def training_data(
-        self, words: WordFile, numbers: list[list[int]]
-    ) -> TrainingData:
+    def training_data(self) -> Data:
+        assert self.problem.train is not None, "the command has read it"
+        words = self._texts(self.problem.train)
+        number_of = {tag: i for i, tag in enumerate(self.settings.labels)}
+        numbers = [[number_of[tag] for tag in tags] for tags in words.golds]
+        return self.numbered_data(words, numbers)
+
+    def numbered_data(self, words: WordFile, numbers: list[list[int]]) -> Data:
+        """What is trained on.
+
+        Args:
+            numbers: the labels of the words of each sentence.
+        """
         of_texts, given = [], iter(numbers)
         for group in words.groups:
             own = itertools.islice(given, len(group))
@@ -292,51 +303,17 @@ class FineTunedTagger:
         return TrainingData(rows, labels, len(rows), packs=True)
 
     def logits(
-        self, fitted: TrainedModel, words: WordFile, batch_size: int
+        self, trainer: Trainer, words: WordFile, batch_size: int
     ) -> list[np.ndarray]:
+        """Each sentence's [T, C]."""
         length = self.settings.max_seq_length
-        outputs = fitted.outputs(words.rows, batch_size, length)
+        outputs = trainer.outputs(words.rows, batch_size, length)
         logits = (output["logits"] for output in outputs)
         joined = (
             text.join(list(itertools.islice(logits, len(text.rows))))
             for text in words.texts
         )
         return words.by_sentence(joined)
-
-
-class NerTask(FineTuningTask):
-    """Tags of words, fine-tuned by a `TaggerStrategy`."""
-
-    metric_names: tuple[str, ...] = (
-        "eval_f1", "eval_precision", "eval_recall", "eval_accuracy",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        problem: Problem,
-        settings: TaskConfig,
-        way: TaggerStrategy,
-        tokenizer: Tokenizer,
-        eval_batch_size: int,
-        predict_batch_size: int,
-    ):
-        self.problem = problem
-        self.settings = settings
-        self.way = way
-        self.tokenizer = tokenizer
-        self.eval_batch_size = eval_batch_size
-        self.predict_batch_size = predict_batch_size
-        self.finds_nothing = False  # at the latest evaluation
-
-    def make_model(self, config: BertConfig) -> Model:
-        return self.way.make_model(config)
-
-    def training_data(self) -> Data:
-        assert self.problem.train is not None, "the command has read it"
-        words = self._texts(self.problem.train)
-        number_of = {tag: i for i, tag in enumerate(self.settings.labels)}
-        numbers = [[number_of[tag] for tag in tags] for tags in words.golds]
-        return self.way.training_data(words, numbers)
 
     def prepare(self) -> None:
         """Cuts up what is evaluated and tagged: faults are to show before the
@@ -356,12 +333,12 @@ class NerTask(FineTuningTask):
         assert self.problem.prediction is not None, "the command has read it"
         return self._texts(self.problem.prediction)
 
-    def evaluate(self, fitted: TrainedModel) -> dict[str, float]:
+    def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """Of all entities, and of each kind with its name at the end."""
-        tags = self._tags(fitted, self.evaluated, self.eval_batch_size)
+        tags = self._tags(trainer, self.evaluated, self.config.eval_batch_size)
         return self._scores(self.evaluated, tags)
 
-    def check(self, fitted: TrainedModel) -> None:
+    def check(self, trainer: Trainer) -> None:
         """Warns of a model that finds nothing.
 
         It is about the evaluation that has just been made.
@@ -373,19 +350,17 @@ class NerTask(FineTuningTask):
                 "`seed` or `learning_rate` may help"
             )
 
-    def predict(self, fitted: TrainedModel, step: int) -> None:
+    def predict(self, trainer: Trainer) -> None:
         """Writes test_predictions.txt (.jsonl for JSON) and, if the tags are
         known, eval_results_test.txt with the scores."""
         words = self.asked
-        tags = self._tags(fitted, words, self.predict_batch_size)
+        tags = self._tags(trainer, words, self.config.predict_batch_size)
         if any(kinds_of(gold) for gold in words.golds):
             metrics = self._scores(words, tags)
-            fitted.write_results(
-                {"global_step": step, **metrics}, "_test", "predict_file"
-            )
+            trainer.write_results(metrics, "_test", "predict_file")
         of_json = is_json(words.file.path)
         add_tags = with_field if of_json else with_column
-        fitted.write_result(
+        trainer.write_result(
             f"test_predictions.{'jsonl' if of_json else 'txt'}",
             add_tags(words.file, tags),
             "predict_file",
@@ -395,11 +370,11 @@ class NerTask(FineTuningTask):
         return read_texts(file, self.tokenizer, self.settings)
 
     def _tags(
-        self, fitted: TrainedModel, words: WordFile, batch_size: int
+        self, trainer: Trainer, words: WordFile, batch_size: int
     ) -> list[list[str]]:
         """Each sentence's, in IOB2."""
         labels, tags = self.settings.labels, []
-        for logits in self.way.logits(fitted, words, batch_size):
+        for logits in self.logits(trainer, words, batch_size):
             own = [labels[i] for i in logits.argmax(-1)]
             tags.append(to_tags(entities(own), len(own)))
         return tags

@@ -1,218 +1,360 @@
-"""run_pretraining.py's work: a model, what it reads, training and evaluation.
+"""run_pretraining.py's work: the records, what is hidden in them, training and
+evaluation.
 
 Upstream file: run_pretraining.py, whose eval_results.txt this writes.
 """
 
 import contextlib
 import dataclasses
-import functools
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
+from bert_keras.data import text_files, validate_records
 from bert_keras.data.batching import HostShard
-from bert_keras.data.dynamic_masking import MaskConfig
+from bert_keras.data.causal_lm_labels import NextPieceConfig, NextPieces
+from bert_keras.data.drop_corrupt_records import CleanRecords, first_known
+from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
 from bert_keras.data.input_pipeline import (
     Masker,
     RecordBatches,
     count_records,
     evaluation_batches,
 )
-from bert_keras.data.record_schema import has_next_sentence
-from bert_keras.data.validate_records import check_pieces, find_damage
+from bert_keras.data.masking import read_masking_vocabulary
+from bert_keras.data.record_schema import (
+    Feature,
+    has_next_sentence,
+    without_next_sentence,
+)
+from bert_keras.data.tfrecords import parse_batch, read_records
 from bert_keras.errors import InputError, with_flags
-from bert_keras.files import fingerprint
+from bert_keras.files import fingerprint, temporary_folder
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks import dry_run, trainer
-from bert_keras.tasks.pretraining import inputs as pretraining_inputs
 from bert_keras.tasks.pretraining.model import MaskedLm, Pretraining
+from bert_keras.tasks.run_context import (
+    Devices,
+    RunConfig,
+    RunContext,
+    claim_folder,
+    find_tokenizer,
+    read_config,
+)
+from bert_keras.tasks.trainer import DataSize, Task, Trainer, TrainingPlan
 from bert_keras.training.config import (
     LoopConfig,
     ModelSelection,
     OptimizerConfig,
 )
-from bert_keras.training.distribution import check_batch_size
-from bert_keras.training.loop import Evaluation
+from bert_keras.training.distribution import check_batch_size, sum_over_hosts
 
-
-@dataclasses.dataclass(frozen=True)
-class Batches:
-    """How many rows at once, and how many times; fields by flag."""
-
-    do_train: bool
-    do_eval: bool
-    train_batch_size: int  # rows of the global batch
-    eval_batch_size: int
-    max_eval_steps: int
-    num_accumulation_steps: int
-    seed: int
-    eval_masked_lm_prob: float | None  # None: as in training
+NUM_MEASURED = 1000  # records
+SOUND = "sound_records"  # folder under output_dir: copies of damaged files
 
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingConfig:
-    """What is pre-trained, on what and for how long."""
+    """What is pre-trained on, how many rows at once and how many times."""
 
-    run: trainer.RunConfig
-    records: pretraining_inputs.Records
-    batches: Batches
-    masks: MaskConfig  # how pieces are hidden in records without masks
-    mask_flags: Sequence[str]  # those of `masks` that were given
-    optimizer: OptimizerConfig
-    loop: LoopConfig
-    selection: ModelSelection
+    input_file: str
+    eval_file: str | None = None
+    max_seq_length: int = 128  # pieces
+    max_predictions_per_seq: int = 20
+    skip_corrupt_records: bool = False
+    # None: where the records have its labels
+    next_sentence_prediction: bool | None = None
+    do_eval: bool = False
+    train_batch_size: int = 32  # rows of the global batch
+    eval_batch_size: int = 8
+    max_eval_steps: int = 100
+    seed: int = 12345
+    eval_masked_lm_prob: float | None = None  # None: as in training
+    masks: MaskConfig = MaskConfig()  # of records without masks
+    mask_flags: Sequence[str] = ()  # those of the masks that were given
+    optimizer: OptimizerConfig = OptimizerConfig()
+    loop: LoopConfig = LoopConfig()
+    selection: ModelSelection = ModelSelection()
 
 
-class PretrainingTask:
-    """Pre-training.
+class Inputs(NamedTuple):
+    train: list[str]  # files
+    held_out: list[str]
+    features: tuple[Feature, ...]  # of the first record
+    given: list[str]  # to be trained on, with what is damaged
 
-    Args:
-        other_settings: what else changes what is learnt, by argument.
+    @property
+    def paths(self) -> list[str]:
+        return sorted({*self.train, *self.held_out})
+
+    @property
+    def have_masks(self) -> bool:
+        return all(f.name != "segment_lengths" for f in self.features)
+
+    @property
+    def have_pairs(self) -> bool:
+        return has_next_sentence(self.features)
+
+
+def open_records(
+    config: PretrainingConfig,
+    run: RunConfig,
+    model: BertConfig,
+    devices: Devices,
+) -> Inputs:
+    """The files, all of whose records are of the first one's kind.
+
+    Raises:
+        InputError: they do not fit the model or what is asked.
     """
+    train = held_out = text_files.expand_patterns(config.input_file)
+    if config.eval_file:
+        held_out = text_files.expand_patterns(config.eval_file, "eval_file")
+    may_skip = config.skip_corrupt_records
+    if sum_over_hosts(*devices, int(may_skip)) != may_skip * devices.host.count:
+        raise InputError(
+            "`skip_corrupt_records` was given to some hosts and not to others; "
+            "give it to all of them"
+        )
+    features = validate_records.table_of(
+        first_known(train)
+        if may_skip
+        else validate_records.read_first(train[0]),
+        config.max_seq_length,
+        config.max_predictions_per_seq,
+        model.type_vocab_size or None,
+    )
+    if config.next_sentence_prediction and not has_next_sentence(features):
+        raise InputError(
+            f"{train[0]} has records without next_sentence_labels, on which "
+            "`next_sentence_prediction` cannot be trained; leave it out, or "
+            "make records with `sequence_format=segment_pair`"
+        )
+    if config.next_sentence_prediction is False:
+        features = without_next_sentence(features)
+    inputs = Inputs(train, held_out, features, train)
+    if may_skip:
+        folder = os.path.join(run.output_dir, SOUND)
+        sound = CleanRecords(features, model.vocab_size, folder)
+        if run.dry_run and not sound.are_made(inputs.paths):
+            folder = temporary_folder()
+            sound = CleanRecords(features, model.vocab_size, folder)
+            sound.make(inputs.paths)
+        elif devices.host.is_chief:
+            sound.make(inputs.paths)
+        sum_over_hosts(*devices, 0)  # the others wait
+        inputs = Inputs(
+            sound.files(train), sound.files(held_out), features, train
+        )
+    validate_records.check_files(
+        inputs.paths, features, vocab_size=model.vocab_size
+    )
+    validate_records.check_masks(inputs.train, features)
+    return inputs
+
+
+def length_hint(inputs: Inputs, max_seq_length: int) -> list[str]:
+    """A sentence if no record fills its positions: the last ones are then not
+    trained."""
+    records = itertools.chain.from_iterable(map(read_records, inputs.train))
+    first = []
+    with contextlib.suppress(InputError):  # damage is named where it is met
+        for record in itertools.islice(records, NUM_MEASURED):
+            first.append(record)
+    names = {feature.name for feature in inputs.features}
+    filled = next(
+        name
+        for name in ("input_mask", "sequence_numbers", "input_ids")
+        if name in names
+    )
+    try:
+        values = parse_batch(inputs.features, first)[filled].numpy()
+    except tf.errors.InvalidArgumentError:  # the same
+        return []
+    longest = int(np.flatnonzero(values.any(0))[-1]) + 1
+    if longest == max_seq_length:
+        return []
+    return [
+        f"the longest of the first {len(first):,} records has {longest} of "
+        f"`max_seq_length={max_seq_length}` positions: if no other is longer, "
+        "the positions beyond are not trained; make records that fill them, or "
+        f"with `max_seq_length={longest}`"
+    ]
+
+
+def check_direction(
+    inputs: Inputs, direction: str, mask_flags: Sequence[str]
+) -> None:
+    """Refuses flags of masks where the records have theirs, and both where
+    each next piece is predicted."""
+    if direction == "bidirectional":
+        if mask_flags and inputs.have_masks:
+            raise InputError(
+                f"the records have masks, of which `{mask_flags[0]}` "
+                "changes nothing; leave it out, or make records with "
+                "create_pretraining_data.py `dynamic_masking`"
+            )
+        return
+    if inputs.have_masks:
+        raise InputError(
+            "the records have masks, and a model of one direction "
+            f"({direction}) predicts each next piece of whole text; make "
+            "them with create_pretraining_data.py `dynamic_masking`"
+        )
+    if mask_flags:
+        raise InputError(
+            f"`{mask_flags[0]}` is for masks, and nothing is masked where a "
+            f"model reads in one direction ({direction}); leave it out"
+        )
+
+
+class PretrainingTask(Task):
+    """Pre-training on records."""
 
     def __init__(
         self,
-        place: trainer.Devices,
-        setup: PretrainingConfig,
-        other_settings: Mapping[str, Any],
+        devices: Devices,
+        run: RunConfig,
+        config: PretrainingConfig,
+        source: RunConfig | None = None,
+        other_settings: Mapping[str, Any] | None = None,
     ):
-        run, records = setup.run, setup.records
-        self.batches = setup.batches
-        self.masks = setup.masks
-        self.mask_flags = setup.mask_flags
-        self.optimizer = setup.optimizer
-        self.loop = setup.loop
-        self.selection = setup.selection
-        self.other_settings = other_settings
-        if self._watches and not records.eval_file:
+        """Reads and checks all that is there before there is a model.
+
+        Args:
+            source: where the model's config and vocabulary are; None: as the
+                run says.
+            other_settings: what else changes what is learnt, by argument.
+        """
+        self.config = config
+        self.other_settings = other_settings or {}
+        # whether the model is evaluated while it is trained
+        self.watches = run.do_train and config.selection.eval_steps > 0
+        if self.watches and not config.eval_file:
             raise InputError(
                 "`eval_steps` compares models on records that they are not "
                 "trained on: give `eval_file`"
             )
-        source = self.model_source(run)
-        config = trainer.read_config(source, records.max_seq_length)
-        tokenizer = trainer.find_tokenizer(source, config)
-        self._check_batch_sizes(place)
-        trainer.make_folder(run)
-        if self.batches.do_train:
-            trainer.claim_folder(run, place.host)
-        self.inputs = pretraining_inputs.checked(records, config, place)
-        self.records = records
-        self.max_seq_length = records.max_seq_length
-        self.skips = records.skip_corrupt_records
-        self._check_masks(config.direction)
-        if tokenizer is not None:
-            firsts = sorted({self.inputs.train[0], self.inputs.held_out[0]})
-            check_pieces(firsts, tokenizer.load())
-        model = self.make_model(config, place, run)
-        self.fitted = trainer.Trainer(
-            model, model.encoder.config, place, run, tokenizer
-        )
-        self.metric = self._metric(model)
-        self.evaluation = Evaluation(model, *place)
-
-    def _check_batch_sizes(self, place: trainer.Devices) -> None:
-        batches = self.batches
-        check = functools.partial(check_batch_size, place.strategy)
-        if batches.do_train:
-            check(
+        model = read_config(source or run, config.max_seq_length)
+        tokenizer = find_tokenizer(source or run, model)
+        if run.do_train:
+            check_batch_size(
+                devices.strategy,
                 "train_batch_size",
-                batches.train_batch_size,
-                batches.num_accumulation_steps,
+                config.train_batch_size,
+                config.loop.num_accumulation_steps,
             )
-        if batches.do_eval or self._watches:
-            check("eval_batch_size", batches.eval_batch_size, 1)
+        if config.do_eval or self.watches:
+            check_batch_size(
+                devices.strategy, "eval_batch_size", config.eval_batch_size, 1
+            )
+        claim_folder(run, devices.host)
+        self.inputs = open_records(config, run, model, devices)
+        check_direction(self.inputs, model.direction, config.mask_flags)
+        if tokenizer is not None:
+            firsts = {self.inputs.train[0], self.inputs.held_out[0]}
+            validate_records.check_pieces(sorted(firsts), tokenizer.load())
+        self.context = RunContext(devices, run, model, tokenizer)
+        self.kind = Pretraining if self.inputs.have_pairs else MaskedLm
+        self.metric_names = ("loss", *self.kind.metric_names)
 
-    def model_source(self, run: trainer.RunConfig) -> trainer.RunConfig:
-        """The run, as it names where config and vocabulary are."""
-        return run
-
-    def make_model(
-        self, config: BertConfig, place: trainer.Devices, run: trainer.RunConfig
-    ) -> trainer.Model:
-        """The model before `init_checkpoint` is loaded.
-
-        Args:
-            config: what `model_source` has.
-        """
-        has_pairs = has_next_sentence(self.inputs.features)
-        kind = Pretraining if has_pairs else MaskedLm
-        seed = self.batches.seed
-        return trainer.make_model(lambda: kind(config), place, run, seed)
+    def make_model(self, config: BertConfig) -> Any:
+        return self.kind(config)
 
     @property
     def begins_at_random(self) -> bool:
-        return not self.fitted.run.init_checkpoint
+        return not self.context.run.init_checkpoint
 
-    def _metric(self, model: Any) -> str:
-        names = "loss", *model.metric_names
-        metric = self.selection.best_metric or names[0]
-        if metric not in names:
-            raise InputError(
-                f"`best_metric={metric}` is not among the metrics of this "
-                f"model: {', '.join(names)}"
-            )
-        return metric
-
-    def dry_run(self) -> None:
-        """`dry_run`."""
-        if not self.batches.do_train:
-            dry_run.report_use(self.fitted)
-            return
+    def data_size(self) -> DataSize:
         paths = self.inputs.train
         number, is_exact = count_records(paths)
         about = "" if is_exact else "about "
         text = f"{about}{number:,} records in {len(paths):,} files"
-        dry_run.report_training(
-            self.fitted,
-            self._training(),
-            dry_run.Data(number, text),
-            self.max_seq_length,
+        return DataSize(number, self.config.max_seq_length, text)
+
+    def plan(self, trainer: Trainer) -> TrainingPlan:
+        config, inputs, host = self.config, self.inputs, trainer.devices.host
+        share = HostShard(host.index, host.count)
+        masker = self._masker(config.masks, config.seed, share)
+        source = RecordBatches(
+            inputs.train,
+            inputs.features,
+            config.train_batch_size,
+            config.seed,
+            self.context.config.vocab_size,
+            share,
+            masker,
+            num_ahead=2 * config.loop.steps_per_call + 2,
+        )
+        direction = self.context.config.direction
+        watched = {
+            "eval_steps": config.selection.eval_steps,
+            "best_metric": self.metric(config.selection),
+            **_contents("eval_file", inputs.held_out),
+            "eval_batch_size": config.eval_batch_size,
+            "max_eval_steps": config.max_eval_steps,
+            "eval_masked_lm_prob": config.eval_masked_lm_prob,
+        }
+        return TrainingPlan(
+            source,
+            config.optimizer,
+            config.loop,
+            config.selection,
+            # None where the runs of earlier versions store nothing
+            {
+                "max_seq_length": config.max_seq_length,
+                "max_predictions_per_seq": config.max_predictions_per_seq,
+                "skip_corrupt_records": config.skip_corrupt_records or None,
+                **_contents("input_file", inputs.given),
+                "train_batch_size": config.train_batch_size,
+                "seed": config.seed,
+                "direction": None
+                if direction == "bidirectional"
+                else direction,
+                "next_sentence_prediction": None
+                if inputs.have_pairs
+                else False,
+                **(watched if self.watches else dict.fromkeys(watched)),
+                **self.other_settings,
+                **(dataclasses.asdict(masker.config) if masker else {}),
+            },
+            begins_at_random=self.begins_at_random,
+            hints=length_hint(inputs, config.max_seq_length),
         )
 
-    def train(self) -> int:
-        """Returns the number of the model's steps."""
-        training = self._training()
-        self.fitted.begin(training)
-        return self.fitted.train(training)
-
-    def restore(self) -> int:
-        """The same of a model that is only evaluated."""
-        return self.fitted.restore()
-
-    def evaluate(self, step: int) -> None:
-        """Writes eval_results.txt in google-research/bert's format."""
-        if self.inputs.held_out == self.inputs.train:
-            text = (
-                "evaluating on the records of `input_file`"
-                + (", which were trained on" if self.batches.do_train else "")
-                + "; `eval_file` names others"
-            )
-            print(with_flags(text))
-        results = {"global_step": step, **self._figures()}
-        data = "eval_file" if self.records.eval_file else "input_file"
-        self.fitted.write_results(results, data=data)
-
-    def _figures(self) -> dict[str, float]:
-        """Of the model as it is now, on the held-out records."""
-        host = self.fitted.place.host
-        masks = self.masks
-        if (share := self.batches.eval_masked_lm_prob) is not None:
+    def evaluate(self, trainer: Trainer) -> dict[str, float]:
+        """On the held-out records."""
+        config, host = self.config, trainer.devices.host
+        masks = config.masks
+        if (share := config.eval_masked_lm_prob) is not None:
             masks = dataclasses.replace(masks, masked_lm_prob=share)
         batches = evaluation_batches(
             self.inputs.held_out,
             self.inputs.features,
-            self.batches.eval_batch_size,
-            self.batches.max_eval_steps,
-            self.fitted.config.vocab_size,
+            config.eval_batch_size,
+            config.max_eval_steps,
+            self.context.config.vocab_size,
             HostShard(host.index, host.count),
             # always by the same seed, so that evaluations can be compared
             self._masker(masks, 0, HostShard()),
         )
-        return self.evaluation(batches)
+        return trainer.evaluation(batches)
+
+    def report(self, trainer: Trainer) -> None:
+        """Writes eval_results.txt in google-research/bert's format."""
+        if self.inputs.held_out == self.inputs.train:
+            text = (
+                "evaluating on the records of `input_file`"
+                + (", which were trained on" if trainer.run.do_train else "")
+                + "; `eval_file` names others"
+            )
+            print(with_flags(text))
+        data = "eval_file" if self.config.eval_file else "input_file"
+        trainer.write_results(self.evaluate(trainer), data=data)
 
     @contextlib.contextmanager
     def explain_parse_errors(self) -> Iterator[None]:
@@ -224,110 +366,33 @@ class PretrainingTask:
             UnicodeDecodeError,  # where TensorFlow quotes the record
         ) as error:
             print("looking for a damaged record", file=sys.stderr)
-            inputs, vocab_size = self.inputs, self.fitted.config.vocab_size
-            damage = find_damage(inputs.paths, inputs.features, vocab_size)
+            inputs, vocab_size = self.inputs, self.context.config.vocab_size
+            damage = validate_records.find_damage(
+                inputs.paths, inputs.features, vocab_size
+            )
             if damage is None:
                 raise
             raise InputError(damage) from error
 
-    def _training(self) -> trainer.TrainingPlan:
-        host = self.fitted.place.host
-        share = HostShard(host.index, host.count)
-        masker = self._masker(self.masks, self.batches.seed, share)
-        source = RecordBatches(
-            self.inputs.train,
-            self.inputs.features,
-            self.batches.train_batch_size,
-            self.batches.seed,
-            self.fitted.config.vocab_size,
-            share,
-            masker,
-            num_ahead=2 * self.loop.steps_per_call + 2,
-        )
-        has_pairs = has_next_sentence(self.inputs.features)
-        direction = self.fitted.config.direction
-        return trainer.TrainingPlan(
-            source,
-            self.optimizer,
-            self.loop,
-            {
-                **dataclasses.asdict(self.records),
-                **dataclasses.asdict(self.batches),
-                "patience": self.selection.patience,
-                "skip_corrupt_records": self.skips or None,
-                **_contents("input_file", self.inputs.given),
-                "train_batch_size": self.batches.train_batch_size,
-                "seed": self.batches.seed,
-                # None, which runs of old have of both, where all is seen, ...
-                "direction": None
-                if direction == "bidirectional"
-                else direction,
-                # ... and where it is trained
-                "next_sentence_prediction": None if has_pairs else False,
-                **self._watched_settings(),
-                **self.other_settings,
-                **(dataclasses.asdict(masker.config) if masker else {}),
-            },
-            self.fitted.make_early_stopping(
-                self.selection, self.metric, self._figures
-            ),
-            begins_at_random=self.begins_at_random,
-            hints=pretraining_inputs.length_hint(
-                self.inputs, self.max_seq_length
-            ),
-        )
-
-    @property
-    def _watches(self) -> bool:
-        """Whether the model is evaluated while it is trained."""
-        return self.batches.do_train and self.selection.eval_steps > 0
-
-    def _watched_settings(self) -> dict[str, Any]:
-        """What evaluations on the way follow from; None where there are
-        none, as runs of old have none."""
-        settings = {
-            "eval_steps": self.selection.eval_steps,
-            "best_metric": self.metric,
-            **_contents("eval_file", self.inputs.held_out),
-            "eval_batch_size": self.batches.eval_batch_size,
-            "max_eval_steps": self.batches.max_eval_steps,
-            "eval_masked_lm_prob": self.batches.eval_masked_lm_prob,
-        }
-        return settings if self._watches else dict.fromkeys(settings)
-
     def _masker(
         self, masks: MaskConfig, seed: int, share: HostShard
     ) -> Masker | None:
-        """None for records that have their masks."""
-        features = self.inputs.features
-        return pretraining_inputs.make_masker(
-            self.fitted, features, masks, seed, share
-        )
-
-    def _check_masks(self, direction: str) -> None:
-        """Refuses flags of masks where the records have theirs, and both where
-        each next piece is predicted."""
-        has_masks = pretraining_inputs.has_masks(self.inputs.features)
-        if direction == "bidirectional":
-            if self.mask_flags and has_masks:
-                raise InputError(
-                    f"the records have masks, of which `{self.mask_flags[0]}` "
-                    "changes nothing; leave it out, or make records with "
-                    "create_pretraining_data.py `dynamic_masking`"
-                )
-            return
-        if has_masks:
+        """What hides pieces, or in one direction says which come next; None for
+        records that have their masks."""
+        if self.inputs.have_masks:
+            return None
+        if self.context.tokenizer is None:
             raise InputError(
-                "the records have masks, and a model of one direction "
-                f"({direction}) predicts each next piece of whole text; make "
-                "them with create_pretraining_data.py `dynamic_masking`"
+                "the records have no masks, and to draw them the vocabulary "
+                "has to be known; give `vocab_file`"
             )
-        if self.mask_flags:
-            raise InputError(
-                f"`{self.mask_flags[0]}` is for masks, and nothing is masked "
-                f"where a model reads in one direction ({direction}); leave it "
-                "out"
-            )
+        tokenizer = self.context.tokenizer.load()
+        vocab, specials = tokenizer.vocab, tokenizer.special_tokens
+        pieces = read_masking_vocabulary(vocab, specials)
+        direction = self.context.config.direction
+        if direction != "bidirectional":
+            return NextPieces(pieces, NextPieceConfig(direction))
+        return BatchMasker(pieces, masks, seed, share)
 
 
 def _contents(argument: str, paths: Sequence[str]) -> dict[str, list[str]]:

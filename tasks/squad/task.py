@@ -21,17 +21,18 @@ from bert_keras import files
 from bert_keras.data.input_features import describe_lengths
 from bert_keras.data.record_schema import span_features
 from bert_keras.data.tfrecords import RecordWriter, encode
-from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, warn, with_flags
 from bert_keras.files import write_whole
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.fine_tuning import (
+    FineTuningConfig,
     FineTuningTask,
-    TrainedModel,
+    TrainingData,
     train_losses,
 )
 from bert_keras.tasks.metrics import diagnose_losses
 from bert_keras.tasks.packed_inputs import make_encoder
+from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.squad.data import (
     SquadExample,
     describe,
@@ -57,18 +58,23 @@ from bert_keras.tasks.squad.postprocessing import (
     to_files,
 )
 from bert_keras.tasks.task_config import TASK, TaskConfig
-from bert_keras.tasks.training_data import TrainingData
+from bert_keras.tasks.trainer import Trainer
 from bert_keras.training.inference import with_progress
 
 SHUFFLE_SEED = 12345  # upstream's, of the questions in train.tf_record
 
 
 @dataclasses.dataclass(frozen=True)
-class Files:
-    output_dir: str
-    train_file: str | None
-    predict_file: str | None  # None: nothing is asked
-    verbose_logging: bool
+class SquadConfig:
+    """What is trained on and asked."""
+
+    train_file: str | None = None
+    predict_file: str | None = None  # None: nothing is asked
+    verbose_logging: bool = False
+    padding_in_loss: bool = True  # as in QuestionAnsweringModel
+    # The best threshold of null odds on predict_file takes the place of the
+    # one in task.json.
+    apply_best_null_threshold: bool = False
 
 
 class Questions(NamedTuple):
@@ -83,57 +89,41 @@ class Questions(NamedTuple):
 
 
 class SquadTask(FineTuningTask):
-    """Answers in paragraphs, fine-tuned.
-
-    Args:
-        padding_in_loss: as in QuestionAnsweringModel.
-        applies_best: whether the best threshold of null odds on predict_file
-            takes the place of the one in `settings`.
-        is_scored: whether models are to be compared by predict_file.
-        writes: whether this is the host that does.
-    """
+    """Answers in paragraphs, fine-tuned."""
 
     def __init__(
         self,
-        files: Files,
+        squad: SquadConfig,
         settings: TaskConfig,
-        tokenizer: Tokenizer,
-        predict_batch_size: int,
-        padding_in_loss: bool,
-        applies_best: bool,
-        is_scored: bool,
-        writes: bool,
+        context: RunContext,
+        config: FineTuningConfig,
     ):
-        self.files = files
-        self.settings = settings
-        self.tokenizer = tokenizer
-        self.predict_batch_size = predict_batch_size
-        self.padding_in_loss = padding_in_loss
-        self.applies_best = applies_best
-        self.is_scored = is_scored
-        self.writes = writes
+        super().__init__(settings, context, config)
+        self.squad = squad
         self.metric_names: tuple[str, ...] = ("f1", "exact_match")
         if settings.version_2_with_negative:
             self.metric_names = ("f1", "exact", "best_f1", "best_exact")
-        if applies_best:
+        if squad.apply_best_null_threshold:
             self.metric_names = ("best_f1", *self.metric_names)
         self.prior: float | None = None  # nats that guessing a piece costs
         self.num_answered: int | None = None  # at the latest evaluation
 
     def make_model(self, config: BertConfig) -> QuestionAnsweringModel:
         encoder = make_encoder(config, self.settings)
-        return QuestionAnsweringModel(config, self.padding_in_loss, encoder)
+        return QuestionAnsweringModel(
+            config, self.squad.padding_in_loss, encoder
+        )
 
     def training_data(self) -> TrainingData:
         """The windows of all questions. By the number of questions upstream
         counts its epochs, though there are more windows."""
-        examples = self._read(self.files.train_file, True)
+        examples = self._read(self.squad.train_file, True)
         random.Random(SHUFFLE_SEED).shuffle(examples)
         self.trained = self._cut(examples, "train")
         windows = self.trained.flat
         if not windows:
             raise InputError(
-                f"`train_file={self.files.train_file}` has nothing readable in "
+                f"`train_file={self.squad.train_file}` has nothing readable in "
                 "its paragraphs; expected text to find answers in"
             )
         self.prior = statistics.mean(
@@ -148,16 +138,17 @@ class SquadTask(FineTuningTask):
                 "end_positions": np.array(ends, np.int32),
             },
             len(examples),
-            packs=not self.padding_in_loss and self.settings.has_one_encoder,
+            packs=not self.squad.padding_in_loss
+            and self.settings.has_one_encoder,
         )
 
     def keep_training_data(self) -> None:
         self._write_records("train", self.trained.flat)
 
-    def evaluate(self, fitted: TrainedModel) -> dict[str, float]:
-        return self._evaluate(self._predict(fitted))
+    def evaluate(self, trainer: Trainer) -> dict[str, float]:
+        return self._evaluate(self._predict(trainer))
 
-    def check(self, fitted: TrainedModel) -> None:
+    def check(self, trainer: Trainer) -> None:
         """Warns of answers to nothing, or of a loss that never fell.
 
         It is about the evaluation that has just been made.
@@ -170,7 +161,7 @@ class SquadTask(FineTuningTask):
                 "help"
             )
         elif self.prior is not None:
-            losses = train_losses(fitted.folder)
+            losses = train_losses(trainer.folder)
             if warning := diagnose_losses(
                 losses, self.prior, "guessing a piece"
             ):
@@ -178,25 +169,26 @@ class SquadTask(FineTuningTask):
 
     def prepare(self) -> None:
         """Reads predict_file: its faults are to show before the training."""
-        if self.files.predict_file is None:
+        if self.squad.predict_file is None:
             return
         missing = self._num_without_answers
-        if self.is_scored and missing:
+        compares = self.config.selection.compares(self.context.run.do_train)
+        if compares and missing:
             raise InputError(
-                f"`predict_file={self.files.predict_file}` has no answers for "
+                f"`predict_file={self.squad.predict_file}` has no answers for "
                 f"{missing} of its questions, so that models cannot be "
                 "compared by it; leave out `eval_steps` and `num_seeds`"
             )
-        if self.applies_best and missing:
+        if self.squad.apply_best_null_threshold and missing:
             raise InputError(
                 "`apply_best_null_threshold` finds the threshold by the "
                 f"answers in `predict_file`, but it has none for {missing} of "
                 "its questions"
             )
 
-    def predict(self, fitted: TrainedModel, step: int) -> None:
+    def predict(self, trainer: Trainer) -> None:
         """Writes the JSON files and, if answers are known, what they score."""
-        predictions = self._predict(fitted)
+        predictions = self._predict(trainer)
         if self._num_without_answers:
             print(
                 f"not evaluated: {self._num_without_answers} of "
@@ -204,25 +196,23 @@ class SquadTask(FineTuningTask):
             )
         else:
             metrics = self._evaluate(predictions)
-            if self.applies_best:
-                self._apply(metrics["best_f1_thresh"], fitted)
+            if self.squad.apply_best_null_threshold:
+                self._apply(metrics["best_f1_thresh"], trainer)
                 metrics = self._evaluate(predictions)
-            fitted.write_results(
-                {"global_step": step, **metrics}, data="predict_file"
-            )
-            self.check(fitted)
+            trainer.write_results(metrics, data="predict_file")
+            self.check(trainer)
         files = to_files(self.asked.examples, predictions, self.settings)
         for name, text in files.items():
-            fitted.write_result(name, text, "predict_file")
-        if self.writes:  # what other questions or settings have left
+            trainer.write_result(name, text, "predict_file")
+        if self.context.writes:  # what other questions or settings have left
             is_scored = not self._num_without_answers
             scores = set() if is_scored else {"eval_results.txt"}
-            fitted.results.drop(scores | ({NULL_ODDS} - files.keys()))
+            trainer.results.drop(scores | ({NULL_ODDS} - files.keys()))
 
     @functools.cached_property
     def asked(self) -> Questions:
         """predict_file's questions."""
-        return self._cut(self._read(self.files.predict_file, False), "eval")
+        return self._cut(self._read(self.squad.predict_file, False), "eval")
 
     @property
     def _num_without_answers(self) -> int:
@@ -234,7 +224,7 @@ class SquadTask(FineTuningTask):
             files.local(path),
             self.settings.version_2_with_negative,
             is_training,
-            self.files.verbose_logging,
+            self.squad.verbose_logging,
             self.settings.answer_offsets,
         )
         print(f"{path}: {describe(examples)}")
@@ -289,11 +279,11 @@ class SquadTask(FineTuningTask):
             )
 
     def _records(self, name: str) -> str:
-        return os.path.join(self.files.output_dir, f"{name}.tf_record")
+        return os.path.join(self.context.run.output_dir, f"{name}.tf_record")
 
     def _write_records(self, name: str, windows: list[SquadFeatures]) -> None:
         """Writes the records that upstream trains on, or predicts."""
-        if not self.writes:
+        if not self.context.writes:
             return
         length = self.settings.max_seq_length
         features = span_features(length, has_answers=name == "train")
@@ -304,20 +294,20 @@ class SquadTask(FineTuningTask):
                 values = record_values(number, window, length)
                 writer.write(encode(features, values))
 
-    def _predict(self, fitted: TrainedModel) -> list[Prediction]:
+    def _predict(self, trainer: Trainer) -> list[Prediction]:
         answerer = Answerer(self.tokenizer, self.settings)
         examples, windows = self.asked
         return list(
-            answerer.answer_all(examples, windows, self._logits(fitted))
+            answerer.answer_all(examples, windows, self._logits(trainer))
         )
 
-    def _logits(self, fitted: TrainedModel) -> Iterator[Logits]:
+    def _logits(self, trainer: Trainer) -> Iterator[Logits]:
         """Theirs: logits of all max_seq_length positions, and those of padding
         compete with others for the n best. Ours: of the row's positions alone,
         so that answers do not depend on how rows are batched."""
         rows = [window.row for window in self.asked.flat]
-        outputs = fitted.outputs(
-            rows, self.predict_batch_size, self.settings.max_seq_length
+        outputs = trainer.outputs(
+            rows, self.config.predict_batch_size, self.settings.max_seq_length
         )
         for row, output in zip(rows, outputs, strict=True):
             length = len(row.input_ids)
@@ -339,15 +329,15 @@ class SquadTask(FineTuningTask):
             **best_thresholds(best_texts, odds, golds),
         }
 
-    def _apply(self, threshold: float, fitted: TrainedModel) -> None:
+    def _apply(self, threshold: float, trainer: Trainer) -> None:
         """Answers by this threshold from now on; so does the model's folder."""
         print(f"null_score_diff_threshold is {threshold} from here on")
         self.settings = dataclasses.replace(
             self.settings, null_score_diff_threshold=threshold
         )
-        stored = TaskConfig.from_folder(fitted.folder)
-        if stored is not None and self.writes:
-            path = os.path.join(fitted.folder, TASK)
+        stored = TaskConfig.from_folder(trainer.folder)
+        if stored is not None and self.context.writes:
+            path = os.path.join(trainer.folder, TASK)
             stored = dataclasses.replace(
                 stored, null_score_diff_threshold=threshold
             )

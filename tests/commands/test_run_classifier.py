@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.errors import InputError
 from bert_keras.tasks.classification.examples import InputExample
 from bert_keras.tasks.classification.label_types import (
@@ -30,6 +29,7 @@ from bert_keras.tasks.classification.task import (
     _target,
     table_problem,
 )
+from bert_keras.tasks.fine_tuning import FineTuningConfig
 from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import (
     GOLDEN,
@@ -39,6 +39,7 @@ from tests.conftest import (
     forked,
     results,
     start,
+    tiny_context,
 )
 
 VOCAB = str(GOLDEN / "tiny_vocab.txt")
@@ -418,9 +419,8 @@ def prepare(target: LabelType, train: list[InputExample]) -> None:
         target, ("accuracy",), train, {"": train[:2]}, {"": train}, False
     )
     settings = TaskConfig(target.kind, 16, True, labels=target.labels)
-    ClassificationTask(
-        problem, settings, FullTokenizer(VOCAB), "", 8, 8, writes=False
-    ).prepare()
+    context = tiny_context(Path(), VOCAB)
+    ClassificationTask(problem, settings, context, FineTuningConfig()).prepare()
 
 
 def test_what_was_read_is_said(capsys: pytest.CaptureFixture[str]) -> None:

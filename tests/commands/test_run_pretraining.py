@@ -21,7 +21,7 @@ from bert_keras.data.record_schema import (
 )
 from bert_keras.data.tfrecords import RecordWriter, encode, read_records
 from bert_keras.data.validate_records import check_files, decode
-from bert_keras.tasks.pretraining import inputs as pretraining_inputs
+from bert_keras.tasks.pretraining.task import Inputs, length_hint
 from tests.conftest import (
     GOLDEN,
     NUM_PREDICTIONS,
@@ -339,15 +339,15 @@ def test_records_without_labels_have_no_next_sentences(
     )
     assert "1 of 8 rows" in ended.output
     assert "positions beyond are not trained" not in ended.errors
-    inputs = pretraining_inputs.Inputs(
+    inputs = Inputs(
         [f"{tmp_path}/records"], [], features, [f"{tmp_path}/records"]
     )
     longest = max(
         sum(decode(record, "", 1)["input_mask"].int64_list.value)
         for record in read_records(f"{tmp_path}/records")
     )
-    assert pretraining_inputs.length_hint(inputs, longest) == []
-    [hint] = pretraining_inputs.length_hint(inputs, longest + 1)
+    assert length_hint(inputs, longest) == []
+    [hint] = length_hint(inputs, longest + 1)
     assert f"the longest of the first 17 records has {longest} of" in hint
 
 

@@ -24,7 +24,7 @@ from bert_keras.modeling.encoder_variants import (
     BiLstmEncoder,
     ConcatenatedEncoders,
     any_encoder_mappings,
-    load_both,
+    load_encoders,
 )
 from bert_keras.tasks.checkpoint_compatibility import check_second
 from bert_keras.tasks.classification.label_types import LABELS, Regression
@@ -283,7 +283,7 @@ def test_two_models_become_one_that_predicts(
     other = ConcatenatedEncoders(LEFT, RIGHT.direction)
     other.build()
     folders = [str(world / config.direction) for config in (LEFT, RIGHT)]
-    load_both(other, any_encoder_mappings(other), *folders)
+    load_encoders(other, any_encoder_mappings(other), *folders)
     np.testing.assert_array_equal(pooled, other(*inputs(7)).pooled)
 
 

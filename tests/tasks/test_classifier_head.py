@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import save_model_folder
@@ -14,12 +13,13 @@ from bert_keras.modeling.hugging_face import save_hugging_face_folder
 from bert_keras.modeling.hugging_face_weights import TAGGER
 from bert_keras.tasks.classification.label_types import make_target
 from bert_keras.tasks.classification.model import TextClassifier
+from bert_keras.tasks.classification.task import ClassificationTask, Problem
 from bert_keras.tasks.classifier_head import ClassifierHead
 from bert_keras.tasks.distillation.teacher import load_teacher
+from bert_keras.tasks.fine_tuning import FineTuningConfig
 from bert_keras.tasks.task_config import TASK, TaskConfig
-from bert_keras.tasks.trainer import Devices, RunConfig, Trainer
-from bert_keras.training.distribution import Host
-from tests.conftest import TINY
+from bert_keras.tasks.trainer import Trainer
+from tests.conftest import GOLDEN, TINY, tiny_context
 
 SMALL = dataclasses.replace(TINY, num_hidden_layers=1)
 GLUE = ("contradiction", "entailment", "neutral")
@@ -84,19 +84,18 @@ def run_of(
     other_names: tuple[str, ...] = (),
     keeps: bool = False,
 ) -> Trainer:
-    config = RunConfig(
-        str(folder / "out"), None, None, start, "float32",
+    context = tiny_context(
+        folder / "out",
+        str(GOLDEN / "tiny_vocab.txt"),
+        init_checkpoint=start,
         keep_classifier_head=keeps,
-    )  # fmt: skip
-    return Trainer(
-        make(settings),
-        SMALL,
-        Devices(tf.distribute.get_strategy(), Host(0, 1)),
-        config,
-        None,
-        settings.to_json(),
-        ClassifierHead(settings, other_names, keeps),
     )
+    context = dataclasses.replace(context, config=SMALL)
+    target = make_target(settings.target, settings.labels)
+    problem = Problem(target, (), [], {}, {}, False)
+    task = ClassificationTask(problem, settings, context, FineTuningConfig())
+    task.other_names = other_names
+    return Trainer(task, context, 0)
 
 
 @pytest.mark.parametrize("kind", ["google", "SequenceClassification"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bert_keras.tasks.trainer import RunConfig, find_tokenizer
+from bert_keras.tasks.run_context import RunConfig, find_tokenizer
 from tests.conftest import (
     GOLDEN,
     NUM_PREDICTIONS,

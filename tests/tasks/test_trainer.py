@@ -9,18 +9,25 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.fine_tuning import check_use, stored_settings
+from bert_keras.tasks.run_context import (
+    Devices,
+    RunConfig,
+    RunContext,
+    find_tokenizer,
+)
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.trainer import (
     FREE,
     MAY_CHANGE,
-    Devices,
-    RunConfig,
-    Trainer,
     TrainingPlan,
-    find_tokenizer,
+    settings_of,
 )
 from bert_keras.training.checkpoints import FOLDER, check_settings
-from bert_keras.training.config import LoopConfig, OptimizerConfig
+from bert_keras.training.config import (
+    LoopConfig,
+    ModelSelection,
+    OptimizerConfig,
+)
 from bert_keras.training.distribution import Host
 from tests.conftest import TINY
 
@@ -35,11 +42,10 @@ def settings(*changed: Any) -> dict[str, Any]:
     given: dict[type, Any] = {type(x): x for x in (*defaults, *changed)}
     run, optimizer, loop, task = given.values()
     nothing: Any = None
-    place = Devices(nothing, Host(0, 1))
+    context = RunContext(Devices(nothing, Host(0, 1)), run, TINY, None)
     others = dataclasses.asdict(task)
-    return Trainer(nothing, TINY, place, run, None)._settings(
-        TrainingPlan(nothing, optimizer, loop, others)
-    )
+    plan = TrainingPlan(nothing, optimizer, loop, ModelSelection(), others)
+    return settings_of(context, plan)
 
 
 def other(value: Any) -> Any:

@@ -1,27 +1,23 @@
 """Students and models with a teacher, by the commands."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from bert_keras.data.tokenizer_folder import (
-    OpenedTokenizer,
-    TokenizerOptions,
-    open_tokenizer,
-)
-from bert_keras.data.tokenizers import TokenizerSettings
-from bert_keras.errors import InputError
+from bert_keras.data.tokenizer_folder import TokenizerOptions, open_tokenizer
 from bert_keras.modeling.checkpoint import open_weights, save_model_folder
 from bert_keras.tasks.classification.label_types import SingleLabel
 from bert_keras.tasks.classification.model import TextClassifier
-from bert_keras.tasks.classifier_head import ClassifierHead
+from bert_keras.tasks.classification.task import ClassificationTask, Problem
 from bert_keras.tasks.distillation.config import TaskDistillation
-from bert_keras.tasks.distillation.teacher import read_teacher
+from bert_keras.tasks.distillation.teacher import DistilledTask
+from bert_keras.tasks.fine_tuning import FineTuningConfig
 from bert_keras.tasks.task_config import TaskConfig
 from tests.command_world import LENGTHS, make_world
-from tests.conftest import TINY, fails_with, forked
+from tests.conftest import TINY, fails_with, forked, tiny_context
 
 
 def bits(folder: Path) -> dict[str, bytes]:
@@ -144,32 +140,38 @@ def test_what_a_student_cannot_be_is_said(
     assert sentence in said
 
 
-def test_what_is_for_a_teacher_is_refused_without_one() -> None:
-    head = ClassifierHead(
-        TaskConfig("single_label", 16, True, labels=("0", "1"))
+def test_what_is_for_a_teacher_is_refused_without_one(world: Path) -> None:
+    said = fails_with(
+        "run_classifier.py",
+        "--do_train",
+        f"--train_file={world / 'table.tsv'}",
+        f"--init_checkpoint={world / 'model'}",
+        f"--output_dir={world / 'refused'}",
+        "--max_seq_length=16",
+        "--distillation_weight=0.9",
     )
-    opened = OpenedTokenizer("vocab.txt", TokenizerSettings(), True)
-    assert read_teacher(TaskDistillation(None), head, opened) is None
-    with pytest.raises(InputError, match="are for a model with a teacher"):
-        read_teacher(
-            TaskDistillation(None, distillation_weight=0.9), head, opened
-        )
+    assert "are for a model with a teacher" in said
 
 
 def test_a_teacher_that_reads_texts_otherwise_is_said(
     world: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    head = ClassifierHead(
-        TaskConfig("single_label", 16, True, labels=("0", "1"))
-    )
-    teacher = TaskDistillation(str(world / "taught"))
+    settings = TaskConfig("single_label", 16, True, labels=("0", "1"))
+    problem = Problem(SingleLabel(settings.labels), (), [], {}, {}, False)
+    vocab_file = str(world / "model" / "vocab.txt")
     for options, is_said in (
         (TokenizerOptions(do_lower_case=True), False),
         (TokenizerOptions(True, None, ["[unused0]"]), True),
     ):
-        opened = open_tokenizer(str(world / "model"), None, options)
-        assert opened is not None
-        assert read_teacher(teacher, head, opened) is not None
+        context = dataclasses.replace(
+            tiny_context(world / "out", vocab_file),
+            tokenizer=open_tokenizer(str(world / "model"), None, options),
+        )
+        task = ClassificationTask(
+            problem, settings, context, FineTuningConfig()
+        )
+        capsys.readouterr()
+        DistilledTask(task, TaskDistillation(str(world / "taught")))
         said = capsys.readouterr().err
         assert ("texts are read with added_tokens = " in said) == is_said
 

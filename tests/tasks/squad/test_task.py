@@ -8,12 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.errors import InputError
-from bert_keras.tasks.fine_tuning import TrainedModel
-from bert_keras.tasks.squad.task import Files, SquadTask
+from bert_keras.tasks.fine_tuning import FineTuningConfig
+from bert_keras.tasks.squad.task import SquadConfig, SquadTask
 from bert_keras.tasks.task_config import TaskConfig
-from tests.conftest import GOLDEN
+from bert_keras.tasks.trainer import Trainer
+from bert_keras.training.config import ModelSelection
+from tests.conftest import GOLDEN, tiny_context
 
 QUESTIONS = str(GOLDEN / "squad" / "train.json")
 
@@ -23,27 +24,29 @@ def job(
     predict_file: str = QUESTIONS,
     applies_best: bool = False,
     is_scored: bool = False,
+    dry: bool = False,
 ) -> SquadTask:
+    selection = ModelSelection(eval_steps=3 if is_scored else 0)
     return SquadTask(
-        Files(str(folder), QUESTIONS, predict_file, False),
+        SquadConfig(
+            QUESTIONS, predict_file, apply_best_null_threshold=applies_best
+        ),
         TaskConfig(
             "span", 48, True, doc_stride=16, max_query_length=12,
             version_2_with_negative=True,
         ),
-        FullTokenizer(str(GOLDEN / "tiny_vocab.txt")),
-        8,
-        True,
-        applies_best,
-        is_scored,
-        True,
+        tiny_context(
+            folder, str(GOLDEN / "tiny_vocab.txt"), do_train=True, dry_run=dry
+        ),
+        FineTuningConfig(selection=selection),
     )  # fmt: skip
 
 
-def run_with_losses(folder: Path, *losses: float) -> TrainedModel:
+def run_with_losses(folder: Path, *losses: float) -> Trainer:
     """What `check` needs of a run: its folder, with the log."""
     lines = [json.dumps({"loss": loss}) for loss in losses]
     (folder / "train_log.jsonl").write_text("\n".join(lines))
-    return cast(TrainedModel, SimpleNamespace(folder=str(folder)))
+    return cast(Trainer, SimpleNamespace(folder=str(folder)))
 
 
 def test_an_epoch_has_as_many_rows_as_there_are_questions(
@@ -57,7 +60,7 @@ def test_an_epoch_has_as_many_rows_as_there_are_questions(
     data = long.training_data()
     assert data.num_examples == 6 < len(data.rows)
     assert not data.packs
-    long.padding_in_loss = False
+    long.squad = dataclasses.replace(long.squad, padding_in_loss=False)
     assert long.training_data().packs
     for positions in data.labels.values():
         assert positions.shape == (len(data.rows), 1)
@@ -74,7 +77,7 @@ def test_answer_offsets_reach_the_labels(
     path = tmp_path / "asked.json"
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
     asked = job(tmp_path, str(path))
-    asked.files = Files(str(tmp_path), str(path), None, False)
+    asked.squad = SquadConfig(str(path))
     asked.settings = dataclasses.replace(asked.settings, answer_offsets=offsets)
     labels = asked.training_data().labels
     assert labels["start_positions"].tolist() == [[place]]
@@ -98,9 +101,8 @@ def test_what_was_read_is_said(
     ]
     path = tmp_path / "asked.json"
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
-    asked = job(tmp_path, str(path))
-    asked.files = Files(str(tmp_path), str(path), str(path), False)
-    asked.writes = False  # as in --dry_run
+    asked = job(tmp_path, str(path), dry=True)
+    asked.squad = SquadConfig(str(path), str(path))
     asked.training_data()
     asked.prepare()
     read = (

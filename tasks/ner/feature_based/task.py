@@ -21,14 +21,16 @@ from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import missing_weight
 from bert_keras.tasks.features import encode_documents
-from bert_keras.tasks.fine_tuning import FineTuningConfig, TrainedModel
+from bert_keras.tasks.fine_tuning import FineTuningConfig
 from bert_keras.tasks.ner.feature_based.feature_cache import cached, digest_of
 from bert_keras.tasks.ner.feature_based.lstm_tagger import (
     FeatureTagger,
     WordFeatures,
 )
-from bert_keras.tasks.ner.task import WordFile
+from bert_keras.tasks.ner.task import NerTask, Problem, WordFile
+from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.tasks.trainer import Trainer
 from bert_keras.training.inference import Predictor, with_progress
 
 BATCH_SIZE = 32  # of the encoder
@@ -68,32 +70,37 @@ class VectorData:
         )
 
 
-class FeatureBasedTagger:
-    """A way of tasks/ner/task.py: the encoder stays as it is."""
+class FeatureBasedNerTask(NerTask):
+    """The encoder stays as it is; a BiLSTM is trained on its vectors."""
 
-    def __init__(self, settings: TaskConfig, setup: FineTuningConfig):
+    def __init__(
+        self,
+        problem: Problem,
+        settings: TaskConfig,
+        context: RunContext,
+        config: FineTuningConfig,
+    ):
+        """Raises an InputError where vectors cannot be computed or kept."""
+        super().__init__(problem, settings, context, config)
         assert settings.feature_layers is not None, "the command has looked"
         self.layers = settings.feature_layers
-        self.settings = settings
-        self.place = setup.place
-        self.run = setup.run
-        self.config = setup.config
         # by file: vectors, and of what they are
         self.kept: dict[str, tuple[np.ndarray, str]] = {}
-        if setup.run.dry_run:
+        run = context.run
+        if run.dry_run:
             raise InputError(
                 "`dry_run` would have to compute and write all vectors; leave "
                 "out `dry_run` or `feature_layers`"
             )
-        if setup.run.num_frozen_layers >= 0 or setup.run.recompute:
+        if run.num_frozen_layers >= 0 or run.recompute:
             raise InputError(
                 "with `feature_layers` the whole encoder is frozen and has no "
                 "backward pass; leave out `num_frozen_layers` and `recompute`"
             )
         if (
-            "://" in setup.run.output_dir
-            or setup.place.host.count > 1
-            or setup.loop.steps_per_call > 1
+            "://" in run.output_dir
+            or context.devices.host.count > 1
+            or config.loop.steps_per_call > 1
         ):
             raise InputError(
                 "vectors are kept in `output_dir` on the disk of one machine; "
@@ -109,7 +116,7 @@ class FeatureBasedTagger:
             self.settings.lstm_size,
         )
 
-    def training_data(
+    def numbered_data(
         self, words: WordFile, numbers: list[list[int]]
     ) -> VectorData:
         labels = [[number + 1 for number in own] for own in numbers]
@@ -118,19 +125,18 @@ class FeatureBasedTagger:
         return VectorData(vectors, labels, digest, longest)
 
     def logits(
-        self, fitted: TrainedModel, words: WordFile, batch_size: int
+        self, trainer: Trainer, words: WordFile, batch_size: int
     ) -> list[np.ndarray]:
         lengths = np.array([len(s.words) for s in words.file.sentences])
         labels = [[1] * length for length in lengths]
-        assert isinstance(fitted.model, FeatureTagger), "make_model made it"
-        vectors, _ = self._vectors(words, fitted.model.features)
+        vectors, _ = self._vectors(words, trainer.model.features)
         source = FeatureBatches(vectors, labels, batch_size, 0, HostShard())
         found: dict[int, np.ndarray] = {}
         num_batches = -(-len(lengths) // batch_size)
         for number in with_progress(range(num_batches), num_batches):
             batch = source.batch(number)
             del batch["label_ids"]
-            outputs = fitted.predictor(batch)["logits"]
+            outputs = trainer.predictor(batch)["logits"]
             for i, sentence in enumerate(source.order(0)[number].tolist()):
                 found[sentence] = outputs[i, : lengths[sentence]]
         return [found[i] for i in range(len(lengths))]
@@ -138,10 +144,10 @@ class FeatureBasedTagger:
     def _read_features(self) -> WordFeatures:
         """The encoder with the weights that are started from: vectors are
         there before there is a model."""
-        keras.config.set_dtype_policy(self.run.precision)
-        with self.place.strategy.scope():
-            features = WordFeatures(self.config, self.layers)
-        source = self.run.init_checkpoint or self.run.output_dir
+        keras.config.set_dtype_policy(self.context.run.precision)
+        with self.context.devices.strategy.scope():
+            features = WordFeatures(self.context.config, self.layers)
+        source = self.context.run.init_checkpoint or self.context.run.output_dir
         report = load_checkpoint(features.mappings(), source)
         if name := missing_weight(report, needs_pooler=False):
             raise InputError(
@@ -161,12 +167,14 @@ class FeatureBasedTagger:
             digest = digest_of(
                 features.mappings(),
                 words.rows,
-                self.config.to_json(),
+                self.context.config.to_json(),
                 self.layers,
-                self.run.precision,
+                self.context.run.precision,
             )
             vectors = cached(
-                os.path.join(self.run.output_dir, "features", f"{name}.npy"),
+                os.path.join(
+                    self.context.run.output_dir, "features", f"{name}.npy"
+                ),
                 digest,
                 [len(text.places) for text in words.texts],
                 features.shape,
@@ -180,7 +188,7 @@ class FeatureBasedTagger:
     ) -> Iterator[np.ndarray]:
         """Yields the texts' [T, K, H], from the text of this number on."""
         texts = words.texts[first:]
-        predictor = Predictor(features.forward, self.place.strategy)
+        predictor = Predictor(features.forward, self.context.devices.strategy)
         results = encode_documents(
             predictor,
             texts,

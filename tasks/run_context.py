@@ -1,0 +1,189 @@
+"""Where a run takes place: its devices, output_dir, and the config and
+tokenizer of its model."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from bert_keras import files
+from bert_keras.data.tokenizer_folder import (
+    VOCABULARIES,
+    OpenedTokenizer,
+    TokenizerOptions,
+    open_tokenizer,
+)
+from bert_keras.errors import InputError
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.hugging_face import model_config_file
+from bert_keras.tasks.checkpoint_compatibility import (
+    check_config,
+    check_second,
+    compare_pieces,
+)
+from bert_keras.tasks.hugging_face_task import check_tokens
+from bert_keras.training.best_checkpoint import BestCheckpoint
+from bert_keras.training.checkpoints import FOLDER, saved_states
+from bert_keras.training.cloud_tpu import check_paths
+from bert_keras.training.config import DeviceConfig
+from bert_keras.training.distribution import Host, make_strategy, this_host
+
+PATTERN = frozenset("*?[")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """Where a run's model comes from and goes to, and how it is trained."""
+
+    output_dir: str
+    bert_config_file: str | None = None
+    vocab_file: str | None = None
+    init_checkpoint: str | None = None
+    precision: str = "float32"
+    layer_decay: float = 1.0
+    num_frozen_layers: int = -1  # -1: not even the embeddings
+    dry_run: bool = False  # nothing is written
+    recompute: bool = False  # layers in the backward pass, to save memory
+    second_init_checkpoint: str | None = None  # of a second encoder
+    tokenizer: TokenizerOptions = TokenizerOptions()
+    direction: str | None = None  # of reading; None: the config's
+    do_train: bool = False
+    flags: str | None = None  # the text of flags.txt; None: without that file
+    # the data that results are of, by argument
+    data_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    keep_classifier_head: bool = False  # although its labels have other names
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether a model is trained in the place of what output_dir may
+        have."""
+        return self.do_train and not saved_states(self.output_dir)
+
+
+class Devices(NamedTuple):
+    strategy: tf.distribute.Strategy
+    host: Host
+
+
+@dataclasses.dataclass(frozen=True)
+class RunContext:
+    """What a run has before it has a model."""
+
+    devices: Devices
+    run: RunConfig
+    config: BertConfig
+    tokenizer: OpenedTokenizer | None
+
+    @property
+    def writes(self) -> bool:
+        """Whether this host does, and it is not a dry run."""
+        return self.devices.host.is_chief and not self.run.dry_run
+
+
+def make_devices(devices: DeviceConfig, **paths: str | None) -> Devices:
+    """Call it first of all: several hosts connect before TensorFlow starts.
+
+    Args:
+        paths: by argument, what the worker of a Cloud TPU would read and write.
+    """
+    check_paths(devices, paths)
+    strategy = make_strategy(devices)
+    return Devices(strategy, this_host(strategy))
+
+
+def uses_state(output_dir: str) -> bool:
+    """Whether the model of output_dir is that of its newest state."""
+    best_step = BestCheckpoint(output_dir).final_step()
+    return best_step is None and bool(saved_states(output_dir))
+
+
+def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
+    """The model's config, which must have room for `max_seq_length`."""
+    folder = run.output_dir
+    own = model_config_file(folder) if tf.io.gfile.isdir(folder) else None
+    start = run.init_checkpoint and model_config_file(run.init_checkpoint)
+    path = run.bert_config_file or (
+        start or own if run.do_train else own or start
+    )
+    if path is None:
+        raise InputError(
+            "the model's config is not known: give `bert_config_file`, or an "
+            "`init_checkpoint` with a bert_config.json beside it"
+        )
+    config = BertConfig.from_json_file(files.local(path))
+    if run.direction:
+        config = dataclasses.replace(config, direction=run.direction)
+    if max_seq_length > config.max_position_embeddings:
+        raise InputError(
+            f"`max_seq_length` is {max_seq_length} but the config's "
+            f"max_position_embeddings is {config.max_position_embeddings}; "
+            "shorten it or change `bert_config_file`"
+        )
+    check_config(config, run.init_checkpoint)
+    check_second(config, run.init_checkpoint, run.second_init_checkpoint)
+    return config
+
+
+def find_tokenizer(
+    run: RunConfig, config: BertConfig | None
+) -> OpenedTokenizer | None:
+    """The tokenizer of an output_dir in use, else of `init_checkpoint`, else of
+    output_dir; with the tokens of `vocab_file` if it is given.
+
+    Args:
+        config: None: its number of tokens is not compared.
+    """
+    model = start = run.init_checkpoint
+    has_vocabulary = start and (
+        run.vocab_file or files.beside(start, VOCABULARIES)
+    )
+    if (
+        not (has_vocabulary and run.begins_anew)
+        and tf.io.gfile.isdir(run.output_dir)
+        and files.beside(run.output_dir, VOCABULARIES)
+    ):
+        model = run.output_dir
+    found = open_tokenizer(model, run.vocab_file, run.tokenizer)
+    if found is None or config is None:
+        return found
+    vocab = check_tokens(found, config, model)
+    if run.vocab_file:
+        compare_pieces(run.vocab_file, vocab, run.init_checkpoint)
+    compare_pieces(found.vocab_file, vocab, run.second_init_checkpoint)
+    return found
+
+
+def claim_folder(run: RunConfig, host: Host) -> None:
+    """Makes output_dir and, to train, keeps it for this process alone. In a dry
+    run sees whether it could be made.
+
+    Raises:
+        InputError: it cannot be made, or another process trains in it.
+    """
+    folder = run.output_dir
+    if PATTERN & set(folder):
+        raise InputError(
+            f"`output_dir={folder}` has one of * ? [ in it, which TensorFlow "
+            "takes for a pattern when it reads; give a name without"
+        )
+    if "://" not in folder:
+        path = os.path.abspath(folder)
+        while not os.path.lexists(path):
+            path = os.path.dirname(path)
+        if not os.path.isdir(path) or not os.access(path, os.W_OK | os.X_OK):
+            raise InputError(
+                f"cannot make or use the folder `output_dir={folder}` "
+                f"({path} is not a folder that you may write to)"
+            )
+    if run.dry_run:
+        return
+    try:
+        tf.io.gfile.makedirs(folder)
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"cannot make the folder `output_dir={folder}` ({error.message})"
+        ) from error
+    if run.do_train and host.is_chief:
+        files.lock_until_exit(os.path.join(folder, FOLDER), "output_dir")
