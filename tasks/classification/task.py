@@ -117,15 +117,27 @@ class ClassificationTask(FineTuningTask):
         )
 
     def prepare(self) -> None:
-        """Prints what was read, and checks the labels to evaluate by, so that
+        """Prints what was read and checks the labels to evaluate by, so that
         their faults show before training."""
         self._describe("train", self.problem.train)
         for name, examples in self.problem.evaluation.items():
             self._describe("eval" + name, examples)
         for name, examples in self.problem.prediction.items():
             self._describe("predict" + name, examples, has_labels=False)
-        if self.problem.train:
-            self._check_classes(self._labels(self.problem.train))
+        if not (self.problem.train and isinstance(self.target, SingleLabel)):
+            return
+        labels, names = self._labels(self.problem.train), self.target.labels
+        counts = np.bincount(labels[:, 0], minlength=len(names))
+        if are_measures(names, len(labels)):
+            warn(
+                f"the labels are {len(names)} different numbers, and each is "
+                "learnt as a class; `target=regression` learns numbers"
+            )
+        elif rare := [names[i] for i in np.flatnonzero(counts == 1)]:
+            warn(
+                f"{len(rare)} of {len(names)} classes have one example, too "
+                f"few to learn from: {', '.join(rare)}"
+            )
 
     def _describe(
         self,
@@ -145,23 +157,6 @@ class ClassificationTask(FineTuningTask):
         if num_empty:
             line += f"; {num_empty:,} have an empty text"
         print(one_line(line), flush=True)
-
-    def _check_classes(self, labels: np.ndarray) -> None:
-        """Warns of classes with one example, and of numbers as classes."""
-        if not isinstance(self.target, SingleLabel):
-            return
-        names = self.target.labels
-        counts = np.bincount(labels[:, 0], minlength=len(names))
-        if are_measures(names, len(labels)):
-            warn(
-                f"the labels are {len(names)} different numbers, and each is "
-                "learnt as a class; `target=regression` learns numbers"
-            )
-        elif rare := [names[i] for i in np.flatnonzero(counts == 1)]:
-            warn(
-                f"{len(rare)} of {len(names)} classes have one example, too "
-                f"few to learn from: {', '.join(rare)}"
-            )
 
     def keep_training_data(self) -> None:
         if self.context.writes:
@@ -204,9 +199,13 @@ class ClassificationTask(FineTuningTask):
         scores = self.target.scores(logits)
         self.latest = scores, labels
         metrics = self.target.evaluate(self.problem.metrics, scores, labels)
+        size = self.config.eval_batch_size
+        of_batches = [
+            losses[i : i + size].mean() for i in range(0, len(losses), size)
+        ]
         return {
             # upstream's: a mean over batches, the last one smaller; and ...
-            "loss": _mean_of_batches(losses, self.config.eval_batch_size),
+            "loss": float(np.mean(of_batches)),
             # ... one over examples
             "eval_loss": float(losses.mean()),
             **{f"eval_{name}": value for name, value in metrics.items()},
@@ -260,7 +259,8 @@ class ClassificationTask(FineTuningTask):
                 numbers.append(self.target.encode(example.label))
             except InputError as error:
                 raise InputError(f"{example.guid}: {error}") from error
-        return np.array(numbers, _array_type(self.target.feature.dtype))
+        is_whole = self.target.feature.dtype == "int64"
+        return np.array(numbers, np.int32 if is_whole else np.float32)
 
     def _write_records(
         self, name: str, examples: Sequence[InputExample]
@@ -293,15 +293,6 @@ class ClassificationTask(FineTuningTask):
         logits = (output["logits"] for output in outputs)
         pooling = self.settings.window_pooling
         return np.array(list(pool_windows(logits, encoded, pooling)))
-
-
-def _array_type(dtype: str) -> type[np.generic]:
-    return np.int32 if dtype == "int64" else np.float32
-
-
-def _mean_of_batches(losses: np.ndarray, batch_size: int) -> float:
-    begins = range(0, len(losses), batch_size)
-    return float(np.mean([losses[i : i + batch_size].mean() for i in begins]))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ import os
 import random
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -197,7 +197,18 @@ class SquadTask(FineTuningTask):
         else:
             metrics = self._evaluate(predictions)
             if self.squad.apply_best_null_threshold:
-                self._apply(metrics["best_f1_thresh"], trainer)
+                best = {"null_score_diff_threshold": metrics["best_f1_thresh"]}
+                print(
+                    "null_score_diff_threshold is "
+                    f"{metrics['best_f1_thresh']} from here on"
+                )
+                self.settings = dataclasses.replace(self.settings, **best)
+                stored = TaskConfig.from_folder(trainer.folder)
+                if stored is not None and self.context.writes:
+                    path = os.path.join(trainer.folder, TASK)
+                    stored = dataclasses.replace(stored, **best)
+                    write_whole(path, stored.to_json().encode())
+                    print(f"written: {path}")
                 metrics = self._evaluate(predictions)
             trainer.write_results(metrics, data="predict_file")
             self.check(trainer)
@@ -232,23 +243,21 @@ class SquadTask(FineTuningTask):
 
     def _cut(self, examples: list[SquadExample], name: str) -> Questions:
         """Questions with their windows, which are also written to
-        name.tf_record (for training by `keep_training_data`)."""
+        name.tf_record (for training by `keep_training_data`).
+
+        Prints how long the texts are and, on standard error, what the model
+        does not read of them.
+        """
         questions = Questions(
             examples, make_windows(examples, self.tokenizer, self.settings)
         )
         if name != "train":
             self._write_records(name, questions.flat)
+        count, most = len(examples), self.settings.max_query_length
         print(
-            f"{self._records(name)}: {len(examples):,} questions, "
+            f"{self._records(name)}: {count:,} questions, "
             f"{len(questions.flat):,} windows"
         )
-        self._describe_lengths(questions, name)
-        return questions
-
-    def _describe_lengths(self, questions: Questions, name: str) -> None:
-        """Prints how long the texts are and, on standard error, what the model
-        does not read of them."""
-        count, most = len(questions.examples), self.settings.max_query_length
         firsts = [windows[0] for windows in questions.windows if windows]
         pieces = {id(w.pieces): w.pieces for w in firsts}.values()
         lengths = [window.question_length for window in firsts]
@@ -258,8 +267,7 @@ class SquadTask(FineTuningTask):
                 f"questions of {describe_lengths(lengths)}; paragraphs of "
                 f"{describe_lengths(paragraphs)}"
             )
-        num_cut = sum(length > most for length in lengths)
-        if num_cut:
+        if num_cut := sum(length > most for length in lengths):
             text = (
                 f"{num_cut} of {count} questions are longer than "
                 f"`max_query_length={most}` tokens and were cut"
@@ -277,6 +285,7 @@ class SquadTask(FineTuningTask):
                 ),
                 file=sys.stderr,
             )
+        return questions
 
     def _records(self, name: str) -> str:
         return os.path.join(self.context.run.output_dir, f"{name}.tf_record")
@@ -295,25 +304,22 @@ class SquadTask(FineTuningTask):
                 writer.write(encode(features, values))
 
     def _predict(self, trainer: Trainer) -> list[Prediction]:
-        answerer = Answerer(self.tokenizer, self.settings)
-        examples, windows = self.asked
-        return list(
-            answerer.answer_all(examples, windows, self._logits(trainer))
-        )
-
-    def _logits(self, trainer: Trainer) -> Iterator[Logits]:
-        """Theirs: logits of all max_seq_length positions, and those of padding
-        compete with others for the n best. Ours: of the row's positions alone,
-        so that answers do not depend on how rows are batched."""
         rows = [window.row for window in self.asked.flat]
         outputs = trainer.outputs(
             rows, self.config.predict_batch_size, self.settings.max_seq_length
         )
-        for row, output in zip(rows, outputs, strict=True):
-            length = len(row.input_ids)
-            yield Logits(
-                output["start_logits"][:length], output["end_logits"][:length]
+        # Theirs: logits of all max_seq_length positions, and those of padding
+        # compete with others for the n best. Ours: of the row's positions
+        # alone, so that answers do not depend on how rows are batched.
+        logits = (
+            Logits(
+                output["start_logits"][: len(row.input_ids)],
+                output["end_logits"][: len(row.input_ids)],
             )
+            for row, output in zip(rows, outputs, strict=True)
+        )
+        answerer = Answerer(self.tokenizer, self.settings)
+        return list(answerer.answer_all(*self.asked, logits))
 
     def _evaluate(self, predictions: Sequence[Prediction]) -> dict[str, float]:
         golds = [example.golds or () for example in self.asked.examples]
@@ -328,18 +334,3 @@ class SquadTask(FineTuningTask):
             **evaluate_v2(texts, golds),
             **best_thresholds(best_texts, odds, golds),
         }
-
-    def _apply(self, threshold: float, trainer: Trainer) -> None:
-        """Answers by this threshold from now on; so does the model's folder."""
-        print(f"null_score_diff_threshold is {threshold} from here on")
-        self.settings = dataclasses.replace(
-            self.settings, null_score_diff_threshold=threshold
-        )
-        stored = TaskConfig.from_folder(trainer.folder)
-        if stored is not None and self.context.writes:
-            path = os.path.join(trainer.folder, TASK)
-            stored = dataclasses.replace(
-                stored, null_score_diff_threshold=threshold
-            )
-            write_whole(path, stored.to_json().encode())
-            print(f"written: {path}")
