@@ -17,7 +17,7 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bert_keras.data.text_files import without_half_characters
@@ -79,64 +79,119 @@ def read_examples(
             type; in training, a question without an answer; in prediction,
             two questions with the same id.
     """
-    reader = _Reader(path, version_2_with_negative, is_training, answer_offsets)
-    examples = list(reader.examples())
-    number = len(examples) + sum(map(len, reader.left_out.values()))
-    for reason, places in reader.left_out.items():
+    has_more = version_2_with_negative and is_training
+    form = f"a SQuAD file{' for `version_2_with_negative`' if has_more else ''}"
+    questions = _questions(_Node(path, form, "", None))
+    if is_training:
+        examples = _to_train(
+            path, questions, version_2_with_negative, names_all, answer_offsets
+        )
+    else:
+        examples = []
+        places: dict[str, str] = {}  # of ids
+        for node, example in questions:
+            if example.id in places:
+                raise InputError(
+                    f"{path}: {places[example.id]} and {node.place} have the "
+                    "same id, and answers are written by id; give each "
+                    "question another id"
+                )
+            places[example.id] = node.place
+            answers = node.answers(False) if "answers" in node.value else None
+            golds = None
+            if answers or (answers is not None and version_2_with_negative):
+                golds = tuple(answer.get("text", str) for answer in answers)
+            examples.append(dataclasses.replace(example, golds=golds))
+    if not examples:
+        raise InputError(f"{path} holds no question that can be used")
+    return examples
+
+
+def _to_train(
+    path: str,
+    questions: "Iterable[tuple[_Node, SquadExample]]",
+    version_2_with_negative: bool,
+    names_all: bool,
+    answer_offsets: str,
+) -> list[SquadExample]:
+    """The questions that can be trained on; says what is left out."""
+    examples = []
+    left_out = collections.defaultdict[str, list[str]](list)
+    num_several = 0  # questions with several answers
+    for node, example in questions:
+        if version_2_with_negative and node.is_impossible():
+            examples.append(dataclasses.replace(example, is_impossible=True))
+            continue
+        answers = node.answers(True)
+        if answers is None:
+            left_out["their answers are null"].append(node.place)
+            continue
+        if not answers:
+            raise InputError(
+                f"{path}: {node.place} has 0 answers; training expects one (or "
+                "pass `version_2_with_negative`)"
+            )
+        num_several += len(answers) > 1
+        first = answers[0]
+        text, begin = first.get("text", str), first.begin()
+        answer = locate(text, begin, example.paragraph, answer_offsets)
+        if answer is not None:
+            examples.append(dataclasses.replace(example, answer=answer))
+            continue
+        reason = "their answers are not in the paragraphs"
+        left_out[reason].append(f"{text!r} in {first.place}")
+    number = len(examples) + sum(map(len, left_out.values()))
+    for reason, places in left_out.items():
         print(
             f"{path}: {len(places)} of {number} questions are left out, as "
             f"{reason}:",
             "\n  ".join(["", *places[: None if names_all else 1]]),
             file=sys.stderr,
         )
-    if reader.num_several:
+    if num_several:
         print(
-            f"{path}: {reader.num_several} of {number} questions have several "
+            f"{path}: {num_several} of {number} questions have several "
             "answers; the first of each is trained",
             file=sys.stderr,
         )
-    if not examples:
-        raise InputError(f"{path} holds no question that can be used")
     return examples
 
 
-def describe(examples: Sequence[SquadExample]) -> str:
-    """Counts what was read."""
-    paragraphs = {example.paragraph for example in examples}
-    articles = {example.article for example in examples} - {None}
-    num_answered = sum(bool(e.answer or e.golds) for e in examples)
-    num_unknown = sum(
-        e.golds is None and not e.answer and not e.is_impossible
-        for e in examples
-    )
-    num_without = len(examples) - num_answered - num_unknown
-    empty = {
-        "empty questions": sum(not e.question.strip() for e in examples),
-        "empty paragraphs": sum(not p.words for p in paragraphs),
-    }
-    return ", ".join(
-        [
-            *([f"{len(articles):,} articles"] if articles else []),
-            f"{len(paragraphs):,} paragraphs",
-            f"{len(examples):,} questions: {num_answered:,} with an answer",
-            f"{num_without:,} without",
-            *([f"{num_unknown:,} not known"] if num_unknown else []),
-            *(f"{count:,} {what}" for what, count in empty.items() if count),
+def _questions(root: "_Node") -> "Iterator[tuple[_Node, SquadExample]]":
+    """Yields a file's questions, each with its place in the file."""
+    found = list(parse_objects(root.path, io.StringIO(_read(root.path))))
+    if len(found) == 1 and not {"context", "paragraphs"} & set(found[0].values):
+        entries = root._replace(value=found[0].values).each("data")
+    else:
+        entries = [
+            root._replace(place=f"{x.unit} {x.number}", value=x.values)
+            for x in found
         ]
-    )
-
-
-def split_words(context: str) -> Paragraph:
-    """Cuts at space, tab, line ends and U+202F; other spaces stay inside."""
-    words: list[str] = []
-    starts: list[int] = []
-    word_at: list[int] = []
-    for part in re.split(r"([ \t\r\n\u202f]+)", context):
-        if part and part[0] not in " \t\r\n\u202f":
-            words.append(part)
-            starts.append(len(word_at))
-        word_at += [max(len(words) - 1, 0)] * len(part)
-    return Paragraph(context, words, starts, word_at)
+    paragraphs: dict[str, Paragraph] = {}  # of questions without articles
+    progress = with_progress(entries, len(entries), " texts", "reading")
+    for number, entry in enumerate(progress):
+        article: int | None = number
+        groups: Iterable[tuple[Paragraph, list[_Node]]]
+        keys = entry.value if isinstance(entry.value, dict) else ()
+        if "context" in keys and "paragraphs" not in keys:
+            context = entry.get("context", str)
+            if context not in paragraphs:
+                paragraphs[context] = split_words(context)
+            article, groups = None, [(paragraphs[context], [entry])]
+        else:
+            groups = (
+                (split_words(part.get("context", str)), part.each("qas"))
+                for part in entry.each("paragraphs")
+            )
+        for paragraph, nodes in groups:
+            for node in nodes:
+                name = str(node.get("id", str, int))
+                question = node.get("question", str)
+                node = node._replace(place=f"{node.place} (id {name})")
+                yield (
+                    node,
+                    SquadExample(name, question, paragraph, article=article),
+                )
 
 
 def _read(path: str) -> str:
@@ -154,202 +209,90 @@ def _read(path: str) -> str:
         raise InputError(f"cannot read {path}: {reason}") from error
 
 
-class _Reader:
-    """Walks a file's JSON; an error names the way to the faulty place."""
+class _Node(NamedTuple):
+    """A value in a file's JSON, and the way to it, which errors name."""
 
-    def __init__(
-        self,
-        path: str,
-        version_2_with_negative: bool,
-        is_training: bool,
-        answer_offsets: str,
-    ):
-        self.path = path
-        self.version_2_with_negative = version_2_with_negative
-        self.is_training = is_training
-        self.answer_offsets = answer_offsets
-        self.left_out = collections.defaultdict[str, list[str]](list)
-        self.num_several = 0  # questions with several answers
-        self.places: dict[str, str] = {}  # of ids
-        self.paragraphs: dict[str, Paragraph] = {}  # of single questions
+    path: str
+    form: str  # what has the keys that are asked for
+    place: str
+    value: Any
 
-    def entries(self) -> list[tuple[str, Any]]:
-        """The articles or questions of the file, each with its place."""
-        lines = io.StringIO(_read(self.path))
-        found = list(parse_objects(self.path, lines))
-        is_entry = {"context", "paragraphs"}.intersection
-        if len(found) != 1 or is_entry(found[0].values):
-            return [(f"{x.unit} {x.number}", x.values) for x in found]
-        articles = self._get(found[0].values, "", "data", list)
-        return [(f"data[{i}]", entry) for i, entry in enumerate(articles)]
-
-    def examples(self) -> Iterator[SquadExample]:
-        entries = self.entries()
-        for i, (place, entry) in enumerate(
-            with_progress(entries, len(entries), " texts", "reading")
-        ):
-            is_flat = isinstance(entry, dict) and "paragraphs" not in entry
-            if is_flat and "context" in entry:
-                context = self._get(entry, place, "context", str)
-                if context not in self.paragraphs:
-                    self.paragraphs[context] = split_words(context)
-                paragraph = self.paragraphs[context]
-                yield from self._question(entry, place, paragraph, None)
-                continue
-            paragraphs = self._get(entry, place, "paragraphs", list)
-            for j, content in enumerate(paragraphs):
-                inside = f"{place}.paragraphs[{j}]"
-                context = self._get(content, inside, "context", str)
-                paragraph = split_words(context)
-                questions = self._get(content, inside, "qas", list)
-                for k, question in enumerate(questions):
-                    yield from self._question(
-                        question, f"{inside}.qas[{k}]", paragraph, i
-                    )
-
-    def _question(
-        self,
-        content: Any,
-        place: str,
-        paragraph: Paragraph,
-        article: int | None,
-    ) -> Iterator[SquadExample]:
-        """Yields the example, or nothing if its answer is not to be found."""
-        name = str(self._get(content, place, "id", (str, int)))
-        question = self._get(content, place, "question", str)
-        place += f" (id {name})"
-        example = SquadExample(name, question, paragraph, article=article)
-        if not self.is_training:
-            if name in self.places:
-                raise InputError(
-                    f"{self.path}: {self.places[name]} and {place} have the "
-                    "same id, and answers are written by id; give each "
-                    "question another id"
-                )
-            self.places[name] = place
-            golds = self._golds(content, place)
-            yield dataclasses.replace(example, golds=golds)
-            return
-        if self.version_2_with_negative and self._is_impossible(content, place):
-            yield dataclasses.replace(example, is_impossible=True)
-            return
-        answer = self._answer(content, place, paragraph)
-        if answer is not None:
-            yield dataclasses.replace(example, answer=answer)
-
-    def _is_impossible(self, content: Any, place: str) -> bool:
-        """is_impossible, or without that key whether it has no answer."""
-        if content.get("is_impossible") is None:
-            return self._answers(content, place) == []
-        value = self._get(
-            content, place, "is_impossible", (bool, int, float, str)
-        )
-        words = {"true": True, "1": True, "false": False, "0": False}
-        if str(value).lower() not in words:
+    def get(self, key: str, *kinds: type) -> Any:
+        """The value of this key; an error unless it is of one of these types,
+        of which the first is SQuAD's own."""
+        place, values = self.place or "the file", self.value
+        if not isinstance(values, dict) or key not in values:
+            found = f"it is {_NAMES[type(values)]}"
+            if isinstance(values, dict):
+                found = f"only {', '.join(values) or 'nothing'}"
             raise InputError(
-                f"{self.path}: 'is_impossible' of {place} is {value!r}; "
-                "expected true or false"
+                f"{self.path}: {place} has no {key!r} ({found}), as "
+                f"{self.form} has"
             )
-        return words[str(value).lower()]
-
-    def _answers(self, content: Any, place: str) -> list[Any] | None:
-        """SQuAD's list of them; None where they are null."""
-        answers = self._get(content, place, "answers", (list, dict, type(None)))
-        if not isinstance(answers, dict):
-            return answers
-        place += ".answers"
-        columns = {
-            name: self._get(answers, place, name, list)
-            for name in ("text", "answer_start")
-            if name in answers or name == "text" or self.is_training
-        }
-        if len(set(map(len, columns.values()))) > 1:
-            raise InputError(
-                f"{self.path}: {place} has {len(columns['text'])} texts and "
-                f"{len(columns['answer_start'])} places in answer_start; "
-                "expected the same number of each"
-            )
-        rows = zip(*columns.values(), strict=True)
-        return [dict(zip(columns, row, strict=True)) for row in rows]
-
-    def _golds(self, content: Any, place: str) -> tuple[str, ...] | None:
-        if "answers" not in content:
-            return None
-        answers = self._answers(content, place)
-        if answers is None or not (answers or self.version_2_with_negative):
-            return None
-        return tuple(
-            self._get(answer, f"{place}.answers[{i}]", "text", str)
-            for i, answer in enumerate(answers)
-        )
-
-    def _answer(
-        self, content: Any, place: str, paragraph: Paragraph
-    ) -> AnswerSpan | None:
-        """The first one; None if the text at its place does not hold it."""
-        answers = self._answers(content, place)
-        if answers is None:
-            self.left_out["their answers are null"].append(place)
-            return None
-        if not answers:
-            raise InputError(
-                f"{self.path}: {place} has 0 answers; training expects one (or "
-                "pass `version_2_with_negative`)"
-            )
-        self.num_several += len(answers) > 1
-        place += ".answers[0]"
-        text = self._get(answers[0], place, "text", str)
-        begin = self._start(answers[0], place)
-        answer = locate(text, begin, paragraph, self.answer_offsets)
-        if answer is None:
-            reason = "their answers are not in the paragraphs"
-            self.left_out[reason].append(f"{text!r} in {place}")
-        return answer
-
-    def _start(self, answer: Any, place: str) -> int:
-        """answer_start: 79, but also "79" and 79.0, as tables have it."""
-        value = self._get(answer, place, "answer_start", (int, float, str))
-        with contextlib.suppress(ValueError, OverflowError):
-            if float(value) == int(float(value)):
-                return int(float(value))
-        raise InputError(
-            f"{self.path}: 'answer_start' of {place} is {value!r}; expected a "
-            "whole number"
-        )
-
-    def _get(
-        self,
-        content: Any,
-        place: str,
-        key: str,
-        kind: type | tuple[type, ...],
-    ) -> Any:
-        """content[key]; an error unless it is there and of this type."""
-        place = place or "the file"
-        if not isinstance(content, dict) or key not in content:
-            found = (
-                f"only {', '.join(content) or 'nothing'}"
-                if isinstance(content, dict)
-                else f"it is {_NAMES[type(content)]}"
-            )
-            needs_flag = self.version_2_with_negative and self.is_training
-            given = " for `version_2_with_negative`" if needs_flag else ""
-            raise InputError(
-                f"{self.path}: {place} has no {key!r} ({found}), as a SQuAD "
-                f"file{given} has"
-            )
-        value = content[key]
-        if not isinstance(value, kind):
+        value = values[key]
+        if not isinstance(value, kinds):
             raise InputError(
                 f"{self.path}: {key!r} of {place} is {_NAMES[type(value)]}; "
-                f"SQuAD files have {_NAMES[kind]} there"
+                f"SQuAD files have {_NAMES[kinds[0]]} there"
             )
         if isinstance(value, str):
             return without_half_characters(value)
         return value
 
+    def each(self, key: str) -> list["_Node"]:
+        """What the list of this key holds."""
+        way = f"{self.place}.{key}".removeprefix(".")
+        return [
+            self._replace(place=f"{way}[{i}]", value=value)
+            for i, value in enumerate(self.get(key, list))
+        ]
 
-_NAMES = {
+    def answers(self, with_places: bool) -> list["_Node"] | None:
+        """A question's, in SQuAD's form; None where they are null."""
+        answers = self.get("answers", list, dict, type(None))
+        if not isinstance(answers, dict):
+            return answers and self.each("answers")
+        place = f"{self.place}.answers"
+        columns = self._replace(place=place, value=answers)
+        texts = starts = columns.get("text", list)
+        if with_places or "answer_start" in answers:
+            starts = columns.get("answer_start", list)
+        if len(texts) != len(starts):
+            raise InputError(
+                f"{self.path}: {place} has {len(texts)} texts and "
+                f"{len(starts)} places in answer_start; expected the same "
+                "number of each"
+            )
+        rows = [
+            {"text": text, "answer_start": start}
+            for text, start in zip(texts, starts, strict=True)
+        ]
+        return self._replace(value={"answers": rows}).each("answers")
+
+    def is_impossible(self) -> bool:
+        """Of a question; without that key, whether it has no answer."""
+        if (value := self.value.get("is_impossible")) is None:
+            return self.answers(True) == []
+        if (word := str(value).lower()) not in ("true", "1", "false", "0"):
+            raise InputError(
+                f"{self.path}: 'is_impossible' of {self.place} is {value!r}; "
+                "expected true or false"
+            )
+        return word in ("true", "1")
+
+    def begin(self) -> int:
+        """An answer's first character: 79, also "79" and 79.0, as in tables."""
+        value = self.get("answer_start", int, float, str)
+        with contextlib.suppress(ValueError, OverflowError):
+            if float(value).is_integer():
+                return int(float(value))
+        raise InputError(
+            f"{self.path}: 'answer_start' of {self.place} is {value!r}; "
+            "expected a whole number"
+        )
+
+
+_NAMES: dict[type, str] = {
     bool: "true or false",
     dict: "an object",
     float: "a fraction",
@@ -357,11 +300,20 @@ _NAMES = {
     list: "a list",
     str: "a string",
     type(None): "null",
-    (str, int): "a string",
-    (int, float, str): "a whole number",
-    (bool, int, float, str): "true or false",
-    (list, dict, type(None)): "a list",
 }
+
+
+def split_words(context: str) -> Paragraph:
+    """Cuts at space, tab, line ends and U+202F; other spaces stay inside."""
+    words: list[str] = []
+    starts: list[int] = []
+    word_at: list[int] = []
+    for part in re.split(r"([ \t\r\n\u202f]+)", context):
+        if part and part[0] not in " \t\r\n\u202f":
+            words.append(part)
+            starts.append(len(word_at))
+        word_at += [max(len(words) - 1, 0)] * len(part)
+    return Paragraph(context, words, starts, word_at)
 
 
 def locate(
@@ -399,3 +351,29 @@ def locate(
         return None
     place = min(places, key=lambda place: abs(place.start - begin))
     return AnswerSpan(text, first_word, last_word, place)
+
+
+def describe(examples: Sequence[SquadExample]) -> str:
+    """Counts what was read."""
+    paragraphs = {example.paragraph for example in examples}
+    articles = {example.article for example in examples} - {None}
+    num_answered = sum(bool(e.answer or e.golds) for e in examples)
+    num_unknown = sum(
+        e.golds is None and not e.answer and not e.is_impossible
+        for e in examples
+    )
+    num_without = len(examples) - num_answered - num_unknown
+    empty = {
+        "empty questions": sum(not e.question.strip() for e in examples),
+        "empty paragraphs": sum(not p.words for p in paragraphs),
+    }
+    return ", ".join(
+        [
+            *([f"{len(articles):,} articles"] if articles else []),
+            f"{len(paragraphs):,} paragraphs",
+            f"{len(examples):,} questions: {num_answered:,} with an answer",
+            f"{num_without:,} without",
+            *([f"{num_unknown:,} not known"] if num_unknown else []),
+            *(f"{count:,} {what}" for what, count in empty.items() if count),
+        ]
+    )

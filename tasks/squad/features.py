@@ -7,6 +7,7 @@ overlap. Positions in a row are of pieces, with [CLS] at 0.
 """
 
 import dataclasses
+import itertools
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from bert_keras.data.input_features import (
 from bert_keras.data.tokenization import Span
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
-from bert_keras.tasks.squad.data import AnswerSpan, Paragraph, SquadExample
+from bert_keras.tasks.squad.data import Paragraph, SquadExample
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.inference import with_progress
 
@@ -71,20 +72,52 @@ def make_windows(
     settings: TaskConfig,
 ) -> list[list[SquadFeatures]]:
     """Each question's windows, in order; an empty paragraph has none."""
-    cut: dict[
-        Paragraph, ParagraphTokens
-    ] = {}  # once for all questions about it
-    windows = []
-    for example in with_progress(
-        examples, len(examples), " questions", "windows"
-    ):
-        paragraph = example.paragraph
-        if paragraph not in cut:
-            cut[paragraph] = _cut(paragraph, tokenizer)
-        windows.append(
-            _example_windows(example, cut[paragraph], tokenizer, settings)
-        )
-    return windows
+    assert settings.doc_stride is not None, "spans are looked for everywhere"
+    num_marks = tokenizer.special_tokens.count(is_pair=True)
+    cut: dict[Paragraph, ParagraphTokens] = {}  # once for all questions
+    made = []
+    progress = with_progress(examples, len(examples), " questions", "windows")
+    for example in progress:
+        whole_question = tokenizer.tokenize(example.question)
+        question = whole_question[: settings.max_query_length]
+        room = settings.max_seq_length - len(question) - num_marks
+        if room < 1:
+            raise InputError(
+                f"a question of {len(question)} pieces leaves no room for a "
+                f"paragraph in {settings.max_seq_length}; raise "
+                "`max_seq_length` or lower `max_query_length`"
+            )
+        if example.paragraph not in cut:
+            of_words = tokenizer.tokenize_words(example.paragraph.words)
+            cut[example.paragraph] = ParagraphTokens(
+                tokens=[piece for own in of_words for piece in own],
+                words=[i for i, own in enumerate(of_words) for _ in own],
+                first_piece=[0, *itertools.accumulate(map(len, of_words))],
+            )
+        pieces = cut[example.paragraph]
+        count = len(pieces.tokens)
+        parts = windows(count, room, settings.doc_stride) if count else []
+        owners = np.array(max_context_window(parts, count))
+        answer = _answer_pieces(example, pieces, tokenizer)
+        own_windows = []
+        for number, part in enumerate(parts):
+            shown = pieces.tokens[part.start : part.stop]
+            row = make_features(
+                question, shown, settings.max_seq_length, tokenizer
+            )
+            positions = 0, 0
+            if answer and part.start <= answer[0] and answer[1] < part.stop:
+                shift = len(row.input_ids) - 1 - part.stop
+                positions = answer[0] + shift, answer[1] + shift
+            max_context = owners[part.start : part.stop] == number
+            own_windows.append(
+                SquadFeatures(
+                    row, pieces, part, max_context, *positions,
+                    example.is_impossible, len(whole_question),
+                )
+            )  # fmt: skip
+        made.append(own_windows)
+    return made
 
 
 def record_values(
@@ -99,17 +132,6 @@ def record_values(
         "end_positions": [window.end_position],
         "is_impossible": [int(window.is_impossible)],
     }
-
-
-def _cut(paragraph: Paragraph, tokenizer: Tokenizer) -> ParagraphTokens:
-    tokens: list[str] = []
-    words: list[int] = []
-    first_piece = [0]
-    for i, own in enumerate(tokenizer.tokenize_words(paragraph.words)):
-        tokens += own
-        words += [i] * (len(tokens) - len(words))
-        first_piece.append(len(tokens))
-    return ParagraphTokens(tokens, words, first_piece)
 
 
 def word_offsets(tokenizer: Tokenizer, word: str, is_first: bool) -> list[Span]:
@@ -135,54 +157,8 @@ def word_offsets(tokenizer: Tokenizer, word: str, is_first: bool) -> list[Span]:
     return places
 
 
-def _example_windows(
-    example: SquadExample,
-    pieces: ParagraphTokens,
-    tokenizer: Tokenizer,
-    settings: TaskConfig,
-) -> list[SquadFeatures]:
-    whole_question = tokenizer.tokenize(example.question)
-    question = whole_question[: settings.max_query_length]
-    num_marks = tokenizer.special_tokens.count(is_pair=True)
-    room = settings.max_seq_length - len(question) - num_marks
-    if room < 1:
-        raise InputError(
-            f"a question of {len(question)} pieces leaves no room for a "
-            f"paragraph in {settings.max_seq_length}; raise `max_seq_length` "
-            "or lower `max_query_length`"
-        )
-    assert settings.doc_stride is not None, "spans are looked for everywhere"
-    num_pieces = len(pieces.tokens)
-    parts = windows(num_pieces, room, settings.doc_stride) if num_pieces else []
-    owners = np.array(max_context_window(parts, num_pieces))
-    answer = _answer_pieces(
-        example.answer, example.paragraph, pieces, tokenizer
-    )
-    made = []
-    for number, part in enumerate(parts):
-        shown = pieces.tokens[part.start : part.stop]
-        row = make_features(question, shown, settings.max_seq_length, tokenizer)
-        shift = len(row.input_ids) - 1 - part.stop
-        positions = (
-            (answer[0] + shift, answer[1] + shift)
-            if answer and part.start <= answer[0] and answer[1] < part.stop
-            else (0, 0)
-        )
-        max_context = owners[part.start : part.stop] == number
-        made.append(
-            SquadFeatures(
-                row, pieces, part, max_context, *positions,
-                example.is_impossible, len(whole_question),
-            )
-        )  # fmt: skip
-    return made
-
-
 def _answer_pieces(
-    answer: AnswerSpan | None,
-    paragraph: Paragraph,
-    pieces: ParagraphTokens,
-    tokenizer: Tokenizer,
+    example: SquadExample, pieces: ParagraphTokens, tokenizer: Tokenizer
 ) -> tuple[int, int] | None:
     """First and last token of the answer.
 
@@ -194,6 +170,7 @@ def _answer_pieces(
     they are a paragraph. Ours, where the answer's characters are known: the
     tokens that have any of them, in both cases.
     """
+    answer, paragraph = example.answer, example.paragraph
     if answer is None:
         return None
     first = pieces.first_piece[answer.first_word]

@@ -68,16 +68,6 @@ class Prediction(NamedTuple):
         return "" if self.null_odds > threshold else self.best_text
 
 
-class _Candidates(NamedTuple):
-    """Pairs of positions, best first; window 0, positions 0: no answer."""
-
-    windows: np.ndarray  # int [K], which of the question's
-    starts: np.ndarray  # int [K], places in the window's row
-    ends: np.ndarray  # int [K], last places
-    start_logits: np.ndarray  # float64 [K]
-    end_logits: np.ndarray  # float64 [K]
-
-
 class Answerer:
     """Turns logits into texts, as the tokenizer's case and accents ask for."""
 
@@ -113,53 +103,43 @@ class Answerer:
         windows: Sequence[SquadFeatures],
         logits: Sequence[Logits],
     ) -> Prediction:
-        null = self._null(logits)
-        candidates = _candidates(windows, logits, null, self.settings)
-        nbest = self._nbest(example, windows, candidates)
-        texts = [entry.text for entry in nbest]
-        if null is not None and "" not in texts:
-            nbest.append(null)
-        nbest = nbest or [Scored(NOTHING, 0.0, 0.0)]
+        has_null = self.settings.version_2_with_negative
+        # "No answer", as the window that believes it least scores it.
+        nulls = [Scored("", float(s[0]), float(e[0])) for s, e in logits]
+        null = min(nulls, key=lambda n: n.score, default=Scored("", 0.0, 0.0))
+        candidates = _candidates(windows, logits, self.settings)
+        if has_null:
+            _, *scores = null
+            candidates = np.append(candidates, [[0, 0, 0, *scores]], axis=0)
+        # Of equal scores the first one counts as the better.
+        order = np.argsort(-candidates[:, 3:].sum(axis=1), kind="stable")
+        found: dict[str, Scored] = {}  # the n best of different texts
+        for number, start, end, *scores in candidates[order].tolist():
+            if len(found) >= self.settings.n_best_size:
+                break
+            text = ""
+            if start:
+                window = windows[int(number)]
+                text = self._span_text(example, window, int(start), int(end))
+            if text not in found:
+                found[text] = Scored(text, *scores)
+        if has_null:
+            found.setdefault("", null)
+        nbest = list(found.values()) or [Scored(NOTHING, 0.0, 0.0)]
         best = next((entry for entry in nbest if entry.text), None)
         odds = None
-        if null is not None:
+        if has_null:
             # In this order, since the last digits are written to the file.
             odds = (
                 null.score - best.start_logit - best.end_logit
                 if best
                 else NO_CANDIDATE
             )
-        probabilities = _softmax([entry.score for entry in nbest])
+        highest = max(entry.score for entry in nbest)
+        exponentials = [math.exp(entry.score - highest) for entry in nbest]
+        total = sum(exponentials)
+        probabilities = [x / total for x in exponentials]
         return Prediction(nbest, probabilities, best.text if best else "", odds)
-
-    def _null(self, logits: Sequence[Logits]) -> Scored | None:
-        """ "No answer", as the window that believes it least scores it."""
-        if not self.settings.version_2_with_negative:
-            return None
-        nulls = [Scored("", float(s[0]), float(e[0])) for s, e in logits]
-        return min(nulls, key=lambda n: n.score, default=Scored("", 0.0, 0.0))
-
-    def _nbest(
-        self,
-        example: SquadExample,
-        windows: Sequence[SquadFeatures],
-        candidates: _Candidates,
-    ) -> list[Scored]:
-        """The n best candidates whose texts differ."""
-        found: dict[str, Scored] = {}
-        for number, start, end, *logits in zip(
-            *(column.tolist() for column in candidates), strict=True
-        ):
-            if len(found) >= self.settings.n_best_size:
-                break
-            text = (
-                self._span_text(example, windows[number], start, end)
-                if start
-                else ""
-            )
-            if text not in found:
-                found[text] = Scored(text, *logits)
-        return list(found.values())
 
     def _span_text(
         self, example: SquadExample, window: SquadFeatures, start: int, end: int
@@ -186,6 +166,46 @@ class Answerer:
         return " ".join(filter(None, map(self._cut_word, text.split(" "))))
 
 
+def _candidates(
+    windows: Sequence[SquadFeatures],
+    logits: Sequence[Logits],
+    settings: TaskConfig,
+) -> np.ndarray:
+    """Pairs of likely starts and ends, in order of window, start and end.
+
+    Of the n likeliest starts and ends of each window those pairs that are
+    spans: that lie in the paragraph, are not too long, and begin where no
+    other window shows more of the context.
+
+    Returns:
+        float64 [K, 5]: the window's number, start and last place in its row,
+        and the logits of both.
+    """
+    found = [np.zeros((0, 5))]
+    for number, (window, scores) in enumerate(
+        zip(windows, logits, strict=True)
+    ):
+        first = window.part.start + window.shift
+        past = window.part.stop + window.shift
+        start_logits, end_logits = (x.astype(np.float64) for x in scores)
+        starts, ends = (
+            np.argsort(-x, kind="stable")[: settings.n_best_size]
+            for x in (start_logits, end_logits)
+        )
+        starts = starts[(starts >= first) & (starts < past)]
+        starts = starts[window.max_context[starts - first]]
+        ends = ends[(ends >= first) & (ends < past)]
+        length = ends[None, :] - starts[:, None] + 1
+        at_start, at_end = np.nonzero(
+            (length > 0) & (length <= settings.max_answer_length)
+        )
+        starts, ends = starts[at_start], ends[at_end]
+        numbers = np.full(len(starts), number)
+        columns = numbers, starts, ends, start_logits[starts], end_logits[ends]
+        found.append(np.stack(columns, axis=1))
+    return np.concatenate(found)
+
+
 def final_text(predicted: str, original: str, cut: Callable[[str], str]) -> str:
     """The part of the original words that the predicted pieces stand for.
 
@@ -201,88 +221,14 @@ def final_text(predicted: str, original: str, cut: Callable[[str], str]) -> str:
     tokens = cut(original)
     begin = tokens.find(predicted)
     last = begin + len(predicted) - 1
+    if begin < 0 or last < begin or " " in (tokens[begin], tokens[last]):
+        return original
     places = [i for i, char in enumerate(original) if char != " "]
-    if begin < 0 or last < begin or len(places) != _num_solid(tokens):
+    if len(places) != len(tokens.replace(" ", "")):
         return original
-    if tokens[begin] == " " or tokens[last] == " ":
-        return original
-    first_place = places[_num_solid(tokens[:begin])]
-    last_place = places[_num_solid(tokens[:last])]
+    first_place = places[len(tokens[:begin].replace(" ", ""))]
+    last_place = places[len(tokens[:last].replace(" ", ""))]
     return original[first_place : last_place + 1]
-
-
-def _num_solid(text: str) -> int:
-    return len(text) - text.count(" ")
-
-
-def _candidates(
-    windows: Sequence[SquadFeatures],
-    logits: Sequence[Logits],
-    null: Scored | None,
-    settings: TaskConfig,
-) -> _Candidates:
-    """Pairs of likely starts and ends, in order of window, start and end.
-
-    Of equal scores the first one counts as the better.
-    """
-    parts = [
-        _window_candidates(number, window, scores, settings)
-        for number, (window, scores) in enumerate(
-            zip(windows, logits, strict=True)
-        )
-    ]
-    if null is not None:
-        nothing = np.zeros(1, np.int64)
-        start, end = np.array([null.start_logit]), np.array([null.end_logit])
-        parts.append(_Candidates(nothing, nothing, nothing, start, end))
-    if not parts:
-        return _Candidates(*([np.zeros(0)] * 5))
-    joined = _Candidates(*map(np.concatenate, zip(*parts, strict=True)))
-    order = _descending(joined.start_logits + joined.end_logits)
-    return _Candidates(*(column[order] for column in joined))
-
-
-def _window_candidates(
-    number: int, window: SquadFeatures, logits: Logits, settings: TaskConfig
-) -> _Candidates:
-    """Of the n likeliest starts and ends those pairs that are spans.
-
-    A span lies in the paragraph, is not too long, and begins where no other
-    window shows more of the context.
-    """
-    first = window.part.start + window.shift
-    past = window.part.stop + window.shift
-    start_logits = logits.start.astype(np.float64)
-    end_logits = logits.end.astype(np.float64)
-    starts = _descending(start_logits)[: settings.n_best_size]
-    ends = _descending(end_logits)[: settings.n_best_size]
-    starts = starts[(starts >= first) & (starts < past)]
-    starts = starts[window.max_context[starts - first]]
-    ends = ends[(ends >= first) & (ends < past)]
-    length = ends[None, :] - starts[:, None] + 1
-    at_start, at_end = np.nonzero(
-        (length > 0) & (length <= settings.max_answer_length)
-    )
-    starts, ends = starts[at_start], ends[at_end]
-    return _Candidates(
-        np.full(len(starts), number),
-        starts,
-        ends,
-        start_logits[starts],
-        end_logits[ends],
-    )
-
-
-def _descending(scores: np.ndarray) -> np.ndarray:
-    """Places of the scores, highest first; of equals the first first."""
-    return np.argsort(-scores, kind="stable")
-
-
-def _softmax(scores: Sequence[float]) -> list[float]:
-    highest = max(scores)
-    exponentials = [math.exp(score - highest) for score in scores]
-    total = sum(exponentials)
-    return [x / total for x in exponentials]
 
 
 def to_files(

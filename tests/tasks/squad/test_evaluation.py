@@ -6,6 +6,7 @@ from bert_keras.tasks.squad.evaluation import (
     best_thresholds,
     evaluate_v1,
     evaluate_v2,
+    metric_names,
     normalize,
     score_v1,
     score_v2,
@@ -43,17 +44,32 @@ def test_normalize(text: str, normalized: str) -> None:
 )
 def test_scores(text: str, golds: list[str], exact: float, f1: float) -> None:
     for score in (score_v1, score_v2):
-        assert score(text, golds) == pytest.approx((exact, f1))
+        assert score(text, golds) == pytest.approx({"exact": exact, "f1": f1})
 
 
 def test_texts_of_which_nothing_is_left() -> None:
-    assert score_v1("a", ["the"]) == (1, 0)  # as evaluate-v1.1.py has it
-    assert score_v2("a", ["the"]) == (1, 1)
-    assert score_v2("", []) == (1, 1)
-    assert score_v2("x", []) == (0, 0)
-    assert score_v2("", ["x"]) == (0, 0)
-    assert score_v2("", ["the", "x"]) == (0, 0)  # "the" does not count
-    assert score_v2("the", ["x"]) == (0, 0)
+    right, wrong = {"exact": 1, "f1": 1}, {"exact": 0, "f1": 0}
+    # as evaluate-v1.1.py has it
+    assert score_v1("a", ["the"]) == {"exact": 1, "f1": 0}
+    assert score_v2("a", ["the"]) == right
+    assert score_v2("", []) == right
+    assert score_v2("x", []) == wrong
+    assert score_v2("", ["x"]) == wrong
+    assert score_v2("", ["the", "x"]) == wrong  # "the" does not count
+    assert score_v2("the", ["x"]) == wrong
+
+
+@pytest.mark.parametrize("is_v2", [False, True])
+def test_models_can_be_compared_by_what_is_measured(is_v2: bool) -> None:
+    found = evaluate_v1(["oil"], [["oil"]])
+    if is_v2:
+        found = {
+            **evaluate_v2(["oil"], [["oil"]]),
+            **best_thresholds(["oil"], [0.0], [["oil"]]),
+        }
+    first, *others = metric_names(is_v2)
+    assert first == "f1" and {first, *others} <= set(found)
+    assert ("best_exact" if is_v2 else "exact_match") in others
 
 
 def test_means_of_1_1_are_in_percent() -> None:
