@@ -269,7 +269,7 @@ def tokenizer_options() -> "TokenizerOptions":
 
 
 def define_table() -> None:
-    """How your own tables are read: tasks/classification/tables.py."""
+    """How your own tables are read: tasks/classification/data.py."""
     flags.DEFINE_string(
         "text_column",
         "text",

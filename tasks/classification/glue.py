@@ -14,7 +14,7 @@ import numpy as np
 
 from bert_keras.data.text_files import read_bare_lines
 from bert_keras.errors import InputError
-from bert_keras.tasks.classification.examples import InputExample
+from bert_keras.tasks.classification.data import InputExample
 
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")

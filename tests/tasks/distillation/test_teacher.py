@@ -14,8 +14,7 @@ from bert_keras.data.tokenizer_folder import (
 from bert_keras.data.tokenizers import TokenizerSettings
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import open_weights, save_model_folder
-from bert_keras.tasks.classification.label_types import SingleLabel
-from bert_keras.tasks.classification.model import TextClassifier
+from bert_keras.tasks.classification.model import SingleLabel, TextClassifier
 from bert_keras.tasks.classifier_head import ClassifierHead
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.distillation.teacher import read_teacher
