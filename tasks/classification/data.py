@@ -4,10 +4,8 @@ Upstream file: run_classifier.py, InputExample and convert_single_example;
 google-research/bert asks for a processor class for each data set.
 """
 
-import contextlib
 import dataclasses
 import json
-import math
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -21,7 +19,7 @@ from bert_keras.data.input_features import (
 from bert_keras.data.text_files import without_half_characters
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, with_flags
-from bert_keras.tasks.label_names import class_key
+from bert_keras.tasks.label_names import class_key, to_number
 from bert_keras.tasks.tables import header_names, read_rows, warn_of_header
 from bert_keras.training.inference import with_progress
 
@@ -164,11 +162,9 @@ def are_measures(labels: Sequence[str], num_examples: int) -> bool:
 
 
 def _natural(label: str) -> tuple[bool, float, str]:
-    """Sorts words behind numbers; "nan" and "inf" are words here."""
-    with contextlib.suppress(ValueError):
-        if math.isfinite(number := float(label)):
-            return False, number, label
-    return True, 0.0, label
+    """Sorts words behind numbers."""
+    number = to_number(label)
+    return number is None, number or 0.0, label
 
 
 def encode_examples(

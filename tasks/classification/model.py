@@ -9,11 +9,9 @@ losses of the other two.
 Shapes: B batch, S positions, N examples, C outputs, W windows of a document.
 """
 
-import abc
 import dataclasses
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from keras import ops
@@ -42,7 +40,7 @@ from bert_keras.modeling.heads import (
 from bert_keras.modeling.tensors import Batch, Tensor
 from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.classification.data import Label
-from bert_keras.tasks.label_names import class_key
+from bert_keras.tasks.label_names import class_key, to_number
 from bert_keras.tasks.metrics import (
     classification_metrics,
     log_softmax,
@@ -52,12 +50,13 @@ from bert_keras.tasks.metrics import (
 from bert_keras.tasks.packed_inputs import example_weights, pooled_examples
 
 Sums = dict[str, tuple[Tensor, Tensor]]
+Loss = tuple[Tensor, Sums]
 LABELS = "label_ids"
 HEAD_DROPOUT_PROB = 0.1  # upstream's, whatever the config says
 MAX_SHOWN = 12  # classes, in a description
 
 
-class LabelType(abc.ABC):
+class LabelType(Protocol):
     """What is predicted of an example."""
 
     kind: ClassVar[str]  # its word in task.json
@@ -68,11 +67,9 @@ class LabelType(abc.ABC):
         return len(self.labels)
 
     @property
-    @abc.abstractmethod
     def feature(self) -> Feature:
         """What a record holds of it."""
 
-    @abc.abstractmethod
     def encode(self, label: Label) -> list[float]:
         """The numbers of a label; zeros where it is not known."""
 
@@ -85,30 +82,30 @@ class LabelType(abc.ABC):
         """
         return rows
 
-    @abc.abstractmethod
-    def loss(
-        self, logits: Tensor, labels: Tensor, rows: Tensor
-    ) -> tuple[Tensor, Sums]:
+    def loss(self, logits: Tensor, labels: Tensor, rows: Tensor) -> Loss:
         """The sum of the rows' losses with `weights`, and sums for metrics, in
         which a class counts as often as it occurs."""
 
-    @abc.abstractmethod
     def describe(self, labels: np.ndarray) -> str:
         """How often each of [N, ...] labels occurs, or their range."""
 
-    @abc.abstractmethod
     def scores(self, logits: np.ndarray) -> np.ndarray:
         """[..., C] logits to probabilities, or to values."""
 
-    @abc.abstractmethod
     def losses(self, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """[N, C] and [N, ...] -> the unweighted loss of each example."""
 
-    @abc.abstractmethod
+    def metrics(
+        self, scores: np.ndarray, labels: np.ndarray
+    ) -> dict[str, float]:
+        """All that there are, of [N, C] and [N, ...]."""
+
     def evaluate(
         self, names: tuple[str, ...], scores: np.ndarray, labels: np.ndarray
     ) -> dict[str, float]:
-        """The metrics of these names that the target has."""
+        """The metrics of these names."""
+        metrics = self.metrics(scores, labels)
+        return {name: metrics[name] for name in names}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,9 +130,7 @@ class SingleLabel(LabelType):
         table = ops.convert_to_tensor(self.class_weights, dtype="float32")
         return rows * ops.take(table, labels[:, 0])
 
-    def loss(
-        self, logits: Tensor, labels: Tensor, rows: Tensor
-    ) -> tuple[Tensor, Sums]:
+    def loss(self, logits: Tensor, labels: Tensor, rows: Tensor) -> Loss:
         classes = labels[:, 0]
         sums = cross_entropy(logits, classes, self.weights(labels, rows))
         plain = sums
@@ -153,10 +148,10 @@ class SingleLabel(LabelType):
     def losses(self, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
         return -np.take_along_axis(log_softmax(logits), labels, axis=-1)[:, 0]
 
-    def evaluate(
-        self, names: tuple[str, ...], scores: np.ndarray, labels: np.ndarray
+    def metrics(
+        self, scores: np.ndarray, labels: np.ndarray
     ) -> dict[str, float]:
-        return classification_metrics(names, scores.argmax(-1), labels[:, 0])
+        return classification_metrics(scores.argmax(-1), labels[:, 0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,9 +175,7 @@ class MultiLabel(LabelType):
             present[_number_of(name, self.labels)] = 1
         return present
 
-    def loss(
-        self, logits: Tensor, labels: Tensor, rows: Tensor
-    ) -> tuple[Tensor, Sums]:
+    def loss(self, logits: Tensor, labels: Tensor, rows: Tensor) -> Loss:
         sums = binary_cross_entropy(logits, labels, rows)
         return sums.loss, {"label_accuracy": (sums.correct, sums.weight)}
 
@@ -197,11 +190,10 @@ class MultiLabel(LabelType):
         logits = logits.astype(np.float64)
         return np.mean(np.logaddexp(0.0, logits) - labels * logits, axis=-1)
 
-    def evaluate(
-        self, names: tuple[str, ...], scores: np.ndarray, labels: np.ndarray
+    def metrics(
+        self, scores: np.ndarray, labels: np.ndarray
     ) -> dict[str, float]:
-        metrics = multi_label_metrics(scores > 0.5, labels)
-        return {name: metrics[name] for name in names}
+        return multi_label_metrics(scores > 0.5, labels)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,19 +207,14 @@ class Regression(LabelType):
 
     def encode(self, label: Label) -> list[float]:
         label = _only_one(label, "regression expects a number")
-        try:
-            value = 0.0 if label is None else float(label)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
+        value = 0.0 if label is None else to_number(label)
+        if value is None:
             raise InputError(
                 f"the label {label!r} is not a number, as regression expects"
             )
         return [value]
 
-    def loss(
-        self, logits: Tensor, labels: Tensor, rows: Tensor
-    ) -> tuple[Tensor, Sums]:
+    def loss(self, logits: Tensor, labels: Tensor, rows: Tensor) -> Loss:
         total, weight = squared_error(logits[:, 0], labels[:, 0], rows)
         return total, {"squared_error": (total, weight)}
 
@@ -241,11 +228,10 @@ class Regression(LabelType):
     def losses(self, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
         return np.square(logits[:, 0].astype(np.float64) - labels[:, 0])
 
-    def evaluate(
-        self, names: tuple[str, ...], scores: np.ndarray, labels: np.ndarray
+    def metrics(
+        self, scores: np.ndarray, labels: np.ndarray
     ) -> dict[str, float]:
-        metrics = regression_metrics(scores[:, 0], labels[:, 0])
-        return {name: metrics[name] for name in names}
+        return regression_metrics(scores[:, 0], labels[:, 0])
 
 
 def make_target(kind: str, labels: tuple[str, ...]) -> LabelType:
@@ -343,7 +329,7 @@ class TextClassifier(PooledClassifier):
 
     def loss(
         self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
-    ) -> tuple[Tensor, Sums]:
+    ) -> Loss:
         """This batch's part of the mean loss of the rows in `totals`.
 
         Args:
@@ -357,7 +343,7 @@ class TextClassifier(PooledClassifier):
 
     def loss_of(
         self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
-    ) -> tuple[Tensor, Sums]:
+    ) -> Loss:
         """As `loss`, of what `logits` gave."""
         total, sums = self.target.loss(
             logits, batch[LABELS], example_weights(batch)

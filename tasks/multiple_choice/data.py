@@ -85,7 +85,6 @@ def _questions(place: str, entry: Entry) -> Iterator[MultipleChoiceExample]:
         yield from _race(place, entry)
     elif "ending0" in entry:
         # The second text is the sentence's beginning and one of its endings.
-        context = _get(place, entry, "sent1", str)
         begin = _get(place, entry, "sent2", str)
         names = map("ending{}".format, itertools.count())
         endings = [
@@ -94,14 +93,15 @@ def _questions(place: str, entry: Entry) -> Iterator[MultipleChoiceExample]:
         ]
         while endings and not endings[-1]:  # a row with fewer than others
             del endings[-1]
+        context = _get(place, entry, "sent1", str)
         choices = [f"{begin} {ending}" for ending in endings]
         yield _question(place, context, choices, entry.get("label"))
     elif "choices" in entry:
-        context = _get(place, entry, "context", str)
         choices = _texts(place, entry, "choices")
         if entry.get("question") is not None:
             asked = _get(place, entry, "question", str)
             choices = [f"{asked} {choice}" for choice in choices]
+        context = _get(place, entry, "context", str)
         yield _question(place, context, choices, entry.get("label"))
     else:
         raise InputError(
@@ -197,22 +197,20 @@ def encode_questions(
 ) -> list[list[InputFeatures]]:
     """The rows of each question; how many were cut is said on standard
     error."""
-    encoded, cuts = [], collections.Counter[str]()
-    for question in with_progress(
-        questions, len(questions), " questions", "tokens"
-    ):
-        rows, cut = encode_question(question, tokenizer, max_seq_length)
-        encoded.append(rows)
-        cuts[cut] += 1
+    encoded = [
+        encode_question(question, tokenizer, max_seq_length)
+        for question in with_progress(
+            questions, len(questions), " questions", "tokens"
+        )
+    ]
+    cuts = collections.Counter(cut for _, cut in encoded if cut)
     for cut, count in cuts.items():
-        if cut:
-            text = (
-                f"{count} of {len(questions)} questions are longer than "
-                f"`max_seq_length={max_seq_length}` pieces; their {cut} were "
-                "cut"
-            )
-            print(with_flags(text), file=sys.stderr)
-    return encoded
+        text = (
+            f"{count} of {len(questions)} questions are longer than "
+            f"`max_seq_length={max_seq_length}` pieces; their {cut} were cut"
+        )
+        print(with_flags(text), file=sys.stderr)
+    return [rows for rows, _ in encoded]
 
 
 def encode_question(
