@@ -33,7 +33,7 @@ from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
     from bert_keras.tasks.base import Answer, Line
-    from bert_keras.tasks.classification.tables import TableFormat
+    from bert_keras.tasks.classification.data import TableFormat
     from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = flags.FLAGS
@@ -166,7 +166,7 @@ def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
         read_text_lines,
         text_lines,
     )
-    from bert_keras.tasks.classification.tables import read_table
+    from bert_keras.tasks.classification.data import read_table
     from bert_keras.tasks.task_config import TaskConfig
 
     if texts:
@@ -188,11 +188,11 @@ def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
 
 def _table(path: str, settings: "TaskConfig | None") -> "TableFormat | None":
     """How to read a file by columns; None: read it by lines."""
-    from bert_keras.tasks.classification.tables import (
-        ENDINGS,
+    from bert_keras.tasks.classification.data import (
         TableFormat,
         names_text_columns,
     )
+    from bert_keras.tasks.tables import ENDINGS
 
     table = command.from_flags(TableFormat, settings, label_column="")
     is_asked_for = any(

@@ -122,7 +122,7 @@ def _read_problem(
     used: "TaskConfig | None", stored: "TaskConfig | None"
 ) -> "Problem":
     from bert_keras.tasks.classification import task as classification_task
-    from bert_keras.tasks.classification.tables import TableFormat
+    from bert_keras.tasks.classification.data import TableFormat
 
     wanted = command.from_flags(
         classification_task.Actions,

@@ -71,9 +71,9 @@ def main() -> None:
     from bert_keras.data.input_features import pad
     from bert_keras.data.tokenizer_folder import open_tokenizer
     from bert_keras.tasks import export as serving
-    from bert_keras.tasks.classification.examples import encode_examples
+    from bert_keras.tasks.classification.data import encode_examples
     from bert_keras.tasks.classification.glue import find_task
-    from bert_keras.tasks.classification.label_types import SingleLabel
+    from bert_keras.tasks.classification.model import SingleLabel
     from bert_keras.training.inference import Predictor
 
     settings, config, _ = serving.open_folder(flags.model_dir)

@@ -282,7 +282,7 @@ def run_config() -> "RunConfig":
 
 
 def define_table() -> None:
-    """How your own tables are read: tasks/classification/tables.py."""
+    """How your own tables are read: tasks/classification/data.py."""
     flags.DEFINE_string(
         "text_column",
         "text",

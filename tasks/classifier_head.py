@@ -20,7 +20,7 @@ from bert_keras.tasks.label_names import are_generic, order_of, shown
 from bert_keras.tasks.task_config import TaskConfig
 
 NAMES = (f"{CLASSIFIER}output_weights", f"{CLASSIFIER}output_bias")
-# Fields of TaskSettings: what a head answers, and from which outputs.
+# Fields of TaskConfig: what a head answers, and from which outputs.
 KIND = ("target", "bilstm", "second_direction", "feature_layers")
 
 
@@ -42,7 +42,7 @@ class ClassifierHead:
         """Which row of the checkpoint's classifier each of ours is.
 
         Args:
-            bindings: of the model.
+            mappings: of the model.
             path: as `init_checkpoint` names it.
 
         Returns:
@@ -58,9 +58,21 @@ class ClassifierHead:
         if not pairs:
             return None
         ours, theirs = self.settings, folder_task(path, quietly=True)
-        reason = ""
+        order, reason = None, ""
         if theirs is not None:
-            reason = self._difference(theirs)
+            order = order_of(theirs.labels, ours.labels, self.other_names)
+            for name in KIND:
+                one, other = getattr(ours, name), getattr(theirs, name)
+                if one != other and not reason:
+                    reason = (
+                        f"the checkpoint was trained with {name} = {other!r}, "
+                        f"and here it is {one!r}"
+                    )
+            if ours.labels and not order and not reason:
+                reason = (
+                    f"the checkpoint has the labels {shown(theirs.labels)}; "
+                    f"the data has {shown(ours.labels)}"
+                )
         elif is_hugging_face(path):  # others name no labels, as Google's
             reason = (
                 "the checkpoint's config.json does not say what its classifier "
@@ -85,25 +97,7 @@ class ClassifierHead:
                 "the checkpoint's labels have no names (LABEL_0, ...): they "
                 f"are taken to be {shown(ours.labels)}, in this order"
             )
-        return order_of(theirs.labels, ours.labels, self.other_names)
-
-    def _difference(self, theirs: TaskConfig) -> str:
-        """How a checkpoint's classifier differs from ours; "" if both answer
-        the same."""
-        for name in KIND:
-            one, other = getattr(self.settings, name), getattr(theirs, name)
-            if one != other:
-                return (
-                    f"the checkpoint was trained with {name} = {other!r}, and "
-                    f"here it is {one!r}"
-                )
-        labels = self.settings.labels
-        if labels and not order_of(theirs.labels, labels, self.other_names):
-            return (
-                f"the checkpoint has the labels {shown(theirs.labels)}; the "
-                f"data has {shown(labels)}"
-            )
-        return ""
+        return order
 
 
 def without_head(mappings: Sequence[VariableMapping]) -> list[VariableMapping]:

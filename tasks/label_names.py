@@ -5,11 +5,12 @@ are the same. transformers calls labels without names LABEL_0, LABEL_1, ...:
 they match the labels in use in order.
 """
 
+import math
 import re
 from collections.abc import Callable, Sequence
 
 SEPARATORS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")
-WHOLE_NUMBER = re.compile(r"([+-]?\d+)\.0*")
+WHOLE_NUMBER = re.compile(r"\A([+-]?\d+)\.0*\Z")
 MAX_SHOWN = 10
 
 
@@ -29,11 +30,7 @@ def order_of(
         for spelling in _SPELLINGS:
             places = {spelling(label): i for i, label in enumerate(theirs)}
             names = [spelling(label) for label in own]
-            if (
-                len(names) == len(theirs)
-                and len(places) == len(theirs)
-                and places.keys() == set(names)
-            ):
+            if len(names) == len(theirs) == len({*names} & places.keys()):
                 return [places[name] for name in names]
     if are_generic(theirs) and len(theirs) == len(ours):
         return list(range(len(ours)))
@@ -51,15 +48,11 @@ def in_stored_order(
             as many.
     """
     for spelling in _SPELLINGS:
+        named = {spelling(label): label for label in stored}
         spelt = {spelling(label): label for label in own}
-        names = [spelling(label) for label in stored]
-        if (
-            len(spelt) == len(own)
-            and len(set(names)) == len(names)
-            and spelt.keys() <= set(names)
-        ):
-            pairs = zip(names, stored, strict=True)
-            return tuple(spelt.get(name, label) for name, label in pairs)
+        are_different = len(named) == len(stored) and len(spelt) == len(own)
+        if are_different and spelt.keys() <= named.keys():
+            return tuple((named | spelt).values())
     if len(own) == len(stored) and (by_number or are_generic(stored)):
         return own
     return None
@@ -77,8 +70,16 @@ def shown(labels: Sequence[str], most: int = MAX_SHOWN) -> str:
 def class_key(label: str) -> str:
     """A label, with 1 for "1.0": pandas writes whole numbers that way in a
     column with gaps."""
-    found = WHOLE_NUMBER.fullmatch(label)
-    return found[1] if found else label
+    return WHOLE_NUMBER.sub(r"\1", label)
+
+
+def to_number(label: str) -> float | None:
+    """The number that a label is; None for words, such as "nan" and "inf"."""
+    try:
+        number = float(label)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _plain(label: str) -> str:

@@ -22,34 +22,27 @@ def f1_score(num_right: int, num_gold: int, num_predicted: int) -> float:
 
 
 def classification_metrics(
-    names: Sequence[str], predicted: np.ndarray, labels: np.ndarray
+    predicted: np.ndarray, labels: np.ndarray
 ) -> dict[str, float]:
-    """Of int [N] each; "f1" is that of class 1 among two."""
-    known = {
-        "accuracy": _accuracy,
-        "f1": _f1,
-        "macro_f1": _macro_f1,
-        "matthews": _matthews,
+    """Of int [N] each; "f1" is that of class 1 among two, "macro_f1" the mean
+    over classes that are there or predicted."""
+    of_class = {
+        c: _f1(labels == c, predicted == c)
+        for c in np.union1d(labels, predicted).tolist()
     }
-    return {name: known[name](labels, predicted) for name in names}
+    return {
+        "accuracy": float(np.mean(labels == predicted)),
+        "f1": of_class.get(1, 0.0),
+        "macro_f1": statistics.fmean(of_class.values()),
+        "matthews": _matthews(labels, predicted),
+    }
 
 
-def _accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
-    return float(np.mean(labels == predicted))
-
-
-def _f1(labels: np.ndarray, predicted: np.ndarray) -> float:
-    """Of class 1."""
-    gold, found = labels == 1, predicted == 1
+def _f1(gold: np.ndarray, found: np.ndarray) -> float:
+    """Of bool [N] each."""
     return f1_score(
         int(np.sum(gold & found)), int(gold.sum()), int(found.sum())
     )
-
-
-def _macro_f1(labels: np.ndarray, predicted: np.ndarray) -> float:
-    """The mean over classes that are there or predicted."""
-    classes = np.union1d(labels, predicted)
-    return statistics.fmean(_f1(labels == c, predicted == c) for c in classes)
 
 
 def _matthews(labels: np.ndarray, predicted: np.ndarray) -> float:
@@ -101,13 +94,10 @@ def multi_label_metrics(
 ) -> dict[str, float]:
     """Of [N, C], true where a label is; accuracy: all C of them are right."""
     present = labels > 0.5
-    per_label = [
-        _f1(*pair) for pair in zip(present.T, predicted.T, strict=True)
-    ]
     return {
         "accuracy": float(np.mean(np.all(predicted == present, axis=-1))),
         "micro_f1": _f1(present.ravel(), predicted.ravel()),
-        "macro_f1": statistics.fmean(per_label),
+        "macro_f1": statistics.fmean(map(_f1, present.T, predicted.T)),
     }
 
 

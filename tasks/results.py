@@ -29,6 +29,7 @@ class Results:
 
     def __init__(self, output_dir: str):
         self.folder = output_dir
+        self.file = os.path.join(output_dir, RESULTS)
 
     def write(
         self, name: str, text: str, weights: str, step: int, data: str
@@ -44,10 +45,8 @@ class Results:
         path = os.path.join(self.folder, name)
         write_whole(path, text.encode())
         results = {**self._noted().get("results", {}), name: data}
-        write_json(
-            os.path.join(self.folder, RESULTS),
-            {"weights": weights, "step": step, "results": results},
-        )
+        noted = {"weights": weights, "step": step, "results": results}
+        write_json(self.file, noted)
         return path
 
     def put_away(self, logs: Sequence[str] = ()) -> None:
@@ -69,8 +68,7 @@ class Results:
         moved = self._move(names)
         if moved and noted:
             kept = {k: x for k, x in noted["results"].items() if k not in moved}
-            path = os.path.join(self.folder, RESULTS)
-            write_json(path, {**noted, "results": kept})
+            write_json(self.file, {**noted, "results": kept})
 
     def _move(self, names: Iterable[str]) -> list[str]:
         """Moves files to earlier_results; returns the names of those found."""
@@ -80,27 +78,21 @@ class Results:
             if name == os.path.basename(name)
             and tf.io.gfile.exists(os.path.join(self.folder, name))
         ]
-        if not found:
-            return []
         earlier = os.path.join(self.folder, EARLIER)
-        tf.io.gfile.makedirs(earlier)
+        if found:
+            tf.io.gfile.makedirs(earlier)
         for name in found:
-            tf.io.gfile.rename(
-                os.path.join(self.folder, name),
-                os.path.join(earlier, name),
-                overwrite=True,
-            )
+            path = os.path.join(self.folder, name)
+            new_path = os.path.join(earlier, name)
+            tf.io.gfile.rename(path, new_path, overwrite=True)
         return found
 
     def _noted(self) -> dict[str, Any]:
         """results.json; empty where it is absent or damaged."""
         try:
-            text = content(os.path.join(self.folder, RESULTS))
-            noted = json.loads(text or b"{}")
-            names = dict(noted.get("results", {}))
-            return {
-                **noted,
-                "results": {os.path.basename(n): names[n] for n in names},
-            }
+            noted = json.loads(content(self.file) or b"{}")
+            results = dict(noted.get("results", {}))
+            results = {os.path.basename(n): x for n, x in results.items()}
+            return {**noted, "results": results}
         except (ValueError, TypeError, AttributeError):
             return {}

@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from bert_keras.errors import InputError
 from bert_keras.files import content
@@ -26,38 +26,17 @@ FEATURE_LAYERS = (  # the rows of Devlin et al. 2018, table 7, and plain sums
 )  # fmt: skip
 
 
-def _is_positive(value: object) -> bool:
-    return type(value) is int and value > 0
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
-
-
 # By a field's type: what fits, and its name in errors.
 _EXPECTED: dict[object, tuple[Callable[[Any], bool], str]] = {
-    str: (_is_text, "text"),
-    str | None: (
-        lambda value: value is None or _is_text(value),
-        "text or null",
+    str: (
+        lambda x: isinstance(x, str) and not re.search("[\ud800-\udfff]", x),
+        "text",
     ),
-    int: (_is_positive, "a positive whole number"),
-    int | None: (
-        lambda value: value is None or _is_positive(value),
-        "a positive whole number or null",
-    ),
-    bool: (lambda value: type(value) is bool, "true or false"),
-    bool | None: (
-        lambda value: value is None or type(value) is bool,
-        "true, false or null",
-    ),
+    int: (lambda x: type(x) is int and x > 0, "a positive whole number"),
+    bool: (lambda x: type(x) is bool, "true or false"),
     float: (
-        lambda value: type(value) in (int, float) and math.isfinite(value),
+        lambda x: type(x) in (int, float) and math.isfinite(x),
         "a number",
-    ),
-    tuple[str, ...]: (
-        lambda value: isinstance(value, tuple) and all(map(_is_text, value)),
-        "a list of texts",
     ),
 }
 
@@ -95,15 +74,19 @@ class TaskConfig:
     lstm_size: int = 768  # of a direction
 
     def __post_init__(self) -> None:
-        if self.target not in TARGETS:
-            raise InputError(
-                f"the target is {self.target!r}; expected one of "
-                f"{', '.join(TARGETS)}"
-            )
         for field in dataclasses.fields(self):
-            is_fit, expected = _EXPECTED[field.type]
             value = getattr(self, field.name)
-            if not is_fit(value):
+            kind, *others = get_args(field.type) or (field.type,)
+            fits, expected = _EXPECTED[kind]
+            if ... in others:  # tuple[str, ...]
+                expected = "a list of texts"
+                is_fit = isinstance(value, tuple) and all(map(fits, value))
+            elif others:  # None
+                expected += " or null"
+                is_fit = value is None or fits(value)
+            else:
+                is_fit = fits(value)
+            if not is_fit:
                 raise InputError(
                     f"{field.name} is {value!r}; expected {expected}"
                 )
@@ -112,21 +95,17 @@ class TaskConfig:
                 f"the labels {', '.join(self.labels)} are not all different; "
                 "expected each once"
             )
-        if self.window_pooling not in POOLINGS:
-            raise InputError(
-                f"window_pooling is {self.window_pooling!r}; expected one of "
-                f"{', '.join(POOLINGS)}"
-            )
-        if self.answer_offsets not in ANSWER_OFFSETS:
-            raise InputError(
-                f"answer_offsets is {self.answer_offsets!r}; expected one of "
-                f"{', '.join(ANSWER_OFFSETS)}"
-            )
-        if self.feature_layers not in (None, *FEATURE_LAYERS):
-            raise InputError(
-                f"feature_layers is {self.feature_layers!r}; expected null or "
-                f"one of {', '.join(FEATURE_LAYERS)}"
-            )
+        for name, words in (
+            ("target", TARGETS),
+            ("window_pooling", POOLINGS),
+            ("answer_offsets", ANSWER_OFFSETS),
+            ("feature_layers", (None, *FEATURE_LAYERS)),
+        ):
+            if (value := getattr(self, name)) not in words:
+                expected = ", ".join(word or "null" for word in words)
+                raise InputError(
+                    f"{name} is {value!r}; expected one of {expected}"
+                )
         if self.bilstm and self.second_direction:
             raise InputError(
                 "a BiLSTM stands on one encoder, and here are two; leave out "

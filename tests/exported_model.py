@@ -8,12 +8,11 @@ import numpy as np
 from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.modeling.checkpoint import load_checkpoint, save_model_folder
-from bert_keras.tasks.classification.examples import (
+from bert_keras.tasks.classification.data import (
     InputExample,
     encode_example,
 )
-from bert_keras.tasks.classification.label_types import SingleLabel
-from bert_keras.tasks.classification.model import TextClassifier
+from bert_keras.tasks.classification.model import SingleLabel, TextClassifier
 from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, TINY
 

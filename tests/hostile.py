@@ -40,8 +40,8 @@ from bert_keras.errors import InputError
 from bert_keras.modeling import checkpoint
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks import sentence_pooling
+from bert_keras.tasks.classification import data as classification_data
 from bert_keras.tasks.classification import glue
-from bert_keras.tasks.classification import tables as classification_tables
 from bert_keras.tasks.multiple_choice import data as multiple_choice_data
 from bert_keras.tasks.ner import conll, tagged_json
 from bert_keras.tasks.squad import data as squad_data
@@ -294,13 +294,13 @@ def read_table(case: tuple[str, bool, bytes]) -> None:
     ending, has_header, content = case
     path = write(f"table{ending}", content)
     names = ("text", "label") if has_header else ("0", "1")
-    table = classification_tables.TableFormat(
+    table = classification_data.TableFormat(
         names[0], None, names[1], has_header
     )
     if ending.startswith(".json"):
-        table = classification_tables.TableFormat("text", None, "label", True)
+        table = classification_data.TableFormat("text", None, "label", True)
     examples = survives(
-        lambda: classification_tables.read_table(path, table, True)
+        lambda: classification_data.read_table(path, table, True)
     )
     for example in examples or ():
         "".join([example.text_a, *(example.label or ())]).encode()

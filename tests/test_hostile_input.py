@@ -28,7 +28,7 @@ from bert_keras.errors import MAX_SENTENCE, InputError, one_line
 from bert_keras.modeling import hugging_face
 from bert_keras.modeling.checkpoint import open_weights
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.classification import tables as classification_tables
+from bert_keras.tasks.classification import data as classification_data
 from bert_keras.tasks.squad import data as squad_data
 from bert_keras.tasks.task_config import TASK, TaskConfig
 from tests import hostile
@@ -126,8 +126,8 @@ def read_squad(path: Path) -> object:
 
 
 def read_table(path: Path) -> object:
-    table = classification_tables.TableFormat("text", None, "label", True)
-    return classification_tables.read_table(str(path), table, False)
+    table = classification_data.TableFormat("text", None, "label", True)
+    return classification_data.read_table(str(path), table, False)
 
 
 def read_task(path: Path) -> object:
@@ -209,8 +209,8 @@ def test_every_field_of_task_json_is_checked(
 def test_halves_of_signs_become_question_marks(tmp_path: Path) -> None:
     row = json.dumps({"text": HALF, "label": HALF})
     (tmp_path / "x.jsonl").write_text(row)
-    table = classification_tables.TableFormat("text", None, "label", True)
-    (example,) = classification_tables.read_table(
+    table = classification_data.TableFormat("text", None, "label", True)
+    (example,) = classification_data.read_table(
         str(tmp_path / "x.jsonl"), table, True
     )
     assert (example.text_a, example.label) == ("a?b", "a?b")

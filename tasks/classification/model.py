@@ -1,17 +1,24 @@
 """Fine-tuning on a target of a text or a pair: encoder, pooler, linear head.
 
-Devlin et al. 2018, section 4.1. Upstream file: run_classifier.py,
-create_model.
+A target is a class, several, or a number. It says how its labels become
+numbers, what the loss of the model's outputs is and what those outputs mean.
+Devlin et al. 2018, section 4.1. Upstream file: run_classifier.py, create_model,
+for one class; Liu et al. 2019 (RoBERTa) and Hugging Face's classifiers for the
+losses of the other two.
 
-Shapes: B batch, S positions, C outputs, W windows of a document.
+Shapes: B batch, S positions, N examples, C outputs, W windows of a document.
 """
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar, Protocol
 
 import numpy as np
 from keras import ops
 
 from bert_keras.data.input_features import InputFeatures
+from bert_keras.data.record_schema import Feature
+from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import (
     CLASSIFIER,
@@ -24,32 +31,257 @@ from bert_keras.modeling.encoder_variants import (
     AnyEncoder,
     any_encoder_mappings,
 )
-from bert_keras.modeling.heads import LinearHead
+from bert_keras.modeling.heads import (
+    LinearHead,
+    binary_cross_entropy,
+    cross_entropy,
+    squared_error,
+)
 from bert_keras.modeling.tensors import Batch, Tensor
 from bert_keras.tasks.base import TaskModel
-from bert_keras.tasks.classification.label_types import LABELS, LabelType, Sums
+from bert_keras.tasks.classification.data import Label
+from bert_keras.tasks.label_names import class_key, to_number
+from bert_keras.tasks.metrics import (
+    classification_metrics,
+    log_softmax,
+    multi_label_metrics,
+    regression_metrics,
+)
 from bert_keras.tasks.packed_inputs import example_weights, pooled_examples
 
+Sums = dict[str, tuple[Tensor, Tensor]]
+Loss = tuple[Tensor, Sums]
+LABELS = "label_ids"
 HEAD_DROPOUT_PROB = 0.1  # upstream's, whatever the config says
+MAX_SHOWN = 12  # classes, in a description
 
 
-class TextClassifier(TaskModel):
-    """An encoder with a head on its pooled output, and the target's loss."""
+class LabelType(Protocol):
+    """What is predicted of an example."""
 
-    def __init__(
-        self,
-        config: BertConfig,
-        target: LabelType,
-        encoder: AnyEncoder | None = None,
-    ):
-        """`encoder`: where it is not the plain one of the config."""
-        self.target = target
-        self.encoder = encoder or Encoder(config)
+    kind: ClassVar[str]  # its word in task.json
+    labels: tuple[str, ...]
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.labels)
+
+    @property
+    def feature(self) -> Feature:
+        """What a record holds of it."""
+
+    def encode(self, label: Label) -> list[float]:
+        """The numbers of a label; zeros where it is not known."""
+
+    def weights(self, labels: Tensor, rows: Tensor) -> Tensor:
+        """float32 [B]: how much each row's loss counts.
+
+        Args:
+            labels: [B, ...], what `encode` gave.
+            rows: float32 [B], 0 for padding.
+        """
+        return rows
+
+    def loss(self, logits: Tensor, labels: Tensor, rows: Tensor) -> Loss:
+        """The sum of the rows' losses with `weights`, and sums for metrics, in
+        which a class counts as often as it occurs."""
+
+    def describe(self, labels: np.ndarray) -> str:
+        """How often each of [N, ...] labels occurs, or their range."""
+
+    def scores(self, logits: np.ndarray) -> np.ndarray:
+        """[..., C] logits to probabilities, or to values."""
+
+    def losses(self, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """[N, C] and [N, ...] -> the unweighted loss of each example."""
+
+    def metrics(
+        self, scores: np.ndarray, labels: np.ndarray
+    ) -> dict[str, float]:
+        """All that there are, of [N, C] and [N, ...]."""
+
+    def evaluate(
+        self, names: tuple[str, ...], scores: np.ndarray, labels: np.ndarray
+    ) -> dict[str, float]:
+        """The metrics of these names."""
+        metrics = self.metrics(scores, labels)
+        return {name: metrics[name] for name in names}
+
+
+@dataclasses.dataclass(frozen=True)
+class SingleLabel(LabelType):
+    """One of C classes."""
+
+    kind = "single_label"
+    labels: tuple[str, ...]
+    class_weights: tuple[float, ...] = ()  # one a label; none: all 1
+
+    @property
+    def feature(self) -> Feature:
+        return Feature(LABELS, 1, limit=len(self.labels))
+
+    def encode(self, label: Label) -> list[float]:
+        label = _only_one(label, "a list of them needs `target=multi_label`")
+        return [0 if label is None else _number_of(label, self.labels)]
+
+    def weights(self, labels: Tensor, rows: Tensor) -> Tensor:
+        if not self.class_weights:
+            return rows
+        table = ops.convert_to_tensor(self.class_weights, dtype="float32")
+        return rows * ops.take(table, labels[:, 0])
+
+    def loss(self, logits: Tensor, labels: Tensor, rows: Tensor) -> Loss:
+        classes = labels[:, 0]
+        sums = cross_entropy(logits, classes, self.weights(labels, rows))
+        plain = sums
+        if self.class_weights:
+            plain = cross_entropy(logits, classes, rows)
+        return sums.loss, {"accuracy": (plain.correct, plain.weight)}
+
+    def describe(self, labels: np.ndarray) -> str:
+        counts = np.bincount(labels[:, 0], minlength=len(self.labels))
+        return _shown_counts(self.labels, counts)
+
+    def scores(self, logits: np.ndarray) -> np.ndarray:
+        return np.exp(log_softmax(logits))
+
+    def losses(self, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        return -np.take_along_axis(log_softmax(logits), labels, axis=-1)[:, 0]
+
+    def metrics(
+        self, scores: np.ndarray, labels: np.ndarray
+    ) -> dict[str, float]:
+        return classification_metrics(scores.argmax(-1), labels[:, 0])
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiLabel(LabelType):
+    """Any number of C classes at once."""
+
+    kind = "multi_label"
+    labels: tuple[str, ...]
+    separator: str = ","  # between the labels of one example
+
+    @property
+    def feature(self) -> Feature:
+        return Feature(LABELS, len(self.labels), limit=2)
+
+    def encode(self, label: Label) -> list[float]:
+        present: list[float] = [0] * len(self.labels)
+        names = label or ()
+        if isinstance(names, str):
+            names = tuple(names.split(self.separator))
+        for name in filter(None, map(str.strip, names)):
+            present[_number_of(name, self.labels)] = 1
+        return present
+
+    def loss(self, logits: Tensor, labels: Tensor, rows: Tensor) -> Loss:
+        sums = binary_cross_entropy(logits, labels, rows)
+        return sums.loss, {"label_accuracy": (sums.correct, sums.weight)}
+
+    def describe(self, labels: np.ndarray) -> str:
+        shown = _shown_counts(self.labels, labels.sum(0))
+        return f"{shown}; {np.sum(~labels.any(-1))} have no label"
+
+    def scores(self, logits: np.ndarray) -> np.ndarray:
+        return np.exp(-np.logaddexp(0.0, -logits.astype(np.float64)))
+
+    def losses(self, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        logits = logits.astype(np.float64)
+        return np.mean(np.logaddexp(0.0, logits) - labels * logits, axis=-1)
+
+    def metrics(
+        self, scores: np.ndarray, labels: np.ndarray
+    ) -> dict[str, float]:
+        return multi_label_metrics(scores > 0.5, labels)
+
+
+@dataclasses.dataclass(frozen=True)
+class Regression(LabelType):
+    """A number."""
+
+    kind = "regression"
+    labels: tuple[str, ...] = dataclasses.field(default=(), init=False)
+    num_outputs = 1
+    feature = Feature(LABELS, 1, "float32")
+
+    def encode(self, label: Label) -> list[float]:
+        label = _only_one(label, "regression expects a number")
+        value = 0.0 if label is None else to_number(label)
+        if value is None:
+            raise InputError(
+                f"the label {label!r} is not a number, as regression expects"
+            )
+        return [value]
+
+    def loss(self, logits: Tensor, labels: Tensor, rows: Tensor) -> Loss:
+        total, weight = squared_error(logits[:, 0], labels[:, 0], rows)
+        return total, {"squared_error": (total, weight)}
+
+    def describe(self, labels: np.ndarray) -> str:
+        low, high, mean = labels.min(), labels.max(), labels.mean()
+        return f"{low:.4g} to {high:.4g}, mean {mean:.4g}"
+
+    def scores(self, logits: np.ndarray) -> np.ndarray:
+        return logits.astype(np.float64)
+
+    def losses(self, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        return np.square(logits[:, 0].astype(np.float64) - labels[:, 0])
+
+    def metrics(
+        self, scores: np.ndarray, labels: np.ndarray
+    ) -> dict[str, float]:
+        return regression_metrics(scores[:, 0], labels[:, 0])
+
+
+def make_target(kind: str, labels: tuple[str, ...]) -> LabelType:
+    """The target that task.json's words mean."""
+    if kind == "regression":
+        if len(labels) > 1:
+            raise InputError(
+                f"the model gives {len(labels)} numbers to a text; expected "
+                "a regression of one number"
+            )
+        return Regression()
+    return MultiLabel(labels) if kind == "multi_label" else SingleLabel(labels)
+
+
+def _shown_counts(labels: tuple[str, ...], counts: np.ndarray) -> str:
+    """The most frequent first."""
+    order = np.argsort(-counts, kind="stable")
+    shown = [f"{labels[i]}: {counts[i]}" for i in order[:MAX_SHOWN]]
+    if others := counts[order[MAX_SHOWN:]].tolist():
+        shown.append(f"{len(others)} others: {others[-1]} to {others[0]}")
+    return ", ".join(shown)
+
+
+def _only_one(label: Label, expected: str) -> str | None:
+    if not isinstance(label, tuple):
+        return label
+    if len(label) != 1:
+        raise InputError(f"it has {len(label)} labels, {label}; {expected}")
+    return label[0]
+
+
+def _number_of(label: str, labels: tuple[str, ...]) -> int:
+    if label in labels:
+        return labels.index(label)
+    try:
+        return [*map(class_key, labels)].index(class_key(label))
+    except ValueError:
+        raise InputError(
+            f"the label {label!r} is not among {', '.join(labels)}"
+        ) from None
+
+
+class PooledClassifier(TaskModel):
+    """An encoder with a linear head on its pooled output."""
+
+    def __init__(self, encoder: AnyEncoder, num_outputs: int, name: str):
+        """`name`: of the head."""
+        self.encoder = encoder
         self.head = LinearHead(
-            self.encoder.config,
-            target.num_outputs,
-            HEAD_DROPOUT_PROB,
-            name="classifier",
+            encoder.config, num_outputs, HEAD_DROPOUT_PROB, name=name
         )
         self.parts = (self.encoder, self.head)
         for part in self.parts:
@@ -61,12 +293,43 @@ class TextClassifier(TaskModel):
             *linear_mappings(self.head, CLASSIFIER),
         ]
 
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """{"logits": [B, C]} without dropout."""
+        return {"logits": self.logits(batch, None)}
+
+    def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
+        """[B, C], of padded or packed rows (data/batching.py).
+
+        Args:
+            seed: int32 [2], the key of the dropout; None for none.
+        """
+        pooled = pooled_examples(self.encoder, batch, seed)
+        return self.head(
+            pooled, fused_ops.site_seed(seed, self.encoder.num_noise_sites)
+        )
+
+
+class TextClassifier(PooledClassifier):
+    """A model of texts and pairs, with the loss of its target."""
+
+    def __init__(
+        self,
+        config: BertConfig,
+        target: LabelType,
+        encoder: AnyEncoder | None = None,
+    ):
+        """`encoder`: where it is not the plain one of the config."""
+        self.target = target
+        super().__init__(
+            encoder or Encoder(config), target.num_outputs, "classifier"
+        )
+
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {"rows": ops.sum(self.weights(batch))}
 
     def loss(
         self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
-    ) -> tuple[Tensor, Sums]:
+    ) -> Loss:
         """This batch's part of the mean loss of the rows in `totals`.
 
         Args:
@@ -80,24 +343,13 @@ class TextClassifier(TaskModel):
 
     def loss_of(
         self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
-    ) -> tuple[Tensor, Sums]:
+    ) -> Loss:
         """As `loss`, of what `logits` gave."""
         total, sums = self.target.loss(
             logits, batch[LABELS], example_weights(batch)
         )
         # A batch of classes that weigh nothing costs nothing.
         return ops.divide_no_nan(total, totals["rows"]), sums
-
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """{"logits": [B, C]} without dropout."""
-        return {"logits": self.logits(batch, None)}
-
-    def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
-        """[B, C]; the seed as in `loss`."""
-        pooled = pooled_examples(self.encoder, batch, seed)
-        return self.head(
-            pooled, fused_ops.site_seed(seed, self.encoder.num_noise_sites)
-        )
 
     def weights(self, batch: Batch) -> Tensor:
         """float32 [B]: how much each row counts."""

@@ -9,12 +9,15 @@ import tensorflow as tf
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import Outputs, Question, TaskPipeline
-from bert_keras.tasks.classification.examples import (
+from bert_keras.tasks.classification.data import (
     InputExample,
     encode_example,
 )
-from bert_keras.tasks.classification.label_types import make_target
-from bert_keras.tasks.classification.model import TextClassifier, pool_windows
+from bert_keras.tasks.classification.model import (
+    TextClassifier,
+    make_target,
+    pool_windows,
+)
 from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.task_config import TaskConfig
 
@@ -62,7 +65,7 @@ class TextClassificationPipeline(TaskPipeline):
             )
         first, *rest = texts
         length = self.settings.max_seq_length
-        rows, is_cut = encode_example(
+        rows, is_cut, _ = encode_example(
             InputExample(str(number), first, rest[0] if rest else None, None),
             self.tokenizer,
             length,

@@ -19,24 +19,23 @@ from bert_keras.data.record_schema import classifier_features
 from bert_keras.data.tfrecords import RecordWriter, encode
 from bert_keras.errors import InputError, one_line, warn
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.classification.examples import (
+from bert_keras.tasks.classification.data import (
     InputExample,
+    TableFormat,
+    are_measures,
     encode_examples,
+    labels_of,
+    read_table,
 )
 from bert_keras.tasks.classification.glue import GlueTask, find_task
-from bert_keras.tasks.classification.label_types import (
+from bert_keras.tasks.classification.model import (
     LABELS,
     LabelType,
     MultiLabel,
     Regression,
     SingleLabel,
-)
-from bert_keras.tasks.classification.model import TextClassifier, pool_windows
-from bert_keras.tasks.classification.tables import (
-    TableFormat,
-    are_measures,
-    labels_of,
-    read_table,
+    TextClassifier,
+    pool_windows,
 )
 from bert_keras.tasks.fine_tuning import (
     FineTuningConfig,
@@ -334,7 +333,7 @@ class TableFiles:
     train_file: str | None
     eval_file: str | None
     predict_file: str | None
-    target: str  # one of tasks.classification.label_types'
+    target: str  # one of tasks.classification.model'
     label_separator: str
     class_weights: str | None
     keep_classifier_head: bool = False

@@ -1,4 +1,4 @@
-"""Multiple-choice questions from files: SWAG, RACE and your own.
+"""Multiple-choice questions: from files of SWAG, RACE and your own to rows.
 
 Zellers et al. 2018 (SWAG), files of rowanz/swagaf; Lai et al. 2017 (RACE). The
 keys of an entry say what it is, so that any file may hold any of these:
@@ -9,20 +9,32 @@ keys of an entry say what it is, so that any file may hold any of these:
     context, question, choices, label             your own: JSON
 """
 
+import collections
 import itertools
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from bert_keras.data.input_features import InputFeatures, make_features
 from bert_keras.data.text_files import expand_patterns, without_half_characters
-from bert_keras.errors import InputError
-from bert_keras.tasks.classification.tables import table_rows
-from bert_keras.tasks.json_files import read_objects
-from bert_keras.tasks.multiple_choice.model import MultipleChoiceExample
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import InputError, with_flags
+from bert_keras.tasks.tables import read_rows
+from bert_keras.training.inference import with_progress
 
+ENDINGS = (".csv", ".jsonl", ".json", ".txt")
 BLANK = re.compile("_+")  # in a question of RACE, where the choice belongs
+CONTEXTS, CHOICES_TOO = "contexts", "contexts and choices"  # that were cut
 
 Entry = Mapping[str, Any]
+
+
+class MultipleChoiceExample(NamedTuple):
+    guid: str  # where it comes from, for people
+    context: str
+    choices: tuple[str, ...]  # each with the question, where there is one
+    label: int | None  # number of the right one; None: not known
 
 
 def read_questions(
@@ -39,7 +51,7 @@ def read_questions(
     questions = [
         question
         for path in expand_patterns(patterns, argument)
-        for place, entry in _entries(path)
+        for place, entry in read_rows(path, ENDINGS)
         for question in _questions(place, entry)
     ]
     if not questions:
@@ -51,21 +63,6 @@ def read_questions(
                 "right choice, from 0, or its letter"
             )
     return questions
-
-
-def _entries(path: str) -> Iterator[tuple[str, Entry]]:
-    """Yields each with its place, for errors."""
-    plain = path.removesuffix(".gz")
-    if plain.endswith(".csv"):
-        yield from table_rows(path)
-    elif plain.endswith((".jsonl", ".json", ".txt")):
-        for found in read_objects(path):
-            yield found.place, found.values
-    else:
-        raise InputError(
-            f"{path} ends in none of .csv, .jsonl, .json, .txt (.gz may "
-            "follow); the ending says how questions are read"
-        )
 
 
 def describe(questions: Sequence[MultipleChoiceExample]) -> str:
@@ -84,17 +81,28 @@ def describe(questions: Sequence[MultipleChoiceExample]) -> str:
 
 
 def _questions(place: str, entry: Entry) -> Iterator[MultipleChoiceExample]:
-    if "article" in entry and "questions" not in entry:
-        columns = {"questions": "question", "options": "options"}
-        columns |= {"answers": "answer"} if "answer" in entry else {}
-        several = {many: [entry.get(one)] for many, one in columns.items()}
-        yield from _race(place, {**entry, **several})
-    elif "article" in entry:
+    if "article" in entry:
         yield from _race(place, entry)
     elif "ending0" in entry:
-        yield _swag(place, entry)
+        # The second text is the sentence's beginning and one of its endings.
+        begin = _get(place, entry, "sent2", str)
+        names = map("ending{}".format, itertools.count())
+        endings = [
+            _get(place, entry, name, str)
+            for name in itertools.takewhile(entry.__contains__, names)
+        ]
+        while endings and not endings[-1]:  # a row with fewer than others
+            del endings[-1]
+        context = _get(place, entry, "sent1", str)
+        choices = [f"{begin} {ending}" for ending in endings]
+        yield _question(place, context, choices, entry.get("label"))
     elif "choices" in entry:
-        yield _own(place, entry)
+        choices = _texts(place, entry, "choices")
+        if entry.get("question") is not None:
+            asked = _get(place, entry, "question", str)
+            choices = [f"{asked} {choice}" for choice in choices]
+        context = _get(place, entry, "context", str)
+        yield _question(place, context, choices, entry.get("label"))
     else:
         raise InputError(
             f"{place} has the keys {', '.join(map(str, entry)) or 'none'}; "
@@ -103,38 +111,20 @@ def _questions(place: str, entry: Entry) -> Iterator[MultipleChoiceExample]:
         )
 
 
-def _swag(place: str, entry: Entry) -> MultipleChoiceExample:
-    """Its second text is the sentence's beginning and one of its endings."""
-    names = map("ending{}".format, itertools.count())
-    begin = _text(place, entry, "sent2")
-    endings = [
-        _text(place, entry, name)
-        for name in itertools.takewhile(entry.__contains__, names)
-    ]
-    while endings and not endings[-1]:  # of rows with fewer than others have
-        del endings[-1]
-    context = _text(place, entry, "sent1")
-    choices = [f"{begin} {ending}" for ending in endings]
-    return _question(place, context, choices, entry.get("label"))
-
-
-def _own(place: str, entry: Entry) -> MultipleChoiceExample:
-    choices = _texts(place, entry, "choices")
-    if entry.get("question") is not None:
-        asked = _text(place, entry, "question")
-        choices = [f"{asked} {choice}" for choice in choices]
-    context = _text(place, entry, "context")
-    return _question(place, context, choices, entry.get("label"))
-
-
 def _race(place: str, entry: Entry) -> Iterator[MultipleChoiceExample]:
-    """A choice stands where the question has its blank, else behind it."""
-    article = _text(place, entry, "article")
+    """A choice stands where the question has its blank, else behind it:
+    ("It is _.", "red") -> "It is red."; ("Is it?", "No") -> "Is it? No"."""
+    if "questions" not in entry:  # the hub's
+        columns = {"questions": "question", "options": "options"}
+        columns |= {"answers": "answer"} if "answer" in entry else {}
+        several = {many: [entry.get(one)] for many, one in columns.items()}
+        entry = {**entry, **several}
+    article = _get(place, entry, "article", str)
     asked = _texts(place, entry, "questions")
-    options = _list(place, entry, "options")
+    options = _get(place, entry, "options", list)
     answers = [None] * len(asked)
     if "answers" in entry:
-        answers = _list(place, entry, "answers")
+        answers = _get(place, entry, "answers", list)
     if not len(asked) == len(options) == len(answers):
         raise InputError(
             f"{place} has {len(asked)} questions, {len(options)} options and "
@@ -142,25 +132,30 @@ def _race(place: str, entry: Entry) -> Iterator[MultipleChoiceExample]:
         )
     for i, question in enumerate(asked):
         where = f"{place}, question {i}"
+        begin, *rest = BLANK.split(question, maxsplit=1)
         choices = [
-            _put(question, choice)
+            f"{begin}{choice}{rest[0]}" if rest else f"{question} {choice}"
             for choice in _texts(where, {"options": options[i]}, "options")
         ]
         yield _question(where, article, choices, answers[i])
 
 
-def _put(question: str, choice: str) -> str:
-    """("It is _.", "red") -> "It is red."; ("Is it?", "No") -> "Is it? No"."""
-    begin, *rest = BLANK.split(question, maxsplit=1)
-    return f"{begin}{choice}{rest[0]}" if rest else f"{question} {choice}"
-
-
 def _question(
     place: str, context: str, choices: list[str], label: Any
 ) -> MultipleChoiceExample:
+    """Labels are 2, "2", 2.0, "2.0" or "C"; none is null, "" or, as in the test
+    sets of the hub, -1."""
     if len(choices) < 2:
         raise InputError(f"{place} has {len(choices)} choices; expected two")
-    number = _number(label)
+    number: int | None = -1
+    if label is None or label in ("", -1, "-1"):
+        number = None
+    elif isinstance(label, str) and re.fullmatch("[A-Z]", label):
+        number = ord(label) - ord("A")
+    elif isinstance(label, str) and re.fullmatch(r"[0-9]{1,9}(\.0*)?", label):
+        number = int(float(label))
+    elif type(label) is int or (type(label) is float and label.is_integer()):
+        number = int(label)
     if number is not None and not 0 <= number < len(choices):
         raise InputError(
             f"{place} has {len(choices)} choices and the label "
@@ -170,28 +165,20 @@ def _question(
     return MultipleChoiceExample(place, context, tuple(choices), number)
 
 
-def _number(label: Any) -> int | None:
-    """2 for 2, "2", 2.0, "2.0" or "C"; -1 for what is not a label.
-
-    None for an empty label and for -1, as in the test sets of the hub.
-    """
-    if label is None or label in ("", -1, "-1"):
-        return None
-    if isinstance(label, str) and re.fullmatch("[A-Z]", label):
-        return ord(label) - ord("A")
-    if isinstance(label, str) and re.fullmatch(r"[0-9]{1,9}(\.0*)?", label):
-        return int(float(label))
-    is_whole = type(label) is float and label.is_integer()
-    return int(label) if is_whole or type(label) is int else -1
-
-
-def _text(place: str, entry: Entry, key: str) -> str:
+def _get(place: str, entry: Entry, key: str, kind: type) -> Any:
+    """entry[key]; an error unless it is a text or a list, as `kind` says."""
     value = entry.get(key)
-    if not isinstance(value, str):
+    if not isinstance(value, kind):
+        expected = "text" if kind is str else "list"
         raise InputError(
-            f"{place} has {_shown(value)} for {key!r}; expected a text"
+            f"{place} has {_shown(value)} for {key!r}; expected a {expected}"
         )
-    return without_half_characters(value)
+    return without_half_characters(value) if isinstance(value, str) else value
+
+
+def _texts(place: str, entry: Entry, key: str) -> list[str]:
+    values = _get(place, entry, key, list)
+    return [_get(place, {key: value}, key, str) for value in values]
 
 
 def _shown(value: Any) -> str:
@@ -203,16 +190,60 @@ def _shown(value: Any) -> str:
     return repr(value)[:60]
 
 
-def _list(place: str, entry: Entry, key: str) -> list[Any]:
-    value = entry.get(key)
-    if not isinstance(value, list):
-        raise InputError(
-            f"{place} has {_shown(value)} for {key!r}; expected a list"
+def encode_questions(
+    questions: Sequence[MultipleChoiceExample],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+) -> list[list[InputFeatures]]:
+    """The rows of each question; how many were cut is said on standard
+    error."""
+    encoded = [
+        encode_question(question, tokenizer, max_seq_length)
+        for question in with_progress(
+            questions, len(questions), " questions", "tokens"
         )
-    return value
-
-
-def _texts(place: str, entry: Entry, key: str) -> list[str]:
-    return [
-        _text(place, {key: value}, key) for value in _list(place, entry, key)
     ]
+    cuts = collections.Counter(cut for _, cut in encoded if cut)
+    for cut, count in cuts.items():
+        text = (
+            f"{count} of {len(questions)} questions are longer than "
+            f"`max_seq_length={max_seq_length}` pieces; their {cut} were cut"
+        )
+        print(with_flags(text), file=sys.stderr)
+    return [rows for rows, _ in encoded]
+
+
+def encode_question(
+    question: MultipleChoiceExample, tokenizer: Tokenizer, max_seq_length: int
+) -> tuple[list[InputFeatures], str]:
+    """A row for each choice, and what was cut: "", CONTEXTS or CHOICES_TOO.
+
+    The context gives way: context "a b c d" with the choices "e" and "f g" in
+    7 pieces is [CLS] a b c [SEP] e [SEP] and [CLS] a b [SEP] f g [SEP]. A
+    choice that does not fit by itself loses its beginning.
+    """
+    room = max_seq_length - tokenizer.special_tokens.count(is_pair=True)
+    context = tokenizer.tokenize(question.context)
+    rows, cut = [], ""
+    for choice in question.choices:
+        second = tokenizer.tokenize(choice)
+        if len(second) > room:
+            cut = CHOICES_TOO
+        elif len(context) + len(second) > room:
+            cut = cut or CONTEXTS
+        second = second[-room:]
+        first = context[: room - len(second)]
+        rows.append(make_features(first, second, max_seq_length, tokenizer))
+    return rows, cut
+
+
+def pad_choices(
+    encoded: Sequence[list[InputFeatures]],
+) -> tuple[list[InputFeatures], int]:
+    """All rows, those of a question filled up with empty ones to as many as
+    any question has; and this number C."""
+    most = max(map(len, encoded))
+    filled = (
+        rows + [InputFeatures([], [])] * (most - len(rows)) for rows in encoded
+    )
+    return [row for rows in filled for row in rows], most

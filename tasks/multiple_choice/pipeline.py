@@ -8,7 +8,12 @@ import numpy as np
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import Outputs, Question, TaskPipeline
-from bert_keras.tasks.multiple_choice import model
+from bert_keras.tasks.multiple_choice.data import (
+    CHOICES_TOO,
+    MultipleChoiceExample,
+    encode_question,
+)
+from bert_keras.tasks.multiple_choice.model import MultipleChoice, log_shares
 from bert_keras.tasks.task_config import TaskConfig
 
 
@@ -19,10 +24,8 @@ class MultipleChoicePipeline(TaskPipeline):
     reads_pairs = True
 
     @staticmethod
-    def make_model(
-        config: BertConfig, settings: TaskConfig
-    ) -> model.MultipleChoice:
-        return model.MultipleChoice(config)
+    def make_model(config: BertConfig, settings: TaskConfig) -> MultipleChoice:
+        return MultipleChoice(config)
 
     @staticmethod
     def exported(
@@ -39,19 +42,16 @@ class MultipleChoicePipeline(TaskPipeline):
                 "more choices, with a tab before each"
             )
         length = self.settings.max_seq_length
-        example = model.MultipleChoiceExample(
-            str(number), context, tuple(choices), None
-        )
-        rows, cut = model.encode_question(example, self.tokenizer, length)
-        note = f"its context is cut to {length} pieces" if cut else ""
-        if cut == model.CHOICES_TOO:
-            note = f"its context and choices are cut to {length} pieces"
+        example = MultipleChoiceExample("", context, tuple(choices), None)
+        rows, cut = encode_question(example, self.tokenizer, length)
+        what = "context and choices are" if cut == CHOICES_TOO else "context is"
+        note = f"its {what} cut to {length} pieces" if cut else ""
         return Question(number, rows, choices, note)
 
     def answer(
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
-        logs = model.log_shares([output["logits"] for output in outputs])
+        logs = log_shares([output["logits"] for output in outputs])
         best, shares = int(logs.argmax()), np.exp(logs).tolist()
         text = question.content[best]
         fields = {"choice": best, "text": text, "probabilities": shares}

@@ -16,7 +16,7 @@ import numpy as np
 from bert_keras.data.input_features import InputFeatures, describe_lengths
 from bert_keras.errors import warn, with_flags
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.classification.label_types import LABELS
+from bert_keras.tasks.classification.model import LABELS
 from bert_keras.tasks.fine_tuning import (
     FineTuningConfig,
     FineTuningTask,
@@ -24,14 +24,17 @@ from bert_keras.tasks.fine_tuning import (
     train_losses,
 )
 from bert_keras.tasks.metrics import diagnose_losses
-from bert_keras.tasks.multiple_choice.data import describe, read_questions
+from bert_keras.tasks.multiple_choice.data import (
+    MultipleChoiceExample,
+    describe,
+    encode_questions,
+    pad_choices,
+    read_questions,
+)
 from bert_keras.tasks.multiple_choice.model import (
     NUM_CHOICES,
     MultipleChoice,
-    MultipleChoiceExample,
-    encode_questions,
     log_shares,
-    pad_choices,
 )
 from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.task_config import TaskConfig

@@ -15,9 +15,9 @@ from typing import Any
 from bert_keras.data.text_files import without_half_characters
 from bert_keras.errors import InputError
 from bert_keras.files import content
-from bert_keras.tasks.json_files import read_objects
 from bert_keras.tasks.ner.conll import DOCUMENT, Sentence, TaggedFile
 from bert_keras.tasks.ner.iob_tags import TAG
+from bert_keras.tasks.tables import read_objects
 
 WORDS, TAGS = "tokens", "ner_tags"  # the hub's names of fields
 ENDINGS = (".json", ".jsonl")

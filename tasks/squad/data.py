@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from bert_keras.data.text_files import without_half_characters
 from bert_keras.errors import InputError
-from bert_keras.tasks.json_files import parse_objects
+from bert_keras.tasks.tables import parse_objects
 from bert_keras.training.inference import with_progress
 
 

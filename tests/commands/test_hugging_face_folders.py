@@ -18,8 +18,7 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.hugging_face import save_hugging_face_folder
 from bert_keras.modeling.hugging_face_weights import TAGGER
 from bert_keras.tasks.base import Answer
-from bert_keras.tasks.classification.label_types import make_target
-from bert_keras.tasks.classification.model import TextClassifier
+from bert_keras.tasks.classification.model import TextClassifier, make_target
 from bert_keras.tasks.export import load_model, open_folder
 from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.pipeline import load

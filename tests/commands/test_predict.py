@@ -18,8 +18,7 @@ from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.classification.label_types import Regression
-from bert_keras.tasks.classification.model import TextClassifier
+from bert_keras.tasks.classification.model import Regression, TextClassifier
 from bert_keras.tasks.fill_mask import BlankFiller
 from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, ROOT, TINY, fails_with, forked

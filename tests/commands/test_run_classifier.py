@@ -14,13 +14,12 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.classification.examples import InputExample
-from bert_keras.tasks.classification.label_types import (
+from bert_keras.tasks.classification.data import InputExample, TableFormat
+from bert_keras.tasks.classification.model import (
     LabelType,
     Regression,
     SingleLabel,
 )
-from bert_keras.tasks.classification.tables import TableFormat
 from bert_keras.tasks.classification.task import (
     Actions,
     ClassificationTask,

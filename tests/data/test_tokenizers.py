@@ -13,7 +13,7 @@ from bert_keras.data.special_tokens import BERT, ROBERTA
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.data.tokenizers import check_any_vocabulary, load_tokenizer
 from bert_keras.errors import InputError
-from bert_keras.tasks.classification.examples import (
+from bert_keras.tasks.classification.data import (
     InputExample,
     encode_example,
 )
@@ -57,10 +57,10 @@ def test_a_pair_has_two_ends_between_and_one_segment() -> None:
 def test_examples_are_cut_where_the_marks_leave_no_room() -> None:
     example = InputExample("1", "the sea", "the ship", None)
     for length, expected in ((9, False), (7, True)):
-        (row,), is_cut = encode_example(example, TOKENIZER, length)
+        (row,), is_cut, _ = encode_example(example, TOKENIZER, length)
         assert is_cut is expected
         assert len(row.input_ids) <= length
-    (row,), _ = encode_example(example, TOKENIZER, 9)
+    (row,), *_ = encode_example(example, TOKENIZER, 9)
     assert pieces_of(row.input_ids) == "<s>|the| sea|</s>|</s>|the| ship|</s>"
 
 

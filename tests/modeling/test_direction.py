@@ -16,8 +16,7 @@ from bert_keras.modeling import fused_ops
 from bert_keras.modeling.attention import apply_direction
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, last_positions, vectors_at
-from bert_keras.tasks.classification.label_types import Regression
-from bert_keras.tasks.classification.model import TextClassifier
+from bert_keras.tasks.classification.model import Regression, TextClassifier
 from bert_keras.tasks.fill_mask import BlankFiller
 from bert_keras.tasks.packed_inputs import encode
 from tests.conftest import TINY

@@ -27,8 +27,11 @@ from bert_keras.modeling.encoder_variants import (
     load_encoders,
 )
 from bert_keras.tasks.checkpoint_compatibility import check_second
-from bert_keras.tasks.classification.label_types import LABELS, Regression
-from bert_keras.tasks.classification.model import TextClassifier
+from bert_keras.tasks.classification.model import (
+    LABELS,
+    Regression,
+    TextClassifier,
+)
 from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.pipeline import load
 from bert_keras.tasks.squad.model import QuestionAnsweringModel

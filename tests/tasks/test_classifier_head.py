@@ -11,8 +11,7 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.modeling.hugging_face import save_hugging_face_folder
 from bert_keras.modeling.hugging_face_weights import TAGGER
-from bert_keras.tasks.classification.label_types import make_target
-from bert_keras.tasks.classification.model import TextClassifier
+from bert_keras.tasks.classification.model import TextClassifier, make_target
 from bert_keras.tasks.classification.task import ClassificationTask, Problem
 from bert_keras.tasks.classifier_head import ClassifierHead
 from bert_keras.tasks.distillation.teacher import load_teacher

@@ -16,8 +16,7 @@ from bert_keras.data.input_features import Batch
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.tasks.base import Answer, Pipeline
-from bert_keras.tasks.classification.label_types import make_target
-from bert_keras.tasks.classification.model import TextClassifier
+from bert_keras.tasks.classification.model import TextClassifier, make_target
 from bert_keras.tasks.fill_mask import BlankFiller
 from bert_keras.tasks.ner.feature_based.lstm_tagger import FeatureTagger
 from bert_keras.tasks.ner.model import TokenClassifier

@@ -20,14 +20,14 @@ from bert_keras.data.packing import PackingConfig, fill_rows, plan_rows
 from bert_keras.data.record_schema import packed_features
 from bert_keras.data.special_tokens import BERT
 from bert_keras.modeling import fused_ops
-from bert_keras.tasks.classification.label_types import (
+from bert_keras.tasks.classification.model import (
     LABELS,
     LabelType,
     MultiLabel,
     Regression,
     SingleLabel,
+    TextClassifier,
 )
-from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.pretraining.model import Pretraining
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.training.config import LoopConfig, OptimizerConfig

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.classification.examples import InputExample
+from bert_keras.tasks.classification.data import InputExample
 from bert_keras.tasks.classification.glue import TASKS, find_task
 from tests.conftest import ROOT
 

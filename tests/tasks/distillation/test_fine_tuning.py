@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_keras.data.batching import InMemoryBatches
 from bert_keras.modeling import fused_ops
-from bert_keras.tasks.classification.label_types import LABELS, SingleLabel
+from bert_keras.tasks.classification.model import LABELS, SingleLabel
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.distillation.fine_tuning import DistilledModel
 from tests.tasks.classification.test_model import ROWS, batch_of, labels_of

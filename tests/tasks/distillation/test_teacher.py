@@ -9,8 +9,7 @@ import pytest
 
 from bert_keras.data.tokenizer_folder import TokenizerOptions, open_tokenizer
 from bert_keras.modeling.checkpoint import open_weights, save_model_folder
-from bert_keras.tasks.classification.label_types import SingleLabel
-from bert_keras.tasks.classification.model import TextClassifier
+from bert_keras.tasks.classification.model import SingleLabel, TextClassifier
 from bert_keras.tasks.classification.task import ClassificationTask, Problem
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.distillation.teacher import DistilledTask

@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
+from bert_keras.data.tokenizers import load_tokenizer
 from bert_keras.errors import InputError
-from bert_keras.tasks.multiple_choice.data import describe, read_questions
+from bert_keras.tasks.multiple_choice.data import (
+    MultipleChoiceExample,
+    describe,
+    encode_question,
+    encode_questions,
+    read_questions,
+)
 
 SWAG = {
     "sent1": "The captain saw the sea.",
@@ -206,3 +213,49 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             read_questions(path, "train_file", True)
     with pytest.raises(InputError, match="no file matches `train_file="):
         read_questions(f"{tmp_path}/none", "train_file", True)
+
+
+def test_the_context_gives_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """The worked example of encode_question."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefg"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
+    tokenizer = load_tokenizer(str(tmp_path / "vocab.txt"))
+    question = MultipleChoiceExample("here", "a b c d", ("e", "f g"), None)
+    for length, expected, what in (
+        (
+            7,
+            ["[CLS] a b c [SEP] e [SEP]", "[CLS] a b [SEP] f g [SEP]"],
+            "contexts",
+        ),
+        (
+            9,
+            ["[CLS] a b c d [SEP] e [SEP]", "[CLS] a b c d [SEP] f g [SEP]"],
+            "",
+        ),
+        (
+            4,
+            ["[CLS] [SEP] e [SEP]", "[CLS] [SEP] g [SEP]"],
+            "contexts and choices",
+        ),
+    ):
+        rows, cut = encode_question(question, tokenizer, length)
+        texts = [
+            " ".join(tokenizer.convert_ids_to_tokens(row.input_ids))
+            for row in rows
+        ]
+        assert texts == expected
+        assert cut == what
+        for row in rows:
+            end = row.input_ids.index(tokenizer.vocab["[SEP]"]) + 1
+            rest = len(row.input_ids) - end
+            assert row.segment_ids == [0] * end + [1] * rest
+    encode_questions([question, question], tokenizer, 7)
+    encode_questions([question], tokenizer, 4)
+    assert capsys.readouterr().err.splitlines() == [
+        "2 of 2 questions are longer than `max_seq_length=7` pieces; their "
+        "contexts were cut",
+        "1 of 1 questions are longer than `max_seq_length=4` pieces; their "
+        "contexts and choices were cut",
+    ]

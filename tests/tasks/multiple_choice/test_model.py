@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,18 +9,14 @@ import tensorflow as tf
 
 from bert_keras.data.batching import HostShard, InMemoryBatches
 from bert_keras.data.input_features import InputFeatures, pad
-from bert_keras.data.tokenizers import load_tokenizer
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import load_checkpoint
-from bert_keras.tasks.classification.label_types import LABELS
+from bert_keras.tasks.classification.model import LABELS
+from bert_keras.tasks.multiple_choice.data import pad_choices
 from bert_keras.tasks.multiple_choice.model import (
     NUM_CHOICES,
     MultipleChoice,
-    MultipleChoiceExample,
-    encode_question,
-    encode_questions,
     log_shares,
-    pad_choices,
 )
 from tests.conftest import GOLDEN, TINY
 
@@ -168,49 +163,3 @@ def test_padding_counts_for_nothing(model: MultipleChoice) -> None:
 def test_log_shares() -> None:
     scores = [np.array([math.log(x)], np.float32) for x in (1, 2, 5)]
     np.testing.assert_allclose(np.exp(log_shares(scores)), [0.125, 0.25, 0.625])
-
-
-def test_the_context_gives_way(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    """The worked example of encode_question."""
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefg"]
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
-    tokenizer = load_tokenizer(str(tmp_path / "vocab.txt"))
-    question = MultipleChoiceExample("here", "a b c d", ("e", "f g"), None)
-    for length, expected, what in (
-        (
-            7,
-            ["[CLS] a b c [SEP] e [SEP]", "[CLS] a b [SEP] f g [SEP]"],
-            "contexts",
-        ),
-        (
-            9,
-            ["[CLS] a b c d [SEP] e [SEP]", "[CLS] a b c d [SEP] f g [SEP]"],
-            "",
-        ),
-        (
-            4,
-            ["[CLS] [SEP] e [SEP]", "[CLS] [SEP] g [SEP]"],
-            "contexts and choices",
-        ),
-    ):
-        rows, cut = encode_question(question, tokenizer, length)
-        texts = [
-            " ".join(tokenizer.convert_ids_to_tokens(row.input_ids))
-            for row in rows
-        ]
-        assert texts == expected
-        assert cut == what
-        for row in rows:
-            end = row.input_ids.index(tokenizer.vocab["[SEP]"]) + 1
-            rest = len(row.input_ids) - end
-            assert row.segment_ids == [0] * end + [1] * rest
-    encode_questions([question, question], tokenizer, 7)
-    encode_questions([question], tokenizer, 4)
-    assert capsys.readouterr().err.splitlines() == [
-        "2 of 2 questions are longer than `max_seq_length=7` pieces; their "
-        "contexts were cut",
-        "1 of 1 questions are longer than `max_seq_length=4` pieces; their "
-        "contexts and choices were cut",
-    ]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.json_files import read_objects
+from bert_keras.tasks.tables import read_objects
 
 
 @pytest.mark.parametrize(

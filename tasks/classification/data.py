@@ -1,0 +1,234 @@
+"""Labelled texts and pairs: read from your own tables, and as model inputs.
+
+Upstream file: run_classifier.py, InputExample and convert_single_example;
+google-research/bert asks for a processor class for each data set.
+"""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from bert_keras.data.input_features import (
+    InputFeatures,
+    describe_lengths,
+    make_features,
+    windows,
+)
+from bert_keras.data.text_files import without_half_characters
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import InputError, with_flags
+from bert_keras.tasks.label_names import class_key, to_number
+from bert_keras.tasks.tables import header_names, read_rows, warn_of_header
+from bert_keras.training.inference import with_progress
+
+Label = str | tuple[str, ...] | None  # several, as a JSON list has them
+
+
+class InputExample(NamedTuple):
+    guid: str  # where it comes from, for people
+    text_a: str
+    text_b: str | None
+    label: Label  # None: not known
+
+
+@dataclasses.dataclass(frozen=True)
+class TableFormat:
+    """Columns by their names in the header, by their numbers from 0 in a file
+    without header, or by the keys of a JSON object."""
+
+    text_column: str
+    text_pair_column: str | None
+    label_column: str
+    has_header: bool
+    separator: str | None = None  # None: by the ending, or by the header
+    encoding: str | None = None  # None: by a byte-order mark, else UTF-8
+
+    def __post_init__(self) -> None:
+        if self.separator in ("tab", "\\t"):
+            object.__setattr__(self, "separator", "\t")
+        elif self.separator is not None and (
+            len(self.separator) != 1 or self.separator in '"\r\n'
+        ):
+            raise InputError(
+                f"`separator` is {self.separator!r}; expected one character, "
+                "or tab"
+            )
+
+    @property
+    def text_columns(self) -> list[str]:
+        pair = self.text_pair_column
+        return [self.text_column, *([] if pair is None else [pair])]
+
+
+def read_table(
+    path: str, table: TableFormat, has_labels: bool
+) -> list[InputExample]:
+    """Reads a file whose ending says what it is; each row is an example.
+
+    Args:
+        has_labels: whether the label column has to be there.
+
+    Raises:
+        InputError: no such file, or a row that does not fit the format.
+    """
+
+    def text(place: str, column: str, value: Any) -> str:
+        if isinstance(value, list | dict):
+            kind = "a list" if isinstance(value, list) else "an object"
+            raise InputError(
+                f"{place} has {kind} in {column!r}, where a text was expected"
+            )
+        if value is None or value != value:  # null and NaN
+            return ""
+        value = value if isinstance(value, str) else json.dumps(value)
+        return without_half_characters(value).strip()
+
+    examples = []
+    wanted = [*table.text_columns, *([table.label_column] * has_labels)]
+    for place, row in read_rows(
+        path,
+        wanted=wanted,
+        has_header=table.has_header,
+        separator=table.separator,
+        encoding=table.encoding,
+    ):
+        first, *rest = (text(place, x, row[x]) for x in table.text_columns)
+        label: Label = None
+        if has_labels:
+            column = table.label_column
+            value = row[column]
+            label = (
+                tuple(text(place, column, part) for part in value)
+                if isinstance(value, list)
+                else text(place, column, value)
+            )
+        examples.append(
+            InputExample(place, first, rest[0] if rest else None, label)
+        )
+    if not examples:
+        raise InputError(f"{path} holds no example")
+    return examples
+
+
+def names_text_columns(path: str, table: TableFormat) -> bool:
+    """Whether a TSV file has a header with the columns of the texts. Warns
+    where it has not, but its first line looks like a header."""
+    names = header_names(path, table.separator, table.encoding)
+    if table.has_header and {*table.text_columns} <= {*names}:
+        return True
+    warn_of_header(path, names, "give `text_column`")
+    return False
+
+
+def labels_of(
+    examples: Iterable[InputExample], separator: str | None = None
+) -> tuple[str, ...]:
+    """All labels: numbers first, in their order, then the others in theirs.
+    Spellings of one whole number become one label, and a line says so.
+
+    Args:
+        separator: between several labels of one example; None: one each.
+    """
+    labels: set[str] = set()
+    for example in examples:
+        parts: Sequence[str] = example.label or ()
+        if isinstance(parts, str):
+            parts = [parts] if separator is None else parts.split(separator)
+        labels.update(part.strip() for part in parts)
+    spellings: dict[str, list[str]] = {}
+    for label in sorted(labels - {""}, key=lambda label: (len(label), label)):
+        spellings.setdefault(class_key(label), []).append(label)
+    for first, *others in spellings.values():
+        if others:
+            print(
+                f"the labels {', '.join([first, *others])} are the same number "
+                f"and become one class, {first}",
+                file=sys.stderr,
+            )
+    firsts = (first for first, *_ in spellings.values())
+    return tuple(sorted(firsts, key=_natural))
+
+
+def are_measures(labels: Sequence[str], num_examples: int) -> bool:
+    """Whether they look like measured numbers rather than classes: more than
+    ten that are not all whole, or hardly two examples for each."""
+    keys = [_natural(label) for label in labels]
+    if len(labels) <= 10 or any(is_word for is_word, *_ in keys):
+        return False
+    are_whole = all(number.is_integer() for _, number, _ in keys)
+    return not are_whole or len(labels) > num_examples / 2
+
+
+def _natural(label: str) -> tuple[bool, float, str]:
+    """Sorts words behind numbers."""
+    number = to_number(label)
+    return number is None, number or 0.0, label
+
+
+def encode_examples(
+    examples: Sequence[InputExample],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    doc_stride: int | None = None,
+) -> list[list[InputFeatures]]:
+    """The rows of each example: one, or the windows of a long text.
+
+    Without a stride, what is too long is cut, and with one so is the first
+    text of a pair where it leaves no room. Lengths in tokens, [CLS] and [SEP]
+    included, and the number of texts that were cut go to standard error.
+
+    Args:
+        doc_stride: pieces between the beginnings of two windows; of a pair the
+            second text is cut into windows.
+    """
+    encoded = [
+        encode_example(example, tokenizer, max_seq_length, doc_stride)
+        for example in with_progress(
+            examples, len(examples), " texts", "tokens"
+        )
+    ]
+    if encoded:
+        num_cut = sum(is_cut for _, is_cut, _ in encoded)
+        lengths = [length for *_, length in encoded]
+        text = (
+            f"{len(lengths):,} texts of {describe_lengths(lengths)}; {num_cut} "
+            f"of {len(lengths)} were cut to `max_seq_length={max_seq_length}`"
+        )
+        print(with_flags(text), file=sys.stderr)
+    return [rows for rows, *_ in encoded]
+
+
+def encode_example(
+    example: InputExample,
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    doc_stride: int | None = None,
+) -> tuple[list[InputFeatures], bool, int]:
+    """Its rows, whether it was cut, and its length in tokens before that.
+
+    Windows together show all of the last text: of 7 pieces with room for 4 and
+    a stride of 2 they are 0-3, 2-5 and 4-6. The first text of a pair keeps
+    half of the room, or what the second leaves of it.
+    """
+    first = tokenizer.tokenize(example.text_a)
+    # As upstream, a second text without pieces is none.
+    second = tokenizer.tokenize(example.text_b or "") or None
+    num_special = tokenizer.special_tokens.count(second is not None)
+    room = max_seq_length - num_special
+    length = len(first) + len(second or ()) + num_special
+    pairs = [(first, second)]
+    is_cut = length > max_seq_length
+    if is_cut and doc_stride is not None:
+        if second is None:
+            spans = windows(len(first), room, doc_stride)
+            pairs = [(first[span.start : span.stop], None) for span in spans]
+            is_cut = False
+        else:
+            shown = first[: max(room // 2, room - len(second))]
+            spans = windows(len(second), room - len(shown), doc_stride)
+            pairs = [(shown, second[span.start : span.stop]) for span in spans]
+            is_cut = len(shown) < len(first)
+    rows = [make_features(*pair, max_seq_length, tokenizer) for pair in pairs]
+    return rows, is_cut, length
