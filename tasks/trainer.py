@@ -43,7 +43,7 @@ from bert_keras.modeling.checkpoint import (
     open_weights,
     save_model_folder,
 )
-from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.modeling.encoder_variants import (
     AnyEncoder,
     ConcatenatedEncoders,
@@ -53,7 +53,6 @@ from bert_keras.modeling.hugging_face import (
     CONFIG,
     INDEX,
     SAFETENSORS,
-    model_config_file,
 )
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,

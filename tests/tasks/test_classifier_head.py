@@ -11,7 +11,7 @@ import tensorflow as tf
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.modeling.hugging_face import save_hugging_face_folder
-from bert_keras.modeling.hugging_face_weights import TAGGER
+from bert_keras.modeling.hugging_face_names import TAGGER
 from bert_keras.tasks.classification.label_types import make_target
 from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.classifier_head import ClassifierHead
