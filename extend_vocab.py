@@ -117,10 +117,8 @@ def _files() -> "tuple[str, OpenedTokenizer]":
     """The config and the tokenizer of the folder."""
     from bert_keras.data.tokenizer_folder import open_tokenizer
     from bert_keras.files import VOCABULARY, beside
-    from bert_keras.modeling.hugging_face import (
-        is_hugging_face,
-        model_config_file,
-    )
+    from bert_keras.modeling.config import model_config_file
+    from bert_keras.modeling.hugging_face import is_hugging_face
 
     path = FLAGS.init_checkpoint
     if is_hugging_face(path):

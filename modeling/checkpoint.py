@@ -3,7 +3,7 @@
 A mapping ties one variable of Google's model to the variable here that holds
 it, whole or as a block of columns. Everything that reads or writes weights is
 a walk over mappings; a Hugging Face folder has its names translated
-(hugging_face_weights.py). Names: google-research/bert modeling.py and
+(hugging_face_names.py). Names: google-research/bert modeling.py and
 run_pretraining.py, as listed by `tf.train.list_variables`.
 
 Shapes: B batch, S positions, V vocabulary, C classes, L layers, H hidden size.
@@ -34,10 +34,9 @@ from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import LinearHead, MaskedLmHead
 from bert_keras.modeling.hugging_face import (
     CONFIG,
+    Safetensors,
     is_hugging_face,
-    refuse_pickle,
 )
-from bert_keras.modeling.hugging_face_weights import Safetensors
 from bert_keras.modeling.tensors import Tensor
 
 CHECKPOINT = "bert_model.ckpt"
@@ -47,6 +46,7 @@ NEXT_SENTENCE = "cls/seq_relationship/"
 CLASSIFIER = ""
 SPAN = "cls/squad/"
 
+PICKLES = (".bin", ".pt", ".pth", ".pkl")
 WEIGHT_TYPES = ("float32", "float64", "float16", "bfloat16")
 
 SAMPLE_ROWS, SAMPLE_LENGTH = 4, 48  # of the batch that compares models
@@ -179,7 +179,16 @@ def resolve_checkpoint(path: str) -> str:
     for ending in (".index", ".meta", ".data-00000-of-00001"):
         prefix = prefix.removesuffix(ending)
     if not tf.io.gfile.exists(prefix + ".index"):
-        refuse_pickle(path)
+        names = [path]
+        if tf.io.gfile.isdir(path):
+            names = [os.path.join(path, n) for n in tf.io.gfile.listdir(path)]
+        for name in sorted(names):
+            if name.endswith(PICKLES):
+                raise InputError(
+                    f"{name} is a pickle, which runs whatever code is in it "
+                    "and is never opened here; save the model as safetensors, "
+                    "in transformers by model.save_pretrained(folder)"
+                )
         raise InputError(
             f"no checkpoint at {path} ({prefix}.index does not exist); "
             "`init_checkpoint` or `model_dir` must name a model folder, a "

@@ -6,19 +6,21 @@ Face transformers (configuration_bert.py there) is read too.
 """
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from bert_keras.errors import InputError
-from bert_keras.modeling.hugging_face_config import (
-    FAMILIES,
-    Family,
+from bert_keras.errors import InputError, warn
+from bert_keras.files import beside
+from bert_keras.modeling.hugging_face import (
+    CONFIG,
+    HUGGING_FACE_CONFIG,
     from_hugging_face,
-    is_hugging_face_config,
-    to_hugging_face,
+    is_hugging_face,
 )
+from bert_keras.modeling.hugging_face_names import FAMILIES, Family
 
 # "gelu" is the tanh approximation, as in Google's code; Hugging Face's "gelu"
 # is the exact one, here "gelu_erf".
@@ -112,14 +114,14 @@ class BertConfig:
         return FAMILIES[self.family]
 
     @property
-    def _padding_id(self) -> int:
+    def padding_id(self) -> int:
         default = self._family.ids["pad_token_id"]
         return default if self.pad_token_id is None else self.pad_token_id
 
     @property
     def position_offset(self) -> int:
         """Rows of the position table before that of the first position."""
-        return self._padding_id + 1 if self._family.counts_from_padding else 0
+        return self.padding_id + 1 if self._family.counts_from_padding else 0
 
     @property
     def pooler_act(self) -> str:
@@ -138,10 +140,10 @@ class BertConfig:
         Raises:
             InputError: the config has another padding token.
         """
-        if self._family.counts_from_padding and padding_id != self._padding_id:
+        if self._family.counts_from_padding and padding_id != self.padding_id:
             raise InputError(
                 f"{vocab_file} has its padding token at {padding_id} but the "
-                f"config has pad_token_id = {self._padding_id}, from which a "
+                f"config has pad_token_id = {self.padding_id}, from which a "
                 f"{self.family} counts its positions; expected the same"
             )
 
@@ -183,18 +185,15 @@ class BertConfig:
                 "must name a bert_config.json"
             ) from error
         try:
-            known = {f.name for f in dataclasses.fields(cls)} - {"other"}
-            if isinstance(values, dict) and is_hugging_face_config(
-                path, values
-            ):
-                values = from_hugging_face(
-                    values, os.path.dirname(path), {*known, "other"}
-                )
+            fields = {field.name for field in dataclasses.fields(cls)}
+            if isinstance(values, dict):
+                values = from_hugging_face(values, path, fields)
             if not isinstance(values, dict) or "vocab_size" not in values:
                 raise InputError(
                     "it has no vocab_size; `bert_config_file` must name a "
                     "bert_config.json"
                 )
+            known = fields - {"other"}
             return cls(
                 **{k: v for k, v in values.items() if k in known},
                 other={k: v for k, v in values.items() if k not in known},
@@ -216,12 +215,37 @@ class BertConfig:
             del values["pad_token_id"]
         return json.dumps(values, indent=2, sort_keys=True) + "\n"
 
-    def to_hugging_face(self) -> dict[str, Any]:
-        """The values of a config.json, but for what the heads say.
 
-        Raises:
-            InputError: the family there has no such model.
-        """
-        return to_hugging_face(
-            dataclasses.asdict(self), self.position_offset, self._padding_id
+def model_config_file(path: str) -> str | None:
+    """The config beside the weights that `path` names: the path of a
+    bert_config.json or a config.json; None where neither is."""
+    names = [CONFIG, HUGGING_FACE_CONFIG]
+    if is_hugging_face(path):
+        names.reverse()
+    found = [file for name in names if (file := beside(path, [name]))]
+    if len(found) == 2:
+        _warn_of_difference(*found)
+    return found[0] if found else None
+
+
+@functools.cache  # once for each folder
+def _warn_of_difference(config_file: str, other_file: str) -> None:
+    """Warns if two configs in one folder disagree."""
+    if "://" in config_file:
+        return
+    try:
+        one, two = map(BertConfig.from_json_file, (config_file, other_file))
+    except InputError:  # which is raised again where the first is read
+        return
+    names = [field.name for field in dataclasses.fields(BertConfig)]
+    differences = [
+        f"{name} ({getattr(one, name)}, not {getattr(two, name)})"
+        for name in names
+        if name != "other" and getattr(one, name) != getattr(two, name)
+    ]
+    if differences:
+        warn(
+            f"{config_file} is used, which goes with the weights beside it, "
+            f"and not {os.path.basename(other_file)}; they differ in "
+            f"{', '.join(differences)}"
         )

@@ -2,56 +2,86 @@
 
 Files: config.json, model.safetensors (or several, with an index), a vocabulary
 and tokenizer_config.json. The safetensors library reads; a pickle is never
-opened.
+opened. hugging_face_names.py says what is called how.
 """
 
 import dataclasses
-import functools
+import json
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from bert_keras.errors import InputError, warn
-from bert_keras.files import (
-    beside,
-    copy_vocabulary,
-    write_json,
-    write_whole,
-)
-from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.hugging_face_weights import (
+import ml_dtypes  # noqa: F401 (gives NumPy the dtype bfloat16)
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from bert_keras import files
+from bert_keras.errors import InputError
+from bert_keras.modeling.hugging_face_names import (
     CLASSIFIER,
-    INDEX,
-    SAFETENSORS,
-    WEIGHTS,
+    FAMILIES,
+    TIED,
     architecture_of,
-    write_safetensors,
+    family_of,
+    family_of_class,
+    google_name,
+    has_place,
+    hugging_face_name,
 )
 
 if TYPE_CHECKING:
     from bert_keras.modeling.checkpoint import VariableMapping
+    from bert_keras.modeling.config import BertConfig
 
 # Google's folder and Hugging Face's.
 CONFIG = "bert_config.json"
 HUGGING_FACE_CONFIG = "config.json"
-PICKLES = (".bin", ".pt", ".pth", ".pkl")
+SAFETENSORS = ".safetensors"
+WEIGHTS = f"model{SAFETENSORS}"
+INDEX = f"{WEIGHTS}.index.json"  # which tensor is in which of several files
 
+_BUFFERS = ("position_ids", "token_type_ids")  # 0, 1, 2 ... and zeros
 
-def refuse_pickle(path: str) -> None:
-    """Raises an InputError if `path` is one, or a folder with nothing else."""
-    import tensorflow as tf
+# gelu_new, gelu_pytorch_tanh and gelu_fast are one function, of which the
+# second is one operation of torch's instead of eight.
+FROM_HUGGING_FACE = {
+    "gelu": "gelu_erf",
+    "gelu_python": "gelu_erf",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_fast": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+TO_HUGGING_FACE = {
+    "gelu": "gelu_pytorch_tanh",
+    "gelu_tanh": "gelu_pytorch_tanh",
+    "gelu_erf": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
 
-    names = [path]
-    if tf.io.gfile.isdir(path):
-        names = [os.path.join(path, n) for n in tf.io.gfile.listdir(path)]
-    pickles = [name for name in sorted(names) if name.endswith(PICKLES)]
-    if pickles:
-        raise InputError(
-            f"{pickles[0]} is a pickle, which runs whatever code is in it and "
-            "is never opened here; save the model as safetensors, in "
-            "transformers by model.save_pretrained(folder)"
-        )
+# Any of these keys tells its config.json from Google's bert_config.json.
+_TELLING = {"model_type", "architectures", "transformers_version"}
+# Keys that change what a model of any family computes, and the values under
+# which they do not: quantised weights, heads that were removed, layers that
+# differ from each other, code that is not transformers'.
+_PLAIN: dict[str, tuple[Any, ...]] = {
+    "is_encoder_decoder": (False, None),
+    "quantization_config": (None,),
+    "pruned_heads": ({}, None),
+    "per_layer_config": ({}, None),
+    "auto_map": ({}, None),
+}
+# Keys that change only training, or nothing here; kept for the way back.
+_KEPT = (
+    "bos_token_id", "eos_token_id", "classifier_dropout", "qa_dropout",
+    "seq_classif_dropout",
+)  # fmt: skip
 
 
 def is_hugging_face(path: str) -> bool:
@@ -69,49 +99,242 @@ def is_hugging_face(path: str) -> bool:
     )
 
 
-def model_config_file(path: str) -> str | None:
-    """The config beside the weights that `path` names.
+class Safetensors:
+    """The tensors of a folder or a file, by Google's names where it has one.
 
-    Returns:
-        The path of bert_config.json or config.json; None where neither is.
+    Opening reads the headers; `read` copies one tensor.
     """
-    names = [CONFIG, HUGGING_FACE_CONFIG]
-    if is_hugging_face(path):
-        names.reverse()
-    found = [file for name in names if (file := beside(path, [name]))]
-    if len(found) == 2:
-        _warn_of_difference(*found)
-    return found[0] if found else None
+
+    def __init__(self, path: str):
+        """Raises InputError where a file is missing or damaged."""
+        if "://" in path:
+            raise InputError(
+                f"{path} is not on this machine: safetensors are read from "
+                "local disks only; copy the folder and name the copy"
+            )
+        if os.path.isdir(path):
+            whole = os.path.join(path, WEIGHTS)
+            index = os.path.join(path, INDEX)
+            path = whole if os.path.exists(whole) else index
+        self.source = path
+        self._places: dict[str, tuple[Any, str]] = {}  # file, name in it
+        self._tied: dict[str, tuple[Any, str]] = {}  # by Google's name
+        self.names: list[str] = []  # Hugging Face's, of all tensors
+        for file in _open(path):
+            for name in file.keys():  # noqa: SIM118 (it is not a dictionary)
+                self.names.append(name)
+                if name in TIED:
+                    self._tied[TIED[name]] = file, name
+                elif not name.endswith(_BUFFERS):
+                    self._places[google_name(name) or name] = file, name
+        self.family = family_of(self.names)
+        self._places = self._tied | self._places
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        for google, (file, name) in self._places.items():
+            shape = file.get_slice(name).get_shape()
+            is_kernel = google.endswith("/kernel")
+            self.shapes[google] = tuple(shape[::-1] if is_kernel else shape)
+
+    def read(self, google: str) -> np.ndarray:
+        """float32, with the axes of Google's variable."""
+        value = self._array(*self._places[google])
+        if google == "cls/predictions/output_bias":
+            # Here, as in Google's code, the output layer is the word table.
+            for tied, copy in self._tied.items():
+                place = self._places[tied]
+                if not np.array_equal(self._array(*copy), self._array(*place)):
+                    raise InputError(
+                        f"{self.source} has another {copy[1]} than "
+                        f"{place[1]}; an output layer of its own is not "
+                        "supported"
+                    )
+        return value.T if google.endswith("/kernel") else value
+
+    def _array(self, file: Any, name: str) -> np.ndarray:
+        dtype = file.get_slice(name).get_dtype()
+        if dtype not in ("F64", "F32", "F16", "BF16"):
+            raise InputError(
+                f"{self.source} holds {name} as {dtype}; expected F32, F16 or "
+                "BF16, so save the model again in one of these"
+            )
+        return file.get_tensor(name).astype(np.float32, copy=False)
 
 
-@functools.cache  # once for each folder
-def _warn_of_difference(config_file: str, other_file: str) -> None:
-    """Warns if two configs in one folder disagree."""
-    if "://" in config_file:
-        return
+def _open(path: str) -> list[Any]:
+    """Opens a .safetensors file, or each that an index names."""
+    paths = [path]
     try:
-        config = BertConfig.from_json_file(config_file)
-        other = BertConfig.from_json_file(other_file)
-    except InputError:  # which is raised again where the first is read
-        return
-    differences = [
-        f"{field.name} ({getattr(config, field.name)}, not "
-        f"{getattr(other, field.name)})"
-        for field in dataclasses.fields(BertConfig)
-        if field.name != "other"
-        and getattr(config, field.name) != getattr(other, field.name)
-    ]
-    if differences:
-        warn(
-            f"{config_file} is used, which goes with the weights beside it, "
-            f"and not {os.path.basename(other_file)}; they differ in "
-            f"{', '.join(differences)}"
+        if path.endswith(INDEX):
+            with open(path, encoding="utf-8") as file:
+                names = sorted(set(json.load(file)["weight_map"].values()))
+            if not names:
+                raise ValueError("it names no file")
+            for name in names:
+                if os.path.basename(name) != name:
+                    raise ValueError(
+                        f"it names {name!r}, which is not in its folder"
+                    )
+            folder = os.path.dirname(path)
+            paths = [os.path.join(folder, name) for name in names]
+        opened = []
+        for path in paths:
+            opened.append(safe_open(path, framework="np"))
+        return opened
+    except (
+        OSError, ValueError, TypeError, LookupError, AttributeError,
+        RecursionError, SafetensorError,
+    ) as error:  # fmt: skip
+        raise InputError(
+            f"{path} cannot be read ({error}); expected whole safetensors"
+        ) from error
+
+
+def from_hugging_face(
+    values: dict[str, Any], path: str, fields: Collection[str]
+) -> dict[str, Any]:
+    """The values of a config.json as a bert_config.json has them; those of a
+    bert_config.json as they are.
+
+    Args:
+        path: of the file. Beside tensors a config.json is Hugging Face's, and
+            they tell its family if it does not.
+        fields: of BertConfig, which are kept.
+
+    Raises:
+        InputError: it is Hugging Face's, and of no such encoder.
+    """
+    folder = os.path.dirname(path) or "."
+    if not _TELLING & values.keys():
+        is_named = os.path.basename(path) == HUGGING_FACE_CONFIG
+        if not (is_named and _tensor_names(folder)):
+            return values
+    kind = _model_type(values, folder)
+    if kind not in list(FAMILIES):  # a list: it may be anything
+        raise InputError(
+            f"the Hugging Face model has model_type = {kind!r}; expected one "
+            f"of {', '.join(FAMILIES)}"
         )
+    for key, plain in _PLAIN.items():
+        if values.get(key) not in plain:
+            raise InputError(
+                f"the Hugging Face model has {key} = {values[key]!r}, which is "
+                "not supported"
+            )
+    family = FAMILIES[kind]
+    names = family.names.items()
+    values = {
+        **family.defaults,
+        **family.fixed,
+        **{k: v for k, v in values.items() if k not in family.unread},
+        **{ours: values[theirs] for ours, theirs in names if theirs in values},
+        **family.unsaid,
+    }
+    _check_fixed(values, family.fixed)
+    act = values["hidden_act"]
+    if act not in list(FROM_HUGGING_FACE):  # a list: act may be anything
+        raise InputError(
+            f"the Hugging Face model has hidden_act = {act!r}; expected one of "
+            f"{', '.join(FROM_HUGGING_FACE)}"
+        )
+    config = {
+        k: v
+        for k, v in values.items()
+        if k in fields
+        # what Hugging Face's files took over from Google's, unused
+        or k.startswith("pooler_")
+        or k == "directionality"
+        or (k in _KEPT and v not in (None, family.ids.get(k)))
+    }
+    config |= {"hidden_act": FROM_HUGGING_FACE[act], "family": kind}
+    default = family.ids["pad_token_id"]
+    rows = values.get("max_position_embeddings", 512)
+    if family.counts_from_padding and type(rows) is int:
+        padding = values.get("pad_token_id", default)
+        if type(padding) is not int:
+            raise InputError(
+                f"the Hugging Face model has pad_token_id = {padding!r}; "
+                "expected the id of a token, from which its positions count"
+            )
+        rows -= padding + 1  # rows before that of the first position
+    config["max_position_embeddings"] = rows
+    if config.get("pad_token_id") == default:
+        del config["pad_token_id"]
+    return config
+
+
+def _model_type(values: Mapping[str, Any], folder: str) -> Any:
+    """The model_type of the file, else that of its architectures, else that of
+    the names of the tensors beside it."""
+    if values.get("model_type") is not None:
+        return values["model_type"]
+    classes = values.get("architectures")
+    if isinstance(classes, list) and classes:
+        found = family_of_class(str(classes[0]))
+        reason = f"its architectures are {classes[0]!r}"
+    else:
+        tensors = _tensor_names(folder)
+        found = family_of(tensors) if tensors else "bert"
+        reason = "several have weights with these names"
+    if found is None:
+        raise InputError(
+            f"the Hugging Face model has no model_type, and {reason}; add "
+            f'"model_type" to it, one of {", ".join(FAMILIES)}'
+        )
+    return found
+
+
+def _tensor_names(folder: str) -> list[str]:
+    """The names of all tensors in a folder; [] without any."""
+    found = (os.path.exists(f"{folder}/{name}") for name in (WEIGHTS, INDEX))
+    return Safetensors(folder).names if any(found) else []
+
+
+def _check_fixed(values: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+    for key, only in fixed.items():
+        if values[key] != only:
+            raise InputError(
+                f"the Hugging Face model has {key} = {values[key]!r}; the one "
+                f"supported value is {only!r}"
+            )
+
+
+def to_hugging_face(config: "BertConfig") -> dict[str, Any]:
+    """The values of a config.json, but for what the heads say.
+
+    Raises:
+        InputError: the family there has no such model.
+    """
+    values = dataclasses.asdict(config)
+    direction = values.pop("direction")
+    if direction != "bidirectional":
+        raise InputError(
+            f"the config has direction = {direction}, for which Hugging Face's "
+            "encoders have no setting"
+        )
+    family = FAMILIES[config.family]
+    del values["pad_token_id"]
+    values["hidden_act"] = TO_HUGGING_FACE[config.hidden_act]
+    values["max_position_embeddings"] += config.position_offset
+    _check_fixed({**family.fixed, **values}, {**family.fixed, **family.unsaid})
+    for name in family.unsaid:
+        del values[name]
+    for name, theirs in family.names.items():
+        values[theirs] = values.pop(name)
+    other = values.pop("other")
+    return {
+        **family.ids,
+        **other,
+        "model_type": values.pop("family"),
+        **values,
+        **family.fixed,
+        **family.written,
+        "pad_token_id": config.padding_id,
+    }
 
 
 def save_hugging_face_folder(
     folder: str,
-    config: BertConfig,
+    config: "BertConfig",
     variables: Sequence["VariableMapping"],
     vocab_file: str | None,
     labels: Sequence[str] = (),
@@ -129,20 +352,19 @@ def save_hugging_face_folder(
         labels: of a classifier's outputs; () for none known.
         problem_type: of a classifier, by transformers' names:
             single_label_classification, multi_label_classification, regression.
-        classifier: CLASSIFIER, CHOICE or TAGGER of hugging_face_weights.py:
+        classifier: CLASSIFIER, CHOICE or TAGGER of hugging_face_names.py:
             what a head at the root is for.
         tokenizer_files: texts of the tokenizer's other files, by name.
     """
     import tensorflow as tf
 
     tf.io.gfile.makedirs(folder)
-    names = {variable.name for variable in variables}
-    architecture = architecture_of(names, config.family, classifier)
-    write_safetensors(
+    shapes = {variable.name: variable.shape for variable in variables}
+    architecture = architecture_of(shapes, config.family, classifier)
+    _write_safetensors(
         os.path.join(folder, WEIGHTS), variables, config.family, architecture
     )
-    values = {**config.to_hugging_face(), "architectures": [architecture]}
-    shapes = {variable.name: variable.shape for variable in variables}
+    values = {**to_hugging_face(config), "architectures": [architecture]}
     if "output_bias" in shapes:
         num_classes = shapes["output_bias"][0]
         if labels and len(labels) != num_classes:
@@ -154,8 +376,47 @@ def save_hugging_face_folder(
         values["id2label"] = {str(i): name for i, name in enumerate(labels)}
         values["label2id"] = {name: i for i, name in enumerate(labels)}
         values["problem_type"] = problem_type
-    write_json(os.path.join(folder, HUGGING_FACE_CONFIG), values)
+    files.write_json(os.path.join(folder, HUGGING_FACE_CONFIG), values)
     if vocab_file is not None:
-        copy_vocabulary(vocab_file, folder)
+        files.copy_vocabulary(vocab_file, folder)
     for name, text in tokenizer_files.items():
-        write_whole(os.path.join(folder, name), text.encode())
+        files.write_whole(os.path.join(folder, name), text.encode())
+
+
+def _write_safetensors(
+    path: str,
+    variables: Sequence["VariableMapping"],
+    family: str,
+    architecture: str,
+) -> None:
+    """Writes those variables that a class of transformers has.
+
+    One tensor at a time and in the model's order: the library's writer wants
+    them all at once, and sorts them. The format: the header's length in 8
+    bytes, the header, the tensors.
+    """
+    import tensorflow as tf
+
+    variables = [v for v in variables if has_place(v.name, architecture)]
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for variable in variables:
+        begin, end = end, end + 4 * math.prod(variable.shape)
+        is_kernel = variable.name.endswith("/kernel")
+        header[hugging_face_name(variable.name, family, architecture)] = {
+            "dtype": "F32",
+            "shape": variable.shape[::-1] if is_kernel else variable.shape,
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of 8
+    with (
+        files.atomic(path, overwrite=True) as unfinished,
+        tf.io.gfile.GFile(unfinished, "wb") as file,
+    ):
+        file.write(len(text).to_bytes(8, "little") + text)
+        for variable in variables:
+            value = variable.read()
+            if variable.name.endswith("/kernel"):
+                value = value.T
+            file.write(np.ascontiguousarray(value, "<f4").tobytes())

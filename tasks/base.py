@@ -29,8 +29,7 @@ from bert_keras.data.tokenizer_folder import (
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, with_flags
 from bert_keras.modeling.checkpoint import LoadReport, VariableMapping
-from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.hugging_face import model_config_file
+from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
     compare_pieces,

@@ -11,8 +11,7 @@ from bert_keras import files
 from bert_keras.data.tokenizer_folder import open_tokenizer
 from bert_keras.data.tokenizers import check_any_vocabulary
 from bert_keras.errors import InputError, warn
-from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.hugging_face import model_config_file
+from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.training.config import OptimizerConfig
 
 

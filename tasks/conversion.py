@@ -26,11 +26,10 @@ from bert_keras.modeling.checkpoint import (
     open_weights,
     save_model_folder,
 )
-from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.modeling.hugging_face import (
     HUGGING_FACE_CONFIG,
     is_hugging_face,
-    model_config_file,
     save_hugging_face_folder,
 )
 from bert_keras.tasks.checkpoint_compatibility import (

@@ -29,7 +29,7 @@ from bert_keras.modeling.hugging_face import (
     HUGGING_FACE_CONFIG,
     is_hugging_face,
 )
-from bert_keras.modeling.hugging_face_weights import CHOICE, CLASSIFIER, TAGGER
+from bert_keras.modeling.hugging_face_names import CHOICE, CLASSIFIER, TAGGER
 from bert_keras.tasks.label_names import shown
 from bert_keras.tasks.task_config import TASK, TaskConfig
 

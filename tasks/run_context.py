@@ -16,8 +16,7 @@ from bert_keras.data.tokenizer_folder import (
     open_tokenizer,
 )
 from bert_keras.errors import InputError
-from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.hugging_face import model_config_file
+from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
     check_second,

@@ -16,8 +16,7 @@ from bert_keras.data.tokenizer_folder import (
 from bert_keras.data.tokenizers import check_any_vocabulary
 from bert_keras.errors import InputError, warn
 from bert_keras.modeling.checkpoint import VariableMapping, load_checkpoint
-from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.hugging_face import model_config_file
+from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.tasks import checkpoint_compatibility
 from bert_keras.tasks.base import missing_weight
 from bert_keras.tasks.classifier_head import ClassifierHead, reorder

@@ -197,16 +197,17 @@ class SquadTask(FineTuningTask):
         else:
             metrics = self._evaluate(predictions)
             if self.squad.apply_best_null_threshold:
-                best = {"null_score_diff_threshold": metrics["best_f1_thresh"]}
-                print(
-                    "null_score_diff_threshold is "
-                    f"{metrics['best_f1_thresh']} from here on"
+                best = metrics["best_f1_thresh"]
+                print(f"null_score_diff_threshold is {best} from here on")
+                self.settings = dataclasses.replace(
+                    self.settings, null_score_diff_threshold=best
                 )
-                self.settings = dataclasses.replace(self.settings, **best)
                 stored = TaskConfig.from_folder(trainer.folder)
                 if stored is not None and self.context.writes:
                     path = os.path.join(trainer.folder, TASK)
-                    stored = dataclasses.replace(stored, **best)
+                    stored = dataclasses.replace(
+                        stored, null_score_diff_threshold=best
+                    )
                     write_whole(path, stored.to_json().encode())
                     print(f"written: {path}")
                 metrics = self._evaluate(predictions)

@@ -16,7 +16,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.modeling.hugging_face import save_hugging_face_folder
-from bert_keras.modeling.hugging_face_weights import TAGGER
+from bert_keras.modeling.hugging_face_names import TAGGER
 from bert_keras.tasks.base import Answer
 from bert_keras.tasks.classification.model import TextClassifier, make_target
 from bert_keras.tasks.export import load_model, open_folder

@@ -11,9 +11,9 @@ import pytest
 from bert_keras.data import corpus, instances
 from bert_keras.data.corpus import Counts, FileSpan, Stretch
 from bert_keras.data.fast_tokenization import LineTokenizer
+from bert_keras.data.segment_sampling import Text
 from bert_keras.data.sentence_splitting import TextFormat
 from bert_keras.data.tokenization import FullTokenizer
-from bert_keras.data.vectorized_masking import Text
 from bert_keras.errors import InputError
 from tests.conftest import GOLDEN
 

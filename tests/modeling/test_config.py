@@ -11,9 +11,10 @@ from bert_keras.modeling.config import (
     ACTIVATIONS,
     BertConfig,
 )
-from bert_keras.modeling.hugging_face_config import (
+from bert_keras.modeling.hugging_face import (
     FROM_HUGGING_FACE,
     TO_HUGGING_FACE,
+    to_hugging_face,
 )
 
 RELEASED = {  # keys and values as in a released multilingual bert_config.json
@@ -125,7 +126,7 @@ def test_a_roberta_there_and_back(tmp_path: Path) -> None:
     assert (config.family, config.layer_norm_eps) == ("roberta", 1e-5)
     assert (config.max_position_embeddings, config.position_offset) == (512, 2)
     assert (config.vocab_size, config.type_vocab_size) == (50265, 1)
-    back = config.to_hugging_face()
+    back = to_hugging_face(config)
     assert ROBERTA.items() <= back.items()
     ids = [back[f"{name}_token_id"] for name in ("bos", "pad", "eos")]
     assert ids == [0, 1, 2]
@@ -154,7 +155,7 @@ def test_another_roberta_is_refused(
 def test_a_roberta_that_has_no_form_there() -> None:
     tanh = BertConfig(vocab_size=7, hidden_act="gelu", family="roberta")
     with pytest.raises(InputError, match="hidden_act = 'gelu_pytorch_tanh'"):
-        tanh.to_hugging_face()
+        to_hugging_face(tanh)
     with pytest.raises(InputError, match="family = 'albert'; .* bert, roberta"):
         BertConfig(vocab_size=7, family="albert")
 
@@ -192,7 +193,7 @@ def test_a_distilbert_there_and_back(tmp_path: Path) -> None:
         other={"qa_dropout": 0.1},
     )
     assert config.pooler_act == "relu"
-    back = config.to_hugging_face()
+    back = to_hugging_face(config)
     assert DISTILBERT.items() <= back.items()
     assert not {"hidden_size", "type_vocab_size", "family"} & back.keys()
     assert BertConfig.from_json_file(write(tmp_path, back)) == config
@@ -213,14 +214,14 @@ def test_another_distilbert_is_refused(tmp_path: Path) -> None:
         family="distilbert",
     )
     with pytest.raises(InputError, match="layer_norm_eps = 1e-05; the one"):
-        other.to_hugging_face()
+        to_hugging_face(other)
 
 
 def test_a_table_of_sines_is_one_that_is_stored(tmp_path: Path) -> None:
     sinusoidal = DISTILBERT | {"sinusoidal_pos_embds": True}
     config = BertConfig.from_json_file(write(tmp_path, sinusoidal))
     assert config == BertConfig.from_json_file(write(tmp_path, DISTILBERT))
-    assert config.to_hugging_face()["sinusoidal_pos_embds"] is False
+    assert to_hugging_face(config)["sinusoidal_pos_embds"] is False
 
 
 def test_names_that_a_distilbert_does_not_know_are_not_read(
@@ -268,7 +269,7 @@ def test_ids_of_tokens_there_and_back(
     assert google["pad_token_id"] == ids["pad_token_id"]
     again = BertConfig.from_json_file(write(tmp_path, google))
     assert again == config
-    assert again.to_hugging_face().items() >= values.items()
+    assert to_hugging_face(again).items() >= values.items()
 
 
 def test_a_roberta_must_pad_as_its_vocabulary_does() -> None:
@@ -311,7 +312,7 @@ def test_activations_there_and_back(
     values = {**HUGGING_FACE, "hidden_act": theirs}
     config = BertConfig.from_json_file(write(tmp_path, values))
     assert config.hidden_act == ours
-    back = config.to_hugging_face()
+    back = to_hugging_face(config)
     assert back["hidden_act"] == written
     assert BertConfig.from_json_file(write(tmp_path, back)) == config
 
@@ -319,7 +320,7 @@ def test_activations_there_and_back(
 def test_googles_two_names_for_one_activation_go_over_alike() -> None:
     for name in ("gelu", "gelu_tanh"):
         config = BertConfig(vocab_size=7, hidden_act=name)
-        assert config.to_hugging_face()["hidden_act"] == "gelu_pytorch_tanh"
+        assert to_hugging_face(config)["hidden_act"] == "gelu_pytorch_tanh"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from bert_keras.modeling import fused_ops
 from bert_keras.modeling.attention import apply_direction
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, last_positions, vectors_at
+from bert_keras.modeling.hugging_face import to_hugging_face
 from bert_keras.tasks.classification.model import Regression, TextClassifier
 from bert_keras.tasks.fill_mask import BlankFiller
 from bert_keras.tasks.packed_inputs import encode
@@ -166,13 +167,13 @@ def test_a_config_says_it_where_it_is_not_both(tmp_path: Path) -> None:
     path.write_text(config_of("left_to_right").to_json())
     assert BertConfig.from_json_file(str(path)).direction == "left_to_right"
     assert "direction" not in TINY.to_json()
-    assert "direction" not in TINY.to_hugging_face()
+    assert "direction" not in to_hugging_face(TINY)
 
 
 def test_what_reads_in_one_direction_is_refused_elsewhere() -> None:
     with pytest.raises(InputError, match="direction = 'up'; expected one of"):
         config_of("up")
     with pytest.raises(InputError, match="Hugging Face's encoders have no"):
-        config_of("left_to_right").to_hugging_face()
+        to_hugging_face(config_of("left_to_right"))
     with pytest.raises(InputError, match="not trained to fill in blanks"):
         BlankFiller(config_of("right_to_left"), [5])

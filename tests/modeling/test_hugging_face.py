@@ -1,4 +1,4 @@
-"""Tests of modeling/hugging_face.py and hugging_face_weights.py.
+"""Tests of modeling/hugging_face.py and hugging_face_names.py.
 
 Expected numbers are transformers' own (golden/hugging_face).
 """
@@ -25,13 +25,12 @@ from bert_keras.modeling.checkpoint import (
     open_weights,
     save_model_folder,
 )
-from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.modeling.hugging_face import (
     is_hugging_face,
-    model_config_file,
     save_hugging_face_folder,
 )
-from bert_keras.modeling.hugging_face_weights import (
+from bert_keras.modeling.hugging_face_names import (
     CHOICE,
     CLASSIFIER,
     TAGGER,

@@ -10,7 +10,7 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.modeling.hugging_face import save_hugging_face_folder
-from bert_keras.modeling.hugging_face_weights import TAGGER
+from bert_keras.modeling.hugging_face_names import TAGGER
 from bert_keras.tasks.classification.model import TextClassifier, make_target
 from bert_keras.tasks.classification.task import ClassificationTask, Problem
 from bert_keras.tasks.classifier_head import ClassifierHead

@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.tasks.pretraining.model import Pretraining
+from bert_keras.training.config import OptimizerConfig
 from bert_keras.training.optimization import (
     AdamW,
     Lamb,
-    OptimizerConfig,
     clip_scale,
     learning_rate,
     sum_of_squares,
