@@ -14,11 +14,10 @@ import tensorflow as tf
 
 from bert_keras.data import text_files, validate_records
 from bert_keras.data.batching import HostShard
-from bert_keras.data.causal_lm_labels import NextPieceConfig, NextPieces
 from bert_keras.data.drop_corrupt_records import CleanRecords, first_known
-from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
+from bert_keras.data.dynamic_masking import BatchMasker, NextPieces
 from bert_keras.data.input_pipeline import Masker
-from bert_keras.data.masking import read_masking_vocabulary
+from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
 from bert_keras.data.record_schema import (
     Feature,
     has_next_sentence,
@@ -177,5 +176,5 @@ def make_masker(
     pieces = read_masking_vocabulary(tokenizer.vocab, tokenizer.special_tokens)
     direction = fitted.config.direction
     if direction != "bidirectional":
-        return NextPieces(pieces, NextPieceConfig(direction))
+        return NextPieces(pieces, direction)
     return BatchMasker(pieces, config, seed, share)

@@ -14,13 +14,13 @@ from typing import Any
 import tensorflow as tf
 
 from bert_keras.data.batching import HostShard
-from bert_keras.data.dynamic_masking import MaskConfig
 from bert_keras.data.input_pipeline import (
     Masker,
     RecordBatches,
     count_records,
     evaluation_batches,
 )
+from bert_keras.data.masking import MaskConfig
 from bert_keras.data.record_schema import has_next_sentence
 from bert_keras.data.validate_records import check_pieces, find_damage
 from bert_keras.errors import InputError, with_flags
