@@ -155,7 +155,7 @@ def main() -> None:
     command.import_tensorflow()
 
     from bert_keras.data import text_files
-    from bert_keras.data.dynamic_masking import MaskConfig
+    from bert_keras.data.masking import MaskConfig
     from bert_keras.tasks import dry_run
     from bert_keras.tasks.pretraining.task import (
         PretrainingConfig,

@@ -20,9 +20,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
+from bert_keras.data.dynamic_masking import BatchMasker
 from bert_keras.data.input_pipeline import RecordBatches
-from bert_keras.data.masking import read_masking_vocabulary
+from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
 from bert_keras.data.record_schema import unmasked_features
 from bert_keras.data.special_tokens import BERT
 from bert_keras.data.tokenization import load_vocab

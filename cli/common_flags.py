@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from bert_keras.cli import command
-from bert_keras.data.masking import MaskingShares
+from bert_keras.data.masking import MaskConfig
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.training.config import (
     OPTIMIZERS,
@@ -317,14 +317,14 @@ def define_mask_shares() -> None:
     """What becomes of the pieces that are to be predicted."""
     flags.DEFINE_float(
         "mask_share",
-        MaskingShares.mask_share,
+        MaskConfig.mask_share,
         "Share of the tokens to predict that become [MASK].",
         lower_bound=0.0,
         upper_bound=1.0,
     )
     flags.DEFINE_float(
         "random_share",
-        MaskingShares.random_share,
+        MaskConfig.random_share,
         "Share of the tokens to predict that become a random token; what "
         "--mask_share and this flag leave stays as it is.",
         lower_bound=0.0,

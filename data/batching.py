@@ -15,12 +15,12 @@ Shapes: B rows of the global batch, S positions, R packed rows.
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bert_keras.data.input_features import InputFeatures, pad, padded_length
-from bert_keras.data.packing import best_fit
+from bert_keras.data.packing import best_fit, pack_sequences
 
 # Different numbers of packed rows, at most: another one costs as much time to
 # compile as some three steps, and ten where it is traced as well.
@@ -36,6 +36,7 @@ class HostShard:
     count: int = 1
 
 
+@dataclasses.dataclass
 class InMemoryBatches:
     """Shuffled batches without end.
 
@@ -51,27 +52,17 @@ class InMemoryBatches:
         without pieces fills a group up.
     """
 
-    tracked: Mapping[str, Any] = {}  # a batch follows from its step alone
+    rows: Sequence[InputFeatures]
+    labels: Mapping[str, np.ndarray]
+    batch_size: int
+    max_seq_length: int
+    seed: int
+    share: HostShard = HostShard()
+    num_pieces: int = 0
+    group_size: int = 1
 
-    def __init__(
-        self,
-        rows: Sequence[InputFeatures],
-        labels: Mapping[str, np.ndarray],
-        batch_size: int,
-        max_seq_length: int,
-        seed: int,
-        share: HostShard = HostShard(),
-        num_pieces: int = 0,
-        group_size: int = 1,
-    ):
-        self.rows = rows
-        self.labels = labels
-        self.batch_size = batch_size
-        self.max_seq_length = max_seq_length
-        self.seed = seed
-        self.share = share
-        self.num_pieces = num_pieces
-        self.group_size = group_size
+    # a batch follows from its step alone
+    tracked: ClassVar[Mapping[str, Any]] = {}
 
     def batch(self, step: int) -> dict[str, np.ndarray]:
         """This host's rows of the batch that follows `step` finished ones.
@@ -81,93 +72,85 @@ class InMemoryBatches:
           of packed ones what `pack` does, group after group. Shapes are the
           same for all hosts.
         """
-        hosts = self._numbers(step)
+        hosts = self._groups(step)
         mine = hosts[self.share.index]
         features = (
             self._packed(hosts) if self.num_pieces else self._padded(mine)
         )
-        return features | self._labels(mine)
+        return features | {n: own[mine] for n, own in self.labels.items()}
 
     def examples(
         self, step: int, batch: Mapping[str, Any]
     ) -> dict[str, np.ndarray]:
         """The same rows, padded in any case; those of a group side by side."""
-        mine = self._numbers(step)[self.share.index]
-        is_real = {"is_real_example": np.ones((len(mine), 1), np.int32)}
-        features = {
-            name: values.reshape(len(mine), -1)
-            for name, values in self._padded(mine).items()
+        mine = self._groups(step)[self.share.index]
+        return {
+            **{
+                name: values.reshape(len(mine), -1)
+                for name, values in self._padded(mine).items()
+            },
+            **{name: values[mine] for name, values in self.labels.items()},
+            "is_real_example": np.ones((len(mine), 1), np.int32),
         }
-        return features | self._labels(mine) | is_real
 
-    def _numbers(self, step: int) -> list[list[int]]:
-        """Those of each host's groups."""
+    def num_tokens(self, batch: Mapping[str, Any]) -> int:
+        return int(batch["input_ids"].size) * self.share.count
+
+    def _groups(self, step: int) -> list[list[int]]:
+        """The numbers of each host's groups."""
+        num_groups = len(self.rows) // self.group_size
         begin = step * self.batch_size
-        places = range(begin, begin + self.batch_size)
-        numbers = [self._group_at(place) for place in places]
-        count = self.share.count
-        return [numbers[i::count] for i in range(count)]
+        numbers = []
+        for place in range(begin, begin + self.batch_size):
+            epoch, within = divmod(place, num_groups)
+            numbers.append(int(_order(self.seed, epoch, num_groups)[within]))
+        return [numbers[i :: self.share.count] for i in range(self.share.count)]
 
-    def _padded(self, numbers: list[int]) -> dict[str, np.ndarray]:
-        rows = self._rows(numbers)
-        return pad(rows, self.max_seq_length, len(rows))
-
-    def _rows(self, numbers: list[int]) -> list[InputFeatures]:
+    def _rows(self, groups: list[int]) -> list[InputFeatures]:
         size = self.group_size
-        return [self.rows[i * size + j] for i in numbers for j in range(size)]
+        return [self.rows[i * size + j] for i in groups for j in range(size)]
 
-    def _labels(self, numbers: list[int]) -> dict[str, np.ndarray]:
-        return {name: values[numbers] for name, values in self.labels.items()}
+    def _padded(self, groups: list[int]) -> dict[str, np.ndarray]:
+        rows = self._rows(groups)
+        return pad(rows, self.max_seq_length, len(rows))
 
     def _packed(self, hosts: list[list[int]]) -> dict[str, np.ndarray]:
         """This host's rows, packed as wide and as many as all hosts' need."""
         size = len(hosts[0]) // self.num_pieces
         pieces = [
-            self._rows(numbers[begin : begin + size])
-            for numbers in hosts
-            for begin in range(0, len(numbers), size)
+            self._rows(groups[begin : begin + size])
+            for groups in hosts
+            for begin in range(0, len(groups), size)
         ]
-        width = _width([row for piece in pieces for row in piece])
+        lengths = [[len(row.input_ids) for row in piece] for piece in pieces]
+        # Room for the longest, and for two as long as the mean: in narrower
+        # rows more would be left empty, in wider ones attention costs more.
+        flat = sum(lengths, [])
+        width = padded_length(max(*flat, 2 * sum(flat) // len(flat)))
         width = min(width, self.max_seq_length)
-        plans = [_plan(piece, width) for piece in pieces]
+        plans = []
+        for piece in lengths:
+            plan = best_fit(np.array([piece]), (width,))
+            # but for those without pieces
+            plans.append([[i for i in row if piece[i]] for row in plan])
         step = max(2, -(-len(pieces[0]) // ROW_COUNTS))
         num_rows = -(-max(map(len, plans)) // step) * step
-        own = slice(
-            self.share.index * self.num_pieces,
-            (self.share.index + 1) * self.num_pieces,
-        )
         most = max(len(members) for plan in plans for members in plan)
         num_slots = max(4, 1 << (most - 1).bit_length())  # few shapes
+        first = self.share.index * self.num_pieces
         packed = [
-            pack(piece, plan, num_rows, width, num_slots)
-            for piece, plan in zip(pieces[own], plans[own], strict=True)
+            pack(pieces[i], plans[i], num_rows, width, num_slots)
+            for i in range(first, first + self.num_pieces)
         ]
         return {
             name: np.concatenate([features[name] for features in packed])
             for name in packed[0]
         }
 
-    def num_tokens(self, batch: Mapping[str, Any]) -> int:
-        return int(batch["input_ids"].size) * self.share.count
 
-    def _group_at(self, place: int) -> int:
-        count = len(self.rows) // self.group_size
-        epoch, within = divmod(place, count)
-        return int(_order(self.seed, epoch, count)[within])
-
-
-def _width(rows: Sequence[InputFeatures]) -> int:
-    """Room for the longest, and for two as long as the mean: in narrower rows
-    more would be left empty, in wider ones attention would cost more."""
-    lengths = [len(row.input_ids) for row in rows]
-    return padded_length(max(*lengths, 2 * sum(lengths) // len(lengths)))
-
-
-def _plan(rows: Sequence[InputFeatures], width: int) -> list[list[int]]:
-    """Which of them lie in each packed row, but for those without pieces."""
-    lengths = np.array([[len(row.input_ids) for row in rows]])
-    plan = best_fit(lengths, (width,))
-    return [[i for i in members if rows[i].input_ids] for members in plan]
+@functools.lru_cache(maxsize=2)  # a batch may reach into the next epoch
+def _order(seed: int, epoch: int, count: int) -> np.ndarray:
+    return np.random.default_rng([seed, epoch]).permutation(count)
 
 
 def pack(
@@ -196,28 +179,18 @@ def pack(
     """
     names = ("input_ids", "segment_ids", "position_ids", "sequence_numbers")
     features = {n: np.zeros((num_rows, width), np.int32) for n in names}
-    features["row_positions"] = np.zeros((num_rows, num_slots), np.int32)
-    first_positions = np.zeros(len(rows), np.int32)
-    slots = np.zeros(len(rows), np.int32)
+    begins = pack_sequences(rows, plan, features)
+    row_positions = np.zeros((num_rows, num_slots), np.int32)
+    first_positions, slots = np.zeros((2, len(rows)), np.int32)
     for i, members in enumerate(plan):
-        begin = 0
-        for number, member in enumerate(members, 1):
-            length = len(rows[member].input_ids)
-            here = i, slice(begin, begin + length)
-            features["input_ids"][here] = rows[member].input_ids
-            features["segment_ids"][here] = rows[member].segment_ids
-            features["position_ids"][here] = np.arange(length)
-            features["sequence_numbers"][here] = number
-            features["row_positions"][i, number - 1] = begin
-            first_positions[member] = i * width + begin
-            slots[member] = i * num_slots + number - 1
-            begin += length
-    return features | {"first_positions": first_positions, "slots": slots}
-
-
-@functools.lru_cache(maxsize=2)  # a batch may reach into the next epoch
-def _order(seed: int, epoch: int, count: int) -> np.ndarray:
-    return np.random.default_rng([seed, epoch]).permutation(count)
+        row_positions[i, : len(members)] = begins[members]
+        first_positions[members] = i * width + begins[members]
+        slots[members] = i * num_slots + np.arange(len(members))
+    return features | {
+        "row_positions": row_positions,
+        "first_positions": first_positions,
+        "slots": slots,
+    }
 
 
 class FeatureBatches:
@@ -234,7 +207,8 @@ class FeatureBatches:
       labels: of each sentence, a number above 0 for each of its words.
     """
 
-    tracked: Mapping[str, Any] = {}  # a batch follows from its step alone
+    # a batch follows from its step alone
+    tracked: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(
         self,
@@ -249,10 +223,22 @@ class FeatureBatches:
         self.lengths = np.array([len(own) for own in labels])
         self.begins = np.cumsum(self.lengths) - self.lengths
         self.batch_size = batch_size
+        self.seed = seed
         self.share = share
-        self.order = functools.lru_cache(maxsize=1)(
-            functools.partial(length_order, self.lengths, batch_size, seed)
-        )
+        self.order = functools.lru_cache(maxsize=1)(self._order)
+
+    def _order(self, epoch: int) -> np.ndarray:
+        """int [batches, batch_size], numbers of sentences."""
+        rng = np.random.default_rng([self.seed, epoch])
+        order = rng.permutation(len(self.lengths))
+        num_batches = -(-len(order) // self.batch_size)
+        # from its start again, to fill the last
+        order = np.resize(order, num_batches * self.batch_size)
+        size = BATCHES_SORTED * self.batch_size
+        for begin in range(0, len(order), size):
+            part = order[begin : begin + size]
+            part[:] = part[np.argsort(self.lengths[part], kind="stable")]
+        return rng.permutation(order.reshape(num_batches, self.batch_size))
 
     def batch(self, step: int) -> dict[str, np.ndarray]:
         """vectors [B / count, P, K, H], lengths [B / count, 1] and label_ids
@@ -279,17 +265,3 @@ class FeatureBatches:
 
     def num_tokens(self, batch: Mapping[str, Any]) -> int:
         return int(batch["label_ids"].size) * self.share.count
-
-
-def length_order(
-    lengths: np.ndarray, batch_size: int, seed: int, epoch: int
-) -> np.ndarray:
-    """int [batches, batch_size], numbers of sentences."""
-    rng = np.random.default_rng([seed, epoch])
-    order = rng.permutation(len(lengths))
-    num_batches = -(-len(order) // batch_size)
-    order = np.resize(order, num_batches * batch_size)  # from its start again
-    for begin in range(0, len(order), BATCHES_SORTED * batch_size):
-        part = order[begin : begin + BATCHES_SORTED * batch_size]
-        part[:] = part[np.argsort(lengths[part], kind="stable")]
-    return rng.permutation(order.reshape(num_batches, batch_size))

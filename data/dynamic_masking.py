@@ -1,39 +1,29 @@
-"""Masks drawn while records are read: others in each epoch, none on disk.
+"""What is to be predicted of unmasked records, drawn while they are read.
 
-Liu et al. 2019 (RoBERTa), section 4.1. The rules are those of data/masking.py
-and data/vectorized_masking.py, as TensorFlow ops; a change to them belongs in
-all three (tests/data/test_masking_agrees.py). A batch's masks depend on the
-seed and the batch's number alone, so that a resumed run draws the same ones.
+Masks, others in each epoch and none on disk: Liu et al. 2019 (RoBERTa), section
+4.1. The rules are those of data/masking.py and data/vectorized_masking.py, as
+TensorFlow ops; a change to them belongs in all three
+(tests/data/test_masking_agrees.py). A batch's masks depend on the seed and the
+batch's number alone, so that a resumed run draws the same ones.
 
-Shapes: B rows of this host, S positions, P masked predictions.
+Or, of a model of one direction, each piece's neighbour: Devlin et al. 2018,
+section 5.1.
+
+Shapes: B rows of this host, S positions, P predictions.
 """
-
-import dataclasses
 
 import numpy as np
 import tensorflow as tf
 
 from bert_keras.data.batching import HostShard
-from bert_keras.data.masking import MaskingShares, MaskingVocabulary
+from bert_keras.data.input_features import segment_masks
+from bert_keras.data.masking import MaskConfig, MaskingVocabulary
 from bert_keras.data.record_schema import NEXT_SENTENCE
+
+LEFT_TO_RIGHT = "left_to_right"  # as in modeling/config.py
 
 # Kinds of random numbers of one batch
 CHOICE, REPLACEMENT, PIECE = range(3)
-
-
-@dataclasses.dataclass(frozen=True)
-class MaskConfig:
-    """How rows are masked."""
-
-    max_predictions_per_seq: int = 20  # masked pieces at most
-    masked_lm_prob: float = 0.15  # share of pieces hidden
-    do_whole_word_mask: bool = False  # hide all pieces of a word or none
-    mask_share: float = MaskingShares.mask_share
-    random_share: float = MaskingShares.random_share
-
-    @property
-    def shares(self) -> MaskingShares:
-        return MaskingShares(self.mask_share, self.random_share)
 
 
 def lay_out(
@@ -41,11 +31,8 @@ def lay_out(
 ) -> dict[str, tf.Tensor]:
     """Rows with nothing hidden: what a model reads of unmasked records, and
     labels of next sentences where the batch has them."""
-    ids, lengths = batch["input_ids"], batch["segment_lengths"]
-    end_a = lengths[:, :1]
-    place = tf.range(ids.shape[1])
-    is_real = place < end_a + lengths[:, 1:]
-    is_second = is_real & (place >= end_a)
+    ids = batch["input_ids"]
+    is_real, is_second = segment_masks(batch["segment_lengths"], ids.shape[1])
     labelled = {k: v for k, v in batch.items() if k == NEXT_SENTENCE}
     return labelled | {
         "input_ids": tf.where(is_real, ids, pieces.padding),
@@ -66,7 +53,7 @@ class BatchMasker:
         share: HostShard = HostShard(),
     ):
         """`share`: the rows of the global batch that are to be masked here."""
-        config.shares.check()
+        config.check_shares()
         self.config = config
         self.seed = seed
         self.share = share
@@ -96,14 +83,28 @@ class BatchMasker:
         width = self.config.max_predictions_per_seq
         num_wanted = tf.clip_by_value(num_wanted, 1, width)
         is_hidden = self._choose(number, ids, may_hide, num_wanted)
-        positions, is_chosen = _rising(is_hidden, width)
+
+        # Their places [B, P], lowest first, then zeros
+        length = ids.shape[1]
+        places = tf.where(is_hidden, tf.range(length), length)
+        places = tf.sort(places, axis=1)[:, :width]
+        is_chosen = places < length
+        positions = tf.where(is_chosen, places, 0)
         labels = tf.gather(ids, positions, batch_dims=1)
-        shown = self._replace(number, labels)
+
+        # Some become [MASK], some stay, some become any piece.
+        draw = self._uniform(number, REPLACEMENT, labels)
+        num_ids = tf.size(self.all_ids)
+        index = self._uniform(number, PIECE, labels)
+        index = tf.cast(index * tf.cast(num_ids, tf.float32), tf.int32)
+        other = tf.gather(self.all_ids, tf.minimum(index, num_ids - 1))
+        shown = tf.where(draw < self.config.keep_below, labels, other)
+        shown = tf.where(draw < self.config.mask_share, self.pieces.mask, shown)
         rows = tf.where(is_chosen)[:, 0]
-        places = tf.cast(positions[is_chosen], tf.int64)
+        columns = tf.cast(positions[is_chosen], tf.int64)
         return whole | {
             "input_ids": tf.tensor_scatter_nd_update(
-                ids, tf.stack([rows, places], 1), shown[is_chosen]
+                ids, tf.stack([rows, columns], 1), shown[is_chosen]
             ),
             "masked_lm_positions": positions,
             "masked_lm_ids": tf.where(is_chosen, labels, 0),
@@ -163,24 +164,39 @@ class BatchMasker:
         is_taken = tf.gather(is_taken, tf.argsort(order), batch_dims=1)
         return may_hide & tf.gather(is_taken, word, batch_dims=1)
 
-    def _replace(self, number: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Some [MASK], some as they are, some any piece."""
-        shares = self.config.shares
-        draw = self._uniform(number, REPLACEMENT, labels)
-        num_pieces = tf.size(self.all_ids)
-        index = self._uniform(number, PIECE, labels) * tf.cast(
-            num_pieces, tf.float32
-        )
-        index = tf.minimum(tf.cast(index, tf.int32), num_pieces - 1)
-        other = tf.gather(self.all_ids, index)
-        shown = tf.where(draw < shares.keep_below, labels, other)
-        return tf.where(draw < shares.mask_share, self.pieces.mask, shown)
 
+class NextPieces:
+    """Makes of unmasked records what a model of one direction is trained on:
+    nothing is hidden, and every position predicts its neighbour. In the form of
+    masks, so that model and loss are those of masks."""
 
-def _rising(is_hidden: tf.Tensor, width: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Their places [B, P], lowest first, then zeros; and which are places."""
-    length = is_hidden.shape[1]
-    places = tf.where(is_hidden, tf.range(length), length)
-    places = tf.sort(places, axis=1)[:, :width]
-    is_place = places < length
-    return tf.where(is_place, places, 0), is_place
+    def __init__(self, pieces: MaskingVocabulary, direction: str):
+        """`direction`: left_to_right or right_to_left."""
+        self.pieces = pieces
+        self.direction = direction
+
+    def mask(
+        self, number: tf.Tensor, batch: dict[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """As BatchMasker.mask, with S - 1 predictions, whatever the number.
+
+        Of [CLS] 5 6 [SEP] and a place of padding, where [CLS] is 2 and [SEP] 3:
+
+            input_ids                          2 5 6 3 0
+            left to right  masked_lm_positions 0 1 2 3
+                           masked_lm_ids       5 6 3 0
+            right to left  masked_lm_positions 1 2 3 4
+                           masked_lm_ids       2 5 6 0
+            masked_lm_weights                  1 1 1 0
+        """
+        rows = lay_out(batch, self.pieces)
+        ids = rows["input_ids"]
+        is_real = rows["input_mask"][:, 1:]  # the position and its neighbour
+        place = tf.zeros_like(is_real) + tf.range(is_real.shape[1])
+        goes_right = self.direction == LEFT_TO_RIGHT
+        labels = ids[:, 1:] if goes_right else ids[:, :-1]
+        return rows | {
+            "masked_lm_positions": place if goes_right else place + 1,
+            "masked_lm_ids": labels * is_real,
+            "masked_lm_weights": tf.cast(is_real, tf.float32),
+        }

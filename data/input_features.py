@@ -48,6 +48,7 @@ class Document(Protocol):
     def rows(self) -> Sequence[InputFeatures]: ...
 
 
+Array = TypeVar("Array", np.ndarray, Any)
 SomeDocument = TypeVar("SomeDocument", bound=Document)
 
 
@@ -125,6 +126,22 @@ def pad(
         for i, row in enumerate(rows):
             features["positions"][i, : len(row.positions)] = row.positions
     return features
+
+
+def segment_masks(segment_lengths: Array, length: int) -> tuple[Array, Array]:
+    """Which places of a row hold something, and which of these the second text.
+
+    Args:
+      segment_lengths: int [B, 2], an array or a tensor: those of both texts,
+        special tokens included; of the second 0 where there is none.
+
+    Returns:
+      Two of bool [B, length].
+    """
+    place = np.arange(length, dtype=np.int32)
+    first_end = segment_lengths[:, :1]
+    is_real = first_end + segment_lengths[:, 1:] > place
+    return is_real, is_real & (first_end <= place)
 
 
 def padded_length(length: int, fine_buckets: bool = False) -> int:

@@ -15,8 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import tensorflow as tf
 
 from bert_keras.data.batching import HostShard
-from bert_keras.data.causal_lm_labels import NextPieces
-from bert_keras.data.dynamic_masking import BatchMasker
+from bert_keras.data.dynamic_masking import BatchMasker, NextPieces
 from bert_keras.data.record_schema import Feature
 from bert_keras.data.resumable_shuffle import ReaderPosition, ShuffledRecords
 from bert_keras.data.tfrecords import parse_batch, read_records

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.data import packing, record_schema, tfrecords, validate_records
+from bert_keras.data.input_features import segment_masks
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.data.record_schema import Feature
 from bert_keras.data.validate_records import Found, Kind
@@ -146,13 +147,13 @@ def _in_sequences(batch: RecordBatch) -> RecordBatch:
         sizes = (values["next_sentence_weights"] > 0).sum(1)
         values = packing.unpack_rows(values)
     if "segment_lengths" in values:
-        ends = values["segment_lengths"].cumsum(1)  # [B, 2]
-        place = np.arange(values["input_ids"].shape[1])
-        is_real = place < ends[:, 1:]
+        is_real, is_second = segment_masks(
+            values["segment_lengths"], values["input_ids"].shape[1]
+        )
         values = {
             "input_ids": values["input_ids"],
             "input_mask": is_real.astype("int32"),
-            "segment_ids": (is_real & (place >= ends[:, :1])).astype("int32"),
+            "segment_ids": is_second.astype("int32"),
             **{k: v for k, v in values.items() if k != "input_ids"},
         }
     return RecordBatch(batch.path, batch.first, values, sizes)

@@ -7,17 +7,19 @@ equal order (Python 3's generators have not changed since 3.2).
 """
 
 import dataclasses
+import itertools
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from bert_keras.data import masking
+from bert_keras.data.input_features import build_inputs
+from bert_keras.data.masking import MaskConfig, is_ideograph, mask_tokens
+from bert_keras.data.record_schema import pretraining_features
 from bert_keras.data.special_tokens import BERT, SpecialTokens
-from bert_keras.data.vocabulary import SEPARATOR, START, UNKNOWN
+from bert_keras.data.vocabulary import UNKNOWN
 from bert_keras.errors import InputError
 
 Document = list[list[str]]  # sentences, each a list of pieces
 
-NUM_SPECIAL = 3  # [CLS] A [SEP] B [SEP]
 WHY_DOCUMENTS = (
     ", but next sentence prediction draws its wrong second sentences from "
     "other documents: with one alone they would come from the same text and "
@@ -35,26 +37,15 @@ NUM_TRIES = 10  # at drawing another document than the one at hand
 
 
 @dataclasses.dataclass(frozen=True)
-class InstanceConfig:
+class InstanceConfig(MaskConfig):
     """How pairs are cut and masked; the defaults are Google's."""
 
     max_seq_length: int = 128  # tokens, with [CLS] and [SEP]
-    max_predictions_per_seq: int = 20  # masked pieces at most
-    do_whole_word_mask: bool = False  # hide all pieces of a word or none
     dupe_factor: int = 10  # times each document is cut and masked anew
-    masked_lm_prob: float = 0.15  # share of pieces hidden
     short_seq_prob: float = 0.1  # share of documents cut to a shorter target
     random_seed: int = 12345
     dynamic_masking: bool = False  # no masks: who reads the records draws them
-    mask_share: float = masking.MaskingShares.mask_share
-    random_share: float = masking.MaskingShares.random_share
-    sequence_format: str = (
-        SEGMENT_PAIR  # one of FORMATS; data/segment_sampling.py
-    )
-
-    @property
-    def shares(self) -> masking.MaskingShares:
-        return masking.MaskingShares(self.mask_share, self.random_share)
+    sequence_format: str = SEGMENT_PAIR  # of FORMATS; data/segment_sampling.py
 
     @property
     def is_pair(self) -> bool:
@@ -87,7 +78,7 @@ class InstanceConfig:
             raise InputError(
                 f"`dupe_factor={self.dupe_factor}` must be at least 1"
             )
-        self.shares.check()
+        self.check_shares()
         for name in ("masked_lm_prob", "short_seq_prob"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(
@@ -184,10 +175,11 @@ def instances_from_document(
     are then used again by the next chunk.
     """
     document = documents[document_index]
+    longest = config.max_seq_length - BERT.count(is_pair=True)
     # Pieces of A and B together at which a chunk is full; a rough aim.
-    target = config.max_seq_length - NUM_SPECIAL
+    target = longest
     if rng.random() < config.short_seq_prob:
-        target = rng.randint(2, target)
+        target = rng.randint(2, longest)
     instances = []
     start = 0
     while start < len(document):
@@ -196,17 +188,31 @@ def instances_from_document(
         middle = start + 1
         if num_sentences >= 2:
             middle = start + rng.randint(1, num_sentences - 1)
-        tokens_a = _concatenate(document[start:middle])
+        whole_a = _concatenate(document[start:middle])
+        whole_b = _concatenate(document[middle:stop])
         is_random_next = num_sentences == 1 or rng.random() < 0.5
         if is_random_next:
-            tokens_b = _draw_continuation(
-                documents, document_index, target - len(tokens_a), rng
-            )
-        else:
-            tokens_b = _concatenate(document[middle:stop])
+            # After ten draws of the document at hand that one is taken after
+            # all, as in Google's code (with two documents, once in a thousand).
+            for _ in range(NUM_TRIES):
+                random_index = rng.randint(0, len(documents) - 1)
+                if random_index != document_index:
+                    break
+            other = documents[random_index]
+            first = rng.randint(0, len(other) - 1)
+            last = _chunk_end(other, first, target - len(whole_a))
+            whole_b = _concatenate(other[first:last])
+        a, b = truncate_pair(whole_a, whole_b, longest, rng)
+        tokens, segment_ids = build_inputs(a, b, config.max_seq_length, BERT)
+        masked = mask_tokens(tokens, config, vocab_words, rng)
         instances.append(
-            _make_instance(
-                tokens_a, tokens_b, is_random_next, vocab_words, config, rng
+            Instance(
+                tokens=masked.tokens,
+                segment_ids=segment_ids,
+                is_random_next=is_random_next,
+                is_truncated=len(a) + len(b) < len(whole_a) + len(whole_b),
+                masked_lm_positions=masked.positions,
+                masked_lm_labels=masked.labels,
             )
         )
         start = middle if is_random_next else stop
@@ -214,6 +220,7 @@ def instances_from_document(
 
 
 def _chunk_end(document: Document, start: int, target: int) -> int:
+    """The sentence after the one that fills `target`, or the document's end."""
     num_pieces = 0
     for i in range(start, len(document)):
         num_pieces += len(document[i])
@@ -222,53 +229,8 @@ def _chunk_end(document: Document, start: int, target: int) -> int:
     return len(document)
 
 
-def _draw_continuation(
-    documents: Sequence[Document],
-    document_index: int,
-    target: int,
-    rng: random.Random,
-) -> list[str]:
-    """At least `target` pieces, or up to its end, of a random document.
-
-    After ten draws of the document at hand that one is taken after all, as in
-    Google's code (with two documents, once in a thousand).
-    """
-    for _ in range(NUM_TRIES):
-        random_index = rng.randint(0, len(documents) - 1)
-        if random_index != document_index:
-            break
-    document = documents[random_index]
-    start = rng.randint(0, len(document) - 1)
-    return _concatenate(document[start : _chunk_end(document, start, target)])
-
-
-def _make_instance(
-    tokens_a: list[str],
-    tokens_b: list[str],
-    is_random_next: bool,
-    vocab_words: Sequence[str],
-    config: InstanceConfig,
-    rng: random.Random,
-) -> Instance:
-    longest = config.max_seq_length - NUM_SPECIAL
-    a, b = truncate_pair(tokens_a, tokens_b, longest, rng)
-    masked = masking.mask_tokens(
-        [START, *a, SEPARATOR, *b, SEPARATOR],
-        config.masked_lm_prob,
-        config.max_predictions_per_seq,
-        config.do_whole_word_mask,
-        vocab_words,
-        rng,
-        config.shares,
-    )
-    return Instance(
-        tokens=masked.tokens,
-        segment_ids=[0] * (len(a) + 2) + [1] * (len(b) + 1),
-        is_random_next=is_random_next,
-        is_truncated=len(a) + len(b) < len(tokens_a) + len(tokens_b),
-        masked_lm_positions=masked.positions,
-        masked_lm_labels=masked.labels,
-    )
+def _concatenate(sentences: Document) -> list[str]:
+    return list(itertools.chain.from_iterable(sentences))
 
 
 def truncate_pair(
@@ -295,10 +257,6 @@ def truncate_pair(
     return tokens_a[start_a:end_a], tokens_b[start_b:end_b]
 
 
-def _concatenate(sentences: Iterable[list[str]]) -> list[str]:
-    return [piece for sentence in sentences for piece in sentence]
-
-
 def to_features(
     instance: Instance, vocab: Mapping[str, int], config: InstanceConfig
 ) -> dict[str, list[float]]:
@@ -306,25 +264,22 @@ def to_features(
 
     next_sentence_labels is 0 where B does follow A, 1 where it is random.
     """
-    input_ids = [vocab[token] for token in instance.tokens]
     labels = [vocab[label] for label in instance.masked_lm_labels]
-    length = config.max_seq_length
-    num_predictions = config.max_predictions_per_seq
-    return {
-        "input_ids": _pad(input_ids, length),
-        "input_mask": _pad([1] * len(input_ids), length),
-        "segment_ids": _pad(instance.segment_ids, length),
-        "masked_lm_positions": _pad(
-            instance.masked_lm_positions, num_predictions
-        ),
-        "masked_lm_ids": _pad(labels, num_predictions),
-        "masked_lm_weights": _pad([1.0] * len(labels), num_predictions),
+    values: dict[str, list[float]] = {
+        "input_ids": [vocab[token] for token in instance.tokens],
+        "input_mask": [1] * len(instance.tokens),
+        "segment_ids": [*instance.segment_ids],
+        "masked_lm_positions": [*instance.masked_lm_positions],
+        "masked_lm_ids": [*labels],
+        "masked_lm_weights": [1.0] * len(labels),
         "next_sentence_labels": [int(instance.is_random_next)],
     }
-
-
-def _pad(values: Sequence[float], length: int) -> list[float]:
-    return [*values, *[0] * (length - len(values))]
+    for feature in pretraining_features(
+        config.max_seq_length, config.max_predictions_per_seq
+    ):
+        own = values[feature.name]
+        own += [0] * (feature.length - len(own))
+    return values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -364,8 +319,6 @@ def summarize(
             len(instance.masked_lm_positions) for instance in instances
         ),
         num_ideographs=sum(
-            masking.is_ideograph(piece)
-            for sentence in sentences
-            for piece in sentence
+            is_ideograph(piece) for sentence in sentences for piece in sentence
         ),
     )

@@ -29,16 +29,22 @@ from bert_keras.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
-class MaskingShares:
-    """What becomes of the chosen pieces; appendix C.2 has other shares."""
+class MaskConfig:
+    """How many pieces are hidden, and what becomes of them; the defaults are
+    Google's (appendix C.2 has other shares)."""
 
-    mask_share: float = 0.8  # become [MASK]
+    max_predictions_per_seq: int = 20  # masked pieces at most
+    masked_lm_prob: float = 0.15  # share of pieces hidden
+    do_whole_word_mask: bool = False  # hide all pieces of a word or none
+    mask_share: float = 0.8  # of these become [MASK]
     random_share: float = 0.1  # become any piece; the rest stays
 
-    def check(self) -> None:
-        for name, share in dataclasses.asdict(self).items():
-            if not 0 <= share <= 1:
-                raise InputError(f"`{name}={share}` must lie between 0 and 1")
+    def check_shares(self) -> None:
+        for name in ("mask_share", "random_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InputError(
+                    f"`{name}={getattr(self, name)}` must lie between 0 and 1"
+                )
         if self.mask_share + self.random_share > 1 + 1e-9:
             raise InputError(
                 f"`mask_share={self.mask_share}` and `random_share="
@@ -69,12 +75,9 @@ class Masked(NamedTuple):
 
 def mask_tokens(
     tokens: Sequence[str],
-    masked_lm_prob: float,
-    max_predictions_per_seq: int,
-    do_whole_word_mask: bool,
+    config: MaskConfig,
     vocab_words: Sequence[str],
     rng: random.Random,
-    shares: MaskingShares = MaskingShares(),
 ) -> Masked:
     """Hides round(len(tokens) * masked_lm_prob) pieces, at least one.
 
@@ -82,10 +85,11 @@ def mask_tokens(
     become [MASK], 1.5 stay, 1.5 become a piece drawn from vocab_words (any
     piece: special and unused ones too, as in Google's code).
     """
-    groups = candidate_groups(tokens, do_whole_word_mask)
+    groups = candidate_groups(tokens, config.do_whole_word_mask)
     rng.shuffle(groups)
     num_to_predict = min(
-        max_predictions_per_seq, max(1, round(len(tokens) * masked_lm_prob))
+        config.max_predictions_per_seq,
+        max(1, round(len(tokens) * config.masked_lm_prob)),
     )
     masked = list(tokens)
     chosen: list[int] = []
@@ -96,9 +100,11 @@ def mask_tokens(
         if len(chosen) + len(group) > num_to_predict:
             continue
         for position in group:
-            masked[position] = _replacement(
-                tokens[position], vocab_words, rng, shares
-            )
+            if rng.random() < config.mask_share:
+                masked[position] = MASK
+            elif rng.random() >= config.keep_of_rest:
+                number = rng.randint(0, len(vocab_words) - 1)
+                masked[position] = vocab_words[number]
         chosen += group
     chosen.sort()
     return Masked(masked, chosen, [tokens[position] for position in chosen])
@@ -122,19 +128,6 @@ def candidate_groups(
         else:
             groups.append([position])
     return groups
-
-
-def _replacement(
-    token: str,
-    vocab_words: Sequence[str],
-    rng: random.Random,
-    shares: MaskingShares,
-) -> str:
-    if rng.random() < shares.mask_share:
-        return MASK
-    if rng.random() < shares.keep_of_rest:
-        return token
-    return vocab_words[rng.randint(0, len(vocab_words) - 1)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,9 +160,8 @@ def read_masking_vocabulary(
     is_bytes = special_tokens == ROBERTA
     continues = np.zeros(max(vocab.values()) + 1, bool)
     for piece, number in vocab.items():
-        is_inner = piece.startswith("##")
         continues[number] = (
-            not piece.startswith(SPACE) if is_bytes else is_inner
+            not piece.startswith(SPACE) if is_bytes else piece.startswith("##")
         )
     replacements = [
         number

@@ -12,13 +12,12 @@ row.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from bert_keras.data.record_schema import NEXT_SENTENCE, Feature
-
-Batch = Mapping[str, np.ndarray]  # a feature's name -> [R or B, length]
+from bert_keras.data.input_features import InputFeatures
+from bert_keras.data.record_schema import NEXT_SENTENCE, Batch, Feature
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,34 +126,56 @@ def fill_rows(
         )
         for feature in features
     }
+    lengths = records["input_mask"].sum(-1)
+    columns = records["input_ids"], records["segment_ids"], lengths
+    sequences = [
+        InputFeatures(ids[:length], segment_ids[:length])
+        for ids, segment_ids, length in zip(*columns, strict=True)
+    ]
+    begins = pack_sequences(sequences, rows, filled)
+    is_asked = _asked(records)
+    positions = records["masked_lm_positions"] + begins[:, None]
     for row, numbers in enumerate(rows):
-        _fill_row(
-            {name: values[row] for name, values in filled.items()},
-            [{k: v[number] for k, v in records.items()} for number in numbers],
-        )
+        asked = is_asked[numbers]
+        here = row, slice(asked.sum())
+        filled["masked_lm_positions"][here] = positions[numbers][asked]
+        for name in ("masked_lm_ids", "masked_lm_weights"):
+            filled[name][here] = records[name][numbers][asked]
+        here = row, slice(len(numbers))
+        filled["next_sentence_positions"][here] = begins[numbers]
+        if NEXT_SENTENCE in filled:
+            filled[NEXT_SENTENCE][here] = records[NEXT_SENTENCE][numbers, 0]
+        filled["next_sentence_weights"][here] = 1.0
     return filled
 
 
-def _fill_row(row: Batch, records: Sequence[Batch]) -> None:
-    """Writes into one row, all zeros so far, what its records hold."""
-    start = num_predictions = 0
-    for number, record in enumerate(records):
-        length, asked = int(record["input_mask"].sum()), _asked(record)
-        here = slice(start, start + length)
-        row["input_ids"][here] = record["input_ids"][:length]
-        row["segment_ids"][here] = record["segment_ids"][:length]
-        row["position_ids"][here] = np.arange(length)
-        row["sequence_numbers"][here] = number + 1
-        there = slice(num_predictions, num_predictions + int(asked.sum()))
-        positions = record["masked_lm_positions"][asked]
-        row["masked_lm_positions"][there] = start + positions
-        for name in ("masked_lm_ids", "masked_lm_weights"):
-            row[name][there] = record[name][asked]
-        row["next_sentence_positions"][number] = start
-        if NEXT_SENTENCE in row:
-            row[NEXT_SENTENCE][number] = record[NEXT_SENTENCE][0]
-        row["next_sentence_weights"][number] = 1.0
-        start, num_predictions = here.stop, there.stop
+def pack_sequences(
+    sequences: Sequence[InputFeatures],
+    rows: Sequence[Sequence[int]],
+    filled: Batch,
+) -> np.ndarray:
+    """Writes sequences side by side into rows, all zeros so far.
+
+    Args:
+      rows: the numbers of those in each row.
+      filled: input_ids, segment_ids, position_ids and sequence_numbers.
+
+    Returns:
+      int32 [R], where in its row each sequence begins; 0 if it is in none.
+    """
+    begins = np.zeros(len(sequences), np.int32)
+    for row, numbers in enumerate(rows):
+        begin = 0
+        for place, number in enumerate(numbers, 1):
+            length = len(sequences[number].input_ids)
+            here = row, slice(begin, begin + length)
+            filled["input_ids"][here] = sequences[number].input_ids
+            filled["segment_ids"][here] = sequences[number].segment_ids
+            filled["position_ids"][here] = np.arange(length)
+            filled["sequence_numbers"][here] = place
+            begins[number] = begin
+            begin += length
+    return begins
 
 
 def unpack_rows(rows: Batch) -> dict[str, np.ndarray]:
@@ -163,27 +184,21 @@ def unpack_rows(rows: Batch) -> dict[str, np.ndarray]:
     They have the features of `pretraining_features`, as wide as in the row.
     """
     row, sequence = np.nonzero(rows["next_sentence_weights"] > 0)  # [R]
-    number = sequence[:, None] + 1  # [R, 1]
     start = rows["next_sentence_positions"][row, sequence, None]
-    labelled = {
-        name: values[row, sequence, None]
-        for name, values in rows.items()
-        if name == NEXT_SENTENCE
-    }
-    is_own = rows["sequence_numbers"][row] == number  # [R, S]
+    is_own = rows["sequence_numbers"][row] == sequence[:, None] + 1  # [R, S]
     positions = rows["masked_lm_positions"][row]  # [R, P]
     is_asked = _asked(rows)[row] & np.take_along_axis(is_own, positions, 1)
-    return {
+    records = {
         "input_ids": _to_front(rows["input_ids"][row], is_own),
         "input_mask": _to_front(is_own.astype("int32"), is_own),
         "segment_ids": _to_front(rows["segment_ids"][row], is_own),
         "masked_lm_positions": _to_front(positions - start, is_asked),
-        "masked_lm_ids": _to_front(rows["masked_lm_ids"][row], is_asked),
-        "masked_lm_weights": _to_front(
-            rows["masked_lm_weights"][row], is_asked
-        ),
-        **labelled,
     }
+    for name in ("masked_lm_ids", "masked_lm_weights"):
+        records[name] = _to_front(rows[name][row], is_asked)
+    if NEXT_SENTENCE in rows:
+        records[NEXT_SENTENCE] = rows[NEXT_SENTENCE][row, sequence, None]
+    return records
 
 
 def _to_front(values: np.ndarray, is_own: np.ndarray) -> np.ndarray:

@@ -6,16 +6,15 @@ positions, P masked predictions.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
 from bert_keras.data import format_records, streaming_stats
+from bert_keras.data.record_schema import Batch
 
 NUM_EXAMPLES = 10  # of what is commonest
 NUM_LABELS = 20  # that are shown
-
-Batch = Mapping[str, np.ndarray]  # a feature's name -> [B, length]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,11 @@ write_instance_to_example_files; run_pretraining.py, input_fn_builder).
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+Batch = Mapping[str, np.ndarray]  # a feature's name -> [records, length]
 
 NEXT_SENTENCE = "next_sentence_labels"
 SEQUENCE = "max_seq_length"

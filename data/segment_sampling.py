@@ -61,17 +61,6 @@ class Pairs(NamedTuple):
         return Pairs(*(column[rows] for column in self))
 
 
-class Chunks(NamedTuple):
-    """Whole sentences of a document, one after the other, to make pairs of."""
-
-    document: np.ndarray  # int64 [R]
-    target: np.ndarray  # int64 [R], the pieces that A and B should have
-    first: np.ndarray  # int64 [R], a sentence of Text
-    middle: np.ndarray  # int64 [R], the one after A
-    last: np.ndarray  # int64 [R], the one after the chunk
-    is_random: np.ndarray  # bool [R], B comes from another document
-
-
 def sample_segments(
     text: Text,
     config: InstanceConfig,
@@ -90,69 +79,69 @@ def sample_segments(
     """
     longest = config.max_seq_length - num_special_tokens
     if config.is_pair:
-        pairs = _choose_b(text, _walk(text, longest, config, rng), rng)
-        pairs = truncate(pairs, longest, rng)
+        pairs = truncate(_draw_pairs(text, longest, config, rng), longest, rng)
         return text, pairs.take(rng.permutation(len(pairs.a_start)))
     text, is_cut = split_sentences(text, longest)
-    if config.sequence_format == FULL_SENTENCES:
-        text, once = fill_across(text, longest, separator)
-    else:
-        once = fill(text, longest)
-    num_once = len(once.a_start)
-    once = once._replace(is_truncated=_hold_any(text, once, is_cut))
+    crosses = config.sequence_format == FULL_SENTENCES
+    text, once = fill(text, longest, separator if crosses else None)
+    # Whether any sentence of a row was cut
+    first, stop = (
+        np.searchsorted(text.sentence_ends, place)
+        for place in (once.a_start, once.a_start + once.a_length)
+    )
+    num_cut = np.concatenate([[0], np.cumsum(is_cut)])
+    once = once._replace(is_truncated=num_cut[stop] > num_cut[first])
+    num_once = len(first)
     order = rng.permutation(num_once * config.dupe_factor)
     return text, once.take(order % num_once)
 
 
-def _choose_b(text: Text, chunks: Chunks, rng: np.random.Generator) -> Pairs:
-    ends = text.sentence_ends
-    a_start = ends[chunks.first]
-    a_length = ends[chunks.middle] - a_start
-    other = rng.integers(0, text.num_documents - 1, len(a_start))
-    other += other >= chunks.document
-    other_first = rng.integers(
-        text.document_ends[other], text.document_ends[other + 1]
-    )
-    room = chunks.target - a_length
-    other_last = _chunk_end(text, other, other_first, room)
-    b_start = ends[np.where(chunks.is_random, other_first, chunks.middle)]
-    b_stop = ends[np.where(chunks.is_random, other_last, chunks.last)]
-    return Pairs(
-        a_start,
-        a_length,
-        b_start,
-        b_stop - b_start,
-        chunks.is_random,
-        np.zeros(len(a_start), bool),
-    )
-
-
-def _walk(
+def _draw_pairs(
     text: Text, longest: int, config: InstanceConfig, rng: np.random.Generator
-) -> Chunks:
-    """All walks [W] take their steps together; those at an end drop out."""
+) -> Pairs:
+    """A chunk of whole sentences, one after the other, is cut into A and B, or
+    is A alone and B comes from another document. All walks [W] take their
+    steps together; those at an end drop out."""
     document = np.tile(np.arange(text.num_documents), config.dupe_factor)
+    # The pieces that A and B should have
     if config.sequence_format == SENTENCE_PAIR:
-        target, chunk_end = np.ones_like(document), _two_sentences
+        target = np.ones_like(document)
     else:
-        count = len(document)
-        is_short = rng.random(count) < config.short_seq_prob
-        short = rng.integers(2, longest + 1, count)
+        is_short = rng.random(len(document)) < config.short_seq_prob
+        short = rng.integers(2, longest + 1, len(document))
         target = np.where(is_short, short, longest)
-        chunk_end = _chunk_end
     first = text.document_ends[document]
     steps = []
     while len(document):
-        last = chunk_end(text, document, first, target)
+        if config.sequence_format == SENTENCE_PAIR:
+            last = np.minimum(first + 2, text.document_ends[document + 1])
+        else:
+            last = _chunk_end(text, document, first, target)
         # of one sentence all is A
         middle = first + rng.integers(1, np.maximum(last - first, 2))
         is_random = (last - first == 1) | (rng.random(len(first)) < 0.5)
-        steps.append(Chunks(document, target, first, middle, last, is_random))
+        steps.append((document, target, first, middle, last, is_random))
         first = np.where(is_random, middle, last)
         goes_on = first < text.document_ends[document + 1]
         document, target = document[goes_on], target[goes_on]
         first = first[goes_on]
-    return Chunks(*map(np.concatenate, zip(*steps, strict=True)))
+    document, target, first, middle, last, is_random = map(
+        np.concatenate, zip(*steps, strict=True)
+    )
+    del steps  # as large again
+    ends = text.sentence_ends
+    a_start = ends[first]
+    a_length = ends[middle] - a_start
+    other = rng.integers(0, text.num_documents - 1, len(a_start))
+    other += other >= document
+    other_first = rng.integers(
+        text.document_ends[other], text.document_ends[other + 1]
+    )
+    other_last = _chunk_end(text, other, other_first, target - a_length)
+    b_start = ends[np.where(is_random, other_first, middle)]
+    b_length = ends[np.where(is_random, other_last, last)] - b_start
+    nothing_cut = np.zeros(len(a_start), bool)
+    return Pairs(a_start, a_length, b_start, b_length, is_random, nothing_cut)
 
 
 def _chunk_end(
@@ -162,12 +151,6 @@ def _chunk_end(
     wanted = text.sentence_ends[first] + np.maximum(target, 1)
     filled = np.searchsorted(text.sentence_ends, wanted)
     return np.minimum(filled, text.document_ends[document + 1])
-
-
-def _two_sentences(
-    text: Text, document: np.ndarray, first: np.ndarray, target: np.ndarray
-) -> np.ndarray:
-    return np.minimum(first + 2, text.document_ends[document + 1])
 
 
 def truncate(pairs: Pairs, longest: int, rng: np.random.Generator) -> Pairs:
@@ -213,45 +196,31 @@ def split_sentences(text: Text, longest: int) -> tuple[Text, np.ndarray]:
     )
 
 
-def fill(text: Text, longest: int) -> Pairs:
-    """Of each document as many sentences as fit, one row after another.
+def fill(
+    text: Text, longest: int, separator: int | None = None
+) -> tuple[Text, Pairs]:
+    """Rows of as many whole sentences as fit.
 
     Sentences of 3 and 2, then in another document of 1 and 6 pieces, 8 allowed:
-    rows of 5 and of 7.
+    rows of 5 and of 7. With a separator rows go on with the next document
+    behind one: they are 3 + 2 + separator + 1, and 6. No row begins or ends
+    with one.
+
+    Returns:
+      The text that the rows are of, and the rows, one after another.
     """
-    num_sentences = np.diff(text.document_ends)
-    bounds = np.repeat(text.document_ends[1:], num_sentences)
-    return _fill(text, text.sentence_ends[1:], bounds, longest)
-
-
-def fill_across(text: Text, longest: int, separator: int) -> tuple[Text, Pairs]:
-    """As `fill`, but rows go on with the next document, after a separator.
-
-    Sentences of 3 and 2, then in another document of 1 and 6 pieces, 8 allowed:
-    rows of 3 + 2 + separator + 1, and of 6. No row begins or ends with one.
-    """
-    last = text.document_ends[1:]
-    ids = np.insert(text.ids, text.sentence_ends[last], separator)
-    place = np.arange(len(text.sentence_ends))
-    num_before = np.searchsorted(last, place, "right")
-    marked = Text(ids, text.sentence_ends + num_before, text.document_ends)
-    ends_document = np.diff(num_before, prepend=0)[1:]
-    stops = marked.sentence_ends[1:] - ends_document
-    return marked, _fill(
-        marked, stops, np.full(len(stops), len(stops)), longest
-    )
-
-
-def _fill(
-    text: Text, stops: np.ndarray, bounds: np.ndarray, longest: int
-) -> Pairs:
-    """Rows of whole sentences, each as many as fit.
-
-    Args:
-      stops: int [T], where in ids each sentence ends.
-      bounds: int [T], the sentence before which a row that begins with this one
-        has to end.
-    """
+    document_stops = text.document_ends[1:]
+    stops = text.sentence_ends[1:]  # [T], where in ids each sentence ends
+    # [T], the sentence before which a row that begins with this one has to end
+    bounds = np.repeat(document_stops, np.diff(text.document_ends))
+    if separator is not None:
+        ids = np.insert(text.ids, text.sentence_ends[document_stops], separator)
+        num_before = np.searchsorted(
+            document_stops, np.arange(len(text.sentence_ends)), "right"
+        )
+        text = Text(ids, text.sentence_ends + num_before, text.document_ends)
+        stops = text.sentence_ends[1:] - np.diff(num_before)
+        bounds = np.full(len(stops), len(stops))
     begins = text.sentence_ends[:-1]
     fitting = np.searchsorted(stops, begins + longest, "right")
     following = np.minimum(fitting, bounds).tolist()
@@ -260,22 +229,8 @@ def _fill(
         first.append(here)
     last = np.array([*first[1:], len(following)]) - 1
     a_start = begins[first]
-    nothing = np.zeros(len(first), np.int64)
-    return Pairs(
-        a_start,
-        stops[last] - a_start,
-        nothing,
-        nothing,
-        nothing > 0,
-        nothing > 0,
+    zeros = np.zeros(len(first), np.int64)
+    false = zeros > 0
+    return text, Pairs(
+        a_start, stops[last] - a_start, zeros, zeros, false, false
     )
-
-
-def _hold_any(text: Text, rows: Pairs, is_marked: np.ndarray) -> np.ndarray:
-    """bool [R]: whether any of a row's sentences is, of these bool [T]."""
-    first, stop = (
-        np.searchsorted(text.sentence_ends, place)
-        for place in (rows.a_start, rows.a_start + rows.a_length)
-    )
-    before = np.concatenate([[0], np.cumsum(is_marked)])
-    return before[stop] > before[first]

@@ -11,12 +11,12 @@ Shapes: R records, S positions of a record, P masked predictions, V pieces.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
+from bert_keras.data.input_features import segment_masks
 from bert_keras.data.instances import InstanceConfig
-from bert_keras.data.masking import MaskingShares, MaskingVocabulary
+from bert_keras.data.masking import MaskingVocabulary
 from bert_keras.data.record_schema import NEXT_SENTENCE
 from bert_keras.data.segment_sampling import Pairs, Text
 
@@ -31,27 +31,10 @@ def make_blocks(
     config: InstanceConfig,
     rng: np.random.Generator,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """The features of data/record_schema.py, [R, length] each, block by
-    block: of masked records, or if the config says so of unmasked ones."""
+    """What `make_features` makes, block by block."""
     for start in range(0, len(pairs.a_start), ROWS_AT_ONCE):
         block = pairs.take(slice(start, start + ROWS_AT_ONCE))
-        if config.dynamic_masking:
-            ids, lengths, _ = _lay_out(text, block, pieces, config)
-            yield {
-                "input_ids": np.where(_is_real(lengths, config), ids, 0),
-                "segment_lengths": lengths,
-                **_labels(block, config),
-            }
-        else:
-            yield make_features(text, block, pieces, config, rng)
-
-
-class Layout(NamedTuple):
-    """Rows before anything is hidden."""
-
-    ids: np.ndarray  # int32 [R, S]
-    lengths: np.ndarray  # int64 [R, 2], of A and of B, with special tokens
-    may_hide: np.ndarray  # bool [R, S], no mark and no padding
+        yield make_features(text, block, pieces, config, rng)
 
 
 def make_features(
@@ -61,45 +44,14 @@ def make_features(
     config: InstanceConfig,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
-    ids, lengths, may_hide = _lay_out(text, pairs, pieces, config)
-    num_wanted = np.clip(
-        np.rint(lengths.sum(1) * config.masked_lm_prob),
-        1,
-        config.max_predictions_per_seq,
-    ).astype(np.int64)
-    width = config.max_predictions_per_seq
-    if config.do_whole_word_mask:
-        positions, count = _choose_words(
-            ids, may_hide, num_wanted, width, pieces, rng
-        )
-    else:
-        positions, count = _choose(may_hide, num_wanted, width, rng)
-    ids %= len(pieces.continues)
-    is_chosen = np.arange(width) < count[:, None]
-    labels = np.where(is_chosen, np.take_along_axis(ids, positions, 1), 0)
-    _hide(ids, positions, is_chosen, pieces, config.shares, rng)
-    is_real = _is_real(lengths, config)
-    is_second = is_real & (np.arange(ids.shape[1]) >= lengths[:, :1])
-    return {
-        "input_ids": ids,
-        "input_mask": is_real.astype(np.int32),
-        "segment_ids": is_second
-        * np.int32(pieces.special_tokens.second_segment),
-        "masked_lm_positions": positions,
-        "masked_lm_ids": labels,
-        "masked_lm_weights": is_chosen.astype(np.float32),
-        **_labels(pairs, config),
-    }
-
-
-def _lay_out(
-    text: Text, pairs: Pairs, pieces: MaskingVocabulary, config: InstanceConfig
-) -> Layout:
-    """[CLS] A [SEP] B [SEP] or [CLS] A [SEP], and padding."""
+    """The features of data/record_schema.py, [R, length] each: of masked
+    records, or if the config says so of unmasked ones."""
+    # [CLS] A [SEP] B [SEP] or [CLS] A [SEP], and padding
     special_tokens = pieces.special_tokens
     num_after_a = 1 + len(special_tokens.between) * config.is_pair
     lengths = np.stack([pairs.a_length + 1, pairs.b_length], 1)
     lengths += [num_after_a, config.is_pair]
+    is_real, is_second = segment_masks(lengths, config.max_seq_length)
     place = np.arange(config.max_seq_length)
     first_b = lengths[:, :1]
     is_a = (place > 0) & (place <= pairs.a_length[:, None])
@@ -111,22 +63,48 @@ def _lay_out(
         pairs.b_start[:, None] - first_b,
     )
     found = text.ids.take(shift + place, mode="clip")
-    rest = np.where(_is_real(lengths, config), pieces.end, pieces.padding)
+    rest = np.where(is_real, pieces.end, pieces.padding)
     ids = np.where(is_a | is_b, found, rest).astype(np.int32)
     ids[:, 0] = pieces.start
+    labels = {}
+    if config.is_pair:
+        labels[NEXT_SENTENCE] = pairs.is_random_next[:, None].astype(np.int32)
+    if config.dynamic_masking:
+        ids = np.where(is_real, ids, 0)
+        return {"input_ids": ids, "segment_lengths": lengths, **labels}
+
     # Between documents, too, there is a mark.
-    return Layout(ids, lengths, (is_a | is_b) & (ids != pieces.end))
+    may_hide = (is_a | is_b) & (ids != pieces.end)
+    width = config.max_predictions_per_seq
+    num_wanted = np.rint(lengths.sum(1) * config.masked_lm_prob)
+    num_wanted = np.clip(num_wanted, 1, width).astype(np.int64)
+    if config.do_whole_word_mask:
+        positions, count = _choose_words(
+            ids, may_hide, num_wanted, width, pieces, rng
+        )
+    else:
+        positions, count = _choose(may_hide, num_wanted, width, rng)
+    ids %= len(pieces.continues)
+    is_chosen = np.arange(width) < count[:, None]
+    hidden = np.where(is_chosen, np.take_along_axis(ids, positions, 1), 0)
 
-
-def _is_real(lengths: np.ndarray, config: InstanceConfig) -> np.ndarray:
-    """bool [R, S]: no padding."""
-    return np.arange(config.max_seq_length) < lengths.sum(1)[:, None]
-
-
-def _labels(pairs: Pairs, config: InstanceConfig) -> dict[str, np.ndarray]:
-    if not config.is_pair:
-        return {}
-    return {NEXT_SENTENCE: pairs.is_random_next[:, None].astype(np.int32)}
+    # Some become [MASK], some stay, some become any piece.
+    row, column = np.nonzero(is_chosen)
+    draw = rng.random(len(row), dtype=np.float32)
+    candidates = pieces.replacements
+    other = candidates[rng.integers(0, len(candidates), len(row))]
+    shown = np.where(draw < config.keep_below, hidden[row, column], other)
+    shown = np.where(draw < config.mask_share, pieces.mask, shown)
+    ids[row, positions[row, column]] = shown
+    return {
+        "input_ids": ids,
+        "input_mask": is_real.astype(np.int32),
+        "segment_ids": is_second * np.int32(special_tokens.second_segment),
+        "masked_lm_positions": positions,
+        "masked_lm_ids": hidden,
+        "masked_lm_weights": is_chosen.astype(np.float32),
+        **labels,
+    }
 
 
 def _choose(
@@ -213,21 +191,3 @@ def _choose_words(
     places = np.where(is_hidden, np.arange(length), length)
     positions = np.sort(places, axis=1)[:, :width]
     return _rising(positions.astype(np.int32), count), count
-
-
-def _hide(
-    ids: np.ndarray,
-    positions: np.ndarray,
-    is_chosen: np.ndarray,
-    pieces: MaskingVocabulary,
-    shares: MaskingShares,
-    rng: np.random.Generator,
-) -> None:
-    """Some become [MASK], some stay, some become any piece; in place."""
-    row, column = np.nonzero(is_chosen)
-    place = positions[row, column]
-    draw = rng.random(len(row), dtype=np.float32)
-    candidates = pieces.replacements
-    other = candidates[rng.integers(0, len(candidates), len(row))]
-    new = np.where(draw < shares.keep_below, ids[row, place], other)
-    ids[row, place] = np.where(draw < shares.mask_share, pieces.mask, new)

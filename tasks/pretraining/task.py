@@ -17,16 +17,15 @@ import tensorflow as tf
 
 from bert_keras.data import text_files, validate_records
 from bert_keras.data.batching import HostShard
-from bert_keras.data.causal_lm_labels import NextPieceConfig, NextPieces
 from bert_keras.data.drop_corrupt_records import CleanRecords, first_known
-from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
+from bert_keras.data.dynamic_masking import BatchMasker, NextPieces
 from bert_keras.data.input_pipeline import (
     Masker,
     RecordBatches,
     count_records,
     evaluation_batches,
 )
-from bert_keras.data.masking import read_masking_vocabulary
+from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
 from bert_keras.data.record_schema import (
     Feature,
     has_next_sentence,
@@ -391,7 +390,7 @@ class PretrainingTask(Task):
         pieces = read_masking_vocabulary(vocab, specials)
         direction = self.context.config.direction
         if direction != "bidirectional":
-            return NextPieces(pieces, NextPieceConfig(direction))
+            return NextPieces(pieces, direction)
         return BatchMasker(pieces, masks, seed, share)
 
 

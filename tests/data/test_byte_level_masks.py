@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.data import vectorized_masking
-from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
+from bert_keras.data.dynamic_masking import BatchMasker
 from bert_keras.data.instances import InstanceConfig
-from bert_keras.data.masking import read_masking_vocabulary
+from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
 from bert_keras.data.segment_sampling import Text, sample_segments
 from bert_keras.data.special_tokens import ROBERTA
 

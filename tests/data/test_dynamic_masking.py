@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.data.batching import HostShard
-from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
-from bert_keras.data.masking import read_masking_vocabulary
+from bert_keras.data.dynamic_masking import BatchMasker
+from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
 from bert_keras.data.special_tokens import BERT
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", *"abcdefg", "##x", "##y"]

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.data.batching import HostShard
-from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
+from bert_keras.data.dynamic_masking import BatchMasker
 from bert_keras.data.input_pipeline import RecordBatches, evaluation_batches
-from bert_keras.data.masking import read_masking_vocabulary
+from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
 from bert_keras.data.record_schema import (
     pretraining_features,
     unmasked_features,

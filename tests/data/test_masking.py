@@ -6,7 +6,7 @@ import pytest
 
 from bert_keras.data import masking
 from bert_keras.data.instances import InstanceConfig
-from bert_keras.data.masking import read_masking_vocabulary
+from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
 from bert_keras.data.special_tokens import BERT, ROBERTA
 from bert_keras.errors import InputError
 
@@ -39,7 +39,7 @@ def test_pieces_by_hand() -> None:
     # 8 * 0.4 = 3.2, so 3 of the reversed candidates 6, 4, 3, 2, 1:
     # 6 is masked (0.79 < 0.8), 4 kept (0.8, 0.49), 3 random (0.9, 0.5).
     rng = PieceFormatter([0.79, 0.8, 0.49, 0.9, 0.5], [3])
-    masked = masking.mask_tokens(TOKENS, 0.4, 5, False, VOCAB_WORDS, rng)
+    masked = masking.mask_tokens(TOKENS, MaskConfig(5, 0.4), VOCAB_WORDS, rng)
     assert masked.tokens == [
         "[CLS]", "un", "##aff", "v3", "man", "[SEP]", "[MASK]", "[SEP]",
     ]  # fmt: skip
@@ -51,15 +51,8 @@ def test_pieces_by_hand() -> None:
 def test_other_shares_by_hand() -> None:
     # None masked; of the rest 0.25 kept: 6 (0.24) is, 4 and 3 are random.
     rng = PieceFormatter([0.0, 0.24, 0.0, 0.25, 0.0, 0.99], [1, 2])
-    masked = masking.mask_tokens(
-        TOKENS,
-        0.4,
-        5,
-        False,
-        VOCAB_WORDS,
-        rng,
-        masking.MaskingShares(0.0, 0.75),
-    )
+    config = MaskConfig(5, 0.4, mask_share=0.0, random_share=0.75)
+    masked = masking.mask_tokens(TOKENS, config, VOCAB_WORDS, rng)
     assert masked.tokens == [
         "[CLS]", "un", "##aff", "v2", "v1", "[SEP]", "sea", "[SEP]",
     ]  # fmt: skip
@@ -78,23 +71,23 @@ def test_shares_of_one_whole(
     with pytest.raises(InputError, match=sentence):
         InstanceConfig(mask_share=to_mask, random_share=at_random).check()
     with pytest.raises(InputError, match=sentence):
-        masking.MaskingShares(to_mask, at_random).check()
+        MaskConfig(mask_share=to_mask, random_share=at_random).check_shares()
 
 
 def test_shares_not_given_are_googles() -> None:
-    assert masking.MaskingShares().keep_of_rest == 0.5  # to the bit
-    assert masking.MaskingShares().keep_below == 0.9
+    assert MaskConfig().keep_of_rest == 0.5  # to the bit
+    assert MaskConfig().keep_below == 0.9
 
 
 def test_at_most_max_predictions() -> None:
     rng = PieceFormatter([0.0, 0.0], [])
-    masked = masking.mask_tokens(TOKENS, 0.4, 2, False, VOCAB_WORDS, rng)
+    masked = masking.mask_tokens(TOKENS, MaskConfig(2, 0.4), VOCAB_WORDS, rng)
     assert masked.positions == [4, 6]
 
 
 def test_at_least_one() -> None:
     rng = PieceFormatter([0.0], [])
-    masked = masking.mask_tokens(TOKENS, 0.01, 5, False, VOCAB_WORDS, rng)
+    masked = masking.mask_tokens(TOKENS, MaskConfig(5, 0.01), VOCAB_WORDS, rng)
     assert masked.positions == [6]
 
 
@@ -111,11 +104,15 @@ def test_group_across_a_separator() -> None:
 def test_whole_words_by_hand() -> None:
     # 3 to predict; reversed groups [6], [4], [1, 2, 3]: the last would make 5.
     rng = PieceFormatter([0.0, 0.0], [])
-    masked = masking.mask_tokens(TOKENS, 0.4, 5, True, VOCAB_WORDS, rng)
+    masked = masking.mask_tokens(
+        TOKENS, MaskConfig(5, 0.4, True), VOCAB_WORDS, rng
+    )
     assert masked.positions == [4, 6]
     # 5 to predict: all of it fits.
     rng = PieceFormatter([0.0] * 5, [])
-    masked = masking.mask_tokens(TOKENS, 0.6, 5, True, VOCAB_WORDS, rng)
+    masked = masking.mask_tokens(
+        TOKENS, MaskConfig(5, 0.6, True), VOCAB_WORDS, rng
+    )
     assert masked.positions == [1, 2, 3, 4, 6]
     assert masked.labels == ["un", "##aff", "##able", "man", "sea"]
 
@@ -123,7 +120,9 @@ def test_whole_words_by_hand() -> None:
 def test_too_long_word_is_passed_over_for_a_shorter_one() -> None:
     tokens = ["[CLS]", "sea", "un", "##aff", "##able", "[SEP]"]
     rng = PieceFormatter([0.0], [])  # reversed: [2, 3, 4], then [1]
-    masked = masking.mask_tokens(tokens, 0.33, 5, True, VOCAB_WORDS, rng)
+    masked = masking.mask_tokens(
+        tokens, MaskConfig(5, 0.33, True), VOCAB_WORDS, rng
+    )
     assert masked.positions == [1]
 
 

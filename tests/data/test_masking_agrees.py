@@ -15,7 +15,7 @@ import tensorflow as tf
 from scipy import stats
 
 from bert_keras.data import instances, vectorized_masking
-from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
+from bert_keras.data.dynamic_masking import BatchMasker
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.data.masking import mask_tokens, read_masking_vocabulary
 from bert_keras.data.segment_sampling import Pairs, Text
@@ -40,15 +40,7 @@ def step_by_step(config: InstanceConfig, num_rows: int, seed: int) -> Features:
     rng = random.Random(seed)
     rows = []
     for _ in range(num_rows):
-        masked = mask_tokens(
-            TOKENS,
-            config.masked_lm_prob,
-            config.max_predictions_per_seq,
-            config.do_whole_word_mask,
-            WORDS,
-            rng,
-            config.shares,
-        )
+        masked = mask_tokens(TOKENS, config, WORDS, rng)
         segment_ids = [0] * (len(A) + 2) + [1] * (len(B) + 1)
         instance = instances.Instance(
             masked.tokens,
@@ -82,14 +74,7 @@ def in_pipeline(config: InstanceConfig, num_rows: int, seed: int) -> Features:
         "segment_lengths": tf.constant([[len(A) + 2, len(B) + 1]] * num_rows),
         "next_sentence_labels": tf.zeros([num_rows, 1], tf.int32),
     }
-    mask_config = MaskConfig(
-        config.max_predictions_per_seq,
-        config.masked_lm_prob,
-        config.do_whole_word_mask,
-        config.mask_share,
-        config.random_share,
-    )
-    masker = BatchMasker(PIECES, mask_config, seed)
+    masker = BatchMasker(PIECES, config, seed)
     masked = masker.mask(tf.constant(0, tf.int64), batch)
     return {name: values.numpy() for name, values in masked.items()}
 
@@ -103,7 +88,7 @@ def config_of(
     prob: float, most: int = 11, **settings: object
 ) -> InstanceConfig:
     arguments: dict = {"masked_lm_prob": prob, **settings}
-    return InstanceConfig(LENGTH, most, **arguments)
+    return InstanceConfig(most, max_seq_length=LENGTH, **arguments)
 
 
 def chosen(features: Features) -> list[tuple[int, ...]]:

@@ -85,9 +85,10 @@ def test_both_ends_are_cut() -> None:
 
 def test_full_rows_by_hand() -> None:
     text = make_text([[3, 2], [1, 6]])
-    rows = segment_sampling.fill(text, 8)
+    same, rows = segment_sampling.fill(text, 8)
+    assert same is text
     assert stretches(rows, text) == [[5, 6, 7, 8, 9], list(range(10, 17))]
-    marked, rows = segment_sampling.fill_across(text, 8, 2)
+    marked, rows = segment_sampling.fill(text, 8, 2)
     assert stretches(rows, marked) == [
         [5, 6, 7, 8, 9, 2, 10],
         list(range(11, 17)),
@@ -96,9 +97,7 @@ def test_full_rows_by_hand() -> None:
 
 def test_no_row_begins_or_ends_with_a_separator() -> None:
     # 5 and a separator would fill 6, but no sentence is left room for.
-    marked, rows = segment_sampling.fill_across(
-        make_text([[3, 2], [1], [4]]), 6, 2
-    )
+    marked, rows = segment_sampling.fill(make_text([[3, 2], [1], [4]]), 6, 2)
     assert stretches(rows, marked) == [
         [5, 6, 7, 8, 9],
         [10, 2, 11, 12, 13, 14],
@@ -112,7 +111,10 @@ def test_long_sentences_are_split_by_hand() -> None:
     assert split.document_ends.tolist() == [0, 4, 6]
     assert is_part.tolist() == [False, True, True, True, False, False]
     config = InstanceConfig(
-        6, 2, dupe_factor=1, sequence_format="doc_sentences"
+        max_seq_length=6,
+        max_predictions_per_seq=2,
+        dupe_factor=1,
+        sequence_format="doc_sentences",
     )
     _, rows = sample_segments(text, config, 2, 2, np.random.default_rng(0))
     found = sorted(zip(stretches(rows, text), rows.is_truncated, strict=True))
@@ -149,7 +151,10 @@ def records(
     vocab |= {f"a{i}": i for i in range(FIRST_ID, FIRST_ID + len(TEXT.ids))}
     pieces = read_masking_vocabulary(vocab, special_tokens)
     config = InstanceConfig(
-        31, 5, dupe_factor=DUPE_FACTOR, sequence_format=name
+        max_seq_length=31,
+        max_predictions_per_seq=5,
+        dupe_factor=DUPE_FACTOR,
+        sequence_format=name,
     )
     rng = np.random.default_rng(1)
     num_special_tokens = special_tokens.count(config.is_pair)

@@ -57,7 +57,10 @@ def assert_same_distribution(
 def test_pairs_are_distributed_as_googles(max_seq_length: int) -> None:
     passes = 2000
     config = InstanceConfig(
-        max_seq_length, 5, dupe_factor=passes, short_seq_prob=0.3
+        max_seq_length=max_seq_length,
+        max_predictions_per_seq=5,
+        dupe_factor=passes,
+        short_seq_prob=0.3,
     )
     theirs = []
     for instance in create_instances(

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
-from bert_keras.data.masking import read_masking_vocabulary
+from bert_keras.data.dynamic_masking import BatchMasker
+from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
 from bert_keras.data.packing import PackingConfig, fill_rows, plan_rows
 from bert_keras.data.record_schema import packed_features
 from bert_keras.data.special_tokens import BERT
