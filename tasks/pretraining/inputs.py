@@ -15,7 +15,6 @@ import tensorflow as tf
 from bert_keras.data import text_files, validate_records
 from bert_keras.data.batching import HostShard
 from bert_keras.data.causal_lm_labels import NextPieceConfig, NextPieces
-from bert_keras.data.drop_corrupt_records import CleanRecords, first_known
 from bert_keras.data.dynamic_masking import BatchMasker, MaskConfig
 from bert_keras.data.input_pipeline import Masker
 from bert_keras.data.masking import read_masking_vocabulary
@@ -72,7 +71,7 @@ def checked(records: Records, config: BertConfig, place: Devices) -> Inputs:
             "give it to all of them"
         )
     features = validate_records.table_of(
-        first_known(train)
+        validate_records.read_first_known(train)
         if may_skip
         else validate_records.read_first(train[0]),
         records.max_seq_length,
@@ -142,10 +141,12 @@ def _sound_files(
 ) -> Callable[[list[str]], list[str]]:
     """What gives, for some of the paths, the files to read instead."""
     folder = os.path.join(records.output_dir, SOUND)
-    sound = CleanRecords(inputs.features, vocab_size, folder)
+    sound = validate_records.CleanRecords(inputs.features, vocab_size, folder)
     if records.dry_run and not sound.are_made(inputs.paths):
         folder = temporary_folder()
-        sound = CleanRecords(inputs.features, vocab_size, folder)
+        sound = validate_records.CleanRecords(
+            inputs.features, vocab_size, folder
+        )
         sound.make(inputs.paths)
     elif place.host.is_chief:
         sound.make(inputs.paths)
