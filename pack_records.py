@@ -60,7 +60,6 @@ def main() -> None:
         packing,
         record_schema,
         text_files,
-        tfrecord_codec,
         tfrecords,
         validate_records,
     )
@@ -90,7 +89,7 @@ def main() -> None:
             window = validate_records.parse_records(features, some, paths)
             rows = packing.plan_rows(window, config)
             filled = packing.fill_rows(window, rows, packed)
-            for record in tfrecord_codec.encode_batch(packed, filled):
+            for record in tfrecords.encode_batch(packed, filled):
                 writer.write(record)
             summary.add(window, rows)
             bar.update(len(window["input_ids"]))

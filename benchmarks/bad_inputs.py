@@ -31,7 +31,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bert_keras.data import tfrecord_codec  # noqa: E402
+from bert_keras.data import tfrecords  # noqa: E402
 from tests.command_world import (  # noqa: E402
     FILES,
     GOOD,
@@ -230,9 +230,7 @@ def bad_files(
         flipped[len(good) // 100] ^= 1
         contents["flipped bytes"] = bytes(flipped)
         # at the front, as not every command reads to the end
-        contents["a record of 2 ** 40 bytes"] = (
-            tfrecord_codec._head(2**40) + good
-        )
+        contents["a record of 2 ** 40 bytes"] = tfrecords._head(2**40) + good
     for name, content in contents.items():
         path = f"bad/{kind}-{name.replace(' ', '-')}{ending}"
         (folder / path).write_bytes(content)

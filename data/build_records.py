@@ -24,7 +24,7 @@ from bert_keras.data import (
     resume_folder,
     segment_sampling,
     shard_mixing,
-    tfrecord_codec,
+    tfrecords,
     vectorized_masking,
 )
 from bert_keras.data.build_config import RecordBuildConfig
@@ -239,7 +239,7 @@ def write_part(
     ):
         if not config.dynamic_masking:
             num_masked += int(block["masked_lm_weights"].sum())
-        write(tfrecord_codec.encode_batch(features, block))
+        write(tfrecords.encode_batch(features, block))
     return PartSummary(
         len(pairs.a_start),
         int(pairs.is_random_next.sum()),

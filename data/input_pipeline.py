@@ -1,30 +1,41 @@
-"""Record files to batches.
+"""Record files to batches, in an endless order that can be gone on from.
+
+Each epoch takes the files in an order of its own. NUM_FILES_AT_ONCE of them are
+read in turns, a record each; the next epoch's files follow on without a gap.
+BLOCK_RECORDS records at a time are then put into an order of their own. All of
+it is a function of the paths and the seed. Upstream file: run_pretraining.py,
+input_fn_builder, whose shuffle buffer holds 100 records.
 
 Every host walks the same order of records and keeps its own rows of each global
 batch, so any number of hosts sees the same batches; what one host saved any
-other can restore. Upstream file: run_pretraining.py, input_fn_builder.
+other can restore.
 
 Shapes: B rows of the global batch.
 """
 
 import collections
+import dataclasses
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+import numpy as np
 import tensorflow as tf
 
 from bert_keras.data.batching import HostShard
 from bert_keras.data.dynamic_masking import BatchMasker, NextPieces
 from bert_keras.data.record_schema import Feature
-from bert_keras.data.resumable_shuffle import ReaderPosition, ShuffledRecords
-from bert_keras.data.tfrecords import parse_batch, read_records
+from bert_keras.data.tfrecords import RecordReader, parse_batch, read_records
 from bert_keras.data.validate_records import BEGINS_ROW
 
 Batch = dict[str, tf.Tensor]
 Masker = BatchMasker | NextPieces  # gives unmasked records their predictions
 
 MAX_COUNTED = 1_000_000  # records, of which there may be a thousand times more
+NUM_FILES_AT_ONCE = 4  # as upstream's num_cpu_threads
+BLOCK_RECORDS = 1000
+FILES, RECORDS = range(2)  # what is shuffled: kinds of random numbers
 
 
 def count_records(paths: Sequence[str]) -> tuple[int, bool]:
@@ -44,6 +55,113 @@ def count_records(paths: Sequence[str]) -> tuple[int, bool]:
     if num_read == len(paths):
         return count, True
     return round(count * sum(sizes) / sum(sizes[:num_read])), False
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenFile:
+    """A file that is being read."""
+
+    number: int  # in the endless row of all epochs' files
+    offset: int = 0  # bytes, unpacked if the file is packed
+    num_read: int = 0  # records
+
+
+@dataclasses.dataclass(frozen=True)
+class ReaderPosition:
+    """A place between two records: where the files of the current block were,
+    and how many of its records are used.
+
+    TensorFlow 2.21 has such places too (an iterator's symbolic state), but what
+    it saves after it was itself restored leaves out the buffer of `shuffle` and
+    confuses `zip` and `enumerate`.
+    """
+
+    block: int  # its number
+    files: tuple[OpenFile, ...]  # as they were when the block began
+    num_used: int  # of its records
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "ReaderPosition":
+        fields = json.loads(text)
+        files = tuple(OpenFile(**file) for file in fields.pop("files"))
+        return cls(files=files, **fields)
+
+
+class ShuffledRecords:
+    """Gives the records one after the other, from any place on.
+
+    Args:
+        paths: record files, each with a record at least.
+    """
+
+    def __init__(self, paths: Sequence[str], seed: int):
+        self.paths = paths
+        self.seed = seed
+        at_once = range(min(NUM_FILES_AT_ONCE, len(paths)))
+        self.go_to(ReaderPosition(0, tuple(map(OpenFile, at_once)), 0))
+
+    @property
+    def place(self) -> ReaderPosition:
+        return dataclasses.replace(self._begin, num_used=self._num_used)
+
+    def go_to(self, place: ReaderPosition) -> None:
+        """In time that does not grow with the place (but with the place in a
+        .gz file, which is unpacked from its beginning)."""
+        self._begin = place
+        self._numbers = [file.number for file in place.files]
+        self._readers = [
+            RecordReader(self._path(file.number), file.offset, file.num_read)
+            for file in place.files
+        ]
+        self._block: list[bytes] = []  # read when it is asked for
+        self._num_used = place.num_used
+
+    def take(self, count: int) -> list[bytes]:
+        """The next `count` records.
+
+        Raises:
+            InputError: one cannot be read.
+        """
+        taken: list[bytes] = []
+        while len(taken) < count:
+            if not self._block:
+                block = list(itertools.islice(self._in_turns(), BLOCK_RECORDS))
+                number = self._begin.block
+                order = _order(self.seed, RECORDS, number, BLOCK_RECORDS)
+                self._block = [block[i] for i in order]
+            if self._num_used == BLOCK_RECORDS:
+                readers = zip(self._numbers, self._readers, strict=True)
+                files = [OpenFile(n, r.offset, r.num_read) for n, r in readers]
+                number = self._begin.block + 1
+                self._begin = ReaderPosition(number, tuple(files), 0)
+                self._block, self._num_used = [], 0
+                continue
+            end = self._num_used + count - len(taken)
+            part = self._block[self._num_used : end]
+            self._num_used += len(part)
+            taken += part
+        return taken
+
+    def _in_turns(self) -> Iterator[bytes]:
+        for turn in itertools.cycle(range(len(self._readers))):
+            while (record := next(self._readers[turn], None)) is None:
+                self._numbers[turn] = max(self._numbers) + 1
+                path = self._path(self._numbers[turn])
+                self._readers[turn] = RecordReader(path)
+            yield record
+
+    def _path(self, number: int) -> str:
+        epoch, within = divmod(number, len(self.paths))
+        return self.paths[
+            _order(self.seed, FILES, epoch, len(self.paths))[within]
+        ]
+
+
+def _order(seed: int, kind: int, number: int, size: int) -> np.ndarray:
+    return np.random.default_rng([seed, kind, number]).permutation(size)
 
 
 class RecordBatches(tf.train.experimental.PythonState):
@@ -76,8 +194,7 @@ class RecordBatches(tf.train.experimental.PythonState):
         self._making = ThreadPoolExecutor()
         self._ahead: collections.deque[
             Future[tuple[ReaderPosition, Future[Batch]]]
-        ]
-        self._ahead = collections.deque()
+        ] = collections.deque()
         self._number = 0  # of the batch to be begun next
 
     def batch(self, step: int) -> Batch:
@@ -151,8 +268,9 @@ def evaluation_batches(
         if not serialized:
             return
         batch = make(tf.constant(number, tf.int64), tf.constant(serialized))
+        missing = [[0, batch_size - len(serialized)], [0, 0]]
         yield {
-            name: _fill_rows(value, batch_size)[share.index :: share.count]
+            name: tf.pad(value, missing)[share.index :: share.count]
             for name, value in batch.items()
         }
 
@@ -172,34 +290,24 @@ def _batch_maker(
     )
     def make(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
         with tf.device("CPU"):
-            batch = _parse(features, serialized, vocab_size)
+            batch = parse_batch(features, serialized)
+            # A number outside its range is an error here, since some devices
+            # would train on it without a word.
+            checks = []
+            for feature in features:
+                name, values = feature.name, batch[feature.name]
+                if feature.dtype != "int64":
+                    checks.append(tf.debugging.assert_all_finite(values, name))
+                    continue
+                checks.append(tf.debugging.assert_non_negative(values, name))
+                limit = feature.upper_limit(vocab_size)
+                if limit is not None:
+                    checks.append(tf.debugging.assert_less(values, limit, name))
+            for name in BEGINS_ROW & batch.keys():
+                first = batch[name][:, 0]
+                checks.append(tf.debugging.assert_positive(first, name))
+            with tf.control_dependencies(checks):
+                batch = {name: tf.identity(x) for name, x in batch.items()}
             return masker.mask(number, batch) if masker else batch
 
     return make.get_concrete_function()  # once, not by every thread
-
-
-def _parse(
-    features: Sequence[Feature], serialized: tf.Tensor, vocab_size: int
-) -> Batch:
-    """Parses a batch; a number outside its range is an error here, since some
-    devices would train on it without a word."""
-    batch = parse_batch(features, serialized)
-    checks = []
-    for feature in features:
-        values, limit = batch[feature.name], feature.upper_limit(vocab_size)
-        if feature.dtype != "int64":
-            checks.append(tf.debugging.assert_all_finite(values, feature.name))
-            continue
-        checks.append(tf.debugging.assert_non_negative(values, feature.name))
-        if limit is not None:
-            checks.append(tf.debugging.assert_less(values, limit, feature.name))
-    for name in BEGINS_ROW & batch.keys():
-        checks.append(tf.debugging.assert_positive(batch[name][:, 0], name))
-    with tf.control_dependencies(checks):
-        return {name: tf.identity(value) for name, value in batch.items()}
-
-
-def _fill_rows(value: tf.Tensor, num_rows: int) -> tf.Tensor:
-    """Appends zero rows up to `num_rows`."""
-    filled = tf.pad(value, [[0, num_rows - tf.shape(value)[0]], [0, 0]])
-    return tf.ensure_shape(filled, [num_rows, value.shape[1]])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data import tfrecord_codec
+from bert_keras.data import tfrecords
 from bert_keras.errors import InputError
 
 CHUNK_RECORDS = 64  # at most
@@ -28,9 +28,7 @@ def writing_chunks(path: str) -> Iterator[Callable[[Sequence[bytes]], None]]:
 
         def write(records: Sequence[bytes]) -> None:
             for start in range(0, len(records), CHUNK_RECORDS):
-                chunk = tfrecord_codec.frame(
-                    records[start : start + CHUNK_RECORDS]
-                )
+                chunk = tfrecords.frame(records[start : start + CHUNK_RECORDS])
                 file.write(chunk)
                 ends.append(ends[-1] + len(chunk))
 

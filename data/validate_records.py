@@ -1,14 +1,22 @@
-"""Whether record files hold what they should, and what is wrong if not."""
+"""Whether record files hold what they should, and what is wrong if not; copies
+of damaged files without the records that cannot be used.
+"""
 
 import enum
 import itertools
+import json
 import math
-from collections.abc import Mapping, Sequence
+import os
+import sys
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from bert_keras import files
 from bert_keras.data.record_schema import (
     NEXT_SENTENCE,
     Feature,
@@ -17,9 +25,15 @@ from bert_keras.data.record_schema import (
     unmasked_features,
     without_next_sentence,
 )
-from bert_keras.data.tfrecords import parse_batch, read_records
+from bert_keras.data.tfrecords import (
+    DamagedRecord,
+    RecordReader,
+    RecordWriter,
+    parse_batch,
+    read_records,
+)
 from bert_keras.data.tokenizers import Tokenizer
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, with_flags
 
 Found = Mapping[str, tf.train.Feature]  # a record's features by their names
 
@@ -28,6 +42,8 @@ MAX_UNMASKED = 1000  # records, from the first one on
 # Of a record of pre-training: the first number is 0 if there is no text in it.
 BEGINS_ROW = frozenset({"input_mask", "sequence_numbers", "segment_lengths"})
 OF_PRETRAINING = frozenset({"masked_lm_positions", "segment_lengths"})
+REPORT = "left_out.json"  # by file: its copy, and what is not in it
+MAX_NAMED = 10  # records of a file
 
 
 class Kind(enum.Enum):
@@ -78,6 +94,20 @@ def read_first(path: str) -> Found:
     if first is None:
         raise InputError(f"{path} holds no record")
     return decode(first, path, 1)
+
+
+def read_first_known(paths: Sequence[str]) -> Found:
+    """The features of the first record that is one of pre-training; damaged
+    ones are passed over.
+
+    Raises:
+      InputError: there is none.
+    """
+    for path in paths:
+        for record, fault in examine(path, ()):
+            if fault is None and kind_of(found := decode(record, path, 0)):
+                return found
+    raise InputError(f"{', '.join(paths)}: no record of pre-training in them")
 
 
 def check_files(
@@ -162,16 +192,41 @@ def find_damage(
 
     Reads everything: for afterwards, when training has failed on its input.
     """
-    try:
-        for path in paths:
-            for number, record in enumerate(read_records(path), 1):
-                found = decode(record, path, number)
-                fault = find_fault(features, found, vocab_size)
-                if fault:
-                    return f"{path}, record {number}: {fault}"
-    except InputError as error:
-        return str(error)
+    for path in paths:
+        for _, fault in examine(path, features, vocab_size):
+            if fault:
+                return fault
     return None
+
+
+def examine(
+    path: str, features: Sequence[Feature], vocab_size: int | None = None
+) -> Iterator[tuple[bytes, str | None]]:
+    """Yields each record of a file and a sentence about why it cannot be used,
+    None if it can; ends where it is not known where the next one begins.
+
+    Raises:
+      InputError: the file is not there, or its file system fails.
+    """
+    reader = RecordReader(path)
+    for number in itertools.count(1):
+        try:
+            record = next(reader, None)
+        except DamagedRecord as error:
+            yield b"", str(error)
+            if error.can_go_on:
+                continue
+            return
+        if record is None:
+            return
+        try:
+            fault = find_fault(
+                features, decode(record, path, number), vocab_size
+            )
+        except InputError as error:
+            yield record, str(error)
+        else:
+            yield record, fault and f"{path}, record {number}: {fault}"
 
 
 def parse_records(
@@ -219,15 +274,37 @@ def find_fault(
             f"{writer}.py?"
         )
     for feature in features:
-        values = found[feature.name]
-        numbers = (
-            values.int64_list.value
-            if feature.dtype == "int64"
-            else values.float_list.value
-        )
-        fault = _list_fault(feature, numbers, vocab_size)
-        if fault:
-            return fault
+        name, of_type = feature.name, f"numbers of type {feature.dtype}"
+        is_whole = feature.dtype == "int64"
+        kind = "int64_list" if is_whole else "float_list"
+        numbers = getattr(found[name], kind).value
+        is_short = feature.is_trimmed and 0 < len(numbers) < feature.length
+        if len(numbers) != feature.length and not is_short:
+            fault = (
+                f"{name} holds {len(numbers)} {of_type}, not {feature.length}"
+            )
+            if not feature.length_argument or not numbers:
+                return fault
+            return (
+                f"{fault}; pass `{feature.length_argument}={len(numbers)}`"
+                f"{' or more' * feature.is_trimmed}"
+            )
+        if not is_whole:
+            strange = [x for x in numbers if not math.isfinite(x)]
+            if strange:
+                return f"{name} holds {strange[0]}"
+            continue
+        limit = feature.upper_limit(vocab_size)
+        largest, smallest = max(numbers), min(numbers)
+        if smallest < 0:
+            return f"{name} holds {smallest}, a negative number"
+        if limit is not None and largest >= limit:
+            whose = (
+                "outside vocab_size of `bert_config_file`"
+                if feature.is_piece_id
+                else "too large"
+            )
+            return f"{name} holds {largest}, {whose} ({limit})"
     names = {feature.name for feature in features}
     for name in BEGINS_ROW & names if OF_PRETRAINING & names else ():
         if not found[name].int64_list.value[0]:
@@ -235,33 +312,113 @@ def find_fault(
     return None
 
 
-def _list_fault(
-    feature: Feature, numbers: Sequence[float], vocab_size: int | None
-) -> str | None:
-    is_short = feature.is_trimmed and 0 < len(numbers) < feature.length
-    if len(numbers) != feature.length and not is_short:
-        remedy = (
-            f"; pass `{feature.length_argument}={len(numbers)}`"
-            f"{' or more' * feature.is_trimmed}"
-            if feature.length_argument and numbers
-            else ""
+class CleanRecords:
+    """Of files, those that have these features.
+
+    A damaged file is copied to `folder` without what cannot be used, once,
+    before the first step; so the order of the records stays a function of files
+    and seed, and a run that goes on has nothing to look for again.
+    """
+
+    def __init__(
+        self, features: Sequence[Feature], vocab_size: int, folder: str
+    ):
+        self.features = features
+        self.vocab_size = vocab_size
+        self.folder = folder
+        kind = repr((tuple(features), vocab_size))
+        self.kind = zlib.crc32(kind.encode())  # that the report is of
+
+    def are_made(self, paths: Sequence[str]) -> bool:
+        """Whether `make` has nothing to do."""
+        return not self._unknown(paths, self._read_report())
+
+    def make(self, paths: Sequence[str]) -> None:
+        """Reads everything, and copies what is damaged; says what was left
+        out. Does nothing where it has been done for these files."""
+        report = self._read_report()
+        unknown = self._unknown(paths, report)
+        for path in unknown:
+            records = examine(path, self.features, self.vocab_size)
+            faults = [fault for _, fault in records if fault]
+            report[path] = {
+                "copy": None,
+                "count": len(faults),
+                **self._identity(path),
+            }
+            if not faults:
+                continue
+            for sentence in faults[:MAX_NAMED]:
+                print(with_flags(f"left out: {sentence}"), file=sys.stderr)
+            number = zlib.crc32(path.encode(), self.kind)
+            copy = f"{number:08x}-{os.path.basename(path)}"
+            with RecordWriter(
+                [os.path.join(self.folder, copy)], "output_dir"
+            ) as writer:
+                for record, fault in examine(
+                    path, self.features, self.vocab_size
+                ):
+                    if fault is None:
+                        writer.write(record)
+            report[path]["copy"] = copy if writer.num_records else ""
+            report[path]["first"] = faults[:99]
+        if unknown:
+            path = os.path.join(self.folder, REPORT)
+            with files.writing(path, "output_dir") as file:
+                file.write(json.dumps(report, indent=2).encode() + b"\n")
+
+    def files(self, paths: Sequence[str]) -> list[str]:
+        """What to read instead of `paths`, after `make`.
+
+        Raises:
+          InputError: none of their records can be used.
+        """
+        report = self._read_report()
+        counts = [report[path]["count"] for path in paths]
+        if any(counts):
+            print(
+                f"{sum(counts)} records in {sum(map(bool, counts))} files "
+                "cannot be used and are left out (a file that ends too early "
+                f"counts as one): {os.path.join(self.folder, REPORT)}"
+            )
+        found = []
+        for path in paths:
+            copy = report[path]["copy"]
+            if copy != "":
+                found.append(os.path.join(self.folder, copy) if copy else path)
+        if not found:
+            raise InputError(
+                f"{', '.join(paths)}: no record in them can be used"
+            )
+        return found
+
+    def _identity(self, path: str) -> dict[str, Any]:
+        """What the file is now, and what was looked for in it."""
+        return {"contents": files.fingerprint(path), "kind": self.kind}
+
+    def _unknown(
+        self, paths: Sequence[str], report: Mapping[str, Any]
+    ) -> list[str]:
+        """The files that the report does not tell of as they are now, or whose
+        copy is gone."""
+        unknown = []
+        for path in paths:
+            found = report.get(path, {})
+            if not self._identity(path).items() <= found.items() or (
+                found["copy"]
+                and not tf.io.gfile.exists(
+                    os.path.join(self.folder, found["copy"])
+                )
+            ):
+                unknown.append(path)
+        return unknown
+
+    def _read_report(self) -> dict[str, Any]:
+        path = os.path.join(self.folder, REPORT)
+        if not tf.io.gfile.exists(path):
+            return {}
+        return files.read_json(
+            path,
+            "it says what was left out of damaged files; remove "
+            f"{self.folder}, and it is made anew",
         )
-        return (
-            f"{feature.name} holds {len(numbers)} numbers of type "
-            f"{feature.dtype}, not {feature.length}{remedy}"
-        )
-    if feature.dtype != "int64":
-        strange = [x for x in numbers if not math.isfinite(x)]
-        return f"{feature.name} holds {strange[0]}" if strange else None
-    limit = feature.upper_limit(vocab_size)
-    largest, smallest = max(numbers), min(numbers)
-    if smallest < 0:
-        return f"{feature.name} holds {smallest}, a negative number"
-    if limit is not None and largest >= limit:
-        whose = (
-            "outside vocab_size of `bert_config_file`"
-            if feature.is_piece_id
-            else "too large"
-        )
-        return f"{feature.name} holds {largest}, {whose} ({limit})"
-    return None

@@ -29,7 +29,7 @@ from bert_keras.data import (
     fast_tokenization,
     inspect_records,
     sentence_splitting,
-    tfrecord_codec,
+    tfrecords,
     tokenization,
     validate_records,
     vocabulary,
@@ -421,8 +421,8 @@ def _example(values: dict[str, list[Any]]) -> bytes:
 
 def with_huge_length(length: int) -> bytes:
     """A record that says to be of this length, with a right checksum."""
-    whole = tfrecord_codec.frame([b"", b"the second"])
-    return whole + tfrecord_codec._head(length) + b"abc"
+    whole = tfrecords.frame([b"", b"the second"])
+    return whole + tfrecords._head(length) + b"abc"
 
 
 def _record_files() -> st.SearchStrategy[bytes]:
@@ -444,8 +444,8 @@ def _record_files() -> st.SearchStrategy[bytes]:
     framed = st.lists(records | others | st.binary(max_size=20), max_size=3)
     lengths = st.sampled_from([2**33, 2**40, 2**62, 2**63 + 5, 2**64 - 8])
     return (
-        framed.map(tfrecord_codec.frame)
-        | hostile(tfrecord_codec.frame([_example(valid)] * 3))
+        framed.map(tfrecords.frame)
+        | hostile(tfrecords.frame([_example(valid)] * 3))
         | lengths.map(with_huge_length)
     )
 

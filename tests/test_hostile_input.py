@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from bert_keras.data import (
     inspect_records,
     text_files,
-    tfrecord_codec,
     tfrecords,
     validate_records,
     vocabulary,
@@ -76,7 +75,7 @@ def test_records_come_back_out_of_their_frames(tmp_path: Path) -> None:
         for record in written:
             writer.write(record)
     content = Path(path).read_bytes()
-    assert content == tfrecord_codec.frame(written)
+    assert content == tfrecords.frame(written)
     assert list(tfrecords.read_records(path)) == written
     for place in range(len(content)):
         flipped = bytearray(content)
@@ -101,7 +100,7 @@ def test_a_number_past_int32_is_not_another_one(tmp_path: Path) -> None:
 def test_a_record_that_is_no_example_and_no_text(tmp_path: Path) -> None:
     """TensorFlow's message quotes it, and is then no UTF-8."""
     path = tmp_path / "x"
-    path.write_bytes(tfrecord_codec.frame([b"\xf5"]))
+    path.write_bytes(tfrecords.frame([b"\xf5"]))
     with pytest.raises(InputError, match="record 1: this is not a tf.train"):
         next(inspect_records.read_batches([str(path)], hostile.FEATURES, 11))
     assert validate_records.find_damage([str(path)], hostile.FEATURES)
@@ -112,7 +111,7 @@ def test_records_with_nothing_in_them(tmp_path: Path) -> None:
     example.features.feature["input_ids"].int64_list.value.append(1)
     example.features.feature["label_ids"].int64_list.SetInParent()
     path = tmp_path / "x"
-    path.write_bytes(tfrecord_codec.frame([example.SerializeToString()]))
+    path.write_bytes(tfrecords.frame([example.SerializeToString()]))
     with pytest.raises(InputError, match="of no kind that is known"):
         inspect_records.find_table([str(path)])
 

@@ -17,7 +17,6 @@ import tensorflow as tf
 
 from bert_keras.data import text_files, validate_records
 from bert_keras.data.batching import HostShard
-from bert_keras.data.drop_corrupt_records import CleanRecords, first_known
 from bert_keras.data.dynamic_masking import BatchMasker, NextPieces
 from bert_keras.data.input_pipeline import (
     Masker,
@@ -120,7 +119,7 @@ def open_records(
             "give it to all of them"
         )
     features = validate_records.table_of(
-        first_known(train)
+        validate_records.read_first_known(train)
         if may_skip
         else validate_records.read_first(train[0]),
         config.max_seq_length,
@@ -138,10 +137,14 @@ def open_records(
     inputs = Inputs(train, held_out, features, train)
     if may_skip:
         folder = os.path.join(run.output_dir, SOUND)
-        sound = CleanRecords(features, model.vocab_size, folder)
+        sound = validate_records.CleanRecords(
+            features, model.vocab_size, folder
+        )
         if run.dry_run and not sound.are_made(inputs.paths):
             folder = temporary_folder()
-            sound = CleanRecords(features, model.vocab_size, folder)
+            sound = validate_records.CleanRecords(
+                features, model.vocab_size, folder
+            )
             sound.make(inputs.paths)
         elif devices.host.is_chief:
             sound.make(inputs.paths)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bert_keras.data import tfrecord_codec
+from bert_keras.data import tfrecords
 from tests.command_world import (
     FILES,
     GOOD,
@@ -61,7 +61,7 @@ def test_a_record_that_tensorflow_cannot_quote(
     making = "create_pretraining_data"
     commands.run(f"{making}.py", *arguments(making), cwd=str(tmp_path))
     good = (tmp_path / "out" / "made.tfrecord").read_bytes()
-    bad = tfrecord_codec.frame([b"\xf5"])
+    bad = tfrecords.frame([b"\xf5"])
     (tmp_path / "some.tfrecord").write_bytes(good + bad)
     args = arguments("run_pretraining", num_train_steps="99")
     ended = commands.run("run_pretraining.py", *args, cwd=str(tmp_path))

@@ -524,7 +524,7 @@ def test_a_damaged_record_is_found_by_file_and_number(
     ended = well_ended(
         "run_pretraining.py", *args, skipping, "--num_train_steps=9"
     )
-    assert f"left out: {path}: record 9 and what follows" in ended.errors
+    assert f"left out: {path}, record 9 cannot be read" in ended.errors
     assert "1 records in 1 files cannot be used" in ended.output
 
 

@@ -1,6 +1,8 @@
 """Tests of data/input_pipeline.py."""
 
 import collections
+import itertools
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,17 +11,23 @@ import tensorflow as tf
 
 from bert_keras.data.batching import HostShard
 from bert_keras.data.dynamic_masking import BatchMasker
-from bert_keras.data.input_pipeline import RecordBatches, evaluation_batches
+from bert_keras.data.input_pipeline import (
+    BLOCK_RECORDS,
+    ReaderPosition,
+    RecordBatches,
+    ShuffledRecords,
+    evaluation_batches,
+)
 from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
 from bert_keras.data.record_schema import (
     pretraining_features,
     unmasked_features,
 )
-from bert_keras.data.resumable_shuffle import BLOCK_RECORDS
 from bert_keras.data.special_tokens import BERT
 from bert_keras.data.text_files import expand_patterns
 from bert_keras.data.tfrecords import RecordWriter, encode, read_records
 from bert_keras.data.validate_records import find_damage
+from bert_keras.errors import InputError
 from tests.conftest import NUM_PREDICTIONS, SEQ_LENGTH, TINY, tiny_record
 
 FEATURES = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
@@ -223,3 +231,61 @@ def test_masks_go_on_with_the_position(tmp_path: Path) -> None:
 
 def places_of(batch: dict[str, tf.Tensor]) -> np.ndarray:
     return batch["masked_lm_positions"].numpy()
+
+
+SIZES = 7, 1, 23, 5, 2, 11  # records of each file: more files than are open
+TOTAL = sum(SIZES)
+
+
+@pytest.fixture(params=["", ".gz"])
+def paths(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    """Records are their file's number and their own, b"4-1"."""
+    paths = [str(tmp_path / f"{i}{request.param}") for i in range(len(SIZES))]
+    for number, (path, size) in enumerate(zip(paths, SIZES, strict=True)):
+        with RecordWriter([path]) as writer:
+            for i in range(size):
+                writer.write(f"{number}-{i}".encode())
+    return paths
+
+
+def test_every_place_can_be_gone_on_from(paths: list[str]) -> None:
+    """The records are those of a walk without a stop; each walk begins where
+    the one before it, which itself began somewhere, was."""
+    stops = [0, 3, 4, 990, 999, 1000, 1001, 1500, 1501, 2000, 2010]
+    assert BLOCK_RECORDS in stops
+    whole = ShuffledRecords(paths, 7).take(stops[-1])
+    walk = ShuffledRecords(paths, 7)
+    for begin, end in itertools.pairwise(stops):
+        text = walk.place.to_json()
+        walk = ShuffledRecords(paths, 7)
+        walk.go_to(ReaderPosition.from_json(text))
+        assert walk.take(end - begin) == whole[begin:end], begin
+
+
+def test_blocks_hold_whole_epochs_in_another_order(paths: list[str]) -> None:
+    """Up to the files that are open where a block ends, which are as many
+    records at most as four files have."""
+    walk = ShuffledRecords(paths, 7)
+    first, second = walk.take(BLOCK_RECORDS), walk.take(BLOCK_RECORDS)
+    counts = collections.Counter(first)
+    assert len(counts) == TOTAL
+    assert max(counts.values()) - min(counts.values()) <= 5
+    assert first != second
+    in_order = sorted(first)
+    assert first != in_order
+    assert [r for r in first if r == b"1-0"] == [b"1-0"] * counts[b"1-0"]
+
+
+def test_seeds_give_other_orders(paths: list[str]) -> None:
+    first = ShuffledRecords(paths, 7).take(40)
+    assert ShuffledRecords(paths, 7).take(40) == first
+    assert ShuffledRecords(paths, 8).take(40) != first
+
+
+def test_a_cut_file_is_named_with_its_record(paths: list[str]) -> None:
+    """Also when it was gone on with in the middle."""
+    path = paths[2]
+    walk = ShuffledRecords([path], 7)
+    os.truncate(path, os.path.getsize(path) - 9)
+    with pytest.raises(InputError, match=f"{path}, record 2[0-9]* cannot be"):
+        walk.take(1)

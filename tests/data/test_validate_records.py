@@ -1,13 +1,18 @@
-"""Tests of data/validate_records.py: what fits the table; what is damaged."""
+"""Tests of data/validate_records.py: what fits the table, what is damaged, and
+what is left out then."""
 
+import json
+import os
 import pathlib
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_keras.data import record_schema, tfrecords, validate_records
 from bert_keras.errors import InputError
+from tests.conftest import NUM_PREDICTIONS, SEQ_LENGTH, TINY, tiny_record
 from tests.data.test_tfrecords import FEATURES, RECORD, VALUES, write
 
 
@@ -163,3 +168,112 @@ def test_limits_of_packed_records(
     path = write(tmp_path / "packed", [tfrecords.encode(PACKED, values)])
     with pytest.raises(InputError, match=f"{name} holds {limit}, too large"):
         validate_records.check_files([path], PACKED, 13)
+
+
+LONG = record_schema.pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
+RNG = np.random.default_rng(3)
+SOUND = [tfrecords.encode(LONG, tiny_record(RNG)) for _ in range(7)]
+
+
+def write_bytes(path: pathlib.Path, content: bytes) -> str:
+    path.write_bytes(content)
+    return str(path)
+
+
+def test_damaged_records_are_left_out_once_for_all(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flipped = bytearray(tfrecords.frame(SOUND))
+    third = sum(
+        tfrecords.HEAD_BYTES + len(r) + tfrecords.TAIL_BYTES for r in SOUND[:2]
+    )
+    flipped[third + tfrecords.HEAD_BYTES + 20] ^= 1
+    strange = tfrecords.encode(
+        LONG,
+        {
+            **tiny_record(RNG),
+            "input_ids": [TINY.vocab_size] + [2] * (SEQ_LENGTH - 1),
+        },
+    )
+    with tfrecords.RecordWriter([str(tmp_path / "zipped.gz")]) as writer:
+        for record in SOUND:
+            writer.write(record)
+    zipped = (tmp_path / "zipped.gz").read_bytes()
+    paths = [
+        write_bytes(tmp_path / "whole", tfrecords.frame(SOUND)),
+        write_bytes(tmp_path / "flipped", bytes(flipped)),
+        write_bytes(tmp_path / "cut", tfrecords.frame(SOUND)[:-3]),
+        write_bytes(
+            tmp_path / "strange", tfrecords.frame([SOUND[0], strange, b"\xff"])
+        ),
+        write_bytes(tmp_path / "zipped.gz", zipped[: len(zipped) // 2]),
+        write_bytes(tmp_path / "foreign", b"no records at all"),
+    ]
+    folder = str(tmp_path / "out")
+    known = validate_records.CleanRecords(LONG, TINY.vocab_size, folder)
+    known.make(paths)
+    named = capsys.readouterr().err
+    for part in (
+        "flipped, record 3 cannot be read: it is damaged",
+        "cut, record 7 cannot be read, nor what follows",
+        "strange, record 2: input_ids holds 101, outside vocab_size",
+        "strange, record 3: this is not a tf.train.Example",
+        "foreign, record 1 cannot be read, nor what follows",
+    ):
+        assert f"left out: {tmp_path}/{part}" in named
+    sound = known.files(paths)
+    assert sound[0] == paths[0]
+    assert "6 records in 5 files" in capsys.readouterr().out
+    assert len(sound) in (4, 5)  # whether half a .gz has a whole record
+    contents = [list(tfrecords.read_records(path)) for path in sound[:4]]
+    assert contents[0] == SOUND
+    assert contents[1] == SOUND[:2] + SOUND[3:]
+    assert contents[2] == SOUND[:6]
+    assert contents[3] == SOUND[:1]
+
+    # what is known is not read again
+    left_out = (tmp_path / "out" / "left_out.json").stat().st_mtime_ns
+    os.utime(paths[0])
+    known.make(paths)
+    assert known.files(paths) == sound
+    assert (tmp_path / "out" / "left_out.json").stat().st_mtime_ns == left_out
+    report = json.loads((tmp_path / "out" / "left_out.json").read_text())
+    assert [report[path]["count"] for path in paths] == [0, 1, 1, 2, 1, 1]
+    name = report[paths[1]]["copy"]
+    assert name.endswith("-flipped")
+    # nor is another vocabulary's, or a copy that is gone
+    assert known.are_made(paths)
+    assert not validate_records.CleanRecords(LONG, 500, folder).are_made(paths)
+    (tmp_path / "out" / name).rename(tmp_path / "moved")
+    assert not known.are_made(paths)
+    known.make(paths)
+    assert (tmp_path / "out" / name).exists()
+    # of the same size, and something else
+    pathlib.Path(paths[0]).write_bytes(bytes(len(tfrecords.frame(SOUND))))
+    known.make(paths)
+    assert paths[0] not in known.files(paths)
+    pathlib.Path(paths[1]).write_bytes(
+        tfrecords.frame(SOUND) * 2
+    )  # another one by now
+    assert not known.are_made(paths)
+    known.make(paths)
+    assert known.files(paths[1:2]) == paths[1:2]
+    (tmp_path / "out" / "left_out.json").write_text("{")
+    with pytest.raises(
+        InputError, match="left_out.json is not .* is made anew"
+    ):
+        known.files(paths)
+
+
+def test_where_nothing_can_be_used(tmp_path: pathlib.Path) -> None:
+    foreign = write_bytes(tmp_path / "foreign", b"no records at all")
+    late = write_bytes(tmp_path / "late", tfrecords.frame([b"\xff", SOUND[0]]))
+    assert "masked_lm_ids" in validate_records.read_first_known([foreign, late])
+    with pytest.raises(InputError, match="no record of pre-training"):
+        validate_records.read_first_known([foreign])
+    sound = validate_records.CleanRecords(
+        LONG, TINY.vocab_size, str(tmp_path / "out")
+    )
+    sound.make([foreign])
+    with pytest.raises(InputError, match="no record in them can be used"):
+        sound.files([foreign])
