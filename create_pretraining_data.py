@@ -247,7 +247,7 @@ def make_vectorized(
     beam_options: Sequence[str],
 ) -> instances.Summary | None:
     from bert_keras.data import build_records
-    from bert_keras.data.build_config import RecordBuildConfig
+    from bert_keras.data.build_records import RecordBuildConfig
     from bert_keras.data.sentence_splitting import TextFormat
 
     making = RecordBuildConfig(
@@ -312,7 +312,9 @@ def format_summary(summary: instances.Summary, config: InstanceConfig) -> str:
     num_records = summary.num_records
     cut = share(summary.num_truncated, num_records)
     labels = {
-        "  label 0, is next": share(summary.num_is_next, num_records),
+        "  label 0, is next": share(
+            num_records - summary.num_random_next, num_records
+        ),
         "  label 1, random": share(summary.num_random_next, num_records),
         "  pairs truncated": cut,
     }
