@@ -241,14 +241,16 @@ def write_json(path: str, values: Mapping[str, Any]) -> None:
 
 
 def write_whole(path: str, content: bytes) -> str:
-    """Writes a file that appears under its name only when it is complete."""
+    """Writes a file that appears under its name only when it is complete, even
+    if the power is cut; returns `path`."""
     import tensorflow as tf
 
-    with (
-        atomic(path, overwrite=True) as unfinished,
-        tf.io.gfile.GFile(unfinished, "wb") as file,
-    ):
-        file.write(content)
+    with atomic(path, overwrite=True) as unfinished:
+        with tf.io.gfile.GFile(unfinished, "wb") as file:
+            file.write(content)
+        if "://" not in path:
+            with open(unfinished, "rb") as written:
+                os.fsync(written.fileno())
     return path
 
 

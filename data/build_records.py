@@ -410,7 +410,7 @@ def _join(making: RecordBuildConfig, num_parts: int) -> dict[str, str]:
             with files.writing(path, "output_file") as file:
                 mix(sources, file, packs)
         made[path] = fingerprint(path)
-        task_pool.write_json(done, {path: made[path]})
+        files.write_json(done, {path: made[path]})
         for source in sources:
             files.remove(source)
     return made

@@ -5,7 +5,7 @@ between documents.
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from bert_keras.data import streaming_stats
 from bert_keras.data.tokenizers import Tokenizer
@@ -27,20 +27,13 @@ class TextSummary:
     num_lines: int = 0
     num_long_lines: int = 0  # fill a pair's room without a second sentence
     num_repeated_lines: int = 0  # whose words came in a line before
-    # The commonest, cut for showing.
-    repeated_lines: list[tuple[str, int]] = dataclasses.field(
-        default_factory=list
-    )
+    repeated_lines: Sequence[tuple[str, int]] = ()  # the commonest, cut
     num_pieces: int = 0
     num_unknown: int = 0  # of these, [UNK]
-    # The commonest.
-    unknown_words: list[tuple[str, int]] = dataclasses.field(
-        default_factory=list
-    )
-    # [i]: lines of i pieces
+    unknown_words: Sequence[tuple[str, int]] = ()  # the commonest
     length_counts: list[int] = dataclasses.field(
         default_factory=lambda: [0] * (LONGEST_COUNTED + 1)
-    )
+    )  # [i]: lines of i pieces
 
 
 class TextCounter:

@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import json
 import multiprocessing
 import os
 import pickle
@@ -30,6 +29,9 @@ from bert_keras.data.instances import Summary
 from bert_keras.errors import InputError
 
 SETTINGS, DONE = "settings.json", "done.json"
+read_json = functools.partial(
+    files.read_json, advice="delete its folder to begin anew"
+)
 SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is not a terminal
 
 
@@ -51,7 +53,7 @@ def open_or_resume(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
         path = os.path.join(folder, SETTINGS)
         if not os.path.exists(path):
             _empty(folder, files.LOCK)  # left of one that was deleted
-            write_json(path, settings)
+            files.write_json(path, settings)
         found = read_json(path)
         if settings.keys() - found.keys():
             raise InputError(
@@ -75,7 +77,7 @@ def finish(folder: str, outputs: Mapping[str, Any]) -> None:
     Args:
         outputs: by path, what identifies the file that was made.
     """
-    write_json(os.path.join(folder, DONE), outputs)
+    files.write_json(os.path.join(folder, DONE), outputs)
     _empty(folder, files.LOCK, SETTINGS, DONE)
 
 
@@ -89,22 +91,6 @@ def _empty(folder: str, *kept: str) -> None:
     for name in os.listdir(folder):
         if name not in kept:
             os.remove(os.path.join(folder, name))
-
-
-def write_json(path: str, content: Mapping[str, Any]) -> None:
-    """The file appears whole or not at all, even if the power is cut."""
-    with (
-        files.atomic(path, overwrite=True) as unfinished,
-        open(unfinished, "w", encoding="utf-8") as file,
-    ):
-        json.dump(content, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-read_json = functools.partial(
-    files.read_json, advice="delete its folder to begin anew"
-)
 
 
 class Workers:
@@ -167,13 +153,12 @@ class Workers:
         ]
         num_done = len(paths) - len(tasks)
         self.num_skipped += num_done
-        results: Iterator[tuple[int, float]]
-        if self._pool is None:
-            results = itertools.starmap(_do, tasks)
-        else:
+        results: Iterator[tuple[int, float]] = itertools.starmap(_do, tasks)
+        if self._pool:
             futures = [self._pool.submit(_do, *task) for task in tasks]
             finished = concurrent.futures.as_completed(futures)
             results = (future.result() for future in finished)
+        is_shown = sys.stderr.isatty()
         try:
             for process, start in tqdm(
                 results,
@@ -181,9 +166,7 @@ class Workers:
                 total=len(paths),
                 initial=num_done,
                 unit=f" {kind}s",
-                mininterval=0.5
-                if sys.stderr.isatty()
-                else SECONDS_BETWEEN_LINES,
+                mininterval=0.5 if is_shown else SECONDS_BETWEEN_LINES,
             ):
                 self._starts[process] = min(
                     start, self._starts.get(process, start)
@@ -217,7 +200,7 @@ def _do(
 ) -> tuple[int, float]:
     """Returns the process, and when the task began."""
     start = time.time()
-    write_json(path, dataclasses.asdict(function(*arguments)))
+    files.write_json(path, dataclasses.asdict(function(*arguments)))
     return os.getpid(), start
 
 
