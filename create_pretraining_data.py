@@ -158,50 +158,60 @@ def main(*beam_options: str) -> None:
     opened = open_tokenizer(None, FLAGS.vocab_file, options)
     assert opened is not None, "--vocab_file is required"
     opened.load()  # merges.txt is looked at, too
-    _check_googles(opened.vocab_file)
-    _check_runner(beam_options)
-    _check_use(config, opened.vocab_file)
+    check_flags(config, opened.vocab_file, beam_options)
     paths = text_files.expand_patterns(FLAGS.input_file)
     if hint := record_hints.mask_hint(config):
         warn(hint)
+    is_googles = FLAGS.sampler == "google"
     summary = (
         make_googles(config, opened, paths)
-        if FLAGS.sampler == "google"
+        if is_googles
         else make_vectorized(config, opened, paths, beam_options)
     )
     if summary is None:
         print(f"{FLAGS.output_file}: made already, by this very command")
-    else:
-        print(format_summary(summary, config))
-        for hint in record_hints.summary_hints(
-            summary,
-            config,
-            FLAGS.input_format == "sentences",
-            FLAGS.words_are_spaced,
-            FLAGS.sampler == "google",
-        ):
-            warn(hint)
-
-
-def _check_googles(vocab_file: str) -> None:
-    """Refuses what --sampler=google does not have."""
-    if FLAGS.sampler != "google":
         return
-    names = "dynamic_masking", "input_format", "words_are_spaced"
-    for name in (*names, "sequence_format"):
-        if not FLAGS[name].using_default_value:
+    print(format_summary(summary, config))
+    for hint in record_hints.summary_hints(
+        summary,
+        config,
+        FLAGS.input_format == "sentences",
+        FLAGS.words_are_spaced,
+        is_googles,
+    ):
+        warn(hint)
+
+
+def check_flags(
+    config: InstanceConfig, vocab_file: str, beam_options: Sequence[str]
+) -> None:
+    """Refuses flags that do not go together, or would change nothing."""
+    is_bert = tokenizers.marks_of(vocab_file) == BERT
+    if FLAGS.sampler == "google":
+        for name in (
+            "dynamic_masking", "input_format", "words_are_spaced",
+            "sequence_format", "runner",
+        ):  # fmt: skip
+            if not FLAGS[name].using_default_value:
+                raise InputError(
+                    f"--sampler=google has no --{name}; leave out one of the "
+                    "two"
+                )
+        if not is_bert:
             raise InputError(
-                f"--sampler=google has no --{name}; leave out one of the two"
+                f"--sampler=google knows no --vocab_file={vocab_file}, only a "
+                "vocab.txt; leave out --sampler"
             )
-    if tokenizers.marks_of(vocab_file) != BERT:
+    if FLAGS.runner is None and beam_options:
         raise InputError(
-            f"--sampler=google knows no --vocab_file={vocab_file}, only a "
-            "vocab.txt; leave out --sampler"
+            f"unexpected argument {beam_options[0]!r}; flags begin with --; "
+            "what follows a lone -- is for --runner"
         )
-
-
-def _check_use(config: InstanceConfig, vocab_file: str) -> None:
-    """Refuses flags that would change nothing."""
+    if FLAGS.runner is not None and FLAGS["num_workers"].present:
+        raise InputError(
+            "--num_workers is not for --runner; options that Beam has for it "
+            "follow --"
+        )
     for name in (
         "do_whole_word_mask", "masked_lm_prob", "mask_share", "random_share",
     ):  # fmt: skip
@@ -212,7 +222,7 @@ def _check_use(config: InstanceConfig, vocab_file: str) -> None:
             )
     if FLAGS.words_are_spaced and not FLAGS.do_whole_word_mask:
         raise InputError("--words_are_spaced is for --do_whole_word_mask")
-    if FLAGS.words_are_spaced and tokenizers.marks_of(vocab_file) != BERT:
+    if FLAGS.words_are_spaced and not is_bert:
         raise InputError(
             "--words_are_spaced is for a vocab.txt; pieces of a vocab.json "
             "have the spaces before them"
@@ -225,21 +235,6 @@ def _check_use(config: InstanceConfig, vocab_file: str) -> None:
         )
 
 
-def _check_runner(beam_options: Sequence[str]) -> None:
-    if FLAGS.runner is None and beam_options:
-        raise InputError(
-            f"unexpected argument {beam_options[0]!r}; flags begin with --; "
-            "what follows a lone -- is for --runner"
-        )
-    if FLAGS.runner is not None and FLAGS.sampler == "google":
-        raise InputError("--sampler=google has no --runner; leave out one")
-    if FLAGS.runner is not None and FLAGS["num_workers"].present:
-        raise InputError(
-            "--num_workers is not for --runner; options that Beam has for it "
-            "follow --"
-        )
-
-
 def make_vectorized(
     config: InstanceConfig,
     opened: "OpenedTokenizer",
@@ -247,10 +242,9 @@ def make_vectorized(
     beam_options: Sequence[str],
 ) -> instances.Summary | None:
     from bert_keras.data import build_records
-    from bert_keras.data.build_config import RecordBuildConfig
     from bert_keras.data.sentence_splitting import TextFormat
 
-    making = RecordBuildConfig(
+    making = build_records.RecordBuildConfig(
         tuple(paths),
         tuple(FLAGS.output_file.split(",")),
         opened.vocab_file,
@@ -307,13 +301,12 @@ def make_googles(
 
 def format_summary(summary: instances.Summary, config: InstanceConfig) -> str:
     """A little table: counts, and shares of the count above them."""
-
     share = streaming_stats.format_share
-    num_records = summary.num_records
+    num_records, num_random = summary.num_records, summary.num_random_next
     cut = share(summary.num_truncated, num_records)
     labels = {
-        "  label 0, is next": share(summary.num_is_next, num_records),
-        "  label 1, random": share(summary.num_random_next, num_records),
+        "  label 0, is next": share(num_records - num_random, num_records),
+        "  label 1, random": share(num_random, num_records),
         "  pairs truncated": cut,
     }
     rows = {

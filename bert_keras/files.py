@@ -6,6 +6,7 @@ latter the path of vocab.json stands for both.
 
 import atexit
 import contextlib
+import gzip
 import json
 import os
 import secrets
@@ -45,6 +46,38 @@ def copy_beside(path: str, names: Iterable[str], folder: str) -> None:
             copy_whole(found, copy)
 
 
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turns an error of the block, which reads a file, into an InputError."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise InputError(f"cannot read {path}: {error.message}") from error
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {path}: {reason}") from error
+
+
+@contextlib.contextmanager
+def open_unpacked(path: str) -> Iterator[Any]:
+    """The bytes of a file, also on gs:// and the like; a .gz is unpacked.
+
+    Raises:
+        InputError: it cannot be opened, or the block cannot read on.
+    """
+    import tensorflow as tf
+
+    opener = tf.io.gfile.GFile if "://" in path else open
+    with reading(path), opener(path, "rb") as file:
+        if path.endswith(".gz"):
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield unpacked
+        else:
+            yield file
+
+
 def content(path: str) -> bytes | None:
     """The bytes of a file, also on gs:// and the like; None without the file.
 
@@ -53,14 +86,12 @@ def content(path: str) -> bytes | None:
     """
     import tensorflow as tf
 
-    try:
+    with reading(path):
         if not tf.io.gfile.exists(path):
             return None
         with tf.io.gfile.GFile(path, "rb") as file:
             found: bytes = file.read()
             return found
-    except tf.errors.OpError as error:
-        raise InputError(f"cannot read {path}: {error.message}") from error
 
 
 def json_beside(path: str, name: str) -> dict[str, Any]:
@@ -181,16 +212,19 @@ def copy_vocabulary(vocab_file: str, folder: str) -> str:
 
 def local_vocabulary(vocab_file: str) -> str:
     """The path itself, or that of a copy of what lies on gs:// and the like."""
-    import tensorflow as tf
-
     if "://" not in vocab_file:
         return vocab_file
-    try:
+    with reading(vocab_file):
         return copy_vocabulary(vocab_file, temporary_folder())
-    except tf.errors.OpError as error:
-        raise InputError(
-            f"cannot read {vocab_file}: {error.message}"
-        ) from error
+
+
+def local(path: str) -> str:
+    """The path itself, or that of a copy of what lies on gs:// and the like."""
+    if "://" not in path:
+        return path
+    with reading(path):
+        copy = os.path.join(temporary_folder(), os.path.basename(path))
+        return copy_whole(path, copy)
 
 
 def copy_whole(source: str, path: str) -> str:
@@ -207,29 +241,17 @@ def write_json(path: str, values: Mapping[str, Any]) -> None:
 
 
 def write_whole(path: str, content: bytes) -> str:
-    """Writes a file that appears under its name only when it is complete."""
+    """Writes a file that appears under its name only when it is complete, even
+    if the power is cut; returns `path`."""
     import tensorflow as tf
 
-    with (
-        atomic(path, overwrite=True) as unfinished,
-        tf.io.gfile.GFile(unfinished, "wb") as file,
-    ):
-        file.write(content)
+    with atomic(path, overwrite=True) as unfinished:
+        with tf.io.gfile.GFile(unfinished, "wb") as file:
+            file.write(content)
+        if "://" not in path:
+            with open(unfinished, "rb") as written:
+                os.fsync(written.fileno())
     return path
-
-
-def local(path: str) -> str:
-    """The path itself, or that of a copy of what lies on gs:// and the like."""
-    if "://" not in path:
-        return path
-    import tensorflow as tf
-
-    copy = os.path.join(temporary_folder(), os.path.basename(path))
-    try:
-        tf.io.gfile.copy(path, copy)
-    except tf.errors.OpError as error:
-        raise InputError(f"cannot read {path}: {error.message}") from error
-    return copy
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -27,15 +28,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsSingleton
 
 from bert_keras.data import build_records, corpus
-from bert_keras.data.build_config import RecordBuildConfig, read_vocabulary
-from bert_keras.data.build_records import PartSummary
-from bert_keras.data.corpus import (
-    Block,
-    CountedPieces,
-    Counts,
-    FileSpan,
-    Stretch,
-)
+from bert_keras.data.build_records import RecordBuildConfig
+from bert_keras.data.corpus import Block, Stretch
 from bert_keras.data.instances import Summary
 from bert_keras.data.tfrecords import RecordWriter
 from bert_keras.errors import InputError
@@ -43,33 +37,7 @@ from bert_keras.files import temporary_folder
 
 COUNTERS = "create_pretraining_data"
 Place = tuple[int, int, Block]  # span, its documents before these, these
-
-
-@dataclasses.dataclass(frozen=True)
-class PortableConfig:
-    """A Making for machines that do not have its vocabulary file."""
-
-    making: RecordBuildConfig
-    vocabulary: tuple[tuple[str, bytes], ...]  # its files, the first one first
-
-    @classmethod
-    def pack(cls, making: RecordBuildConfig) -> "PortableConfig":
-        files = read_vocabulary(making.vocab_file)
-        return cls(making, tuple(files.items()))
-
-    def unpack(self) -> RecordBuildConfig:
-        path = _unpack_vocabulary(self.vocabulary)
-        return dataclasses.replace(self.making, vocab_file=path)
-
-
-@functools.lru_cache(maxsize=1)
-def _unpack_vocabulary(files: tuple[tuple[str, bytes], ...]) -> str:
-    """A process does so once, and so makes one tokenizer; see Making."""
-    folder = temporary_folder()
-    for name, content in files:
-        with open(os.path.join(folder, name), "wb") as file:
-            file.write(content)
-    return os.path.join(folder, files[0][0])
+Vocabulary = tuple[tuple[str, bytes], ...]  # its files, the first one first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,23 +62,6 @@ def make_records(
         InputError: the input cannot be used, the output cannot be written or
             is there already, or Beam does not know the runner.
     """
-    _check_output(making)
-    try:
-        pipeline = beam.Pipeline(runner, PipelineOptions(list(options)))
-    except (ImportError, ValueError) as error:
-        raise InputError(f"`runner={runner}`: {error}") from error
-    _build(pipeline, making, corpus.find_spans(making.paths))
-    try:
-        result = pipeline.run()
-        result.wait_until_finish()
-    except Exception as error:  # a runner's own, with the worker's as text
-        if sentence := find_input_error(error):
-            raise InputError(sentence) from error
-        raise
-    return _summarize(result)
-
-
-def _check_output(making: RecordBuildConfig) -> None:
     path = making.output_files[0]
     if len(making.output_files) > 1 or not path or path.endswith(".gz"):
         raise InputError(
@@ -118,33 +69,31 @@ def _check_output(making: RecordBuildConfig) -> None:
             "each part is added, and not packed: it cannot be "
             f"{','.join(making.output_files)!r}"
         )
-    found = tf.io.gfile.glob(f"{path}-*-of-*")
-    if found:
+    if found := tf.io.gfile.glob(f"{path}-*-of-*"):
         raise InputError(
             f"{min(found)} is there already, which readers of {path}-* would "
             "take for a part of this `output_file`; delete it or give another "
             "name"
         )
-
-
-def _build(
-    pipeline: Any, making: RecordBuildConfig, spans: Sequence[FileSpan]
-) -> None:
-    """Adds the steps; `>>` gives each the name that it has on Beam's pages."""
-    shipped = PortableConfig.pack(making)
-    counted = corpus.counted_pieces(making.tokenizer)
+    try:
+        pipeline = beam.Pipeline(runner, PipelineOptions(list(options)))
+    except (ImportError, ValueError) as error:
+        raise InputError(f"`runner={runner}`: {error}") from error
+    # `>>` gives each step the name that it has on Beam's pages.
+    vocabulary = tuple(making.read_vocabulary().items())
     blocks = (
         pipeline
         | "spans"
-        >> beam.Create(
-            [(i, [*map(tuple, span)]) for i, span in enumerate(spans)]
-        )
+        >> beam.Create([
+            (number, [*map(tuple, span)])
+            for number, span in enumerate(corpus.find_spans(making.paths))
+        ])
         | "spread over workers" >> beam.Reshuffle()
-        | "tokenize" >> beam.FlatMap(_tokenize, shipped)
-    )
+        | "tokenize" >> beam.FlatMap(_tokenize, making, vocabulary)
+    )  # fmt: skip
     plan = (
         blocks
-        | "count" >> beam.Map(_count, counted)
+        | "count" >> beam.Map(_count)
         | "all counts" >> beam.combiners.ToList()
         | "plan" >> beam.Map(make_plan, making)
     )
@@ -153,41 +102,67 @@ def _build(
         | "deal"
         >> beam.FlatMap(_deal, AsSingleton(plan), making.config.random_seed)
         | "part" >> beam.GroupByKey()
-        | "make" >> beam.Map(_make_part, AsSingleton(plan), shipped)
+        | "make" >> beam.Map(_make_part, AsSingleton(plan), making, vocabulary)
+    )
+    try:
+        result = pipeline.run()
+        result.wait_until_finish()
+    except Exception as error:  # a runner's own, with the worker's as text
+        if sentence := find_input_error(error):
+            raise InputError(sentence) from error
+        raise
+    counters = result.metrics().query(MetricsFilter().with_namespace(COUNTERS))
+    # a runner may leave out what is 0
+    return Summary(
+        **{x.key.metric.name: x.result for x in counters["counters"]}
     )
 
 
+@functools.lru_cache(maxsize=1)
+def _with_vocabulary(
+    making: RecordBuildConfig, vocabulary: Vocabulary
+) -> RecordBuildConfig:
+    """For a machine that does not have its vocabulary's files. A process makes
+    them once, and so makes one tokenizer."""
+    folder = temporary_folder()
+    for name, content in vocabulary:
+        Path(folder, name).write_bytes(content)
+    vocab_file = os.path.join(folder, vocabulary[0][0])
+    return dataclasses.replace(making, vocab_file=vocab_file)
+
+
 def _tokenize(
-    numbered: tuple[int, Sequence[tuple[Any, ...]]], shipped: PortableConfig
-) -> Iterator[Place]:
+    numbered: tuple[int, Sequence[tuple[Any, ...]]],
+    making: RecordBuildConfig,
+    vocabulary: Vocabulary,
+) -> Iterator[tuple[Place, Summary]]:
     number, span = numbered
-    making = shipped.unpack()
+    making = _with_vocabulary(making, vocabulary)
     num_before = 0
-    for block in corpus.tokenize(
+    for block, counts in corpus.tokenize(
         tuple(Stretch(*stretch) for stretch in span),
         making.text_format,
         making.line_tokenizer,
         making.id_type,
     ):
-        yield number, num_before, block
+        yield (number, num_before, block), counts
         num_before += len(block.documents)
 
 
-def _count(place: Place, counted: CountedPieces) -> tuple[int, Counts]:
-    number, _, block = place
-    counts = corpus.count(block, counted)
+def _count(found: tuple[Place, Summary]) -> tuple[int, Summary]:
+    (number, _, _), counts = found
     _add_to_counters(counts)
     return number, counts
 
 
 def make_plan(
-    found: Iterable[tuple[int, Counts]], making: RecordBuildConfig
+    found: Iterable[tuple[int, Summary]], making: RecordBuildConfig
 ) -> Plan:
     """From the counts of all blocks, each with its span's number."""
-    total = Counts()
+    total = Summary()
     num_documents: collections.Counter[int] = collections.Counter()
     for number, counts in found:
-        num_documents[number] += counts.documents
+        num_documents[number] += counts.num_documents
         total += counts
     build_records.check_counts(making, total)
     numbers = sorted(num_documents)
@@ -199,14 +174,15 @@ def make_plan(
     )
 
 
-_deal_span = functools.lru_cache(maxsize=2)(
-    corpus.assign_shards
-)  # once for all blocks
+# once for all blocks of a span
+_deal_span = functools.lru_cache(maxsize=2)(corpus.assign_shards)
 
 
-def _deal(place: Place, plan: Plan, seed: int) -> Iterator[tuple[int, Place]]:
+def _deal(
+    found: tuple[Place, Summary], plan: Plan, seed: int
+) -> Iterator[tuple[int, Place]]:
     """What goes to a part, with the part's number, for each."""
-    number, num_before, block = place
+    (number, num_before, block), _ = found
     parts = _deal_span(
         number,
         plan.num_documents[number],
@@ -220,44 +196,30 @@ def _deal(place: Place, plan: Plan, seed: int) -> Iterator[tuple[int, Place]]:
 
 
 def _make_part(
-    dealt: tuple[int, Iterable[Place]], plan: Plan, shipped: PortableConfig
+    dealt: tuple[int, Iterable[Place]],
+    plan: Plan,
+    making: RecordBuildConfig,
+    vocabulary: Vocabulary,
 ) -> None:
     part, found = dealt
-    making = shipped.unpack()
     in_order = sorted(found, key=lambda place: place[:2])
     text = corpus.concatenate([block for _, _, block in in_order])
-    path = part_file(making.output_files[0], part, plan.num_parts)
+    # With the numbers that sharded files usually have.
+    path = f"{making.output_files[0]}-{part:05}-of-{plan.num_parts:05}"
     with RecordWriter([path]) as writer:
 
         def write(records: list[bytes]) -> None:
             for record in records:
                 writer.write(record)
 
-        made = build_records.write_part(making, part, text, write)
-    _add_to_counters(made)
+        making = _with_vocabulary(making, vocabulary)
+        _add_to_counters(build_records.write_part(making, part, text, write))
 
 
-def part_file(output_file: str, part: int, num_parts: int) -> str:
-    """With the numbers that sharded files usually have."""
-    return f"{output_file}-{part:05}-of-{num_parts:05}"
-
-
-def _add_to_counters(numbers: Counts | PartSummary) -> None:
+def _add_to_counters(counts: Summary) -> None:
     """They rise on the runner's pages while it works."""
-    for name, value in dataclasses.asdict(numbers).items():
+    for name, value in dataclasses.asdict(counts).items():
         Metrics.counter(COUNTERS, name).inc(value)
-
-
-def _summarize(result: Any) -> Summary:
-    wanted = MetricsFilter().with_namespace(COUNTERS)
-    found = result.metrics().query(wanted)["counters"]
-    # a runner may leave out what is 0
-    values = collections.Counter({x.key.metric.name: x.result for x in found})
-
-    def fill(kind: type[Any]) -> Any:
-        return kind(*(values[x.name] for x in dataclasses.fields(kind)))
-
-    return build_records.summarize(fill(Counts), [fill(PartSummary)])
 
 
 def find_input_error(error: Exception) -> str | None:

@@ -5,15 +5,24 @@ random share of all documents and makes its records; at last the parts are
 mixed into the output files. What comes out depends on text, vocabulary and
 settings alone, not on the number of workers. What is finished lies in a folder
 beside the first output file, so that the same command goes on after a stop.
+
+A part's records are written in chunks, whose ends are known, so that they can
+be mixed: record files have no head and no tail, and any whole records end to
+end are one.
 """
 
 import contextlib
 import dataclasses
+import functools
 import gc
+import gzip
+import hashlib
 import itertools
 import os
 import sys
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -21,21 +30,42 @@ import tensorflow as tf
 from bert_keras import files
 from bert_keras.data import (
     corpus,
-    resume_folder,
     segment_sampling,
-    shard_mixing,
+    task_pool,
     tfrecords,
     vectorized_masking,
 )
-from bert_keras.data.build_config import RecordBuildConfig
-from bert_keras.data.corpus import Counts, FaultyText, FileSpan
-from bert_keras.data.instances import SENTENCE_PAIR, WHY_DOCUMENTS, Summary
+from bert_keras.data.bpe import ByteLevelBpe
+from bert_keras.data.corpus import FaultyText, FileSpan
+from bert_keras.data.fast_tokenization import (
+    BlockTokenizer,
+    ByteLevelLines,
+    LineTokenizer,
+    SpacedWordTokenizer,
+)
+from bert_keras.data.instances import (
+    SENTENCE_PAIR,
+    WHY_DOCUMENTS,
+    InstanceConfig,
+    Summary,
+)
 from bert_keras.data.masking import read_masking_vocabulary
-from bert_keras.data.resume_folder import read_json, write_json
+from bert_keras.data.record_schema import (
+    Feature,
+    pretraining_features,
+    unmasked_features,
+    without_next_sentence,
+)
 from bert_keras.data.segment_sampling import Text
-from bert_keras.data.task_pool import Workers
+from bert_keras.data.sentence_splitting import TextFormat
+from bert_keras.data.tokenization import FullTokenizer
+from bert_keras.data.tokenizers import (
+    Tokenizer,
+    TokenizerSettings,
+    load_tokenizer,
+)
 from bert_keras.errors import InputError
-from bert_keras.files import fingerprint
+from bert_keras.files import END_BYTES, fingerprint
 
 MAKING = 2  # sets this use of the seed apart; see corpus.DEALING
 # What a part takes of memory: ids, and its pairs for each pass over the text.
@@ -43,17 +73,104 @@ BYTES_PER_PIECE, BYTES_PER_PIECE_AND_PASS = 16, 4
 BYTES_PER_PAIR = 160  # while pairs are drawn
 # For the sake of more workers there may be this many parts, if each has ...
 MANY_PARTS, LEAST_PIECES, LEAST_DOCUMENTS = 64, 250_000, 128
+CHUNK_RECORDS = 64  # at most
+MAX_OPEN_FILES = 256
 
 
 @dataclasses.dataclass(frozen=True)
-class PartSummary:
-    """What a part has made."""
+class RecordBuildConfig:
+    """All that the outcome depends on, and all that a worker has to know."""
 
-    records: int
-    random_next: int
-    truncated: int
-    tokens: int
-    masked: int
+    paths: tuple[str, ...]
+    output_files: tuple[str, ...]
+    vocab_file: str
+    tokenizer_settings: TokenizerSettings
+    words_are_spaced: bool  # those of whole word masking; else "##" tells
+    text_format: TextFormat
+    worker_memory_mb: int  # for a part, beside what TensorFlow takes
+    config: InstanceConfig
+
+    @property
+    def line_tokenizer(self) -> BlockTokenizer:
+        return _line_tokenizer(
+            self.vocab_file, self.tokenizer_settings, self.words_are_spaced
+        )
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.line_tokenizer.tokenizer
+
+    @property
+    def id_type(self) -> Any:
+        """The smallest that holds every id."""
+        num_ids = max(self.tokenizer.inv_vocab) + 1
+        is_small = (1 + self.words_are_spaced) * num_ids <= 1 << 16
+        return np.uint16 if is_small else np.int32
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """What the records hold."""
+        config = self.config
+        features = pretraining_features(
+            config.max_seq_length, config.max_predictions_per_seq
+        )
+        if config.dynamic_masking:
+            features = unmasked_features(config.max_seq_length)
+        return features if config.is_pair else without_next_sentence(features)
+
+    @property
+    def folder(self) -> str:
+        """The folder of finished parts. It is on this machine even if the
+        output is not; its name then tells outputs of one name apart."""
+        path = self.output_files[0]
+        folder, name = os.path.split(path)
+        if "://" in folder:
+            folder, name = "", f"{name}-{zlib.crc32(path.encode()):08x}"
+        return os.path.join(folder, f".{name}.making")
+
+    def file(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def read_vocabulary(self) -> dict[str, bytes]:
+        """The contents of its files by their names, the first one first."""
+        return {
+            name: files.content(path) or b""
+            for name, path in files.vocabulary_files(self.vocab_file).items()
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """In JSON's types: what must be equal for the command to go on."""
+        vocabulary = b"".join(self.read_vocabulary().values())
+        contents = []
+        for path in self.paths:
+            found = tf.io.gfile.stat(path)
+            # a large text's fingerprint covers its ends only
+            is_large = found.length > 2 * END_BYTES
+            changed = found.mtime_nsec if is_large else None
+            contents.append([fingerprint(path), changed])
+        return {
+            **dataclasses.asdict(self.config),
+            **dataclasses.asdict(self.text_format),
+            "tokenizer": self.tokenizer_settings.to_json(),
+            "words_are_spaced": self.words_are_spaced,
+            "worker_memory_mb": self.worker_memory_mb,
+            "vocab_file": hashlib.sha256(vocabulary).hexdigest(),
+            "output_file": ",".join(self.output_files),
+            "input_file's contents": contents,
+        }
+
+
+@functools.lru_cache(maxsize=1)
+def _line_tokenizer(
+    vocab_file: str, settings: TokenizerSettings, words_are_spaced: bool
+) -> BlockTokenizer:
+    """A process makes one for all its tasks."""
+    tokenizer = load_tokenizer(vocab_file, settings)
+    if isinstance(tokenizer, ByteLevelBpe):
+        return ByteLevelLines(tokenizer)
+    assert isinstance(tokenizer, FullTokenizer)
+    kind = SpacedWordTokenizer if words_are_spaced else LineTokenizer
+    return kind(tokenizer)
 
 
 def make_records(
@@ -72,16 +189,16 @@ def make_records(
     """
     settings = making.describe()
     try:
-        _check_outputs(making)
+        _check_outputs(making.output_files)
         if _is_taken_away(making):
-            resume_folder.discard(making.folder)
-        with resume_folder.open_or_resume(making.folder, settings) as is_left:
+            task_pool.discard(making.folder)
+        with task_pool.open_or_resume(making.folder, settings) as is_left:
             if not is_left:
                 return None
             return _make_in_folder(making, num_workers, begin)
     except FaultyText:
         # As the text has to change, what is finished is of no more use.
-        resume_folder.discard(making.folder)
+        task_pool.discard(making.folder)
         raise
     except (OSError, tf.errors.OpError) as error:
         reason = getattr(error, "message", None) or getattr(
@@ -93,40 +210,55 @@ def make_records(
         ) from error
 
 
+def _check_outputs(paths: Sequence[str]) -> None:
+    """Each is tried now: it will be written hours later."""
+    for path in paths:
+        if not path or paths.count(path) > 1:
+            raise InputError(
+                f"`output_file` must list different files, not {path!r} "
+                f"{'twice' if path else 'among them'}"
+            )
+        if tf.io.gfile.isdir(path):
+            raise InputError(f"`output_file={path}` is a folder")
+        tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
+        files.remove(files.write_whole(f"{path}.incomplete", b""))
+
+
+def _is_taken_away(making: RecordBuildConfig) -> bool:
+    """Whether someone has deleted what was finished, or written over it."""
+    done = making.file(task_pool.DONE)
+    if not os.path.exists(done):
+        return False
+    made = task_pool.read_json(done)
+    for path in making.output_files:
+        if not tf.io.gfile.exists(path):
+            return True
+        if path in made and fingerprint(path) != made[path]:
+            print(f"{path} has changed since it was made; making it again")
+            return True
+    return False
+
+
 def _make_in_folder(
     making: RecordBuildConfig,
     num_workers: int,
     begin: Callable[[], None] | None,
 ) -> Summary:
     spans = corpus.find_spans(making.paths)
-    with Workers(
-        making.folder, min(num_workers, len(spans)), _prepare, making, begin
+    with task_pool.Workers(
+        making.folder,
+        min(num_workers, len(spans)),
+        functools.partial(_prepare, making),
+        begin,
     ) as workers:
-        counts = sum(
-            workers.run(
-                "span",
-                _tokenize,
-                Counts,
-                [(making, *numbered) for numbered in enumerate(spans)],
-            ),
-            Counts(),
-        )
+        numbered = [(making, *span) for span in enumerate(spans)]
+        counts = workers.run("span", _tokenize, numbered)
         check_counts(making, counts)
         num_parts = choose_num_parts(making, counts)
-        made = workers.run(
-            "part",
-            _make_part,
-            PartSummary,
-            [(making, i, num_parts, len(spans)) for i in range(num_parts)],
-        )
-        _join(making, num_parts)
+        parts = [(making, i, num_parts, len(spans)) for i in range(num_parts)]
+        summary = counts + workers.run("part", _make_part, parts)
+        task_pool.finish(making.folder, _join(making, num_parts))
         seconds = workers.seconds()
-    outputs = enumerate(making.output_files)
-    resume_folder.finish(
-        making.folder,
-        {path: read_json(making.file(f"output-{i}")) for i, path in outputs},
-    )
-    summary = summarize(counts, made)
     if seconds and not workers.num_skipped:
         print(
             f"{summary.num_records:,} records in {seconds:.1f} s "
@@ -135,34 +267,6 @@ def _make_in_folder(
             file=sys.stderr,
         )
     return summary
-
-
-def check_counts(making: RecordBuildConfig, counts: Counts) -> None:
-    if not counts.pieces:
-        raise FaultyText(f"{', '.join(making.paths)} is empty: it has no text")
-    if counts.documents < 2 and making.config.is_pair:
-        raise FaultyText(f"the input is a single document{WHY_DOCUMENTS}")
-
-
-def choose_num_parts(making: RecordBuildConfig, counts: Counts) -> int:
-    """As few as fit a worker's memory, or more, so that many can work."""
-    passes = making.config.dupe_factor
-    wanted = counts.pieces * (
-        BYTES_PER_PIECE + BYTES_PER_PIECE_AND_PASS * passes
-    )
-    # each pass makes a pair of the shortest document
-    shortest = counts.documents
-    if making.config.sequence_format == SENTENCE_PAIR:
-        shortest = counts.sentences
-    wanted += shortest * passes * BYTES_PER_PAIR
-    memory = making.worker_memory_mb << 20
-    for_memory = -(-wanted // memory)
-    for_workers = min(
-        MANY_PARTS,
-        counts.pieces // LEAST_PIECES,
-        counts.documents // LEAST_DOCUMENTS,
-    )
-    return max(1, min(for_memory, counts.documents // 2), for_workers)
 
 
 def _prepare(making: RecordBuildConfig) -> None:
@@ -175,7 +279,9 @@ def _prepare(making: RecordBuildConfig) -> None:
     gc.freeze()
 
 
-def _tokenize(making: RecordBuildConfig, number: int, span: FileSpan) -> Counts:
+def _tokenize(
+    making: RecordBuildConfig, number: int, span: FileSpan
+) -> Summary:
     return corpus.tokenize_span(
         span,
         making.text_format,
@@ -185,9 +291,36 @@ def _tokenize(making: RecordBuildConfig, number: int, span: FileSpan) -> Counts:
     )
 
 
+def check_counts(making: RecordBuildConfig, counts: Summary) -> None:
+    if not counts.num_pieces:
+        raise FaultyText(f"{', '.join(making.paths)} is empty: it has no text")
+    if counts.num_documents < 2 and making.config.is_pair:
+        raise FaultyText(f"the input is a single document{WHY_DOCUMENTS}")
+
+
+def choose_num_parts(making: RecordBuildConfig, counts: Summary) -> int:
+    """As few as fit a worker's memory, or more, so that many can work."""
+    passes = making.config.dupe_factor
+    # each pass makes a pair of the shortest document
+    shortest = counts.num_documents
+    if making.config.sequence_format == SENTENCE_PAIR:
+        shortest = counts.num_sentences
+    wanted = counts.num_pieces * (
+        BYTES_PER_PIECE + BYTES_PER_PIECE_AND_PASS * passes
+    )
+    wanted += shortest * passes * BYTES_PER_PAIR
+    for_memory = -(-wanted // (making.worker_memory_mb << 20))
+    for_workers = min(
+        MANY_PARTS,
+        counts.num_pieces // LEAST_PIECES,
+        counts.num_documents // LEAST_DOCUMENTS,
+    )
+    return max(1, min(for_memory, counts.num_documents // 2), for_workers)
+
+
 def _make_part(
     making: RecordBuildConfig, part: int, num_parts: int, num_spans: int
-) -> PartSummary:
+) -> Summary:
     text = corpus.load_share(
         [making.file(f"span-{number}") for number in range(num_spans)],
         making.id_type,
@@ -196,14 +329,9 @@ def _make_part(
         making.config.random_seed,
     )
     outputs = outputs_of(part, num_parts, len(making.output_files))
+    paths = [making.file(f"records-{part}-{output}") for output in outputs]
     with contextlib.ExitStack() as stack:
-        writers = [
-            stack.enter_context(
-                shard_mixing.writing_chunks(_part_file(making, part, output))
-            )
-            for output in outputs
-        ]
-
+        writers = [stack.enter_context(writing_chunks(path)) for path in paths]
         turns = itertools.cycle(writers)
 
         def deal(records: list[bytes]) -> None:
@@ -216,18 +344,25 @@ def _make_part(
         return write_part(making, part, text, deal)
 
 
+def outputs_of(part: int, num_parts: int, num_outputs: int) -> list[int]:
+    """Which output files a part's records go to: one, or where there are fewer
+    parts than files some. Of 2 parts and 5 files part 0 has 0, 2 and 4."""
+    if num_outputs <= num_parts:
+        return [part % num_outputs]
+    return list(range(part, num_outputs, num_parts))
+
+
 def write_part(
     making: RecordBuildConfig,
     part: int,
     text: Text,
     write: Callable[[list[bytes]], None],
-) -> PartSummary:
+) -> Summary:
     """Makes all records of a part's text, and writes them some at a time."""
     config = making.config
     rng = np.random.default_rng([config.random_seed, MAKING, part])
-    pieces = read_masking_vocabulary(
-        making.tokenizer.vocab, making.tokenizer.special_tokens
-    )
+    tokenizer = making.tokenizer
+    pieces = read_masking_vocabulary(tokenizer.vocab, tokenizer.special_tokens)
     num_special_tokens = pieces.special_tokens.count(config.is_pair)
     text, pairs = segment_sampling.sample_segments(
         text, config, num_special_tokens, pieces.end, rng
@@ -240,105 +375,106 @@ def write_part(
         if not config.dynamic_masking:
             num_masked += int(block["masked_lm_weights"].sum())
         write(tfrecords.encode_batch(features, block))
-    return PartSummary(
-        len(pairs.a_start),
-        int(pairs.is_random_next.sum()),
-        int(pairs.is_truncated.sum()),
-        int((pairs.a_length + pairs.b_length + num_special_tokens).sum()),
-        num_masked,
+    lengths = pairs.a_length + pairs.b_length + num_special_tokens
+    return Summary(
+        num_records=len(lengths),
+        num_random_next=int(pairs.is_random_next.sum()),
+        num_truncated=int(pairs.is_truncated.sum()),
+        num_tokens=int(lengths.sum()),
+        num_masked=num_masked,
     )
 
 
-def outputs_of(part: int, num_parts: int, num_outputs: int) -> list[int]:
-    """Which output files a part's records go to: one, or where there are fewer
-    parts than files some. Of 2 parts and 5 files part 0 has 0, 2 and 4."""
-    if num_outputs <= num_parts:
-        return [part % num_outputs]
-    return list(range(part, num_outputs, num_parts))
-
-
-def _part_file(making: RecordBuildConfig, part: int, output: int) -> str:
-    return making.file(f"records-{part}-{output}")
-
-
-def _join(making: RecordBuildConfig, num_parts: int) -> None:
-    """Makes each output file of its parts, unless it has been made."""
+def _join(making: RecordBuildConfig, num_parts: int) -> dict[str, str]:
+    """Makes each output file of its parts, unless it has been made; returns
+    their fingerprints by path."""
+    made: dict[str, str] = {}
     num_outputs = len(making.output_files)
     for output, path in enumerate(making.output_files):
-        done = making.file(f"output-{output}")
+        done = making.file(f"output-{output}.json")
         if os.path.exists(done):
-            if not _is_as_made(path, read_json(done)):
+            made |= task_pool.read_json(done)
+            if not tf.io.gfile.exists(path) or fingerprint(path) != made[path]:
                 raise InputError(
                     f"{path} is not as this command left it; delete the folder "
                     f"{making.folder} to make it again"
                 )
             continue
         sources = [
-            _part_file(making, part, output)
+            making.file(f"records-{part}-{output}")
             for part in range(num_parts)
             if output in outputs_of(part, num_parts, num_outputs)
         ]
         packs = path.endswith(".gz")
-        if packs or len(sources) > 1 or not shard_mixing.move(sources[0], path):
+        if packs or len(sources) > 1 or not move(sources[0], path):
             with files.writing(path, "output_file") as file:
-                shard_mixing.mix(sources, file, packs)
-        write_json(done, fingerprint(path))
+                mix(sources, file, packs)
+        made[path] = fingerprint(path)
+        files.write_json(done, {path: made[path]})
         for source in sources:
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(source)
+            files.remove(source)
+    return made
 
 
-def summarize(counts: Counts, made: Sequence[PartSummary]) -> Summary:
-    num_records = sum(part.records for part in made)
-    num_random_next = sum(part.random_next for part in made)
-    return Summary(
-        num_documents=counts.documents,
-        num_sentences=counts.sentences,
-        num_pieces=counts.pieces,
-        num_unknown=counts.unknown,
-        num_records=num_records,
-        num_is_next=num_records - num_random_next,
-        num_random_next=num_random_next,
-        num_truncated=sum(part.truncated for part in made),
-        num_tokens=sum(part.tokens for part in made),
-        num_masked=sum(part.masked for part in made),
-        num_ideographs=counts.ideographs,
-    )
+@contextlib.contextmanager
+def writing_chunks(path: str) -> Iterator[Callable[[Sequence[bytes]], None]]:
+    """Gives what writes some records; at the end, beside the file, where each
+    chunk ends."""
+    ends = [0]
+    with open(path, "wb") as file:
+
+        def write(records: Sequence[bytes]) -> None:
+            for start in range(0, len(records), CHUNK_RECORDS):
+                chunk = tfrecords.frame(records[start : start + CHUNK_RECORDS])
+                file.write(chunk)
+                ends.append(ends[-1] + len(chunk))
+
+        yield write
+    np.save(f"{path}.npy", ends)
 
 
-def _check_outputs(making: RecordBuildConfig) -> None:
-    """Each is tried now: it will be written hours later."""
-    for path in making.output_files:
-        if not path or making.output_files.count(path) > 1:
-            raise InputError(
-                f"`output_file` must list different files, not {path!r} "
-                f"{'twice' if path else 'among them'}"
-            )
-        if tf.io.gfile.isdir(path):
-            raise InputError(f"`output_file={path}` is a folder")
-        tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
-        trial = f"{path}.incomplete"
-        with tf.io.gfile.GFile(trial, "wb") as file:
-            file.write(b"")
-        tf.io.gfile.remove(trial)
-
-
-def _is_taken_away(making: RecordBuildConfig) -> bool:
-    """Whether someone has deleted what was finished, or written over it."""
-    done = making.file(resume_folder.DONE)
-    if not os.path.exists(done):
-        return False
-    made = read_json(done)
-    for path in making.output_files:
-        if not _is_as_made(path, made.get(path)):
-            if tf.io.gfile.exists(path):
-                print(f"{path} has changed since it was made; making it again")
-            return True
+def move(source: str, path: str) -> bool:
+    """Whether it could be: not to another disk, or to where no disk is. No
+    source means that a run before this one has moved it."""
+    if os.path.exists(path) and not os.path.exists(source):
+        return True
+    _chunk_ends(source)
+    with contextlib.suppress(OSError):
+        os.replace(source, path)
+        return True
     return False
 
 
-def _is_as_made(path: str, made: str | None) -> bool:
-    """`made`: the fingerprint that was stored; None if none was."""
-    if not tf.io.gfile.exists(path):
-        return False
-    return made is None or fingerprint(path) == made
+def mix(sources: Sequence[str], file: Any, packs: bool) -> None:
+    """A chunk of each in turn, so that neighbours come from all sources.
+
+    Args:
+        packs: whether to write GZIP.
+    """
+    target = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if packs else file
+    for i in range(0, len(sources), MAX_OPEN_FILES):
+        group = map(read_chunks, sources[i : i + MAX_OPEN_FILES])
+        for chunks in itertools.zip_longest(*group, fillvalue=b""):
+            target.write(b"".join(chunks))
+    if packs:
+        target.close()
+
+
+def read_chunks(path: str) -> Iterator[bytes]:
+    """Some whole records at a time."""
+    sizes = np.diff(_chunk_ends(path)).tolist()
+    with open(path, "rb") as file:
+        yield from map(file.read, sizes)
+
+
+def _chunk_ends(path: str) -> np.ndarray:
+    """Raises an InputError if the file, or what is beside it, has lost
+    something."""
+    with contextlib.suppress(OSError, EOFError, ValueError):
+        ends = np.load(f"{path}.npy")
+        if os.path.getsize(path) == ends[-1]:
+            return ends
+    raise InputError(
+        f"{path} is not whole, as after a power cut; delete the folder "
+        f"{os.path.dirname(path)} and run the same command"
+    )

@@ -11,22 +11,20 @@ Shapes: N pieces and D documents of a block.
 """
 
 import contextlib
-import dataclasses
-import gzip
 import os
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data.fast_tokenization import BlockTokenizer, Lines
+from bert_keras import files
+from bert_keras.data.fast_tokenization import BlockTokenizer
+from bert_keras.data.instances import Summary
 from bert_keras.data.masking import is_ideograph
 from bert_keras.data.segment_sampling import Text
 from bert_keras.data.sentence_splitting import LineError, TextFormat
-from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
 
 BLOCK_BYTES = 1 << 19  # of text in memory at once, but for longer documents
@@ -60,28 +58,11 @@ class Block(NamedTuple):
     documents: np.ndarray  # int32 [D], in sentences
 
 
-@dataclasses.dataclass
-class Counts:
-    """What a span holds, and by adding up what all do."""
-
-    documents: int = 0
-    sentences: int = 0
-    pieces: int = 0
-    unknown: int = 0  # of these, [UNK]
-    ideographs: int = 0  # of these, a single Chinese character each
-
-    def __add__(self, other: "Counts") -> "Counts":
-        both = zip(
-            dataclasses.astuple(self), dataclasses.astuple(other), strict=True
-        )
-        return Counts(*(mine + theirs for mine, theirs in both))
-
-
 def find_spans(paths: Sequence[str]) -> list[FileSpan]:
     """Cuts the files, and puts small ones together: some thousand at most."""
     sizes = []
     for path in paths:
-        with _naming(path):
+        with files.reading(path):
             sizes.append(tf.io.gfile.stat(path).length)
     span_bytes = max(LEAST_SPAN_BYTES, -(-sum(sizes) // MAX_SPANS))
     spans: list[list[Stretch]] = []
@@ -109,23 +90,22 @@ def tokenize_span(
     tokenizer: BlockTokenizer,
     prefix: str,
     id_type: Any,
-) -> Counts:
+) -> Summary:
     """Writes the span's files; raises what `tokenize` raises."""
-    counts = Counts()
-    counted = counted_pieces(tokenizer.tokenizer)
+    total = Summary()
     with contextlib.ExitStack() as stack:
-        files = [
+        outputs = [
             stack.enter_context(open(f"{prefix}{suffix}", "wb"))
             for suffix in SUFFIXES
         ]
-        for block in tokenize(span, text_format, tokenizer, id_type):
-            for file, numbers in zip(files, block, strict=True):
+        for block, counts in tokenize(span, text_format, tokenizer, id_type):
+            for file, numbers in zip(outputs, block, strict=True):
                 file.write(numbers.tobytes())
-            counts += count(block, counted)
-        for file in files:
+            total += counts
+        for file in outputs:
             file.flush()
             os.fsync(file.fileno())
-    return counts
+    return total
 
 
 def tokenize(
@@ -133,67 +113,54 @@ def tokenize(
     text_format: TextFormat,
     tokenizer: BlockTokenizer,
     id_type: Any,
-) -> Iterator[Block]:
-    """The span's documents, some at a time.
+) -> Iterator[tuple[Block, Summary]]:
+    """The span's documents, some at a time, and their counts.
 
     Raises:
         InputError: the file cannot be read.
         FaultyText: a line is not UTF-8 or not of the format, or a document is
             too long.
     """
-    for stretch in span:
-        for offset, block in _read_blocks(stretch, text_format.document_end):
-            with _naming_lines(stretch.path, offset):
-                lines = tokenizer.encode(text_format.to_sentences(block))
-            yield Block(
+    vocab = tokenizer.tokenizer.vocab
+    unknown = vocab[tokenizer.tokenizer.special_tokens.unknown]
+    ideographs = np.array(
+        [vocab[piece] for piece in vocab if is_ideograph(piece)], np.int64
+    )
+    for path, start, stop in span:
+        for offset, text in _read_blocks(
+            path, start, stop, text_format.document_end
+        ):
+            try:
+                lines = tokenizer.encode(text_format.to_sentences(text))
+            except (UnicodeDecodeError, LineError) as error:
+                raise _name_line(path, offset, error) from error
+            # Blank lines end documents.
+            has_pieces = lines.lengths > 0
+            documents = np.bincount(np.cumsum(lines.is_blank)[has_pieces])
+            block = Block(
                 lines.ids.astype(id_type),
-                lines.lengths[lines.lengths > 0].astype(np.int32),
-                _document_lengths(lines).astype(np.int32),
+                lines.lengths[has_pieces].astype(np.int32),
+                documents[documents > 0].astype(np.int32),
+            )
+            yield (
+                block,
+                Summary(
+                    num_documents=len(block.documents),
+                    num_sentences=len(block.sentences),
+                    num_pieces=len(block.ids),
+                    num_unknown=int(np.sum(block.ids == unknown)),
+                    num_ideographs=int(np.isin(block.ids, ideographs).sum()),
+                ),
             )
 
 
-class CountedPieces(NamedTuple):
-    """Ids of a vocabulary that `count` looks for."""
-
-    unknown: int
-    ideographs: np.ndarray  # int64
-
-
-def counted_pieces(tokenizer: Tokenizer) -> CountedPieces:
-    vocab = tokenizer.vocab
-    ideographs = [vocab[piece] for piece in vocab if is_ideograph(piece)]
-    return CountedPieces(
-        vocab[tokenizer.special_tokens.unknown], np.array(ideographs, np.int64)
-    )
-
-
-def count(block: Block, counted: CountedPieces) -> Counts:
-    """What it adds to the counts."""
-    return Counts(
-        len(block.documents),
-        len(block.sentences),
-        len(block.ids),
-        int(np.sum(block.ids == counted.unknown)),
-        int(np.isin(block.ids, counted.ideographs).sum()),
-    )
-
-
-def _document_lengths(lines: Lines) -> np.ndarray:
-    """Sentences of each document of a block; blank lines end documents."""
-    document = np.cumsum(lines.is_blank)
-    lengths = np.bincount(document[lines.lengths > 0])
-    return lengths[lengths > 0]
-
-
 def _read_blocks(
-    stretch: Stretch, document_end: "re.Pattern[bytes]"
+    path: str, start: int, stop: int | None, document_end: "re.Pattern[bytes]"
 ) -> Iterator[tuple[int, bytes]]:
     """Whole documents, some at a time, with their place in the file."""
-    with _open(stretch.path) as file:
-        offset = _next_document(file, stretch.path, document_end, stretch.start)
-        stop = stretch.stop and _next_document(
-            file, stretch.path, document_end, stretch.stop
-        )
+    with files.open_unpacked(path) as file:
+        offset = _next_document(file, path, document_end, start)
+        stop = stop and _next_document(file, path, document_end, stop)
         file.seek(offset)
         rest = b""
         while True:
@@ -210,7 +177,7 @@ def _read_blocks(
                 yield offset, rest[: ends[-1]]
                 offset += ends[-1]
                 rest = rest[ends[-1] :]
-            _check_length(stretch.path, len(rest))
+            _check_length(path, len(rest))
         if rest:
             yield offset, rest
 
@@ -243,69 +210,40 @@ def _check_length(path: str, num_bytes: int) -> None:
         )
 
 
-@contextlib.contextmanager
-def _open(path: str) -> Iterator[Any]:
-    opener = tf.io.gfile.GFile if "://" in path else open
-    with _naming(path), opener(path, "rb") as file:
-        if path.endswith(".gz"):
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                yield unpacked
-        else:
-            yield file
-
-
-@contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Turns errors of reading into a sentence with the file's name."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        raise InputError(f"cannot read {path}: {error.message}") from error
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {path}: {reason}") from error
-
-
-@contextlib.contextmanager
-def _naming_lines(path: str, offset: int) -> Iterator[None]:
-    """Turns a block's errors into a sentence with file and line; the lines
-    before the block are counted only then."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        before = error.object[: error.start]
-        number = before.count(b"\n")
-        column = error.start - (before.rfind(b"\n") + 1)
-        fault = (
-            f"is not UTF-8 text: byte 0x{error.object[error.start]:02x} at "
-            f"column {column + 1}"
-        )
-    except LineError as error:
+def _name_line(
+    path: str, offset: int, error: UnicodeDecodeError | LineError
+) -> FaultyText:
+    """A block's error as a sentence with file and line; the lines before the
+    block are counted only now."""
+    if isinstance(error, LineError):
         number, fault = error.number, error.fault
     else:
-        return
-    with _open(path) as file:
+        before = error.object[: error.start]
+        number = before.count(b"\n")
+        column = error.start - before.rfind(b"\n")
+        fault = (
+            f"is not UTF-8 text: byte 0x{error.object[error.start]:02x} at "
+            f"column {column}"
+        )
+    with files.open_unpacked(path) as file:
         while offset:
             part = file.read(min(offset, BLOCK_BYTES))
             number += part.count(b"\n")
             offset -= len(part)
-    raise FaultyText(f"{path}, line {number + 1} {fault}")
+    return FaultyText(f"{path}, line {number + 1} {fault}")
 
 
 def load_share(
     prefixes: Sequence[str], id_type: Any, part: int, num_parts: int, seed: int
 ) -> Text:
     """One of num_parts random shares of all documents, from spans' files."""
+    types = (id_type, np.int32, np.int32)
     found = []
     num_dealt = 0
     for number, prefix in enumerate(prefixes):
+        columns = zip(SUFFIXES, types, strict=True)
         span = Block(
-            *(
-                _load(f"{prefix}{suffix}", dtype)
-                for suffix, dtype in zip(
-                    SUFFIXES, (id_type, np.int32, np.int32), strict=True
-                )
-            )
+            *(_load(prefix + suffix, kind) for suffix, kind in columns)
         )
         num_documents = len(span.documents)
         parts = assign_shards(number, num_documents, num_dealt, num_parts, seed)
@@ -340,14 +278,10 @@ def take(block: Block, chosen: np.ndarray) -> Block:
     piece_ends = _ends(block.sentences)[ends]
     ids, sentences = [block.ids[:0]], [block.sentences[:0]]
     for document in chosen.tolist():
-        first, last = ends[document : document + 2]
-        start, stop = piece_ends[document : document + 2]
-        ids.append(block.ids[start:stop])
-        sentences.append(block.sentences[first:last])
+        ids.append(block.ids[slice(*piece_ends[document : document + 2])])
+        sentences.append(block.sentences[slice(*ends[document : document + 2])])
     return Block(
-        np.concatenate(ids),
-        np.concatenate(sentences),
-        block.documents[chosen],
+        np.concatenate(ids), np.concatenate(sentences), block.documents[chosen]
     )
 
 

@@ -5,7 +5,7 @@ between documents.
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from bert_keras.data import streaming_stats
 from bert_keras.data.tokenizers import Tokenizer
@@ -16,47 +16,47 @@ LONGEST_COUNTED = 4096  # pieces of a line; longer ones count as this
 SHOWN_CHARACTERS = 60  # of a repeated line
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class TextSummary:
     """What a report says, in numbers; "lines" are those with a piece."""
 
     max_seq_length: int
     room: int  # of a pair, without special tokens
-    num_documents: int
-    num_single_line_documents: int  # their only pairs are "random next"
-    num_lines: int
-    num_long_lines: int  # that fill a pair's room without a second sentence
-    num_repeated_lines: int  # whose words came in a line before
-    repeated_lines: list[tuple[str, int]]  # the commonest, cut for showing
-    num_pieces: int
-    num_unknown: int  # of these, [UNK]
-    unknown_words: list[tuple[str, int]]  # the commonest
-    length_counts: list[int]  # [i]: lines of i pieces
+    num_documents: int = 0
+    num_single_line_documents: int = 0  # their only pairs are "random next"
+    num_lines: int = 0
+    num_long_lines: int = 0  # fill a pair's room without a second sentence
+    num_repeated_lines: int = 0  # whose words came in a line before
+    repeated_lines: Sequence[tuple[str, int]] = ()  # the commonest, cut
+    num_pieces: int = 0
+    num_unknown: int = 0  # of these, [UNK]
+    unknown_words: Sequence[tuple[str, int]] = ()  # the commonest
+    length_counts: list[int] = dataclasses.field(
+        default_factory=lambda: [0] * (LONGEST_COUNTED + 1)
+    )  # [i]: lines of i pieces
 
 
 class TextCounter:
     """Adds up lines.
 
-    Memory: 8 bytes a line, some 60 more in the end, and `counting.MAX_KEYS`
-    unknown words.
+    Memory: 8 bytes a line, some 60 more in the end, and
+    `streaming_stats.MAX_KEYS` unknown words.
     """
 
     def __init__(self, tokenizer: Tokenizer, max_seq_length: int) -> None:
         self._tokenizer = tokenizer
-        self._unknown = tokenizer.special_tokens.unknown
-        self._room = max_seq_length - tokenizer.special_tokens.count(
-            is_pair=True
+        marks = tokenizer.special_tokens
+        self._unknown = marks.unknown
+        self._found = TextSummary(
+            max_seq_length, max_seq_length - marks.count(is_pair=True)
         )
-        self._max_seq_length = max_seq_length
-        self._length_counts = [0] * (LONGEST_COUNTED + 1)
-        self._num_pieces = self._num_unknown = self._num_long_lines = 0
         self._document_lines = 0  # of the document at hand
-        self._num_documents = self._num_single_line_documents = 0
         self._lines = streaming_stats.DuplicateFinder()
         self._unknown_words = streaming_stats.HeavyHitters[str]()
 
     def add(self, line: str) -> None:
         """Adds a line; like Google's code, one without pieces is dropped."""
+        found = self._found
         line = line.strip()
         if not line:
             self._end_document()
@@ -67,24 +67,22 @@ class TextCounter:
             return
         self._document_lines += 1
         self._lines.add(line.encode())
-        self._length_counts[min(len(pieces), LONGEST_COUNTED)] += 1
-        self._num_pieces += len(pieces)
-        self._num_long_lines += len(pieces) > self._room
+        found.length_counts[min(len(pieces), LONGEST_COUNTED)] += 1
+        found.num_lines += 1
+        found.num_pieces += len(pieces)
+        found.num_long_lines += len(pieces) > found.room
         if self._unknown in pieces:
-            self._add_unknown(text)
-
-    def _add_unknown(self, text: str) -> None:
-        words = [
-            text[span.start : span.end]
-            for span in self._tokenizer.tokenize_with_offsets(text)
-            if span.piece == self._unknown
-        ]
-        self._num_unknown += len(words)
-        self._unknown_words.update(words)
+            words = [
+                text[span.start : span.end]
+                for span in self._tokenizer.tokenize_with_offsets(text)
+                if span.piece == self._unknown
+            ]
+            found.num_unknown += len(words)
+            self._unknown_words.update(words)
 
     def _end_document(self) -> None:
-        self._num_documents += self._document_lines > 0
-        self._num_single_line_documents += self._document_lines == 1
+        self._found.num_documents += self._document_lines > 0
+        self._found.num_single_line_documents += self._document_lines == 1
         self._document_lines = 0
 
     def summary(self, lines: Iterable[str]) -> TextSummary:
@@ -95,35 +93,20 @@ class TextCounter:
         """
         self._end_document()
         num_repeated_lines, repeated = self._lines.repeats(NUM_EXAMPLES)
-        return TextSummary(
-            max_seq_length=self._max_seq_length,
-            room=self._room,
-            num_documents=self._num_documents,
-            num_single_line_documents=self._num_single_line_documents,
-            num_lines=sum(self._length_counts),
-            num_long_lines=self._num_long_lines,
+        sought = {line.fingerprint for line in repeated}
+        shown: dict[int, str] = {}
+        for line in map(str.strip, lines):
+            if len(shown) == len(sought):
+                break
+            number = streaming_stats.fingerprint(line.encode())
+            if number in sought:
+                shown[number] = line[:SHOWN_CHARACTERS]
+        return dataclasses.replace(
+            self._found,
             num_repeated_lines=num_repeated_lines,
-            repeated_lines=_show(repeated, lines),
-            num_pieces=self._num_pieces,
-            num_unknown=self._num_unknown,
+            repeated_lines=[(shown[x.fingerprint], x.times) for x in repeated],
             unknown_words=self._unknown_words.top(NUM_EXAMPLES),
-            length_counts=self._length_counts,
         )
-
-
-def _show(
-    repeated: list[streaming_stats.Repeated], lines: Iterable[str]
-) -> list[tuple[str, int]]:
-    """The beginnings of the lines with these fingerprints, their counts."""
-    sought = {line.fingerprint for line in repeated}
-    found: dict[int, str] = {}
-    for line in map(str.strip, lines):
-        if len(found) == len(sought):
-            break
-        number = streaming_stats.fingerprint(line.encode())
-        if number in sought:
-            found[number] = line[:SHOWN_CHARACTERS]
-    return [(found[line.fingerprint], line.times) for line in repeated]
 
 
 def hints(summary: TextSummary) -> list[str]:

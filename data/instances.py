@@ -284,26 +284,30 @@ def to_features(
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What went in and what came out; shares lie between 0 and 1."""
+    """What went in and what came out, or a part of it: counts."""
 
-    num_documents: int
-    num_sentences: int
-    num_pieces: int  # of the text, each once whatever the dupe_factor
-    num_unknown: int  # of these, [UNK]
-    num_records: int
-    num_is_next: int  # records by their label
-    num_random_next: int
-    num_truncated: int  # records whose pair was cut to fit
-    num_tokens: int  # in all records, [CLS] and [SEP] too, padding not
-    num_masked: int  # of these, to be predicted
-    num_ideographs: int = 0  # of num_pieces
+    num_documents: int = 0
+    num_sentences: int = 0
+    num_pieces: int = 0  # of the text, each once whatever the dupe_factor
+    num_unknown: int = 0  # of these, [UNK]
+    num_ideographs: int = 0  # of num_pieces, a Chinese character each
+    num_records: int = 0
+    num_random_next: int = 0  # of these, those of label 1
+    num_truncated: int = 0  # records whose pair was cut to fit
+    num_tokens: int = 0  # in all records, [CLS] and [SEP] too, padding not
+    num_masked: int = 0  # of these, to be predicted
+
+    def __add__(self, other: "Summary") -> "Summary":
+        both = zip(
+            dataclasses.astuple(self), dataclasses.astuple(other), strict=True
+        )
+        return Summary(*map(sum, both))
 
 
 def summarize(
     documents: Sequence[Document], instances: Sequence[Instance]
 ) -> Summary:
     """Counts once through documents and instances."""
-    num_random_next = sum(instance.is_random_next for instance in instances)
     sentences = [sentence for document in documents for sentence in document]
     return Summary(
         num_documents=len(documents),
@@ -311,8 +315,7 @@ def summarize(
         num_pieces=sum(map(len, sentences)),
         num_unknown=sum(sentence.count(UNKNOWN) for sentence in sentences),
         num_records=len(instances),
-        num_is_next=len(instances) - num_random_next,
-        num_random_next=num_random_next,
+        num_random_next=sum(instance.is_random_next for instance in instances),
         num_truncated=sum(instance.is_truncated for instance in instances),
         num_tokens=sum(len(instance.tokens) for instance in instances),
         num_masked=sum(

@@ -8,18 +8,16 @@ which has rules for many languages.
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import sentencex
 
 from bert_keras.data.text_files import without_half_characters
 
-FORMATS = ("sentences", "paragraphs", "jsonl")
-
 
 @dataclasses.dataclass(frozen=True)
 class TextFormat:
-    input_format: str = "sentences"  # one of FORMATS: what a line is
+    input_format: str = "sentences"  # or paragraphs, jsonl: what a line is
     text_field: str = "text"  # of a JSON line
     language: str = "en"  # ISO 639's code, to cut sentences by
 
@@ -38,14 +36,10 @@ class TextFormat:
         """
         if self.input_format == "sentences":
             return block
-        to_lines: Callable[[str], Iterator[str]] = (
-            self._from_json
-            if self.input_format == "jsonl"
-            else self._from_paragraphs
-        )
-        return "".join(
-            f"{line}\n" for line in to_lines(block.decode())
-        ).encode()
+        is_jsonl = self.input_format == "jsonl"
+        to_lines = self._from_json if is_jsonl else self._from_paragraphs
+        lines = to_lines(block.decode())
+        return "".join(f"{line}\n" for line in lines).encode()
 
     def _from_paragraphs(self, text: str) -> Iterator[str]:
         for paragraph in text.split("\n"):
@@ -56,37 +50,28 @@ class TextFormat:
 
     def _from_json(self, text: str) -> Iterator[str]:
         for number, line in enumerate(text.split("\n")):
-            if line.strip():
-                paragraphs = self._read_json(number, line).split("\n")
-                for paragraph in filter(str.strip, paragraphs):
+            if not line.strip():
+                continue
+            try:
+                document = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise LineError(number, f"is not JSON ({error})") from error
+            is_object = isinstance(document, dict)
+            found = document.get(self.text_field) if is_object else None
+            if not isinstance(found, str):
+                raise LineError(
+                    number,
+                    f"has no text in the field `text_field={self.text_field}`",
+                )
+            for paragraph in without_half_characters(found).split("\n"):
+                if paragraph.strip():
                     yield from self._from_paragraphs(paragraph)
-                yield ""
-
-    def _read_json(self, number: int, line: str) -> str:
-        try:
-            document = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise LineError(number, f"is not JSON ({error})") from error
-        text = (
-            document.get(self.text_field) if isinstance(document, dict) else 0
-        )
-        if not isinstance(text, str):
-            raise LineError(
-                number,
-                f"has no text in the field `text_field={self.text_field}`",
-            )
-        return without_half_characters(text)
+            yield ""
 
 
+@dataclasses.dataclass(eq=False)
 class LineError(Exception):
-    """A line that cannot be used.
+    """A line that cannot be used."""
 
-    Args:
-        number: of the line in its block, from 0.
-        fault: the rest of a sentence that the line begins.
-    """
-
-    def __init__(self, number: int, fault: str):
-        super().__init__(number, fault)
-        self.number = number
-        self.fault = fault
+    number: int  # of the line in its block, from 0
+    fault: str  # the rest of a sentence that the line begins

@@ -1,32 +1,96 @@
 """Tasks for several processes, each done once though the run is stopped.
 
-A task is a function of a module with its arguments. What it returns, a
-dataclass of numbers, is kept in a folder, beside whatever the task wrote there,
-and a later run takes it from there.
+A task is a function of a module with its arguments. The counts that it returns
+are kept in a folder, beside whatever the task wrote there, and the same
+command, run again, takes them from there.
 """
 
 import concurrent.futures
 import concurrent.futures.process
+import contextlib
 import dataclasses
+import functools
+import itertools
 import multiprocessing
 import os
 import pickle
+import shutil
 import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from tqdm import tqdm
 
-from bert_keras.data.resume_folder import read_json, write_json
+from bert_keras import files
+from bert_keras.data.instances import Summary
 from bert_keras.errors import InputError
 
-Result = TypeVar("Result")
-Task = tuple[Callable[..., Any], str, tuple[Any, ...]]  # and its result's file
-
+SETTINGS, DONE = "settings.json", "done.json"
+read_json = functools.partial(
+    files.read_json, advice="delete its folder to begin anew"
+)
 SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is not a terminal
+
+
+@contextlib.contextmanager
+def open_or_resume(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
+    """Makes the folder or resumes what is in it, for this process alone.
+
+    Yields whether anything is left to do.
+
+    Args:
+        settings: of JSON's types; the names are those of flags. With others
+            the work would come out otherwise.
+
+    Raises:
+        InputError: another process is at it, or what is in the folder was made
+            with other settings.
+    """
+    with files.lock(folder, "output_file"):
+        path = os.path.join(folder, SETTINGS)
+        if not os.path.exists(path):
+            _empty(folder, files.LOCK)  # left of one that was deleted
+            files.write_json(path, settings)
+        found = read_json(path)
+        if settings.keys() - found.keys():
+            raise InputError(
+                f"{folder} was made by an earlier version, which did not store "
+                "all that has to be the same; delete the folder to begin anew, "
+                "or name other output files"
+            )
+        names = [f"`{n}`" for n in settings if found[n] != settings[n]]
+        if names:
+            raise InputError(
+                f"{folder} holds what was made for the same `output_file` with "
+                f"other {', '.join(names)}; delete the folder to begin anew, "
+                "or name other output files"
+            )
+        yield not os.path.exists(os.path.join(folder, DONE))
+
+
+def finish(folder: str, outputs: Mapping[str, Any]) -> None:
+    """Empties the folder, except for what says that all is done.
+
+    Args:
+        outputs: by path, what identifies the file that was made.
+    """
+    files.write_json(os.path.join(folder, DONE), outputs)
+    _empty(folder, files.LOCK, SETTINGS, DONE)
+
+
+def discard(folder: str) -> None:
+    """Deletes it, so that whatever is left of it counts for nothing."""
+    files.remove(os.path.join(folder, SETTINGS))
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _empty(folder: str, *kept: str) -> None:
+    for name in os.listdir(folder):
+        if name not in kept:
+            os.remove(os.path.join(folder, name))
 
 
 class Workers:
@@ -34,7 +98,7 @@ class Workers:
 
     Args:
         num_workers: with one, tasks are done in this process.
-        prepare: called with `argument` in each process before its first task.
+        prepare: called in each process before its first task; pickled.
         begin: called first of all in each new process, if given; pickled.
     """
 
@@ -42,13 +106,12 @@ class Workers:
         self,
         folder: str,
         num_workers: int,
-        prepare: Callable[[Any], None],
-        argument: Any,
+        prepare: Callable[[], None],
         begin: Callable[[], None] | None = None,
     ):
         self.folder = folder
-        self._starts: dict[int, float] = {}  # a process's first task's, unix
         self.num_skipped = 0  # tasks that had been done before
+        self._starts: dict[int, float] = {}  # a process's first task's, unix
         self._pool: concurrent.futures.Executor | None = None
         if num_workers > 1:
             # A fork would copy TensorFlow's threads, half.
@@ -56,10 +119,10 @@ class Workers:
                 num_workers,
                 multiprocessing.get_context("spawn"),
                 initializer=_begin,
-                initargs=(begin, pickle.dumps((prepare, argument))),
+                initargs=(begin, pickle.dumps(prepare)),
             )
         else:
-            prepare(argument)
+            prepare()
 
     def __enter__(self) -> "Workers":
         return self
@@ -71,11 +134,10 @@ class Workers:
     def run(
         self,
         kind: str,
-        function: Callable[..., Result],
-        result_type: type[Result],
+        function: Callable[..., Summary],
         arguments: Sequence[tuple[Any, ...]],
-    ) -> list[Result]:
-        """function(*each of arguments), in order.
+    ) -> Summary:
+        """The sum of function(*own) for each of the arguments.
 
         Args:
             kind: a word for the tasks, different for each call.
@@ -89,21 +151,40 @@ class Workers:
             for path, own in zip(paths, arguments, strict=True)
             if not os.path.exists(path)
         ]
-        self.num_skipped += len(paths) - len(tasks)
-        with tqdm(
-            desc=f"{kind}s",
-            total=len(paths),
-            initial=len(paths) - len(tasks),
-            unit=f" {kind}s",
-            file=sys.stderr,
-            mininterval=0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,
-        ) as bar:
-            for process, start in self._do_all(tasks):
-                bar.update()
+        num_done = len(paths) - len(tasks)
+        self.num_skipped += num_done
+        results: Iterator[tuple[int, float]] = itertools.starmap(_do, tasks)
+        if self._pool:
+            futures = [self._pool.submit(_do, *task) for task in tasks]
+            finished = concurrent.futures.as_completed(futures)
+            results = (future.result() for future in finished)
+        is_shown = sys.stderr.isatty()
+        try:
+            for process, start in tqdm(
+                results,
+                desc=f"{kind}s",
+                total=len(paths),
+                initial=num_done,
+                unit=f" {kind}s",
+                mininterval=0.5 if is_shown else SECONDS_BETWEEN_LINES,
+            ):
                 self._starts[process] = min(
                     start, self._starts.get(process, start)
                 )
-        return [result_type(**read_json(path)) for path in paths]
+        except concurrent.futures.process.BrokenProcessPool as error:
+            raise InputError(
+                "a worker process was killed, perhaps because memory ran out; "
+                "give the same command with fewer `num_workers`: what is "
+                "finished is kept"
+            ) from error
+        try:
+            parts = [Summary(**read_json(path)) for path in paths]
+        except TypeError as error:
+            raise InputError(
+                f"{self.folder} was made by an earlier version, which counted "
+                "other things; delete it to begin anew"
+            ) from error
+        return sum(parts, Summary())
 
     def seconds(self) -> float:
         """Since the processes began to work, the mean of them; 0 if none has.
@@ -113,34 +194,19 @@ class Workers:
         now = time.time()
         return now - statistics.mean(self._starts.values() or [now])
 
-    def _do_all(self, tasks: Sequence[Task]) -> Iterator[tuple[int, float]]:
-        """What `_do` returns, of each task when it is done."""
-        if self._pool is None:
-            yield from map(_do, tasks)
-            return
-        futures = [self._pool.submit(_do, task) for task in tasks]
-        try:
-            for future in concurrent.futures.as_completed(futures):
-                yield future.result()
-        except concurrent.futures.process.BrokenProcessPool as error:
-            raise InputError(
-                "a worker process was killed, perhaps because memory ran out; "
-                "give the same command with fewer `num_workers`: what is "
-                "finished is kept"
-            ) from error
 
-
-def _do(task: Task) -> tuple[int, float]:
+def _do(
+    function: Callable[..., Summary], path: str, arguments: tuple[Any, ...]
+) -> tuple[int, float]:
     """Returns the process, and when the task began."""
     start = time.time()
-    function, path, arguments = task
-    write_json(path, dataclasses.asdict(function(*arguments)))
+    files.write_json(path, dataclasses.asdict(function(*arguments)))
     return os.getpid(), start
 
 
 def _begin(begin: Callable[[], None] | None, pickled: bytes) -> None:
-    """In a new process; `pickled` is what to call, and with what: loading it
-    imports its module, so `begin` comes before."""
+    """In a new process; `pickled` is what else to call: loading it imports its
+    module, so `begin` comes before."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -154,5 +220,5 @@ def _begin(begin: Callable[[], None] | None, pickled: bytes) -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if begin is not None:
         begin()
-    prepare, argument = pickle.loads(pickled)
-    prepare(argument)
+    prepare = pickle.loads(pickled)
+    prepare()

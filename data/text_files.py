@@ -3,18 +3,17 @@ TensorFlow opens; a name that ends in .gz means GZIP.
 """
 
 import codecs
-import gzip
 import io
 import os
 import re
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, AnyStr
 
 import tensorflow as tf
 from tqdm import tqdm
 
 from bert_keras.errors import InputError
+from bert_keras.files import open_unpacked
 
 MAX_LINE_BYTES = 1 << 28
 # What the "surrogateescape" of Python's codecs makes of bytes out of place.
@@ -35,7 +34,7 @@ def expand_patterns(patterns: str, argument: str = "input_file") -> list[str]:
     sorted, so that a run depends on its inputs alone, and without names that
     begin with a dot.
     """
-    paths = []
+    paths: list[str] = []
     for pattern in patterns.split(","):
         try:
             matches = sorted(tf.io.gfile.glob(pattern))
@@ -44,22 +43,21 @@ def expand_patterns(patterns: str, argument: str = "input_file") -> list[str]:
                 f"cannot look for `{argument}={pattern}` "
                 f"({error.message.splitlines()[0]})"
             ) from error
-        found = [
-            path
-            for path in matches
-            # as a shell does it
-            if not os.path.basename(path).startswith(".")
-            or os.path.basename(pattern).startswith(".")
-        ]
-        if not found:
+        if not os.path.basename(pattern).startswith("."):  # as a shell does it
+            matches = [
+                path
+                for path in matches
+                if not os.path.basename(path).startswith(".")
+            ]
+        if not matches:
             raise InputError(f"no file matches `{argument}={pattern}`")
-        for path in found:  # which TensorFlow would read as an empty file
-            if os.path.isdir(path):
+        for path in matches:
+            if os.path.isdir(path):  # TensorFlow reads it as an empty file
                 raise InputError(
                     f"`{argument}={pattern}` must name files, and {path} is a "
                     f"folder; give {os.path.join(path, '*')} for what is in it"
                 )
-        paths += found
+        paths += matches
     return paths
 
 
@@ -75,15 +73,21 @@ def read_lines(
     Args:
       progress: called with the bytes of each line (before decoding).
     """
-    for number, line in _numbered(path, _byte_lines):
-        progress(len(line))
-        try:
-            yield line.replace(b"\r", b"").decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"{path}, line {number} is not UTF-8 text: byte "
-                f"0x{error.object[error.start]:02x} at column {error.start + 1}"
-            ) from error
+    with open_unpacked(path) as file:
+        # TensorFlow's files cannot say how long a line may be.
+        is_remote = isinstance(file, tf.io.gfile.GFile)
+        longest = () if is_remote else (MAX_LINE_BYTES + 1,)
+        lines = iter(lambda: file.readline(*longest), b"")
+        for number, line in _numbered(path, lines):
+            progress(len(line))
+            try:
+                yield line.replace(b"\r", b"").decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{path}, line {number} is not UTF-8 text: byte "
+                    f"0x{error.object[error.start]:02x} at column "
+                    f"{error.start + 1}"
+                ) from error
 
 
 def read_bare_lines(path: str) -> Iterator[str]:
@@ -121,71 +125,47 @@ def read_text_lines(
             become the "surrogateescape" of Python's codecs.
     """
 
-    def lines_of(reader: Any) -> Iterator[str]:
+    number, shown = 0, (encoding or "UTF-8").upper()
+    with open_unpacked(path) as reader:
         if isinstance(reader, tf.io.gfile.GFile):
             reader = io.BytesIO(reader.read())
-        return text_lines(reader, encoding, any_end)
-
-    number, shown = 0, (encoding or "UTF-8").upper()
-    try:
-        for number, line in _numbered(path, lines_of):
-            if refuses and number == 1 and "\0" in line:
-                raise InputError(
-                    f"{path} begins with NUL characters, as UTF-16 text "
-                    "does that is read as UTF-8; save it as UTF-8 or give "
-                    "`encoding=utf-16-le` or utf-16-be"
-                )
-            if refuses and (bad := ESCAPED.search(line)):
-                raise InputError(
-                    f"{path}, line {number} is not {shown} text: byte "
-                    f"0x{ord(bad[0]) & 0xFF:02x} at column "
-                    f"{bad.start() + 1}; save it as UTF-8 or, in "
-                    "run_classifier.py and predict.py, give its encoding "
-                    "(`encoding=cp1252` for older files of Windows)"
-                )
-            yield line
-    except UnicodeError as error:
-        raise InputError(
-            f"{path} is not {shown} text after line {number} ({error}); check "
-            "`encoding`"
-        ) from error
+        try:
+            for number, line in _numbered(
+                path, text_lines(reader, encoding, any_end)
+            ):
+                if refuses and number == 1 and "\0" in line:
+                    raise InputError(
+                        f"{path} begins with NUL characters, as UTF-16 text "
+                        "does that is read as UTF-8; save it as UTF-8 or give "
+                        "`encoding=utf-16-le` or utf-16-be"
+                    )
+                if refuses and (bad := ESCAPED.search(line)):
+                    raise InputError(
+                        f"{path}, line {number} is not {shown} text: byte "
+                        f"0x{ord(bad[0]) & 0xFF:02x} at column "
+                        f"{bad.start() + 1}; save it as UTF-8 or, in "
+                        "run_classifier.py and predict.py, give its encoding "
+                        "(`encoding=cp1252` for older files of Windows)"
+                    )
+                yield line
+        except UnicodeError as error:
+            raise InputError(
+                f"{path} is not {shown} text after line {number} ({error}); "
+                "check `encoding`"
+            ) from error
 
 
 def _numbered(
-    path: str, lines_of: Callable[[Any], Iterator[AnyStr]]
+    path: str, lines: Iterable[AnyStr]
 ) -> Iterator[tuple[int, AnyStr]]:
-    """Yields a file's lines with their numbers from 1.
-
-    Raises:
-        InputError: it cannot be read, or a line is too long.
-    """
-    number = 0
-    try:
-        # TensorFlow's files cannot say how long a line may be.
-        with (
-            tf.io.gfile.GFile(path, "rb") if "://" in path else open(path, "rb")
-        ) as file:
-            is_packed = path.endswith(".gz")
-            reader: Any = gzip.GzipFile(fileobj=file) if is_packed else file
-            for number, line in enumerate(lines_of(reader), 1):
-                if len(line) > MAX_LINE_BYTES:
-                    raise InputError(
-                        f"{path}, line {number} is longer than "
-                        f"{MAX_LINE_BYTES >> 20} MiB; is this a text file?"
-                    )
-                yield number, line
-    except tf.errors.OpError as error:
-        raise InputError(f"cannot read {path}: {error.message}") from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(
-            f"cannot read {path} after line {number}: {error}"
-        ) from error
-
-
-def _byte_lines(reader: Any) -> Iterator[bytes]:
-    if isinstance(reader, tf.io.gfile.GFile):
-        return iter(reader.readline, b"")
-    return iter(lambda: reader.readline(MAX_LINE_BYTES + 1), b"")
+    """The lines of a file with their numbers from 1, if none is too long."""
+    for number, line in enumerate(lines, 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise InputError(
+                f"{path}, line {number} is longer than "
+                f"{MAX_LINE_BYTES >> 20} MiB; is this a text file?"
+            )
+        yield number, line
 
 
 def without_half_characters(text: str) -> str:
@@ -211,14 +191,12 @@ def text_lines(
         UnicodeError: the text does not have it.
     """
     start = reader.peek(4) if hasattr(reader, "peek") else reader.getvalue()
-    for mark, name in BYTE_ORDER_MARKS.items():
-        if start.startswith(mark):
-            encoding = encoding or name
-            break
+    marked = (n for m, n in BYTE_ORDER_MARKS.items() if start.startswith(m))
+    encoding = encoding or next(marked, "utf-8")
     try:
         text = io.TextIOWrapper(
             reader,
-            encoding or "utf-8",
+            encoding,
             errors="surrogateescape",
             newline="" if any_end else "\n",
         )

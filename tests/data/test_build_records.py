@@ -10,11 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bert_keras.data import resume_folder
-from bert_keras.data.build_config import RecordBuildConfig
-from bert_keras.data.build_records import choose_num_parts, outputs_of
-from bert_keras.data.corpus import Counts
-from bert_keras.data.instances import InstanceConfig
+from bert_keras.data.build_records import (
+    CHUNK_RECORDS,
+    RecordBuildConfig,
+    choose_num_parts,
+    move,
+    outputs_of,
+    read_chunks,
+    writing_chunks,
+)
+from bert_keras.data.instances import InstanceConfig, Summary
 from bert_keras.data.record_schema import pretraining_features
 from bert_keras.data.sentence_splitting import TextFormat
 from bert_keras.data.text_files import expand_patterns
@@ -195,47 +200,11 @@ def test_a_part_has_one_file_or_several() -> None:
     ]
 
 
-def test_one_process_at_a_time(tmp_path: Path) -> None:
-    folder = str(tmp_path / "work")
-    with (
-        resume_folder.open_or_resume(folder, {"seed": 1}) as is_left,
-        pytest.raises(InputError, match="another process is working in"),
-        resume_folder.open_or_resume(folder, {"seed": 1}),
-    ):
-        assert is_left
-    (tmp_path / "work" / "span-0.json").touch()
-    (tmp_path / "work" / "settings.json").unlink()  # half deleted
-    with resume_folder.open_or_resume(folder, {"seed": 2}):
-        assert not (tmp_path / "work" / "span-0.json").exists()
-    with (
-        pytest.raises(InputError, match="with other `seed`; delete the folder"),
-        resume_folder.open_or_resume(folder, {"seed": 1}),
-    ):
-        pass
-    resume_folder.finish(folder, {})
-    with resume_folder.open_or_resume(folder, {"seed": 2}) as is_left:
-        assert not is_left
-
-
 def test_outputs_of_one_name_in_two_buckets_have_two_folders() -> None:
     paths = "gs://a/records", "gs://b/records"
     making = [dataclasses.replace(make(1, 1), output_files=(p,)) for p in paths]
     assert len({m.folder for m in making}) == 2
     assert all(os.path.dirname(m.folder) == "" for m in making)
-
-
-def test_what_an_earlier_version_made_is_not_called_the_same(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "settings.json").write_text('{"input_file": [["a", 3, 7]]}')
-    settings = {"input_file's contents": [["3 bytes", None]]}
-    with (
-        pytest.raises(InputError, match="by an earlier version"),
-        resume_folder.open_or_resume(str(folder), settings),
-    ):
-        pass
 
 
 def make(memory_mb: int, dupe_factor: int) -> RecordBuildConfig:
@@ -255,17 +224,20 @@ def make(memory_mb: int, dupe_factor: int) -> RecordBuildConfig:
 def test_number_of_parts() -> None:
     # 16 + 4 * 6 = 40 bytes a piece and 160 * 6 a document: 2 ** 20 pieces of
     # 1,000 documents take 41 MiB
-    small = Counts(documents=1000, pieces=1 << 20)
+    small = Summary(num_documents=1000, num_pieces=1 << 20)
     assert choose_num_parts(make(40, 6), small) == 4  # of 250,000 pieces
-    assert choose_num_parts(make(20, 6), Counts(10, pieces=1 << 20)) == 3
-    large = Counts(documents=1000, pieces=100 << 20)
+    assert choose_num_parts(make(20, 6), Summary(10, num_pieces=1 << 20)) == 3
+    large = Summary(num_documents=1000, num_pieces=100 << 20)
     assert choose_num_parts(make(40, 6), large) == 101
     assert choose_num_parts(make(800, 6), large) == 7  # of 128 documents
-    short = Counts(documents=1 << 20, pieces=1 << 20)
+    short = Summary(num_documents=1 << 20, num_pieces=1 << 20)
     assert choose_num_parts(make(40, 6), short) == 25
-    few = Counts(documents=10, pieces=100 << 20)
+    few = Summary(num_documents=10, num_pieces=100 << 20)
     assert choose_num_parts(make(40, 6), few) == 5  # two of them in each
-    assert choose_num_parts(make(40, 6), Counts(documents=2, pieces=3)) == 1
+    assert (
+        choose_num_parts(make(40, 6), Summary(num_documents=2, num_pieces=3))
+        == 1
+    )
 
 
 def test_features_fit_the_table(
@@ -275,3 +247,49 @@ def test_features_fit_the_table(
     path.write_bytes(expected[0][0])
     vocab_size = len(VOCAB.read_text("utf-8").splitlines())
     check_files([str(path)], pretraining_features(23, 5, 2), vocab_size)
+
+
+@pytest.mark.parametrize("count", [0, 3, CHUNK_RECORDS, 3 * CHUNK_RECORDS + 1])
+def test_chunks_are_whole_records(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "records"
+    written = [b"x" * (number % 7) + b"%d" % number for number in range(count)]
+    with writing_chunks(str(path)) as write:
+        write(written[:2])
+        write(written[2:])
+    chunks = list(read_chunks(str(path)))
+    assert b"".join(chunks) == path.read_bytes()
+    found = []
+    for chunk in chunks:
+        (tmp_path / "chunk").write_bytes(chunk)
+        own = list(read_records(str(tmp_path / "chunk")))
+        assert len(own) <= CHUNK_RECORDS
+        found += own
+    assert found == written
+
+
+@pytest.mark.parametrize("fault", ["", "no ends", "cut ends", "empty ends"])
+def test_a_file_that_has_lost_something(tmp_path: Path, fault: str) -> None:
+    path, ends = tmp_path / "records", tmp_path / "records.npy"
+    with writing_chunks(str(path)) as write:
+        write([b"abc"])
+    match fault:
+        case "no ends":
+            ends.unlink()
+        case "cut ends":
+            ends.write_bytes(ends.read_bytes()[:-1])
+        case "empty ends":
+            ends.write_bytes(b"")
+        case _:
+            path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"records is not whole"):
+        list(read_chunks(str(path)))
+
+
+def test_a_file_that_was_moved_before_a_stop(tmp_path: Path) -> None:
+    missing, path = str(tmp_path / "part"), tmp_path / "output"
+    path.write_bytes(b"records")
+    assert move(missing, str(path))
+    assert path.read_bytes() == b"records"
+    path.unlink()
+    with pytest.raises(InputError, match=r"part is not whole"):
+        move(missing, str(path))

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from bert_keras.data import corpus, instances
-from bert_keras.data.corpus import Counts, FileSpan, Stretch
+from bert_keras.data.corpus import FileSpan, Stretch
 from bert_keras.data.fast_tokenization import LineTokenizer
+from bert_keras.data.instances import Summary
 from bert_keras.data.segment_sampling import Text
 from bert_keras.data.sentence_splitting import TextFormat
 from bert_keras.data.tokenization import FullTokenizer
@@ -38,9 +39,9 @@ def documents_of(text: Text) -> Documents:
 
 def tokenize(
     spans: list[FileSpan], folder: Path, text_format: TextFormat = SENTENCES
-) -> tuple[list[str], Counts]:
+) -> tuple[list[str], Summary]:
     prefixes = [str(folder / f"span-{i}") for i in range(len(spans))]
-    counts = Counts()
+    counts = Summary()
     for span, prefix in zip(spans, prefixes, strict=True):
         counts += corpus.tokenize_span(
             span, text_format, TOKENIZER, prefix, np.uint16
@@ -117,13 +118,13 @@ def test_packed_files_and_counts(tmp_path: Path) -> None:
     assert documents == expected(LINES)
     sentences = [s for document in documents for s in document]
     unknown = TOKENIZER.tokenizer.vocab["[UNK]"]
-    assert counts == Counts(
+    assert counts == Summary(
         len(documents),
         len(sentences),
         sum(map(len, sentences)),
         sum(s.count(unknown) for s in sentences),
     )
-    assert counts.documents == 6
+    assert counts.num_documents == 6
 
 
 def test_ideographs_are_counted(tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_ideographs_are_counted(tmp_path: Path) -> None:
     counts = corpus.tokenize_span(
         span, TextFormat(), tokenizer, prefix, np.uint16
     )
-    assert counts == Counts(1, 1, 5, unknown=1, ideographs=2)
+    assert counts == Summary(1, 1, 5, num_unknown=1, num_ideographs=2)
 
 
 def test_a_file_that_ends_ends_its_document(tmp_path: Path) -> None:
@@ -179,7 +180,7 @@ def test_parts_share_all_documents_evenly(tmp_path: Path) -> None:
         )
         paths.append(str(path))
     prefixes, counts = tokenize(corpus.find_spans(paths), tmp_path)
-    assert counts.documents == 71
+    assert counts.num_documents == 71
     whole = documents_of(corpus.load_share(prefixes, np.uint16, 0, 1, 3))
     shares = [
         documents_of(corpus.load_share(prefixes, np.uint16, part, 6, 3))

@@ -293,7 +293,6 @@ def test_summary_by_hand() -> None:
         num_pieces=7,
         num_unknown=2,
         num_records=3,
-        num_is_next=1,
         num_random_next=2,
         num_truncated=2,
         num_tokens=23,

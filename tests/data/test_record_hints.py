@@ -14,7 +14,6 @@ GOOD = Summary(
     num_pieces=2000,
     num_unknown=0,
     num_records=50,
-    num_is_next=23,
     num_random_next=27,
     num_truncated=40,
     num_tokens=6000,
