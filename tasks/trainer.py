@@ -96,7 +96,7 @@ from bert_keras.training.distribution import (
 )
 from bert_keras.training.early_stopping import EVAL_LOG, EarlyStopping
 from bert_keras.training.loop import Objective, Source, check_hosts_agree, train
-from bert_keras.training.optimization import AdamW, Lamb, Optimizer
+from bert_keras.training.optimization import AdamW, Lamb
 
 PATTERN = frozenset("*?[")
 FLAGS = "flags.txt"  # `flagfile=flags.txt` repeats the training
@@ -706,7 +706,7 @@ class Trainer:
         found = [f"`{name}={given[name]}`" for name in names if name in given]
         return with_flags(" ".join(found))
 
-    def _optimizer(self, config: OptimizerConfig) -> Optimizer:
+    def _optimizer(self, config: OptimizerConfig) -> AdamW:
         variables, encoder = self.model.trainable_variables, self.model.encoder
         top = len(encoder.layers) + 1
         scales = [

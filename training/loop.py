@@ -30,7 +30,7 @@ from bert_keras.training.monitor import (
     Progress,
     StopRequest,
 )
-from bert_keras.training.optimization import Optimizer, learning_rate
+from bert_keras.training.optimization import AdamW, learning_rate
 
 Batch = dict[str, tf.Tensor]
 Sums = dict[str, tuple[tf.Tensor, tf.Tensor]]
@@ -77,7 +77,7 @@ class Source(Protocol):
 
 def train(
     objective: Objective,
-    optimizer: Optimizer,
+    optimizer: AdamW,
     source: Source,
     strategy: tf.distribute.Strategy,
     host: Host,
@@ -213,7 +213,7 @@ class StepFunction:
     def __init__(
         self,
         objective: Objective,
-        optimizer: Optimizer,
+        optimizer: AdamW,
         strategy: tf.distribute.Strategy,
         config: LoopConfig,
     ):
