@@ -71,9 +71,9 @@ from bert_keras.tasks.hugging_face_task import check_tokens
 from bert_keras.tasks.results import Results
 from bert_keras.tasks.task_config import TASK, TaskConfig
 from bert_keras.training import monitor
-from bert_keras.training.best_checkpoint import BestCheckpoint
 from bert_keras.training.checkpoints import (
     FOLDER,
+    BestCheckpoint,
     TrainingState,
     check_settings,
     read_settings,
@@ -81,7 +81,6 @@ from bert_keras.training.checkpoints import (
     step_of,
     write_settings,
 )
-from bert_keras.training.cloud_tpu import check_paths
 from bert_keras.training.config import (
     DeviceConfig,
     LoopConfig,
@@ -90,6 +89,7 @@ from bert_keras.training.config import (
 )
 from bert_keras.training.distribution import (
     Host,
+    check_paths,
     make_strategy,
     sum_over_hosts,
     this_host,
