@@ -86,11 +86,8 @@ def _tpu_name(config: DeviceConfig) -> str:
             f"`master` is {config.master}; expected grpc://host:port, or the "
             "TPU's name as `tpu_name`"
         )
-    for name in (
-        config.master,
-        config.tpu_name,
-        *map(os.environ.get, TPU_VARIABLES),
-    ):
+    variables = map(os.environ.get, TPU_VARIABLES)
+    for name in (config.master, config.tpu_name, *variables):
         if name:
             return name
     raise InputError(
