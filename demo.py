@@ -14,11 +14,11 @@ import os
 import re
 import shlex
 import shutil
+import statistics
 import subprocess
 import sys
 import sysconfig
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -139,12 +139,22 @@ def as_text(parts: list[list[str]]) -> str:
 
 def commands() -> dict[str, list[str]]:
     """The road from text to model: what each command makes -> its words."""
-    records = [
-        "--sampler=google",  # with which README's figures were measured
-        f"--vocab_file={VOCAB}",
+    lengths = [
         f"--max_seq_length={MAX_SEQ_LENGTH}",
         f"--max_predictions_per_seq={MAX_PREDICTIONS_PER_SEQ}",
     ]
+    records = {
+        f"{name}.tfrecord": [
+            "create_pretraining_data.py",
+            f"--input_file={FOLDER}/{name}.txt",
+            f"--output_file={FOLDER}/{name}.tfrecord",
+            "--sampler=google",  # with which README's figures were measured
+            f"--vocab_file={VOCAB}",
+            *lengths,
+            f"--dupe_factor={dupe_factor}",
+        ]
+        for name, dupe_factor in (("train", 10), ("held_out", 5))
+    }
     return {
         "vocab.txt": [
             "build_vocab.py",
@@ -152,20 +162,7 @@ def commands() -> dict[str, list[str]]:
             f"--output_file={VOCAB}",
             f"--vocab_size={VOCAB_SIZE}",
         ],
-        "train.tfrecord": [
-            "create_pretraining_data.py",
-            f"--input_file={FOLDER}/train.txt",
-            f"--output_file={FOLDER}/train.tfrecord",
-            *records,
-            "--dupe_factor=10",
-        ],
-        "held_out.tfrecord": [
-            "create_pretraining_data.py",
-            f"--input_file={FOLDER}/held_out.txt",
-            f"--output_file={FOLDER}/held_out.tfrecord",
-            *records,
-            "--dupe_factor=5",
-        ],
+        **records,
         "model": [
             "run_pretraining.py",
             f"--input_file={FOLDER}/train.tfrecord",
@@ -175,8 +172,7 @@ def commands() -> dict[str, list[str]]:
             f"--output_dir={MODEL}",
             "--do_train",
             "--do_eval",
-            f"--max_seq_length={MAX_SEQ_LENGTH}",
-            f"--max_predictions_per_seq={MAX_PREDICTIONS_PER_SEQ}",
+            *lengths,
             "--train_batch_size=16",
             "--eval_batch_size=64",
             "--max_eval_steps=1000",
@@ -189,31 +185,25 @@ def commands() -> dict[str, list[str]]:
     }
 
 
-def show(words: list[str]) -> None:
-    """Prints a command as one would type it."""
+def run(words: list[str], made: str | None = None) -> None:
+    """Shows a command as one would type it, and runs it unless an earlier run
+    has finished it; ends the demo where it fails.
+
+    Args:
+        made: what it makes; None: nothing that stays.
+    """
     python = os.path.relpath(sys.executable)
-    print(f"\n$ {shlex.join([python, words[0]])}", end="")
-    for word in words[1:]:
-        print(" \\\n    " + shlex.quote(word), end="")
-    print(flush=True)
-
-
-def run(words: list[str]) -> None:
-    """Runs a command; ends the demo where it fails."""
+    first, *flags = map(shlex.quote, words)
+    print("\n$", " \\\n    ".join([f"{python} {first}", *flags]), flush=True)
+    finished = FOLDER / f".{made}.finished"
+    if made and finished.exists():
+        print(f"{FOLDER / made} is kept from an earlier run")
+        return
     status = subprocess.run([sys.executable, *words]).returncode
     if status:
         sys.exit(f"demo.py: {words[0]} ended with exit code {status}")
-
-
-def make(name: str, words: list[str]) -> None:
-    """Runs a command unless an earlier run has finished it."""
-    show(words)
-    finished = FOLDER / f".{name}.finished"
-    if finished.exists():
-        print(f"{FOLDER / name} is kept from an earlier run")
-        return
-    run(words)
-    finished.touch()
+    if made:
+        finished.touch()
 
 
 def prepare() -> None:
@@ -243,14 +233,11 @@ def prepare() -> None:
 # Results
 
 
-def commonest(values: Iterable[int]) -> int:
-    """The value met most often, the first of them in a tie."""
-    return Counter(values).most_common(1)[0][0]
-
-
-def share(value: int, values: list[int]) -> float:
-    """The accuracy of always answering `value`."""
-    return values.count(value) / len(values)
+def guess(train: list[int], held_out: list[int]) -> tuple[int, float]:
+    """The value met most often in training, the first in a tie, and the
+    held-out accuracy of always answering it."""
+    value = statistics.mode(train)
+    return value, held_out.count(value) / len(held_out)
 
 
 def answers(path: Path) -> tuple[list[int], list[int]]:
@@ -304,19 +291,17 @@ def report() -> None:
     command.import_tensorflow(computes=False)
     train_ids, train_labels = answers(FOLDER / "train.tfrecord")
     ids, labels = answers(FOLDER / "held_out.tfrecord")
-    piece, label = commonest(train_ids), commonest(train_labels)
-    pieces = VOCAB.read_text(encoding="utf-8").split("\n")
+    piece, piece_share = guess(train_ids, ids)
+    label, label_share = guess(train_labels, labels)
+    token = VOCAB.read_text(encoding="utf-8").split("\n")[piece]
     found = read_results(MODEL / "eval_results.txt")
-    always = (
-        f"always {pieces[piece]!r}",
-        f"always {('next', 'random')[label]!r}",
-    )
-    print(f"\nOn held-out text     {'this BERT':>9}  guessing")
     print(
+        f"\nOn held-out text     {'this BERT':>9}  guessing\n"
         f"masked pieces        {found['masked_lm_accuracy']:9.1%}  "
-        f"{share(piece, ids):.1%} ({always[0]})\n"
+        f"{piece_share:.1%} (always {token!r})\n"
         f"is it the next one?  {found['next_sentence_accuracy']:9.1%}  "
-        f"{share(label, labels):.1%} ({always[1]}; a coin: 50.0%)"
+        f"{label_share:.1%} (always {('next', 'random')[label]!r}; a coin: "
+        "50.0%)"
     )
 
 
@@ -342,11 +327,9 @@ def main() -> None:
     os.chdir(Path(__file__).parent)
     prepare()
     for name, words in commands().items():
-        make(name, words)
+        run(words, name)
     draw_losses(MODEL / "train_log.jsonl", PLOT)
-    blanks = ["predict.py", f"--model_dir={MODEL}", *MASKED_SENTENCES]
-    show(blanks)
-    run(blanks)
+    run(["predict.py", f"--model_dir={MODEL}", *MASKED_SENTENCES])
     report()
     what_next()
     print(f"\nDone in {time.monotonic() - started:.0f} seconds.")

@@ -46,12 +46,8 @@ def main() -> None:
             with open(path, "rb") as file:
                 assets[name] = file.read()
     model = export.load_model(FLAGS.model_dir, config, settings)
-    tokenizer = export.graph_tokenizer(
-        opened,
-        config,
-        command.from_flags(export.TextSettings, settings),
-        settings,
-    )
+    length = common_flags.exported_length(settings)
+    tokenizer = export.graph_tokenizer(opened, config, length, settings)
     signatures = export.signatures(model, config, settings, tokenizer)
     variables = [binding.variable.value for binding in model.mappings()]
     with fused_ops.uncompiled():

@@ -44,22 +44,20 @@ def main() -> None:
 
     options = common_flags.tokenizer_options()
     settings, config, opened = export.open_folder(FLAGS.model_dir, options)
-    texts = command.from_flags(export.TextSettings, settings)
-    export.check_length(config, texts)
+    length = common_flags.exported_length(settings)
+    export.check_length(config, length)
     model = export.load_model(FLAGS.model_dir, config, settings)
-    length, tokenizer = texts.max_seq_length, None
+    tokenizer = None
     if FLAGS.string_input:
-        tokenizer = export.graph_tokenizer(opened, config, texts, settings)
+        tokenizer = export.graph_tokenizer(opened, config, length, settings)
         if tokenizer is None or not export.takes_strings(settings):
             raise InputError(
                 "--string_input is for models of whole texts with a vocab.txt; "
                 "leave it out, and the file is asked by ids"
             )
-        signatures = export.device_text_signatures(
-            model, settings, length, tokenizer
-        )
-    else:
-        signatures = export.device_signatures(model, config, settings, length)
+    signatures = export.device_signatures(
+        model, config, settings, length, tokenizer
+    )
     variables = [binding.variable.value for binding in model.mappings()]
     with files.writing(FLAGS.output_file, "output_file") as file:
         with fused_ops.uncompiled():

@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from absl import app, flags, logging
@@ -47,7 +47,12 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     show_flags()
-    _show_in_help(main.__module__)
+    module = main.__module__
+    if module != "__main__":
+        # It was installed: --help would tell of the little script that calls.
+        sys.modules["__main__"].__doc__ = sys.modules[module].__doc__
+        for flag in flags.FLAGS.get_key_flags_for_module(module):
+            flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
 
     def guarded(argv: list[str]) -> None:
         if not flags.FLAGS["verbosity"].present:
@@ -61,19 +66,67 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
                 _fail(f"--{name}={value} is not a finite number")
         try:
             main(*arguments)
-        except InputError as error:
-            _fail(str(error))
-        except MemoryError as error:
-            _fail(f"the memory is full ({error}); {_less_memory()}")
         except Exception as error:
-            _fail_on_disk(error)
-            _fail_on_memory(error)
-            _fail_on_lost_host(error)
+            if sentence := explained(error):
+                _fail(sentence)
             raise
         except KeyboardInterrupt:  # where nothing is there to be saved
             sys.exit(128 + signal.SIGINT)
 
     app.run(guarded)
+
+
+def explained(error: Exception) -> str | None:
+    """What a person can do about an error; None: nothing, the code is at
+    fault."""
+    if isinstance(error, InputError):
+        return str(error)
+    # TensorFlow has errors of the disk with and without the class for them, but
+    # always with the system's words.
+    text = getattr(error, "message", "") or str(error)
+    text = text.split("}} ")[-1].split(" [Op:")[0]
+    if "Permission denied" in text:
+        return (
+            f"cannot read or write: {text}; see to it that this user may, and "
+            "give the same command again"
+        )
+    if any(fault in text for fault in DISK_FAULTS):
+        return (
+            f"cannot write: {text}; make room or give another folder to write "
+            "to; what was whole before is as it was, and the same command goes "
+            "on from there"
+        )
+    kind = type(error).__name__  # TensorFlow may not be imported
+    found = re.search(
+        "(OOM when|[Oo]ut of memory|[Ff]ailed to allocate)[^\n]*", str(error)
+    )
+    is_full = kind == "ResourceExhaustedError" and found is not None
+    if is_full or isinstance(error, MemoryError):
+        shown = found[0] if is_full and found else error
+        advice = "make the batch, the model or the input smaller"
+        if "num_accumulation_steps" in flags.FLAGS:
+            sizes = [
+                f"--{name}"
+                for name in ("eval_batch_size", "predict_batch_size")
+                if name in flags.FLAGS
+            ]
+            advice = (
+                "in training split each batch by --num_accumulation_steps, "
+                "give --recompute or lower --train_batch_size (--dry_run "
+                "reckons what a run takes); after it lower "
+                f"{' or '.join(sizes)}"
+            )
+        return f"the memory is full ({shown}); {advice}"
+    if kind == "UnavailableError":
+        from bert_keras.training.distribution import num_hosts
+
+        if num_hosts() > 1:
+            return (
+                "another of the hosts in TF_CONFIG does not answer any more; "
+                "start the same command on all of them again, and it goes on "
+                "from the newest state in --output_dir"
+            )
+    return None
 
 
 def import_tensorflow(computes: bool = True) -> None:
@@ -86,12 +139,22 @@ def import_tensorflow(computes: bool = True) -> None:
     Args:
         computes: whether the command runs a model: on which devices is printed.
     """
+    # They seem not to be installed, where they are not loaded yet.
+    hidden: dict[str, Any] = {
+        name: None for name in UNUSED if name not in sys.modules
+    }
+    # Imports make 300,000 objects that live as long as the process: nothing is
+    # collected meanwhile, and collections to come do not look at them. Where
+    # they are loaded already the collector is left alone.
+    keeps_garbage = "tensorflow" not in sys.modules and gc.isenabled()
     stderr = os.dup(sys.stderr.fileno())
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), sys.stderr.fileno())
     try:
-        with _left_out(UNUSED), _garbage_kept():
-            import tensorflow as tf
+        sys.modules.update(hidden)
+        if keeps_garbage:
+            gc.disable()
+        import tensorflow as tf
 
         tf.config.list_physical_devices()
         if "num_threads" in flags.FLAGS:
@@ -99,6 +162,11 @@ def import_tensorflow(computes: bool = True) -> None:
             tf.config.threading.set_intra_op_parallelism_threads(count)
             tf.config.threading.set_inter_op_parallelism_threads(count)
     finally:
+        for name in hidden:
+            del sys.modules[name]
+        if keeps_garbage:
+            gc.freeze()
+            gc.enable()
         os.dup2(stderr, sys.stderr.fileno())
         os.close(stderr)
     if computes:
@@ -124,7 +192,13 @@ def _devices() -> str:
         ]
         count = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
         return f"{count}: {', '.join(kinds)}, {precision}"
-    if _has_gpu():
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    has_gpu = visible not in ("", "-1")  # which hide it on purpose
+    if visible is None:
+        has_gpu = bool(
+            glob.glob("/dev/nvidia[0-9]*") or shutil.which("nvidia-smi")
+        )
+    if has_gpu:
         _say_why_gpu_is_unused()
     cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
@@ -134,27 +208,14 @@ def _devices() -> str:
 
 def _gpu_memory() -> dict[str, str]:
     """The memory of each kind of GPU, as text to follow its name."""
-    query = [
-        "nvidia-smi",
-        "--query-gpu=name,memory.total",
-        "--format=csv,noheader",
-    ]
-    try:
-        done = subprocess.run(
-            query, capture_output=True, text=True, timeout=20, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return {}
-    pairs = (line.rpartition(", ") for line in done.stdout.splitlines())
-    return {name: f", {memory}" for name, _, memory in pairs}
-
-
-def _has_gpu() -> bool:
-    """Whether an NVIDIA GPU exists that is not hidden on purpose."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return visible not in ("", "-1")
-    return bool(glob.glob("/dev/nvidia[0-9]*") or shutil.which("nvidia-smi"))
+    query = "nvidia-smi --query-gpu=name,memory.total --format=csv,noheader"
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        lines = subprocess.check_output(
+            query.split(), stderr=subprocess.DEVNULL, text=True, timeout=20
+        ).splitlines()
+        pairs = (line.rpartition(", ") for line in lines)
+        return {name: f", {memory}" for name, _, memory in pairs}
+    return {}
 
 
 def _say_why_gpu_is_unused() -> None:
@@ -180,36 +241,6 @@ def _say_why_gpu_is_unused() -> None:
     )
 
 
-@contextlib.contextmanager
-def _left_out(names: Sequence[str]) -> Iterator[None]:
-    """Lets modules seem not to be installed, where they are not loaded yet."""
-    hidden: dict[str, Any] = {
-        name: None for name in names if name not in sys.modules
-    }
-    sys.modules.update(hidden)
-    try:
-        yield
-    finally:
-        for name in hidden:
-            del sys.modules[name]
-
-
-@contextlib.contextmanager
-def _garbage_kept() -> Iterator[None]:
-    """Imports make 300,000 objects that live as long as the process: nothing
-    is collected meanwhile, and collections to come do not look at them. Where
-    they are loaded already it leaves the collector alone."""
-    if "tensorflow" in sys.modules or not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 def from_flags(
     settings: type[Settings], stored: Any = None, **values: Any
 ) -> Settings:
@@ -219,15 +250,13 @@ def from_flags(
         stored: whose fields stand in for flags that are not given.
     """
     assert dataclasses.is_dataclass(settings)
-    from_command_line = {
-        field.name: flags.FLAGS[field.name].value
-        for field in dataclasses.fields(settings)
-        if field.name in flags.FLAGS
-    }
-    for name in from_command_line:
-        if hasattr(stored, name) and not flags.FLAGS[name].present:
-            from_command_line[name] = getattr(stored, name)
-    return settings(**(from_command_line | values))
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(settings):
+        if (name := field.name) in flags.FLAGS:
+            flag = flags.FLAGS[name]
+            is_stored = hasattr(stored, name) and not flag.present
+            found[name] = getattr(stored, name) if is_stored else flag.value
+    return settings(**(found | values))
 
 
 def flags_text() -> str:
@@ -247,74 +276,6 @@ def given_files() -> dict[str, str]:
     )  # fmt: skip
     known = (name for name in names if name in flags.FLAGS)
     return {name: x for name in known if (x := flags.FLAGS[name].value)}
-
-
-def _show_in_help(module: str) -> None:
-    """Lets --help tell of a command that was installed: absl would tell of
-    the little script that calls it."""
-    if module != "__main__":
-        sys.modules["__main__"].__doc__ = sys.modules[module].__doc__
-        for flag in flags.FLAGS.get_key_flags_for_module(module):
-            flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
-
-
-def _fail_on_disk(error: Exception) -> None:
-    """Exits with a sentence if a file could not be written.
-
-    TensorFlow has such errors with and without the class for them, but always
-    with the system's words.
-    """
-    text = getattr(error, "message", "") or str(error)
-    text = text.split("}} ")[-1].split(" [Op:")[0]
-    if "Permission denied" in text:
-        _fail(
-            f"cannot read or write: {text}; see to it that this user may, and "
-            "give the same command again"
-        )
-    if any(fault in text for fault in DISK_FAULTS):
-        _fail(
-            f"cannot write: {text}; make room or give another folder to write "
-            "to; what was whole before is as it was, and the same command goes "
-            "on from there"
-        )
-
-
-def _fail_on_memory(error: Exception) -> None:
-    """Exits with a sentence where a device has no room for a tensor."""
-    found = re.search(
-        "(OOM when|[Oo]ut of memory|[Ff]ailed to allocate)[^\n]*", str(error)
-    )
-    if type(error).__name__ == "ResourceExhaustedError" and found:
-        _fail(f"the memory is full ({found[0]}); {_less_memory()}")
-
-
-def _less_memory() -> str:
-    if "num_accumulation_steps" not in flags.FLAGS:
-        return "make the batch, the model or the input smaller"
-    sizes = [
-        f"--{name}"
-        for name in ("eval_batch_size", "predict_batch_size")
-        if name in flags.FLAGS
-    ]
-    return (
-        "in training split each batch by --num_accumulation_steps, give "
-        "--recompute or lower --train_batch_size (--dry_run reckons what a run "
-        f"takes); after it lower {' or '.join(sizes)}"
-    )
-
-
-def _fail_on_lost_host(error: Exception) -> None:
-    """Exits with a sentence where TensorFlow waited for a host that is gone."""
-    if type(error).__name__ != "UnavailableError":
-        return
-    from bert_keras.training.distribution import num_hosts
-
-    if num_hosts() > 1:
-        _fail(
-            "another of the hosts in TF_CONFIG does not answer any more; start "
-            "the same command on all of them again, and it goes on from the "
-            "newest state in --output_dir"
-        )
 
 
 class Notices:

@@ -4,7 +4,7 @@ A group is defined by the command that wants it. Names and defaults are
 google-research/bert's; those it does not have are marked by a comment.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -22,6 +22,7 @@ from bert_keras.training.config import (
 if TYPE_CHECKING:
     from bert_keras.data.tokenizer_folder import TokenizerOptions
     from bert_keras.tasks.run_context import RunConfig
+    from bert_keras.tasks.task_config import TaskConfig
 
 # A TPU holds the batches of a whole call, and the host sees nothing before its
 # end: upstream's iterations_per_loop of 1000 is taken as far as this.
@@ -236,6 +237,12 @@ def define_exported_model() -> None:
         "Pieces to which texts are cut; unset: task.json's, if there is one.",
         lower_bound=3,
     )
+
+
+def exported_length(task: "TaskConfig | None") -> int:
+    """Pieces to which an exported model cuts texts."""
+    flag: Any = flags.FLAGS["max_seq_length"]
+    return task.max_seq_length if task and not flag.present else int(flag.value)
 
 
 def define_tokenizer() -> None:

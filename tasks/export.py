@@ -6,7 +6,6 @@ predict.py's; the encoder's are those of the BERTs on TensorFlow Hub.
 Shapes: B batch, S positions, H hidden size, C outputs.
 """
 
-import dataclasses
 import sys
 from typing import Any
 
@@ -66,13 +65,6 @@ def make_model(config: BertConfig, settings: TaskConfig | None) -> Model:
     return PIPELINES[settings.target].make_model(config, settings)
 
 
-@dataclasses.dataclass(frozen=True)
-class TextSettings:
-    """How texts become rows; fields as in TaskConfig."""
-
-    max_seq_length: int
-
-
 def open_folder(
     path: str, options: TokenizerOptions | None = None
 ) -> tuple[TaskConfig | None, BertConfig, OpenedTokenizer | None]:
@@ -117,11 +109,18 @@ def takes_strings(settings: TaskConfig | None) -> bool:
     return settings is None or not PIPELINES[settings.target].answers_pieces
 
 
-def check_length(config: BertConfig, settings: TextSettings) -> None:
-    if settings.max_seq_length > config.max_position_embeddings:
+def _takes_pairs(settings: TaskConfig | None) -> bool | None:
+    """Whether the model was trained on two texts; None: not known."""
+    if settings is None:
+        return None
+    return PIPELINES[settings.target].reads_pairs or settings.takes_pairs
+
+
+def check_length(config: BertConfig, max_seq_length: int) -> None:
+    if max_seq_length > config.max_position_embeddings:
         raise InputError(
-            f"texts would be cut to {settings.max_seq_length} pieces but the "
-            f"model has {config.max_position_embeddings} positions; change "
+            f"texts would be cut to {max_seq_length} pieces but the model has "
+            f"{config.max_position_embeddings} positions; change "
             "`max_seq_length`"
         )
 
@@ -129,7 +128,7 @@ def check_length(config: BertConfig, settings: TextSettings) -> None:
 def graph_tokenizer(
     opened: OpenedTokenizer | None,
     config: BertConfig,
-    texts: TextSettings,
+    max_seq_length: int,
     settings: TaskConfig | None,
 ) -> GraphTokenizer | None:
     """None where the vocabulary is unknown or has no form in a graph.
@@ -144,12 +143,9 @@ def graph_tokenizer(
         if not isinstance(tokenizer, FullTokenizer):
             raise NoGraphError("a byte-level vocabulary has no form in a graph")
         check_vocabulary(opened.vocab_file, config.vocab_size)
-        check_length(config, texts)
-        return GraphTokenizer(
-            tokenizer,
-            texts.max_seq_length,
-            cuts=settings is None or settings.doc_stride is None,
-        )
+        check_length(config, max_seq_length)
+        cuts = settings is None or settings.doc_stride is None
+        return GraphTokenizer(tokenizer, max_seq_length, cuts)
     except NoGraphError as error:
         print(f"{error}: the model is asked by ids alone", file=sys.stderr)
         return None
@@ -173,12 +169,11 @@ def signatures(
                 n: tf.pad(x, [[0, 0], [0, one_if_none]])
                 for n, x in batch.items()
             }
-        return _outputs(model.forward(batch), settings)
+        return _answers(model, batch, settings)
 
-    def answer_text(
-        graph: GraphTokenizer, text: tf.Tensor, pair: tf.Tensor | None = None
-    ) -> Tensors:
-        rows = graph.rows(text, pair)
+    def answer_text(texts: Tensors) -> Tensors:
+        assert tokenizer is not None
+        rows = tokenizer.rows(texts["text"], texts.get("text_pair"))
         ids = {name: rows[name] for name in INPUTS}
         # Which positions hold which pieces is known to no one else.
         return _without_refused(answer(ids), rows) | ({} if settings else ids)
@@ -189,25 +184,11 @@ def signatures(
     if tokenizer is None or not takes_strings(settings):
         return by_name
     if _takes_pairs(settings) is not True:
-        by_name["text"] = Signature(
-            lambda texts: answer_text(tokenizer, texts["text"]),
-            {"text": text},
-        )
+        by_name["text"] = Signature(answer_text, {"text": text})
     if _takes_pairs(settings) is not False:
-        by_name["text_pair"] = Signature(
-            lambda texts: answer_text(
-                tokenizer, texts["text"], texts["text_pair"]
-            ),
-            {"text": text, "text_pair": text},
-        )
+        pair = {"text": text, "text_pair": text}
+        by_name["text_pair"] = Signature(answer_text, pair)
     return by_name
-
-
-def _takes_pairs(settings: TaskConfig | None) -> bool | None:
-    """Whether the model was trained on two texts; None: not known."""
-    if settings is None:
-        return None
-    return PIPELINES[settings.target].reads_pairs or settings.takes_pairs
 
 
 def device_signatures(
@@ -215,30 +196,21 @@ def device_signatures(
     config: BertConfig,
     settings: TaskConfig | None,
     length: int,
+    tokenizer: GraphTokenizer | None = None,
 ) -> dict[str, Signature]:
     """The one question of a phone: a row of ids, of a length that is fixed,
-    since only then are all of its products planned ahead."""
+    since only then are all of its products planned ahead; with a tokenizer a
+    text, or a pair, whose second text may be empty."""
 
     def answer(row: Tensors) -> Tensors:
         ids, segments = row["input_ids"], row["segment_ids"]
         is_wrong = (ids < 0) | (segments < 0) | (segments >= _segments(config))
         # LiteRT has no assertions, but refuses an id beyond the vocabulary.
         ids = tf.where(is_wrong, config.vocab_size, ids)
-        return _outputs(model.forward(row | {"input_ids": ids}), settings)
+        return _answers(model, row | {"input_ids": ids}, settings)
 
-    ids = tf.TensorSpec([1, length], tf.int32)
-    return {"serving_default": Signature(answer, dict.fromkeys(INPUTS, ids))}
-
-
-def device_text_signatures(
-    model: Model,
-    settings: TaskConfig | None,
-    length: int,
-    tokenizer: GraphTokenizer,
-) -> dict[str, Signature]:
-    """Answers to one text, or to a pair, whose second text may be empty."""
-
-    def answer(texts: Tensors) -> Tensors:
+    def answer_text(texts: Tensors) -> Tensors:
+        assert tokenizer is not None
         rows = tokenizer.rows(texts["text"], texts.get("text_pair"))
         padded = {
             name: tf.ensure_shape(
@@ -247,14 +219,18 @@ def device_text_signatures(
             for name, x in rows.items()
             if name in INPUTS
         }
-        outputs = _outputs(model.forward(padded), settings)
-        return _without_refused(outputs, rows)
+        return _without_refused(_answers(model, padded, settings), rows)
 
-    text = tf.TensorSpec([1], tf.string)
-    inputs = {"text": text, "text_pair": text}
-    if _takes_pairs(settings) is False:
-        del inputs["text_pair"]
-    return {"serving_default": Signature(answer, inputs)}
+    if tokenizer is None:
+        ids = tf.TensorSpec([1, length], tf.int32)
+        signature = Signature(answer, dict.fromkeys(INPUTS, ids))
+    else:
+        names = ["text", "text_pair"]
+        if _takes_pairs(settings) is False:
+            names.remove("text_pair")
+        text = tf.TensorSpec([1], tf.string)
+        signature = Signature(answer_text, dict.fromkeys(names, text))
+    return {"serving_default": signature}
 
 
 def _segments(config: BertConfig) -> int:
@@ -302,8 +278,11 @@ def _without_refused(outputs: Tensors, rows: Tensors) -> Tensors:
     return answers
 
 
-def _outputs(outputs: Tensors, settings: TaskConfig | None) -> Tensors:
+def _answers(
+    model: Model, batch: Tensors, settings: TaskConfig | None
+) -> Tensors:
     """The model's outputs as a client wants them, by predict.py's names."""
+    outputs = model.forward(batch)
     if settings is None:
         return outputs
     return PIPELINES[settings.target].exported(outputs, settings)

@@ -23,11 +23,14 @@ from bert_keras.tasks.checkpoint_compatibility import (
     compare_pieces,
 )
 from bert_keras.tasks.hugging_face_task import check_tokens
-from bert_keras.training.best_checkpoint import BestCheckpoint
-from bert_keras.training.checkpoints import FOLDER, saved_states
-from bert_keras.training.cloud_tpu import check_paths
+from bert_keras.training.checkpoints import FOLDER, BestCheckpoint, saved_states
 from bert_keras.training.config import DeviceConfig
-from bert_keras.training.distribution import Host, make_strategy, this_host
+from bert_keras.training.distribution import (
+    Host,
+    check_paths,
+    make_strategy,
+    this_host,
+)
 
 PATTERN = frozenset("*?[")
 

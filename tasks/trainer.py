@@ -61,8 +61,8 @@ from bert_keras.tasks.run_context import (
 )
 from bert_keras.tasks.task_config import TASK, TaskConfig
 from bert_keras.training import monitor
-from bert_keras.training.best_checkpoint import BestCheckpoint
 from bert_keras.training.checkpoints import (
+    BestCheckpoint,
     TrainingState,
     check_settings,
     read_settings,

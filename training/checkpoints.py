@@ -1,6 +1,7 @@
-"""The state of a training run, kept so that it goes on where it stopped.
+"""The state of a training run, kept so that it goes on where it stopped, and
+the best model that a run has seen.
 
-It holds the weights, the optimiser's moments, the step and the position in
+A state holds the weights, the optimiser's moments, the step and the position in
 the data, and lives in a folder of its own: it is not what users pass on.
 """
 
@@ -9,7 +10,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -19,27 +20,35 @@ from bert_keras.files import read_json, remove, write_json
 
 FOLDER = "training_state"  # under output_dir
 SETTINGS = "settings.json"  # what a run that goes on has to have
+BEST = "best"  # folder under output_dir
+METRICS = "best.json"  # step and metrics of the best model
 
 
 def saved_states(output_dir: str) -> list[str]:
     """The prefixes of the states of a run, newest first."""
     folder = os.path.join(output_dir, FOLDER)
-    steps = [
-        int(found[1])
-        for name in _names(folder)
-        if (found := re.fullmatch(r"step-(\d+)\.index", name))
-    ]
-    return [
-        os.path.join(folder, f"step-{step}")
-        for step in sorted(steps, reverse=True)
-    ]
+    steps = sorted(_steps(folder, r"\.index"), reverse=True)
+    return [os.path.join(folder, f"step-{step}") for step in steps]
 
 
-def _names(folder: str) -> list[str]:
-    """Of its files and folders; none where it is not there."""
+def step_of(state: str) -> int:
+    """The step of one of `saved_states`."""
+    return int(state.rpartition("-")[2])
+
+
+def _steps(folder: str, ending: str) -> set[int]:
+    """The steps of the files in a folder whose names are step-N and this."""
     if not tf.io.gfile.isdir(folder):
-        return []
-    return [name.rstrip("/") for name in tf.io.gfile.listdir(folder)]
+        return set()
+    names = (name.rstrip("/") for name in tf.io.gfile.listdir(folder))
+    found = (re.fullmatch(rf"step-(\d+){ending}", name) for name in names)
+    return {int(match[1]) for match in found if match}
+
+
+def _remove(state: str) -> None:
+    """The index first: without it there is no state."""
+    for path in (f"{state}.index", *tf.io.gfile.glob(f"{state}.data-*")):
+        remove(path)
 
 
 NO_DAMAGE = (  # they pass, or can be mended
@@ -70,8 +79,13 @@ class TrainingState:
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self.checkpoint = tf.train.Checkpoint(step=self.step, **tracked)
         self.max_to_keep = max_to_keep
-        if is_chief:
-            _remove_partial_checkpoints(output_dir)
+        if is_chief:  # removes what a killed run was writing or removing
+            for step in _steps(self.folder, "_temp"):
+                remove(os.path.join(self.folder, f"step-{step}_temp"))
+            whole = _steps(self.folder, r"\.index")
+            for step in _steps(self.folder, r"\.data-.*") - whole:
+                if step < max(whole, default=0):
+                    _remove(os.path.join(self.folder, f"step-{step}"))
 
     def save(self, step: int) -> None:
         """Keeps the state after `step` updates.
@@ -98,33 +112,38 @@ class TrainingState:
         """
         states = saved_states(self.output_dir)
         for state in states:
-            if damage := _damage(state):
+            try:
+                reader = tf.train.load_checkpoint(state)
+                for name in reader.get_variable_to_shape_map():
+                    reader.get_tensor(name)
+            except NO_DAMAGE:
+                raise
+            except (tf.errors.OpError, RuntimeError, IndexError) as error:
                 print(
-                    f"{state} is damaged ({damage}); trying the one before",
+                    f"{state} is damaged ({first_line(error)}); trying the one "
+                    "before",
                     file=sys.stderr,
                 )
                 continue
-            self._restore(state)
+            try:
+                status = self.checkpoint.read(state)
+                status.assert_existing_objects_matched()
+                status.expect_partial()  # whoever evaluates needs no moments
+            except (InputError, *NO_DAMAGE):
+                raise  # the first: of the data, which is read to its place
+            except (ValueError, AssertionError, tf.errors.OpError) as error:
+                raise InputError(
+                    f"{state} is not of this model and these input files; give "
+                    "the flags that it was started with, or another "
+                    "`output_dir`"
+                ) from error
             return int(self.step.numpy())
-        if states or max(_data_steps(self.folder), default=0) > 0:
+        if states or max(_steps(self.folder, r"\.data-.*"), default=0) > 0:
             raise InputError(
                 f"every state in {self.output_dir}/{FOLDER} is damaged; remove "
                 "that folder, or give another `output_dir`"
             )
         return 0
-
-    def _restore(self, state: str) -> None:
-        try:
-            status = self.checkpoint.read(state)
-            status.assert_existing_objects_matched()
-            status.expect_partial()  # whoever evaluates needs no moments
-        except (InputError, *NO_DAMAGE):
-            raise  # the first: of the data, which is read to its place
-        except (ValueError, AssertionError, tf.errors.OpError) as error:
-            raise InputError(
-                f"{state} is not of this model and these input files; give "
-                "the flags that it was started with, or another `output_dir`"
-            ) from error
 
 
 def read_settings(output_dir: str) -> dict[str, Any]:
@@ -182,7 +201,13 @@ def check_settings(
             continue
         if began[argument] == value:
             continue
-        now, then = _differing(value, began[argument])
+        now, then = value, began[argument]
+        if isinstance(now, list) and isinstance(then, list):
+            now, then = next(  # what differs first
+                (x for x in zip(now, then, strict=False) if x[0] != x[1]),
+                (f"a list of {len(now)}", f"one of {len(then)}"),
+            )
+        now, then = (textwrap.shorten(repr(x), 200) for x in (now, then))
         changed = (
             f"`{argument}` is {now} but was {then} when {output_dir} was begun"
         )
@@ -201,61 +226,67 @@ def check_settings(
     return notices
 
 
-def _differing(value: Any, began: Any) -> tuple[str, str]:
-    """Both, or of two lists what differs first."""
-    if isinstance(value, list) and isinstance(began, list):
-        pairs = zip(value, began, strict=False)
-        value, began = next(
-            (pair for pair in pairs if pair[0] != pair[1]),
-            (f"a list of {len(value)}", f"one of {len(began)}"),
-        )
-    return _short(value), _short(began)
+class BestCheckpoint:
+    """The best model of one run that is evaluated on the way.
+
+    While it is trained, output_dir/best/step-7 is that model's folder, and
+    best/best.json says what it reached; in the end output_dir has both.
+    """
+
+    def __init__(self, output_dir: str):
+        self.parent = os.path.join(output_dir, BEST)
+        self.seen = os.path.join(self.parent, METRICS)  # up to now
+        self.final = os.path.join(output_dir, METRICS)  # of output_dir's model
+
+    def keep(
+        self, step: int, metrics: dict[str, float], save: Callable[[str], None]
+    ) -> None:
+        """Stores a model by `save`, which is given the folder; the one before
+        goes when this one is whole."""
+        folder = os.path.join(self.parent, f"step-{step}")
+        tf.io.gfile.makedirs(folder)
+        save(folder)
+        write_json(self.seen, {"step": step, **metrics})
+        for name in tf.io.gfile.listdir(self.parent):
+            name = name.rstrip("/")
+            if name not in (METRICS, os.path.basename(folder)):
+                remove(os.path.join(self.parent, name))
+
+    def find(self) -> tuple[str, int]:
+        """The folder of the best one up to now, and its step."""
+        step = _read_step(self.seen)
+        return os.path.join(self.parent, f"step-{step}"), step
+
+    def finish(self) -> None:
+        """output_dir's model is now the best one."""
+        tf.io.gfile.copy(self.seen, self.final, overwrite=True)
+
+    def adopt_model(self, step: int, metrics: dict[str, float]) -> None:
+        """output_dir's model is now another run's best one."""
+        write_json(self.final, {"step": step, **metrics})
+
+    def forget(self) -> None:
+        """output_dir's model is a best one no more."""
+        remove(self.final)
+
+    def final_step(self) -> int | None:
+        """None: output_dir's model is not known to be a best one."""
+        exists = tf.io.gfile.exists(self.final)
+        return _read_step(self.final) if exists else None
 
 
-def _short(value: Any) -> str:
-    return textwrap.shorten(repr(value), 200)
-
-
-def _damage(state: str) -> str | None:
-    """Why a state cannot be read to its end; None if it can."""
+def _read_step(path: str) -> int:
     try:
-        reader = tf.train.load_checkpoint(state)
-        for name in reader.get_variable_to_shape_map():
-            reader.get_tensor(name)
-    except NO_DAMAGE:
-        raise
-    except (tf.errors.OpError, RuntimeError, IndexError) as error:
-        return first_line(error)
-    return None
-
-
-def _remove(state: str) -> None:
-    """The index first: without it there is no state."""
-    folder, step = os.path.split(state)
-    names = [n for n in _names(folder) if n.startswith(f"{step}.data-")]
-    for name in (f"{step}.index", *names):
-        remove(os.path.join(folder, name))
-
-
-def _data_steps(folder: str) -> set[int]:
-    """The steps of states whose data is there, with or without an index."""
-    found = (re.match(r"step-(\d+)\.data-", name) for name in _names(folder))
-    return {int(match[1]) for match in found if match}
-
-
-def _remove_partial_checkpoints(output_dir: str) -> None:
-    """Removes what a killed run was writing or removing."""
-    folder = os.path.join(output_dir, FOLDER)
-    for name in _names(folder):
-        if re.fullmatch(r"step-\d+_temp", name):
-            remove(os.path.join(folder, name))
-    states = saved_states(output_dir)
-    for step in _data_steps(folder) if states else ():
-        state = os.path.join(folder, f"step-{step}")
-        if state not in states and step < step_of(states[0]):
-            _remove(state)
-
-
-def step_of(state: str) -> int:
-    """The step of one of `saved_states`."""
-    return int(state.rpartition("-")[2])
+        with tf.io.gfile.GFile(path, "rb") as file:
+            return int(json.loads(file.read())["step"])
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        tf.errors.NotFoundError,
+    ) as error:
+        raise InputError(
+            f"{path}, which says what the best model is, is missing or "
+            "damaged; give another `output_dir`, or the model's folder as "
+            "`init_checkpoint`"
+        ) from error

@@ -1,8 +1,8 @@
 """Where training runs: one device, several, several hosts, or a Cloud TPU.
 
 https://www.tensorflow.org/guide/distributed_training describes the four
-strategies. A batch size is always that of the global batch, all replicas
-together.
+strategies, https://www.tensorflow.org/guide/tpu the last. A batch size is
+always that of the global batch, all replicas together.
 """
 
 import dataclasses
@@ -11,14 +11,14 @@ import json
 import os
 import re
 import signal
+import socket
 import textwrap
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from bert_keras.errors import InputError
-from bert_keras.training import cloud_tpu
+from bert_keras.errors import InputError, first_line
 from bert_keras.training.config import DeviceConfig
 
 MAX_PORT = 65535
@@ -27,6 +27,9 @@ TF_CONFIG = (
     '{"cluster": {"worker": ["host:port", ...]}, '
     '"task": {"type": "worker", "index": 0}}'
 )
+LOCAL = "local"  # the name of the TPU that is part of this machine, a TPU VM
+TIMEOUT_S = 20.0  # of a question to Google Cloud, and of a connection
+TPU_VARIABLES = ("KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS", "TPU_NAME")  # TensorFlow's
 
 
 def make_strategy(config: DeviceConfig) -> tf.distribute.Strategy:
@@ -39,18 +42,14 @@ def make_strategy(config: DeviceConfig) -> tf.distribute.Strategy:
         InputError: the TPU cannot be reached, or TF_CONFIG is wrong.
     """
     if config.use_tpu:
-        return cloud_tpu.connect(config)
-    if num_hosts() > 1:
-        return _connect_hosts()
-    if len(tf.config.list_logical_devices("GPU")) > 1:
-        return tf.distribute.MirroredStrategy()
-    return tf.distribute.get_strategy()
-
-
-def _connect_hosts() -> tf.distribute.Strategy:
-    """Waits until all hosts are there; TensorFlow lets nothing but SIGKILL end
-    that."""
+        return _connect_tpu(config)
+    if num_hosts() == 1:
+        if len(tf.config.list_logical_devices("GPU")) > 1:
+            return tf.distribute.MirroredStrategy()
+        return tf.distribute.get_strategy()
     try:
+        # Waits until all hosts are there; TensorFlow lets nothing but SIGKILL
+        # end that.
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
     except tf.errors.OpError as error:
         raise InputError(
@@ -63,6 +62,91 @@ def _connect_hosts() -> tf.distribute.Strategy:
     return strategy
 
 
+def check_paths(config: DeviceConfig, paths: Mapping[str, str | None]) -> None:
+    """Refuses paths that a TPU's worker, another machine, cannot read.
+
+    Args:
+        paths: by argument, each one path or a comma list; None: not given.
+    """
+    if not config.use_tpu or _tpu_name(config) == LOCAL:
+        return
+    for argument, listed in paths.items():
+        for path in (listed or "").split(","):
+            if path and not re.match(r"gs://[^/]+/.", path):
+                raise InputError(
+                    f"`{argument}={path}` is not in a bucket, and the worker "
+                    "of a Cloud TPU cannot read this machine's folders; give "
+                    "gs://bucket/path, or `tpu_name=local` on a TPU VM"
+                )
+
+
+def _tpu_name(config: DeviceConfig) -> str:
+    if config.master and not config.master.startswith("grpc://"):
+        raise InputError(
+            f"`master` is {config.master}; expected grpc://host:port, or the "
+            "TPU's name as `tpu_name`"
+        )
+    variables = map(os.environ.get, TPU_VARIABLES)
+    for name in (config.master, config.tpu_name, *variables):
+        if name:
+            return name
+    raise InputError(
+        "`use_tpu` is given without `tpu_name`; expected the name of a Cloud "
+        "TPU, its address grpc://host:port, or local on a TPU VM"
+    )
+
+
+def _connect_tpu(config: DeviceConfig) -> tf.distribute.Strategy:
+    """All cores of the TPU that the settings or the environment name.
+
+    Google Cloud is asked for its addresses. No step waits without end for a
+    machine that does not answer.
+    """
+    name = _tpu_name(config)
+    timeout = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(TIMEOUT_S)  # where a connection names none itself
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+            tpu=name, zone=config.tpu_zone, project=config.gcp_project
+        )
+        hosts = resolver.cluster_spec().as_dict()
+    except OSError as error:
+        raise InputError(
+            f"cannot ask Google Cloud for `tpu_name={name}` "
+            f"({first_line(error)}): no metadata server tells this machine's "
+            "zone and project; run on a machine of Google Cloud, or give "
+            "`tpu_zone` and `gcp_project`"
+        ) from error
+    except Exception as error:  # Google's client has those of four libraries
+        raise InputError(
+            f"the Cloud TPU `tpu_name={name}` is not to be had "
+            f"({first_line(error)}); check `tpu_name`, `tpu_zone` and "
+            "`gcp_project`"
+        ) from error
+    finally:
+        socket.setdefaulttimeout(timeout)
+    for address in (x for addresses in hosts.values() for x in addresses):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), TIMEOUT_S).close()
+        except (OSError, ValueError, OverflowError) as error:
+            raise InputError(
+                f"nothing answers at {address} ({first_line(error)}), the "
+                f"address of `tpu_name={name}`; check that the TPU is READY "
+                "and that this machine is in its network"
+            ) from error
+    try:
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
+        raise InputError(
+            f"no Cloud TPU answers as `tpu_name={name}` "
+            f"({first_line(error)}); check the name, and that "
+            "tensorflow-tpu is installed in place of tensorflow"
+        ) from error
+    return tf.distribute.TPUStrategy(resolver)
+
+
 def num_hosts() -> int:
     """By TF_CONFIG; 1 without. Raises InputError if it is wrong."""
     text = os.environ.get("TF_CONFIG", "")
@@ -70,7 +154,7 @@ def num_hosts() -> int:
         return 1
     try:
         config = json.loads(text)
-        fault = _cluster_fault(config) or _task_fault(config)
+        fault = _tf_config_fault(config)
     except ValueError as error:
         fault = f"it is not JSON ({error})"
     if fault:
@@ -82,11 +166,13 @@ def num_hosts() -> int:
     return sum(map(len, config["cluster"].values()))
 
 
-def _cluster_fault(config: Any) -> str | None:
-    """What is wrong with the hosts of a TF_CONFIG; None if nothing is."""
+def _tf_config_fault(config: Any) -> str | None:
+    """What is wrong with its hosts, or with which one this is; None if nothing
+    is."""
     cluster = config.get("cluster") if isinstance(config, dict) else None
     if not isinstance(cluster, dict) or not any(cluster.values()):
         return "it has no cluster, which lists the hosts"
+    listed: list[str] = []
     for kind, hosts in cluster.items():
         if kind not in ("chief", "worker"):
             return (
@@ -100,24 +186,19 @@ def _cluster_fault(config: Any) -> str | None:
                 return f"{host!r} is not an address like host:port"
             if not 0 < int(host.rpartition(":")[2]) <= MAX_PORT:
                 return f"{host!r} has a port that is not from 1 to {MAX_PORT}"
+        listed += hosts
     if len(cluster.get("chief", [])) > 1:
         return "it has more than one chief"
-    listed = [host for hosts in cluster.values() for host in hosts]
     for host in listed:
         if listed.count(host) > 1:
             return f"the address {host} is there {listed.count(host)} times"
-    return None
-
-
-def _task_fault(config: dict[str, Any]) -> str | None:
-    """The same of what it says about this host, the others being right."""
     task = config.get("task")
     if not isinstance(task, dict):
         return "it has no task, which says which of the hosts this one is"
     kind, index = task.get("type"), task.get("index")
-    if not isinstance(kind, str) or kind not in config["cluster"]:
+    if not isinstance(kind, str) or kind not in cluster:
         return f"the task's type is {kind!r}, of which the cluster has none"
-    count = len(config["cluster"][kind])
+    count = len(cluster[kind])
     if type(index) is not int or not 0 <= index < count:
         return (
             f"the task's index is {index!r}: of the {count} {kind} addresses "
@@ -163,9 +244,8 @@ class Host:
 
 def this_host(strategy: tf.distribute.Strategy) -> Host:
     resolver = strategy.cluster_resolver
-    if resolver is None or isinstance(
-        strategy, tf.distribute.TPUStrategy
-    ):  # one process drives all of a TPU
+    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    if resolver is None or is_tpu:  # one process drives all of a TPU
         return Host(0, 1)
     spec = resolver.cluster_spec()
     hosts = [

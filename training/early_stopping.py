@@ -4,6 +4,7 @@ What was seen stands in eval_log.jsonl, and everything else follows from it, so
 that a run that goes on decides as if it had never stopped.
 """
 
+import dataclasses
 import json
 import math
 import os
@@ -25,37 +26,23 @@ def sort_key(metric: str, value: float) -> float:
     return -value if metric.endswith(LOWER_IS_BETTER) else value
 
 
+@dataclasses.dataclass
 class EarlyStopping:
-    """Evaluates every so many steps and keeps the model where it is best.
+    """Evaluates every so many steps and keeps the model where it is best."""
 
-    Args:
-        every_steps: between two evaluations.
-        metric: by which models are compared, of those `evaluate` gives.
-        patience: evaluations without a better one after which training stops;
-            0 for never.
-        evaluate: gives the metrics of the model as it is now.
-        keep: stores the model as the best, given its step and metrics.
-        writes: whether this host writes the log.
-    """
+    every_steps: int  # between two evaluations
+    metric: str  # by which models are compared, of those `evaluate` gives
+    patience: int  # evaluations without a better one; 0: it never stops
+    evaluate: Callable[[], dict[str, float]]  # the model as it is now
+    # Stores the model as the best, given its step and metrics.
+    keep: Callable[[int, dict[str, float]], None]
+    output_dir: str
+    writes: bool  # whether this host writes the log
+    seen: list[tuple[int, float]] = dataclasses.field(default_factory=list)
 
-    def __init__(
-        self,
-        every_steps: int,
-        metric: str,
-        patience: int,
-        evaluate: Callable[[], dict[str, float]],
-        keep: Callable[[int, dict[str, float]], None],
-        output_dir: str,
-        writes: bool,
-    ):
-        self.every_steps = every_steps
-        self.metric = metric
-        self.patience = patience
-        self.evaluate = evaluate
-        self.keep = keep
-        self.path = os.path.join(output_dir, EVAL_LOG)
-        self.writes = writes
-        self.seen: list[tuple[int, float]] = []
+    @property
+    def path(self) -> str:
+        return os.path.join(self.output_dir, EVAL_LOG)
 
     def resume(self, step: int) -> bool:
         """Forgets what a killed run saw after `step`; whether it had ended."""
@@ -63,7 +50,13 @@ class EarlyStopping:
             forget_steps_after(self.path, step)
         if tf.io.gfile.exists(self.path):
             try:
-                self.seen = self._read(step)
+                with tf.io.gfile.GFile(self.path, "rb") as log:
+                    lines = [json.loads(line) for line in log]
+                self.seen = [
+                    (line["step"], line[self.metric])
+                    for line in lines
+                    if line["step"] <= step
+                ]
             except (ValueError, TypeError, KeyError) as error:
                 raise InputError(
                     f"{self.path}, which says what evaluations have found, is "
@@ -71,15 +64,6 @@ class EarlyStopping:
                     "give another `output_dir`"
                 ) from error
         return self._is_exhausted()
-
-    def _read(self, step: int) -> list[tuple[int, float]]:
-        with tf.io.gfile.GFile(self.path, "rb") as log:
-            lines = [json.loads(line) for line in log]
-        return [
-            (line["step"], line[self.metric])
-            for line in lines
-            if line["step"] <= step
-        ]
 
     def check(self, step: int) -> bool:
         """Evaluates the model after `step`; whether training is to stop."""
@@ -90,17 +74,16 @@ class EarlyStopping:
         if self.writes:
             with tf.io.gfile.GFile(self.path, "a") as log:
                 log.write(json.dumps({"step": step, **figures}) + "\n")
-        if self._best_step() == step:
+        if self._best() == len(self.seen) - 1:
             self.keep(step, figures)
         return self._is_exhausted()
 
-    def _best_step(self) -> int:
-        """The first step of the best value."""
-        best = max(self.seen, key=lambda seen: sort_key(self.metric, seen[1]))
-        return best[0]
+    def _best(self) -> int:
+        """Which evaluation found the best value first, from 0."""
+        values = [sort_key(self.metric, value) for _, value in self.seen]
+        return values.index(max(values))
 
     def _is_exhausted(self) -> bool:
         if not self.patience or not self.seen:
             return False
-        steps = [step for step, _ in self.seen]
-        return len(steps) - 1 - steps.index(self._best_step()) >= self.patience
+        return len(self.seen) - 1 - self._best() >= self.patience

@@ -6,7 +6,6 @@ their rows to its own devices, so that hosts need not hold equally many.
 Shapes: B rows of a batch.
 """
 
-import itertools
 import math
 import os
 import sys
@@ -93,17 +92,13 @@ class Predictor:
 
     def __call__(self, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Arrays [B, ...] by name -> arrays [B, ...]; fractions in float32."""
-        self.read_weights()
+        self.cast_weights.refresh()
         num_rows = len(next(iter(batch.values())))
         parts = self.fetch(self.start(batch, num_rows, is_alone=True))
         return {
             name: np.concatenate([part[name] for part in parts])[:num_rows]
             for name in parts[0]
         }
-
-    def read_weights(self) -> None:
-        """For what is started from here on."""
-        self.cast_weights.refresh()
 
     def start(
         self,
@@ -113,7 +108,7 @@ class Predictor:
     ) -> Started:
         """Begins a batch; `fetch` waits for it. Other work fits in between.
 
-        The weights are those that `read_weights` found.
+        The weights are those that `cast_weights.refresh` found.
 
         Args:
             num_rows: how many of the batch are to be answered, the first.
@@ -148,28 +143,23 @@ class Predictor:
             self.host,
             {name: tf.constant(value)[None] for name, value in stacked.items()},
         )
-        run = self._traced(stacked, shares)
-        if self.pool is None:
-            part: Future[Tensors] = Future()
-            part.set_result(run(shares))
-        else:
-            part = self.pool.submit(run, shares)
-        return part
-
-    def _traced(self, batch: Mapping[str, np.ndarray], shares: Any) -> Any:
-        """`run` for such a batch. Called by itself, it would warn that it sees
-        many shapes."""
-        shapes = tuple(x.shape for x in batch.values())
+        # `run` called by itself would warn that it sees many shapes.
+        shapes = tuple(x.shape for x in stacked.values())
+        traced = shares
         if self.shapes_are_cheap and self.is_one_cpu:
-            shapes = tuple((None,) * x.ndim for x in batch.values())
-            shares = of_any_shape(shares)
+            shapes = tuple((None,) * x.ndim for x in stacked.values())
+            traced = of_any_shape(shares)
         if shapes not in self.runs:
             # The threads of several replicas would not see the scope.
             with self.cast_weights if self.is_one_cpu else nullcontext():
-                run = self.run.get_concrete_function(shares)
-            self.read_weights()
+                run = self.run.get_concrete_function(traced)
+            self.cast_weights.refresh()
             self.runs[shapes] = run
-        return self.runs[shapes]
+        if self.pool is not None:
+            return self.pool.submit(self.runs[shapes], shares)
+        part: Future[Tensors] = Future()
+        part.set_result(self.runs[shapes](shares))
+        return part
 
     @staticmethod
     def fetch(parts: Started) -> list[dict[str, Any]]:
@@ -245,8 +235,23 @@ def predict(
             Rows of features beyond the numbers are padding.
         num_rows: of all batches, to show the progress; None shows none.
     """
-    rows = _in_order(predictor, batches)
-    yield from rows if num_rows is None else with_progress(rows, num_rows)
+    if num_rows is not None:
+        yield from with_progress(predict(predictor, batches), num_rows)
+        return
+    predictor.cast_weights.refresh()
+    waiting: dict[int, dict[str, Any]] = {}
+    next_number = 0
+    for numbers, parts in _overlapped(predictor, batches):
+        rows = (
+            dict(zip(part, row, strict=True))
+            for part in parts
+            for row in zip(*part.values(), strict=True)
+        )
+        waiting.update(zip(numbers, rows, strict=False))  # the rest is padding
+        while next_number in waiting:
+            yield waiting.pop(next_number)
+            next_number += 1
+    assert not waiting, f"row {next_number} is in no batch"
 
 
 def with_progress(
@@ -265,29 +270,6 @@ def with_progress(
         delay=SECONDS_WITHOUT_PROGRESS,
         mininterval=0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,
     )
-
-
-def _in_order(
-    predictor: Predictor,
-    batches: Iterable[tuple[list[int], Mapping[str, np.ndarray]]],
-) -> Iterator[dict[str, Any]]:
-    predictor.read_weights()
-    waiting: dict[int, dict[str, Any]] = {}
-    next_number = 0
-    for numbers, parts in _overlapped(predictor, batches):
-        rows = itertools.chain.from_iterable(map(_rows, parts))
-        own = itertools.islice(rows, len(numbers))  # beyond them: padding
-        waiting.update(zip(numbers, own, strict=True))
-        while next_number in waiting:
-            yield waiting.pop(next_number)
-            next_number += 1
-    assert not waiting, f"row {next_number} is in no batch"
-
-
-def _rows(outputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Arrays [B, ...] by name, row by row."""
-    for row in zip(*outputs.values(), strict=True):
-        yield dict(zip(outputs, row, strict=True))
 
 
 def _overlapped(

@@ -7,7 +7,7 @@ so that any number of either gives the same weights.
 """
 
 import contextlib
-import functools
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -30,7 +30,7 @@ from bert_keras.training.monitor import (
     Progress,
     StopRequest,
 )
-from bert_keras.training.optimization import Optimizer, learning_rate
+from bert_keras.training.optimization import AdamW, learning_rate
 
 Batch = dict[str, tf.Tensor]
 Sums = dict[str, tuple[tf.Tensor, tf.Tensor]]
@@ -77,7 +77,7 @@ class Source(Protocol):
 
 def train(
     objective: Objective,
-    optimizer: Optimizer,
+    optimizer: AdamW,
     source: Source,
     strategy: tf.distribute.Strategy,
     host: Host,
@@ -107,10 +107,11 @@ def train(
     state = TrainingState(output_dir, tracked, keep, host.is_chief)
     num_train_steps = optimizer.config.num_train_steps
     step = state.restore()
-    stopped = host.is_chief and _resume(early_stopping, step)
+    if early_stopping is not None and host.is_chief:
+        early_stopping.resume(step)
     check_hosts_agree(strategy, host, step)
-    # The others read what the chief has put in order.
-    stopped = stopped or (not host.is_chief and _resume(early_stopping, step))
+    # All read what the chief has put in order.
+    stopped = early_stopping is not None and early_stopping.resume(step)
     stopped = _is_any(stopped, strategy, host)
     if stopped or step >= num_train_steps:
         print(f"{output_dir} has all of its {step} training steps already")
@@ -125,16 +126,23 @@ def train(
         output_dir, host, step, config.skip_nonfinite_steps
     )
     run_steps = StepFunction(objective, optimizer, strategy, config)
+    periods = [config.save_checkpoints_steps]
+    if early_stopping is not None:
+        periods.append(early_stopping.every_steps)
     with StopRequest() as request, contextlib.closing(progress):
         while step < num_train_steps and not stopped:
-            stop = _next_stop(step, num_train_steps, config, early_stopping)
+            # Up to there nothing has to be done between steps.
+            stop = min(
+                num_train_steps,
+                step + config.steps_per_call,
+                *(step - step % period + period for period in periods),
+            )
             batches = [source.batch(i) for i in range(step, stop)]
             figures = run_steps(
                 split_between_replicas(strategy, host, _stack(batches)), step
             )
             numbers = range(step + 1, stop + 1)
-            examples = functools.partial(_examples, source, batches, step)
-            nonfinite_steps.check(numbers, figures, examples)
+            nonfinite_steps.check(numbers, figures, batches, source.examples)
             tokens = sum(source.num_tokens(batch) for batch in batches)
             progress.write(list(zip(numbers, figures, strict=True)), tokens)
             step = stop
@@ -154,36 +162,9 @@ def train(
     return step
 
 
-def _resume(early_stopping: EarlyStopping | None, step: int) -> bool:
-    return early_stopping is not None and early_stopping.resume(step)
-
-
 def _is_any(stops: bool, strategy: tf.distribute.Strategy, host: Host) -> bool:
     """Whether any host is to stop: then all have to, after the same step."""
     return sum_over_hosts(strategy, host, float(stops)) > 0
-
-
-def _examples(
-    source: Source, batches: Sequence[Mapping[str, Any]], step: int, i: int
-) -> Mapping[str, Any]:
-    return source.examples(step + i, batches[i])
-
-
-def _next_stop(
-    step: int,
-    num_train_steps: int,
-    config: LoopConfig,
-    early_stopping: EarlyStopping | None,
-) -> int:
-    """The step up to which nothing has to be done between steps."""
-    periods = [config.save_checkpoints_steps]
-    if early_stopping is not None:
-        periods.append(early_stopping.every_steps)
-    return min(
-        num_train_steps,
-        step + config.steps_per_call,
-        *(step - step % period + period for period in periods),
-    )
 
 
 def check_hosts_agree(
@@ -213,7 +194,7 @@ class StepFunction:
     def __init__(
         self,
         objective: Objective,
-        optimizer: Optimizer,
+        optimizer: AdamW,
         strategy: tf.distribute.Strategy,
         config: LoopConfig,
     ):
@@ -235,22 +216,18 @@ class StepFunction:
             batches: by replica, each tensor [steps, rows, ...].
             first_step: number of updates before these.
         """
-        step = tf.constant(first_step)
-        rows = self._traced(batches, step)(batches, step)
+        step, run = tf.constant(first_step), self._steps
+        if self.takes_any_shape:
+            num_steps = next(iter(batches.values())).shape[0]
+            if num_steps not in self.graphs:
+                self.graphs[num_steps] = run.get_concrete_function(
+                    of_any_shape(batches), step
+                )
+            run = self.graphs[num_steps]
         return [
             dict(zip(self.names, row, strict=True))
-            for row in rows.numpy().tolist()
+            for row in run(batches, step).numpy().tolist()
         ]
-
-    def _traced(self, batches: Any, first_step: tf.Tensor) -> Any:
-        if not self.takes_any_shape:
-            return self._steps
-        num_steps = next(iter(batches.values())).shape[0]
-        if num_steps not in self.graphs:
-            self.graphs[num_steps] = self._steps.get_concrete_function(
-                of_any_shape(batches), first_step
-            )
-        return self.graphs[num_steps]
 
     @tf.function(autograph=False)
     def _steps(self, batches: Any, first_step: tf.Tensor) -> tf.Tensor:
@@ -276,7 +253,8 @@ class StepFunction:
         replica = tf.distribute.get_replica_context()
         step = first_step + i
         batch = {name: value[i] for name, value in batches.items()}
-        key = _fold(_fold(tf.constant([self.config.seed, 0]), step), _id())
+        number = tf.convert_to_tensor(replica.replica_id_in_sync_group)
+        key = _fold(_fold(tf.constant([self.config.seed, 0]), step), number)
         totals = _sum_over_replicas(replica, self.objective.totals(batch))
         parts = self._accumulate(batch, totals, key)
         if replica.num_replicas_in_sync > 1:
@@ -286,7 +264,10 @@ class StepFunction:
         norm = self.optimizer.apply(gradients, step, loss)
         figures = {
             "loss": loss,
-            **{name: _mean(*pair) for name, pair in sums.items()},
+            **{
+                name: tf.math.divide_no_nan(total, weight)
+                for name, (total, weight) in sums.items()
+            },
             "learning_rate": learning_rate(self.optimizer.config, step),
             "gradient_norm": norm,
         }
@@ -337,18 +318,13 @@ class StepFunction:
         return dense, loss, sums
 
 
+@dataclasses.dataclass(eq=False)
 class Evaluation:
     """Means of the metrics over data, traced once for a shape of batches."""
 
-    def __init__(
-        self,
-        objective: Objective,
-        strategy: tf.distribute.Strategy,
-        host: Host,
-    ):
-        self.objective = objective
-        self.strategy = strategy
-        self.host = host
+    objective: Objective
+    strategy: tf.distribute.Strategy
+    host: Host
 
     def __call__(self, dataset: Iterable[Batch]) -> dict[str, float]:
         """Evaluates the model as it is now, on this host's rows.
@@ -377,18 +353,17 @@ class Evaluation:
 
     @tf.function(autograph=False)
     def _batch_sums(self, batches: Any) -> tuple[tf.Tensor, Sums]:
-        per_replica = self.strategy.run(self._replica_sums, args=(batches,))
+        def replica_sums(batches: Batch) -> tuple[tf.Tensor, Sums]:
+            replica = tf.distribute.get_replica_context()
+            batch = {name: value[0] for name, value in batches.items()}
+            totals = _sum_over_replicas(replica, self.objective.totals(batch))
+            sums = self.objective.loss(batch, totals, None)
+            return _sum_over_replicas(replica, sums)
+
         return tf.nest.map_structure(
             lambda x: self.strategy.experimental_local_results(x)[0],
-            per_replica,
+            self.strategy.run(replica_sums, args=(batches,)),
         )
-
-    def _replica_sums(self, batches: Batch) -> tuple[tf.Tensor, Sums]:
-        replica = tf.distribute.get_replica_context()
-        batch = {name: value[0] for name, value in batches.items()}
-        totals = _sum_over_replicas(replica, self.objective.totals(batch))
-        sums = self.objective.loss(batch, totals, None)
-        return _sum_over_replicas(replica, sums)
 
 
 def _sum_over_replicas(replica: Any, values: Any) -> Any:
@@ -409,17 +384,8 @@ def _widened(sums: Any) -> Any:
     return tf.nest.map_structure(lambda x: tf.cast(x, tf.float32), sums)
 
 
-def _mean(total: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-    return tf.math.divide_no_nan(total, weight)
-
-
 def _fold(key: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
     """A new key. Folding alone would leave `number` in its second half, where
     the dropouts of a model count themselves."""
     folded = tf.random.experimental.stateless_fold_in(key, number)
     return tf.random.experimental.stateless_split(folded, 1)[0]
-
-
-def _id() -> tf.Tensor:
-    context = tf.distribute.get_replica_context()
-    return tf.convert_to_tensor(context.replica_id_in_sync_group)

@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -37,10 +37,7 @@ class Progress:
     """Writes each step's figures to output_dir and, now and then, a line."""
 
     def __init__(
-        self,
-        output_dir: str | None,
-        first_step: int,
-        num_train_steps: int,
+        self, output_dir: str | None, first_step: int, num_train_steps: int
     ):
         """Continues the log of a run stopped after `first_step` updates.
 
@@ -75,21 +72,31 @@ class Progress:
         self.last_step_at = now
         for step, figures in steps:
             figures["tokens_per_second"] = rate
-            self.log.write(json.dumps({"step": step, **_plain(figures)}) + "\n")
+            line: dict[str, float | None] = {"step": step}
+            # All in one protocol buffer: one write, not nine.
+            summary = tf.compat.v1.Summary()
+            for name, value in figures.items():
+                # JSON has neither NaN nor infinity.
+                line[name] = value if math.isfinite(value) else None
+                summary.value.add(tag=name, simple_value=value)
+            self.log.write(json.dumps(line) + "\n")
             with self.events.as_default(step):
-                tf.summary.experimental.write_raw_pb(_summary(figures), step)
+                tf.summary.experimental.write_raw_pb(
+                    summary.SerializeToString(), step
+                )
         is_last = step == self.num_train_steps
-        if now - self.last_line_at >= SECONDS_BETWEEN_LINES or is_last:
-            self.last_line_at = now
-            self.flush()
-            print(self._line(step, figures, now), file=sys.stderr, flush=True)
-
-    def _line(self, step: int, figures: Mapping[str, float], now: float) -> str:
-        seconds_a_step = (now - self.started) / (step - self.first_step)
-        left = seconds_a_step * (self.num_train_steps - step)
+        if now - self.last_line_at < SECONDS_BETWEEN_LINES and not is_last:
+            return
+        self.last_line_at = now
+        self.flush()
         shown = "  ".join(f"{k} {v:.4g}" for k, v in figures.items())
-        return (
-            f"step {step}/{self.num_train_steps}  {shown}  left {_clock(left)}"
+        seconds_a_step = (now - self.started) / (step - self.first_step)
+        left = round(seconds_a_step * (self.num_train_steps - step))
+        print(
+            f"step {step}/{self.num_train_steps}  {shown}  "
+            f"left {left // 3600}:{left // 60 % 60:02}:{left % 60:02}",
+            file=sys.stderr,
+            flush=True,
         )
 
     def leave_out_pause(self) -> None:
@@ -110,19 +117,6 @@ class Progress:
             self.events.close()
 
 
-def _plain(figures: Mapping[str, float]) -> dict[str, float | None]:
-    """Without NaN and infinity, which JSON does not have."""
-    return {k: v if math.isfinite(v) else None for k, v in figures.items()}
-
-
-def _summary(figures: Mapping[str, float]) -> bytes:
-    """All figures of a step in one protocol buffer: one write, not nine."""
-    summary = tf.compat.v1.Summary()
-    for name, value in figures.items():
-        summary.value.add(tag=name, simple_value=value)
-    return summary.SerializeToString()
-
-
 def forget_steps_after(path: str, step: int) -> None:
     """Drops what a killed run logged beyond the state it left; looks at no
     more lines than these."""
@@ -133,25 +127,19 @@ def forget_steps_after(path: str, step: int) -> None:
     end = len(text)
     while end:
         begin = text.rfind(b"\n", 0, end - 1) + 1
-        if text[end - 1 : end] == b"\n" and step_of(text[begin:end]) <= step:
+        if text[end - 1 : end] == b"\n" and _step_of(text[begin:end]) <= step:
             break
         end = begin
     if end < len(text):
         write_whole(path, text[:end])
 
 
-def step_of(line: bytes) -> float:
+def _step_of(line: bytes) -> float:
     """Of a line of a log; infinity if it is none."""
     try:
         return float(json.loads(line)["step"])
     except (ValueError, TypeError, KeyError):
         return float("inf")
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}"
 
 
 class NonFiniteStepHandler:
@@ -165,7 +153,10 @@ class NonFiniteStepHandler:
         self.path = os.path.join(output_dir, NONFINITE_LOG)
         if host.is_chief:
             forget_steps_after(self.path, step)
-        bad = [number for number in _logged(self.path) if number <= step]
+        bad: list[float] = []
+        if tf.io.gfile.exists(self.path):
+            with tf.io.gfile.GFile(self.path, "rb") as log:
+                bad = [x for line in log if (x := _step_of(line)) <= step]
         self.count = len(bad)
         self.num_in_a_row = 0
         while step - self.num_in_a_row in bad:
@@ -176,48 +167,47 @@ class NonFiniteStepHandler:
         self,
         steps: range,
         figures: Sequence[dict[str, float]],
-        examples_of: Callable[[int], Mapping[str, Any]],
+        batches: Sequence[Mapping[str, Any]],
+        examples: Callable[[int, Mapping[str, Any]], Mapping[str, Any]],
     ) -> None:
         """Looks at steps that have just finished, in order, before anything
         of them is kept; adds the count to their figures if it may skip any.
 
         Args:
-            examples_of: a step, given its place among these; an example a row.
+            batches: one a step.
+            examples: given the number of finished steps and the batch that
+                follows them, an example a row.
 
         Raises:
             InputError: one is bad and may not be skipped.
         """
-        for i, (step, values) in enumerate(zip(steps, figures, strict=True)):
+        for step, values, batch in zip(steps, figures, batches, strict=True):
             if math.isfinite(values["loss"] + values["gradient_norm"]):
                 self.num_in_a_row = 0
             else:
-                self._treat(step, values, examples_of(i))
-            if self.may_skip:
-                values["skipped_steps"] = self.count
-
-    def _treat(
-        self, step: int, values: dict[str, float], batch: Mapping[str, Any]
-    ) -> None:
-        path = self._keep(step, values, batch)
-        self.count += 1
-        self.num_in_a_row += 1
-        where = f"; its batch is in {path}" if path else ""
-        sentence = (
-            f"the loss is {values['loss']} and the gradient norm "
-            f"{values['gradient_norm']} at step {step}, at a learning rate of "
-            f"{values['learning_rate']:.3g}{where}"
-        )
-        if not self.may_skip or self.num_in_a_row >= MAX_IN_A_ROW:
-            raise InputError(
-                f"{sentence}; the last good state is in {self.output_dir}; "
-                "lower `learning_rate` or check the data"
-                + (
+                path = self._keep(step, values, examples(step - 1, batch))
+                self.count += 1
+                self.num_in_a_row += 1
+                sentence = (
+                    f"the loss is {values['loss']} and the gradient norm "
+                    f"{values['gradient_norm']} at step {step}, at a learning "
+                    f"rate of {values['learning_rate']:.3g}"
+                    + (f"; its batch is in {path}" if path else "")
+                )
+                advice = (
                     f" ({MAX_IN_A_ROW} steps in a row were skipped)"
                     if self.may_skip
                     else ", or give `skip_nonfinite_steps`"
                 )
-            )
-        print(f"{sentence}; the step is skipped, {self.count} so far")
+                if not self.may_skip or self.num_in_a_row >= MAX_IN_A_ROW:
+                    raise InputError(
+                        f"{sentence}; the last good state is in "
+                        f"{self.output_dir}; lower `learning_rate` or check "
+                        f"the data{advice}"
+                    )
+                print(f"{sentence}; the step is skipped, {self.count} so far")
+            if self.may_skip:
+                values["skipped_steps"] = self.count
 
     def _keep(
         self, step: int, values: dict[str, float], batch: Mapping[str, Any]
@@ -252,14 +242,6 @@ def _write_rows(path: str, batch: Mapping[str, Any]) -> None:
             writer.write(example.SerializeToString())
 
 
-def _logged(path: str) -> list[float]:
-    """The numbers of the steps in the log."""
-    if not tf.io.gfile.exists(path):
-        return []
-    with tf.io.gfile.GFile(path, "rb") as log:
-        return [step_of(line) for line in log]
-
-
 class StopRequest:
     """Inside the block a first SIGTERM or SIGINT is noted in `number`. If the
     block ends without acting on it, it takes effect there.
@@ -279,34 +261,29 @@ class StopRequest:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, *error: object
     ) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         if kind is None and self.number is not None:
-            name = signal.Signals(self.number).name
-            _end(self.number, f"stopped by {name} after the last step")
+            self.exit_as_requested()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None:
             sys.exit(128 + number)
         self.number = number
 
-    def exit_as_requested(self, step: int) -> None:
+    def exit_as_requested(self, step: int | None = None) -> None:
         """Ends the process. Call it when any host has got a signal and `step`
-        is saved."""
+        is saved; None: that is the last one."""
         number = self.number or signal.SIGTERM
-        name = signal.Signals(number).name
-        by = name if self.number else f"{name} to another host"
-        _end(number, f"stopped by {by} after step {step}")
-
-
-def _end(number: int, what: str) -> None:
-    print(
-        f"{what}, which is saved; the same command goes on from there",
-        file=sys.stderr,
-    )
-    sys.exit(128 + number)
+        by = signal.Signals(number).name
+        if self.number is None:
+            by += " to another host"
+        place = "the last step" if step is None else f"step {step}"
+        print(
+            f"stopped by {by} after {place}, which is saved; the same command "
+            "goes on from there",
+            file=sys.stderr,
+        )
+        sys.exit(128 + number)

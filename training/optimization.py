@@ -7,7 +7,6 @@ batch optimization for deep learning: training BERT in 76 minutes"), algorithm
 2, for LAMB.
 """
 
-import abc
 import functools
 import re
 from collections.abc import Sequence
@@ -58,12 +57,14 @@ class Traits(NamedTuple):
     num_blocks: int  # of equal width on the last axis, each a matrix of its own
 
 
-class Optimizer(abc.ABC):
-    """Adam's moments with decoupled weight decay; a subclass says how far to go
-    along them.
+class AdamW:
+    """Google's: Adam with decoupled weight decay, by default without the
+    correction of its moments' bias.
 
     Create it inside the strategy's scope; call `apply` in a replica.
     """
+
+    always_corrects_bias = False
 
     def __init__(
         self,
@@ -76,15 +77,17 @@ class Optimizer(abc.ABC):
         side by side it is made; 1 where nothing is given."""
         self.config = config
         self.variables = [v.value for v in variables]
-        self.first_moments = [_zeros_like(v) for v in self.variables]
-        self.second_moments = [_zeros_like(v) for v in self.variables]
+        self.first_moments, self.second_moments = (
+            [tf.Variable(tf.zeros(v.shape), trainable=False) for v in variables]
+            for _ in range(2)
+        )
         # Two passes over memory, in place, instead of a dozen. In one function
         # XLA would compute the moments twice, and write all elsewhere.
-        compile_ = functools.partial(
+        compiled = functools.partial(
             tf.function, jit_compile=True, autograph=False
         )
-        self._compiled_moments = compile_(self._update_moments)
-        self._compiled_update = compile_(self._update)
+        self._compiled_moments = compiled(self._update_moments)
+        self._compiled_update = compiled(self._update)
         ones = [1] * len(variables)
         self.rate_scales = rate_scales or ones
         exempt = [bool(NO_DECAY.search(v.path)) for v in variables]
@@ -93,26 +96,8 @@ class Optimizer(abc.ABC):
             for off, count in zip(exempt, block_counts or ones, strict=True)
         ]
 
-    @property
-    def _corrects_bias(self) -> bool:
-        """Whether moments are divided by what they lack near the start."""
-        return self.config.bias_correction
-
-    @abc.abstractmethod
-    def _change(
-        self, variable: tf.Tensor, update: tf.Tensor, traits: Traits
-    ) -> tf.Tensor:
-        """What is taken from the variable at a rate of 1.
-
-        Args:
-            update: from the moments, with the decay.
-        """
-
     def apply(
-        self,
-        gradients: Sequence[tf.Tensor],
-        step: tf.Tensor,
-        loss: tf.Tensor,
+        self, gradients: Sequence[tf.Tensor], step: tf.Tensor, loss: tf.Tensor
     ) -> tf.Tensor:
         """Updates every variable from gradients already summed over replicas,
         after clipping them; or none, if they or their loss are not finite.
@@ -126,11 +111,12 @@ class Optimizer(abc.ABC):
             The joint norm of the gradients, as they are given.
         """
         norm = tf.sqrt(tf.add_n([sum_of_squares(g) for g in gradients]))
+        longest = self.config.max_gradient_norm
         scalars = Scalars(
             learning_rate(self.config, step),
             tf.cast(step + 1, tf.float32),
             tf.math.is_finite(loss) & tf.math.is_finite(norm),
-            clip_scale(norm, self.config.max_gradient_norm),
+            longest * tf.minimum(1.0 / norm, 1.0 / longest),
         )
         replica = tf.distribute.get_replica_context()
         replica.merge_call(self._apply, args=(gradients, scalars))
@@ -142,43 +128,41 @@ class Optimizer(abc.ABC):
         gradients: Sequence[tf.Tensor],
         scalars: Scalars,
     ) -> None:
-        update = functools.partial(self._update_one, strategy)
-        for variable, m, v, gradient, traits, scale in zip(
-            self.variables,
-            self.first_moments,
-            self.second_moments,
-            gradients,
-            self.traits,
-            self.rate_scales,
-            strict=True,
-        ):
+        for i, variable in enumerate(self.variables):
             strategy.extended.update(
                 variable,
-                update,
-                args=(m, v, gradient, scalars, traits, scale),
+                functools.partial(self._update_one, strategy, i),
+                args=(gradients[i], scalars),
                 group=False,
             )
 
     def _update_one(
         self,
         strategy: tf.distribute.Strategy,
+        i: int,
         variable: tf.Variable,
-        m: tf.Variable,
-        v: tf.Variable,
         gradient: tf.Tensor,
         scalars: Scalars,
-        traits: Traits,
-        rate_scale: float,
     ) -> None:
-        scalars = scalars._replace(rate=scalars.rate * rate_scale)
+        """Updates one replica's own part of the variable of number `i`."""
+        m, v = self.first_moments[i], self.second_moments[i]
+        traits = self.traits[i]
+        scalars = scalars._replace(rate=scalars.rate * self.rate_scales[i])
         if isinstance(strategy, tf.distribute.TPUStrategy):
             # The whole step is compiled there.
             self._update_moments(m, v, gradient, scalars)
             self._update(variable, m, v, scalars, traits)
             return
-        # `variable` is a replica's own, moments are of all replicas: as such
-        # those of another variable of this shape would be taken for them.
-        m, v = (_part_beside(variable, x, strategy) for x in (m, v))
+        # Moments are of all replicas: as such those of another variable of this
+        # shape would be taken for them.
+        m, v = (
+            next(
+                part
+                for part in strategy.experimental_local_results(moments)
+                if part.device == variable.device
+            )
+            for moments in (m, v)
+        )
         self._compiled_moments(m, v, gradient, scalars)
         self._compiled_update(variable, m, v, scalars, traits)
 
@@ -191,12 +175,10 @@ class Optimizer(abc.ABC):
     ) -> None:
         beta_1, beta_2 = self.config.adam_beta_1, self.config.adam_beta_2
         gradient = tf.cast(gradient, tf.float32) * scalars.clipping
-        _assign_if(scalars.is_finite, m, beta_1 * m + (1.0 - beta_1) * gradient)
-        _assign_if(
-            scalars.is_finite,
-            v,
-            beta_2 * v + (1.0 - beta_2) * tf.square(gradient),
-        )
+        new_m = beta_1 * m + (1.0 - beta_1) * gradient
+        new_v = beta_2 * v + (1.0 - beta_2) * tf.square(gradient)
+        m.assign(tf.where(scalars.is_finite, new_m, m))
+        v.assign(tf.where(scalars.is_finite, new_v, v))
 
     def _update(
         self,
@@ -208,7 +190,7 @@ class Optimizer(abc.ABC):
     ) -> None:
         """By moments that are updated already. All are of one shape."""
         c, number = self.config, tf.convert_to_tensor(variable)
-        if self._corrects_bias:
+        if c.bias_correction or self.always_corrects_bias:
             corrected_v = v / (1.0 - c.adam_beta_2**scalars.count)
             update = m / (1.0 - c.adam_beta_1**scalars.count)
             update /= tf.sqrt(corrected_v) + c.adam_epsilon
@@ -216,33 +198,20 @@ class Optimizer(abc.ABC):
             update = m / (tf.sqrt(v) + c.adam_epsilon)
         update += traits.decay_rate * number
         change = scalars.rate * self._change(number, update, traits)
-        _assign_if(scalars.is_finite, variable, number - change)
-
-
-def _part_beside(
-    variable: tf.Variable, slot: tf.Variable, strategy: tf.distribute.Strategy
-) -> tf.Variable:
-    """What a variable of all replicas is on the device of this one's."""
-    parts = strategy.experimental_local_results(slot)
-    return next(part for part in parts if part.device == variable.device)
-
-
-def _assign_if(
-    condition: tf.Tensor, variable: tf.Variable, value: tf.Tensor
-) -> None:
-    variable.assign(tf.where(condition, value, variable))
-
-
-class AdamW(Optimizer):
-    """Google's: by default without bias correction."""
+        variable.assign(tf.where(scalars.is_finite, number - change, variable))
 
     def _change(
         self, variable: tf.Tensor, update: tf.Tensor, traits: Traits
     ) -> tf.Tensor:
+        """What is taken from the variable at a rate of 1.
+
+        Args:
+            update: from the moments, with the decay.
+        """
         return update
 
 
-class Lamb(Optimizer):
+class Lamb(AdamW):
     """Each matrix goes as far as it is long: its update is scaled to its norm.
 
     As in the Model Garden's and NVIDIA's LAMB: biases and LayerNorm, which do
@@ -253,38 +222,30 @@ class Lamb(Optimizer):
     variables of their own.
     """
 
-    @property
-    def _corrects_bias(self) -> bool:
-        return True
+    always_corrects_bias = True
 
     def _change(
         self, variable: tf.Tensor, update: tf.Tensor, traits: Traits
     ) -> tf.Tensor:
         if traits.is_exempt:
             return update
-        width = variable.shape[-1] // traits.num_blocks
-        blocks = [-1, traits.num_blocks, width]
+        blocks = [
+            -1,
+            traits.num_blocks,
+            variable.shape[-1] // traits.num_blocks,
+        ]
         by_block = tf.reshape(update, blocks)
-        weight_norms = _block_norms(tf.reshape(variable, blocks))
-        update_norms = _block_norms(by_block)
+        # Rows first: one sum over millions of numbers would lose digits.
+        weight_norms, update_norms = (
+            tf.sqrt(tf.reduce_sum(tf.reduce_sum(tf.square(x), -1), 0))[:, None]
+            for x in (tf.reshape(variable, blocks), by_block)
+        )  # [blocks, 1]
         ratios = tf.where(
             (weight_norms > 0.0) & (update_norms > 0.0),
             weight_norms / update_norms,
             1.0,
         )
         return tf.reshape(by_block * ratios, variable.shape)
-
-
-def _block_norms(x: tf.Tensor) -> tf.Tensor:
-    """[rows, blocks, width] -> [blocks, 1]."""
-    # Rows first: one sum over millions of numbers would lose digits.
-    squares = tf.reduce_sum(tf.square(x), axis=-1)
-    return tf.sqrt(tf.reduce_sum(squares, axis=0))[:, None]
-
-
-def clip_scale(norm: tf.Tensor, max_norm: float) -> tf.Tensor:
-    """What makes gradients of this joint norm as long as `max_norm` at most."""
-    return max_norm * tf.minimum(1.0 / norm, 1.0 / max_norm)
 
 
 def sum_of_squares(gradient: tf.Tensor) -> tf.Tensor:
@@ -302,7 +263,3 @@ def _added_squares(gradient: tf.Tensor) -> tf.Tensor:
     three times as long on a CPU, and so do sums of what was cast before.)"""
     numbers = tf.reshape(tf.cast(gradient, tf.float32), [-1])
     return tf.add_n(tf.split(tf.square(numbers), NUM_SLICES))
-
-
-def _zeros_like(variable: tf.Variable) -> tf.Variable:
-    return tf.Variable(tf.zeros(variable.shape), trainable=False)

@@ -292,6 +292,9 @@ class PretrainingTask(Task):
             masker,
             num_ahead=2 * config.loop.steps_per_call + 2,
         )
+        masks = {}
+        if isinstance(masker, BatchMasker):
+            masks = dataclasses.asdict(masker.config)
         direction = self.context.config.direction
         watched = {
             "eval_steps": config.selection.eval_steps,
@@ -322,7 +325,7 @@ class PretrainingTask(Task):
                 else False,
                 **(watched if self.watches else dict.fromkeys(watched)),
                 **self.other_settings,
-                **(dataclasses.asdict(masker.config) if masker else {}),
+                **masks,
             },
             begins_at_random=self.begins_at_random,
             hints=length_hint(inputs, config.max_seq_length),

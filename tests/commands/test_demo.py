@@ -65,8 +65,7 @@ def test_stdlib_sources_leave_out_tests_and_packages(tmp_path: Path) -> None:
 
 def test_guessing_the_commonest() -> None:
     # 5 is commonest in training, and two of the five held-out ids
-    assert demo.commonest([7, 5, 5, 9]) == 5
-    assert demo.share(5, [5, 7, 7, 5, 7]) == 0.4
+    assert demo.guess([7, 5, 5, 9], [5, 7, 7, 5, 7]) == (5, 0.4)
 
 
 def test_answers_leave_out_padding(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.tasks.base import Model
 from bert_keras.tasks.export import (
     INPUTS,
-    device_text_signatures,
+    device_signatures,
     make_model,
     signatures,
 )
@@ -164,8 +164,8 @@ def test_one_text_or_two_are_asked_as_in_training(
     task = dataclasses.replace(settings(target), takes_pairs=takes_pairs)
     asked = signatures(make_model(TINY, task), TINY, task, graph)
     assert list(asked) == ["serving_default", *expected]
-    (on_device,) = device_text_signatures(
-        make_model(TINY, task), task, 16, graph
+    (on_device,) = device_signatures(
+        make_model(TINY, task), TINY, task, 16, graph
     ).values()
     singly = expected == ["text"]
     assert [*on_device.inputs] == ["text", "text_pair"][: 1 if singly else 2]

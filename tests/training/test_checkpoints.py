@@ -1,4 +1,4 @@
-"""Tests of training/checkpoints.py: states that were damaged on the disk."""
+"""Tests of training/checkpoints.py: what was damaged on the disk."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.training.checkpoints import (
+    BestCheckpoint,
     TrainingState,
     check_settings,
     read_settings,
@@ -209,3 +210,18 @@ def test_damaged_settings_are_named(states: Path) -> None:
     assert read_settings(folder) == {}
     write_settings(folder, {"seed": 3})
     assert read_settings(folder) == {"seed": 3}
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b"{}"])
+def test_a_damaged_best_model_is_named(tmp_path: Path, content: bytes) -> None:
+    best = BestCheckpoint(str(tmp_path))
+    best.adopt_model(7, {"f1": 0.5})
+    assert best.final_step() == 7
+    (tmp_path / "best.json").write_bytes(content)
+    with pytest.raises(InputError, match="best.json, .* damaged"):
+        best.final_step()
+
+
+def test_a_best_model_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="best/best.json, .* is missing"):
+        BestCheckpoint(str(tmp_path)).find()

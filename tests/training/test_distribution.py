@@ -1,19 +1,25 @@
-"""Tests of training/distribution.py, and of dropout between replicas."""
+"""Tests of training/distribution.py, and of dropout between replicas.
+
+Of a Cloud TPU all is tested that can be said without one.
+"""
 
 import json
 import math
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 import tensorflow as tf
 
 from bert_keras.errors import InputError
+from bert_keras.training import distribution
 from bert_keras.training.config import DeviceConfig
 from bert_keras.training.distribution import (
     Host,
     check_batch_size,
+    check_paths,
     make_strategy,
     split_between_replicas,
     this_host,
@@ -32,7 +38,7 @@ import numpy as np
 from tests.conftest import TINY, tiny_batch
 from bert_keras.tasks.pretraining.model import Pretraining
 from bert_keras.training.distribution import Host, split_between_replicas
-from bert_keras.training.loop import StepFunction, _fold, _id
+from bert_keras.training.loop import StepFunction, _fold
 from bert_keras.training.optimization import AdamW, Lamb
 from bert_keras.training.config import LoopConfig, OptimizerConfig
 
@@ -52,7 +58,9 @@ for rate in (0.0, 0.1):
 
     def replica_loss(batches):
         batch = {name: value[0] for name, value in batches.items()}
-        key = _fold(tf.constant([3, 5]), _id())
+        replica = tf.distribute.get_replica_context()
+        number = tf.convert_to_tensor(replica.replica_id_in_sync_group)
+        key = _fold(tf.constant([3, 5]), number)
         return step._accumulate(batch, model.totals(batch), key)[:2]
 
     def run():
@@ -189,3 +197,94 @@ def test_one_host_alone_is_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = {"cluster": {"chief": ["h:1"]}, "task": chief}
     monkeypatch.setenv("TF_CONFIG", json.dumps(alone))
     assert this_host(make_strategy(DeviceConfig())) == Host(0, 1)
+
+
+@pytest.fixture(autouse=True)
+def no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in distribution.TPU_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def deaf() -> Iterator[str]:
+    """host:port of a machine that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def shut() -> str:
+    """host:port where nothing is."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def refusal(**settings: str) -> str:
+    with pytest.raises(InputError) as caught:
+        make_strategy(DeviceConfig(use_tpu=True, **settings))
+    return str(caught.value)
+
+
+def test_a_name_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "`use_tpu` is given without `tpu_name`" in refusal()
+    assert "`master` is 10.0.0.2:8470" in refusal(master="10.0.0.2:8470")
+    monkeypatch.setenv("TPU_NAME", "local")
+    assert "answers as `tpu_name=local`" in refusal()
+
+
+def test_an_address_where_nothing_is(shut: str) -> None:
+    for flag in ("tpu_name", "master"):
+        assert f"nothing answers at {shut}" in refusal(
+            **{flag: f"grpc://{shut}"}
+        )
+    assert "nothing answers at h:x" in refusal(tpu_name="grpc://h:x")
+
+
+def test_no_metadata_server(monkeypatch: pytest.MonkeyPatch, shut: str) -> None:
+    monkeypatch.setenv("GCE_METADATA_IP", shut)
+    found = refusal(tpu_name="absent")
+    assert "cannot ask Google Cloud for `tpu_name=absent`" in found
+    assert "give `tpu_zone` and `gcp_project`" in found
+
+
+def test_a_metadata_server_that_is_silent(
+    monkeypatch: pytest.MonkeyPatch, deaf: str
+) -> None:
+    monkeypatch.setenv("GCE_METADATA_IP", deaf)
+    monkeypatch.setattr(distribution, "TIMEOUT_S", 0.1)
+    assert "cannot ask Google Cloud" in refusal(tpu_name="absent")
+    assert socket.getdefaulttimeout() is None
+
+
+def test_a_tpu_that_google_cloud_does_not_give() -> None:
+    found = refusal(tpu_name="absent", tpu_zone="z", gcp_project="p")
+    assert "`tpu_name=absent` is not to be had" in found
+
+
+def test_paths_that_a_worker_cannot_read() -> None:
+    config = DeviceConfig(use_tpu=True, tpu_name="tpu-1")
+    good = {"output_dir": "gs://b/out", "input_file": "gs://b/a*,gs://b/c"}
+    check_paths(config, {**good, "eval_file": None})
+    for path in ("out", "/out", "gs:/b/out", "gs://b", "gs:///out"):
+        with pytest.raises(InputError, match=f"`output_dir={path}` is not in"):
+            check_paths(config, {**good, "output_dir": path})
+    with pytest.raises(InputError, match="`input_file=c` .*give gs://"):
+        check_paths(config, {**good, "input_file": "gs://b/a,c"})
+    local = {"output_dir": "out"}
+    check_paths(DeviceConfig(), local)
+    check_paths(DeviceConfig(use_tpu=True, tpu_name="local"), local)
+
+
+def test_a_command_looks_at_its_paths_before_it_connects(
+    config_file: str, tiny_records: str, tmp_path: object
+) -> None:
+    found = fails_with(
+        "run_pretraining.py",
+        "--do_train",
+        f"--input_file={tiny_records}",
+        f"--bert_config_file={config_file}",
+        f"--output_dir={tmp_path}/out",
+        "--use_tpu",
+        "--tpu_name=absent",
+    )
+    assert f"--output_dir={tmp_path}/out is not in a bucket" in found

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import InputError
-from bert_keras.training.best_checkpoint import BestCheckpoint
 from bert_keras.training.early_stopping import EarlyStopping
 
 
@@ -59,21 +58,6 @@ def test_a_damaged_log_is_named(tmp_path: Path) -> None:
     (tmp_path / "eval_log.jsonl").write_text('{"step": 10, "loss": 1.0}\n')
     with pytest.raises(InputError, match="eval_log.jsonl, .* is damaged"):
         Kept(tmp_path, []).stopping.resume(10)
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b"{}"])
-def test_a_damaged_best_model_is_named(tmp_path: Path, content: bytes) -> None:
-    best = BestCheckpoint(str(tmp_path))
-    best.adopt_model(7, {"f1": 0.5})
-    assert best.final_step() == 7
-    (tmp_path / "best.json").write_bytes(content)
-    with pytest.raises(InputError, match="best.json, .* damaged"):
-        best.final_step()
-
-
-def test_a_best_model_that_is_gone_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="best/best.json, .* is missing"):
-        BestCheckpoint(str(tmp_path)).find()
 
 
 def test_a_loss_is_better_when_lower(tmp_path: Path) -> None:

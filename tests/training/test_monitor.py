@@ -97,7 +97,8 @@ def look(
     *figures: dict[str, float],
 ) -> None:
     steps = range(first, first + len(figures))
-    nonfinite_steps.check(steps, figures, lambda i: BATCH)
+    batches = [BATCH] * len(figures)
+    nonfinite_steps.check(steps, figures, batches, lambda _, batch: batch)
 
 
 def test_a_bad_step_stops_and_leaves_its_batch(tmp_path: Path) -> None:
