@@ -111,11 +111,12 @@ def make_records(
         if sentence := find_input_error(error):
             raise InputError(sentence) from error
         raise
-    counters = result.metrics().query(MetricsFilter().with_namespace(COUNTERS))
-    # a runner may leave out what is 0
-    return Summary(
-        **{x.key.metric.name: x.result for x in counters["counters"]}
-    )
+    wanted = MetricsFilter().with_namespace(COUNTERS)
+    total: collections.Counter[str] = collections.Counter()
+    for counter in result.metrics().query(wanted)["counters"]:
+        # each step has its own; a runner may leave out what is 0
+        total[counter.key.metric.name] += counter.result
+    return Summary(**total)
 
 
 @functools.lru_cache(maxsize=1)
