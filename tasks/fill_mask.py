@@ -15,7 +15,7 @@ from keras import ops
 
 from bert_keras.data.input_features import (
     InputFeatures,
-    build_inputs,
+    make_features,
     max_context_window,
     windows,
 )
@@ -64,11 +64,7 @@ def encode(
         own = [1 + i - span.start for i in masks if owners[i] == number]
         if own:
             shown = pieces[span.start : span.stop]
-            tokens, segments = build_inputs(
-                shown, None, max_length, special_tokens
-            )
-            ids = tokenizer.convert_tokens_to_ids(tokens)
-            rows.append(InputFeatures(ids, segments, own))
+            rows.append(make_features(shown, None, max_length, tokenizer, own))
     return rows
 
 
