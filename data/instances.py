@@ -70,14 +70,11 @@ class InstanceConfig(MaskConfig):
                 f"must lie between 1 and {most}, the pieces that can be masked "
                 f"at `max_seq_length={self.max_seq_length}`"
             )
-        if self.random_seed < 0:
-            raise InputError(
-                f"`random_seed={self.random_seed}` must not be negative"
-            )
-        if self.dupe_factor < 1:
-            raise InputError(
-                f"`dupe_factor={self.dupe_factor}` must be at least 1"
-            )
+        for name, least in (("random_seed", 0), ("dupe_factor", 1)):
+            if getattr(self, name) < least:
+                raise InputError(
+                    f"`{name}={getattr(self, name)}` must be at least {least}"
+                )
         self.check_shares()
         for name in ("masked_lm_prob", "short_seq_prob"):
             if not 0 <= getattr(self, name) <= 1:

@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_keras.data.batching import HostShard
+from bert_keras.data.dynamic_masking import BatchMasker
 from bert_keras.data.input_pipeline import (
     Masker,
     RecordBatches,
@@ -266,7 +267,11 @@ class PretrainingTask:
                 "next_sentence_prediction": None if has_pairs else False,
                 **self._watched_settings(),
                 **self.other_settings,
-                **(dataclasses.asdict(masker.config) if masker else {}),
+                **(
+                    dataclasses.asdict(masker.config)
+                    if isinstance(masker, BatchMasker)
+                    else {}
+                ),
             },
             self.fitted.make_early_stopping(
                 self.selection, self.metric, self._figures
