@@ -33,7 +33,6 @@ SEGMENT_PAIR, SENTENCE_PAIR, FULL_SENTENCES, DOC_SENTENCES = FORMATS = (
     "full_sentences",
     "doc_sentences",
 )
-NUM_TRIES = 10  # at drawing another document than the one at hand
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,7 +190,7 @@ def instances_from_document(
         if is_random_next:
             # After ten draws of the document at hand that one is taken after
             # all, as in Google's code (with two documents, once in a thousand).
-            for _ in range(NUM_TRIES):
+            for _ in range(10):
                 random_index = rng.randint(0, len(documents) - 1)
                 if random_index != document_index:
                     break

@@ -21,7 +21,6 @@ from bert_keras.data.record_schema import NEXT_SENTENCE
 from bert_keras.data.segment_sampling import Pairs, Text
 
 ROWS_AT_ONCE = 2048  # few enough for a processor's cache
-LAST = np.uint32(1 << 31)
 
 
 def make_blocks(
@@ -155,11 +154,11 @@ def _random_keys(
     bits."""
     length = may_hide.shape[1]
     low = np.uint32((1 << (length - 1).bit_length()) - 1)
-    # several times as fast as rng.integers(0, LAST, ...)
+    # several times as fast as rng.integers
     raw = rng.bit_generator.random_raw(-(-may_hide.size // 2)).view(np.uint32)
     keys = raw[: may_hide.size].reshape(may_hide.shape) >> np.uint32(1)
     keys = (keys & ~low) | np.arange(length, dtype=np.uint32)
-    return keys | np.where(may_hide, np.uint32(0), LAST), low
+    return keys | np.where(may_hide, np.uint32(0), np.uint32(1 << 31)), low
 
 
 def _choose_words(

@@ -148,29 +148,26 @@ class FillMaskPipeline(Pipeline):
     def answer(
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
-        blanks = [
-            [
-                {"piece": self.tokenizer.inv_vocab[i], "probability": share}
-                for i, share in zip(ids, shares, strict=True)
-            ]
-            for output, row in zip(outputs, question.rows, strict=True)
-            for ids, shares in zip(
-                output["ids"][: len(row.positions)].tolist(),
-                output["probabilities"].tolist(),
-                strict=False,
-            )
-        ]
-        columns = [
-            "  ".join(f"{p['piece']} {p['probability']:.6f}" for p in blank)
-            for blank in blanks
-        ]
-        text, *parts = question.content.split(
-            self.tokenizer.special_tokens.mask
-        )
+        tokenizer = self.tokenizer
+        blanks = []  # of each [MASK] the likeliest pieces, the best first
+        for output, row in zip(outputs, question.rows, strict=True):
+            for i in range(len(row.positions)):
+                ids = output["ids"][i].tolist()
+                shares = output["probabilities"][i].tolist()
+                best = [
+                    {"piece": tokenizer.inv_vocab[number], "probability": share}
+                    for number, share in zip(ids, shares, strict=True)
+                ]
+                blanks.append(best)
+        text, *parts = question.content.split(tokenizer.special_tokens.mask)
         for blank, part in zip(blanks, parts, strict=True):
-            filled = self.tokenizer.to_text([blank[0]["piece"]])
+            filled = tokenizer.to_text([blank[0]["piece"]])
             if filled.startswith(" "):  # it brings the space along
                 text = text.rstrip()
             text += filled + part
-        columns = [text.replace("\t", " "), *columns]
+        columns = [text.replace("\t", " ")]
+        columns += [
+            "  ".join(f"{p['piece']} {p['probability']:.6f}" for p in blank)
+            for blank in blanks
+        ]
         return {"text": text, "blanks": blanks}, columns
