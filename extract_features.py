@@ -12,23 +12,26 @@ windows (--doc_stride). Upstream file: extract_features.py.
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator
-from typing import IO, TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from bert_keras import files
 from bert_keras.cli import command, common_flags
 from bert_keras.errors import InputError
+from bert_keras.tasks.sentence_pooling import (
+    POOLINGS,
+    SentencePooling,
+    pooling_file,
+    read_sentence_pooling,
+)
 from bert_keras.training.config import DeviceConfig
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from bert_keras.data.tokenizers import Tokenizer
     from bert_keras.modeling.config import BertConfig
     from bert_keras.tasks.features import Document
-    from bert_keras.tasks.sentence_pooling import SentencePooling
+    from bert_keras.training.inference import Predictor
 
 FLAGS = flags.FLAGS
 
@@ -68,7 +71,7 @@ flags.DEFINE_string("pooled_file", None, "A .npy with one vector a line.")
 flags.DEFINE_enum(
     "pooling",
     None,
-    ["cls", "mean", "max"],
+    POOLINGS,
     "Vector of a text in --pooled_file: that of [CLS] (in the first window), "
     "or the mean or maximum over all tokens. Default: as the modules.json and "
     "1_Pooling/config.json of a sentence-transformers folder say; else mean.",
@@ -80,75 +83,31 @@ flags.mark_flags_as_required(["input_file", "init_checkpoint"])
 
 
 def main() -> None:
-    wanted = _layers() if FLAGS.output_file else []
-    if not (FLAGS.output_file or FLAGS.pooled_file):
+    wanted: list[int] = []  # layers in --output_file
+    if FLAGS.output_file:
+        try:
+            wanted = [int(number) for number in FLAGS.layers.split(",")]
+        except ValueError as error:
+            raise InputError(
+                f"--layers is {FLAGS.layers!r}; expected numbers with commas "
+                "between them, such as -1,-2"
+            ) from error
+    elif not FLAGS.pooled_file:
         raise InputError("give --output_file, --pooled_file or both")
-    if FLAGS.doc_stride > FLAGS.max_seq_length - 2:
+    max_length = FLAGS.max_seq_length
+    if FLAGS.doc_stride > max_length - 2:
         raise InputError(
             f"--doc_stride is {FLAGS.doc_stride}; expected at most "
-            f"{FLAGS.max_seq_length - 2}, --max_seq_length less [CLS] and [SEP]"
+            f"{max_length - 2}, --max_seq_length less [CLS] and [SEP]"
         )
     command.import_tensorflow()
 
-    from bert_keras.data.text_files import expand_patterns
-    from bert_keras.tasks.features import npy_header, to_json
-    from bert_keras.training.inference import with_progress
+    from bert_keras.data.text_files import expand_patterns, read_lines
+    from bert_keras.tasks.base import open_model_folder
+    from bert_keras.tasks.features import encode_documents, read_document
 
     paths = expand_patterns(FLAGS.input_file)
-    num_lines = sum(1 for _ in _read(paths))
-    layers = wanted + [FLAGS.pooling_layer] * bool(FLAGS.pooled_file)
-    config, tokenizer = _read_model_files()
-    pooling = _read_pooling() if FLAGS.pooled_file else None
-    results = _run(_read(paths), config, tokenizer, layers)
-    notices = command.Notices()
-    cut = f"it is cut to --max_seq_length={FLAGS.max_seq_length} tokens"
-    if not FLAGS.doc_stride:
-        cut += " (--doc_stride reads a longer text, but not a pair, in windows)"
-    with contextlib.ExitStack() as outputs:
-        json_file = _open(outputs, "output_file")
-        npy_file = _open(outputs, "pooled_file")
-        if npy_file:
-            npy_file.write(npy_header((num_lines, config.hidden_size)))
-        lines = with_progress(results, num_lines)
-        for number, (document, vectors) in enumerate(lines):
-            if document.is_cut:
-                notices.say(number + 1, cut)
-            if json_file:
-                chosen = vectors[:, : len(wanted)]
-                line = to_json(number, document.tokens, wanted, chosen)
-                json_file.write((line + "\n").encode())
-            if npy_file and pooling:
-                pooled = pooling.vector(vectors[:, -1])
-                npy_file.write(pooled.astype("<f4").tobytes())
-    notices.close()
-
-
-def _layers() -> list[int]:
-    try:
-        return [int(number) for number in FLAGS.layers.split(",")]
-    except ValueError as error:
-        raise InputError(
-            f"--layers is {FLAGS.layers!r}; expected numbers with commas "
-            "between them, such as -1,-2"
-        ) from error
-
-
-def _read(paths: list[str]) -> Iterator[str]:
-    from bert_keras.data.text_files import read_lines
-
-    return (line for path in paths for line in read_lines(path))
-
-
-def _open(outputs: contextlib.ExitStack, flag: str) -> IO[bytes] | None:
-    path = FLAGS[flag].value
-    if not path:
-        return None
-    return outputs.enter_context(files.writing(path, flag))
-
-
-def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
-    from bert_keras.tasks.base import open_model_folder
-
+    num_lines = sum(1 for path in paths for _ in read_lines(path))
     folder = open_model_folder(
         FLAGS.init_checkpoint,
         common_flags.tokenizer_options(),
@@ -157,23 +116,30 @@ def _read_model_files() -> "tuple[BertConfig, Tokenizer]":
         "bert_config.json and vocab.txt beside the weights, or "
         "`bert_config_file` and `vocab_file`",
     )
-    positions = folder.config.max_position_embeddings
-    if FLAGS.max_seq_length > positions:
+    config = folder.config
+    if max_length > config.max_position_embeddings:
         raise InputError(
-            f"--max_seq_length is {FLAGS.max_seq_length}; the model has "
-            f"{positions} positions, so expected no more"
+            f"--max_seq_length is {max_length}; the model has "
+            f"{config.max_position_embeddings} positions, so expected no more"
         )
-    return folder.config, folder.tokenizer()
-
-
-def _read_pooling() -> "SentencePooling":
-    """How tokens' vectors become one; prints what is not the default."""
-    from bert_keras.tasks.sentence_pooling import (
-        SentencePooling,
-        pooling_file,
-        read_sentence_pooling,
+    tokenizer = folder.tokenizer()
+    pooling = _read_pooling() if FLAGS.pooled_file else None
+    layers = wanted + [FLAGS.pooling_layer] * bool(FLAGS.pooled_file)
+    shape = len(layers), config.hidden_size
+    predictor = _load(config, layers)
+    documents = (
+        read_document(line, tokenizer, max_length, FLAGS.doc_stride)
+        for path in paths
+        for line in read_lines(path)
     )
+    results = encode_documents(
+        predictor, documents, FLAGS.batch_size, max_length, shape
+    )
+    _write(results, num_lines, wanted, pooling, config.hidden_size)
 
+
+def _read_pooling() -> SentencePooling:
+    """How tokens' vectors become one; prints what is not the default."""
     path = pooling_file(FLAGS.init_checkpoint)
     if path and not FLAGS.pooling:
         found = read_sentence_pooling(path)
@@ -181,29 +147,17 @@ def _read_pooling() -> "SentencePooling":
         print(f"pooling: {found.pooling}{length}: {path}", file=sys.stderr)
         return found
     if path:
-        print(
-            f"--pooling={FLAGS.pooling} overrides {path}",
-            file=sys.stderr,
-        )
+        print(f"--pooling={FLAGS.pooling} overrides {path}", file=sys.stderr)
     return SentencePooling(FLAGS.pooling or "mean")
 
 
-def _run(
-    lines: Iterable[str],
-    config: "BertConfig",
-    tokenizer: "Tokenizer",
-    layers: list[int],
-) -> "Iterator[tuple[Document, np.ndarray]]":
-    """Yields each line's document with its vectors [T, L, H]."""
+def _load(config: "BertConfig", layers: list[int]) -> "Predictor":
+    """The model, of which these layers are wanted."""
     import keras
 
     from bert_keras.modeling.checkpoint import load_checkpoint
     from bert_keras.tasks.base import missing_weight
-    from bert_keras.tasks.features import (
-        FeatureExtractor,
-        encode_documents,
-        read_document,
-    )
+    from bert_keras.tasks.features import FeatureExtractor
     from bert_keras.training.distribution import make_strategy
     from bert_keras.training.inference import Predictor
 
@@ -219,19 +173,51 @@ def _run(
             f"--init_checkpoint={FLAGS.init_checkpoint} has no {name}; the "
             "model that --bert_config_file describes is another one"
         )
-    predictor = Predictor(extractor.forward, strategy, FLAGS.use_xla)
-    documents = (
-        read_document(line, tokenizer, FLAGS.max_seq_length, FLAGS.doc_stride)
-        for line in lines
-    )
-    results = encode_documents(
-        predictor,
-        documents,
-        FLAGS.batch_size,
-        FLAGS.max_seq_length,
-        (len(layers), config.hidden_size),
-    )
-    return ((document, document.vectors(x)) for document, x in results)
+    return Predictor(extractor.forward, strategy, FLAGS.use_xla)
+
+
+def _write(
+    results: "Iterator[tuple[Document, list[dict[str, Any]]]]",
+    num_lines: int,
+    wanted: list[int],
+    pooling: SentencePooling | None,
+    hidden_size: int,
+) -> None:
+    """Writes both files, or the one that is asked for.
+
+    Args:
+        wanted: the layers in --output_file; behind them is the pooled one.
+    """
+    from bert_keras.tasks.features import npy_header, to_json
+    from bert_keras.training.inference import with_progress
+
+    notices = command.Notices()
+    cut = f"it is cut to --max_seq_length={FLAGS.max_seq_length} tokens"
+    if not FLAGS.doc_stride:
+        cut += " (--doc_stride reads a longer text, but not a pair, in windows)"
+    with contextlib.ExitStack() as outputs:
+        opened = {
+            name: outputs.enter_context(files.writing(path, name))
+            for name in ("output_file", "pooled_file")
+            if (path := FLAGS[name].value)
+        }
+        json_file = opened.get("output_file")
+        npy_file = opened.get("pooled_file")
+        if npy_file:
+            npy_file.write(npy_header((num_lines, hidden_size)))
+        lines = with_progress(results, num_lines)
+        for number, (document, rows) in enumerate(lines):
+            vectors = document.vectors(rows)  # [T, L, H]
+            if document.is_cut:
+                notices.say(number + 1, cut)
+            if json_file:
+                chosen = vectors[:, : len(wanted)]
+                line = to_json(number, document.tokens, wanted, chosen)
+                json_file.write((line + "\n").encode())
+            if npy_file and pooling:
+                pooled = pooling.vector(vectors[:, -1])
+                npy_file.write(pooled.astype("<f4").tobytes())
+    notices.close()
 
 
 def cli() -> None:

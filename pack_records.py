@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from bert_keras.cli import command
 from bert_keras.data import streaming_stats
-from bert_keras.data.packing import PackingConfig, PackingSummary
+from bert_keras.data.packing import PackingConfig
 from bert_keras.errors import InputError
 
 FLAGS = flags.FLAGS
@@ -77,7 +77,7 @@ def main() -> None:
     if not record_schema.has_next_sentence(features):
         packed = record_schema.without_next_sentence(packed)
     validate_records.check_files(paths, features)
-    summary = PackingSummary()
+    num_records = num_rows = num_pieces = 0
     with (
         tfrecords.RecordWriter(FLAGS.output_file.split(",")) as writer,
         tqdm(desc="packing", unit=" records") as bar,
@@ -91,9 +91,25 @@ def main() -> None:
             filled = packing.fill_rows(window, rows, packed)
             for record in tfrecords.encode_batch(packed, filled):
                 writer.write(record)
-            summary.add(window, rows)
-            bar.update(len(window["input_ids"]))
-    print(format_summary(summary, config))
+            num_records += len(some)
+            num_rows += len(rows)
+            num_pieces += int(window["input_mask"].sum())
+            bar.update(len(some))
+
+    def share_filled(number: int) -> str:
+        return f"{num_pieces / number / config.max_seq_length:.2%}"
+
+    of_records = {
+        "records": f"{num_records:,}",
+        "  filled": share_filled(num_records),
+    }
+    of_rows = {
+        "rows": f"{num_rows:,}",
+        "  filled": share_filled(num_rows),
+        "  records in a row": f"{num_records / num_rows:.3f}",
+    }
+    for table in (of_records, of_rows):
+        print(streaming_stats.format_table(table, name_width=20))
 
 
 def check_kind(path: str) -> None:
@@ -109,27 +125,6 @@ def check_kind(path: str) -> None:
         )
     if kind is Kind.PACKED:
         raise InputError(f"{path} is packed already: pass unpacked records")
-
-
-def format_summary(summary: PackingSummary, config: PackingConfig) -> str:
-    """A little table: records, rows, and how much of each is text."""
-
-    def filled(number: int) -> str:
-        return f"{summary.num_pieces / number / config.max_seq_length:.2%}"
-
-    of_records = {
-        "records": f"{summary.num_records:,}",
-        "  filled": filled(summary.num_records),
-    }
-    of_rows = {
-        "rows": f"{summary.num_rows:,}",
-        "  filled": filled(summary.num_rows),
-        "  records in a row": f"{summary.num_records / summary.num_rows:.3f}",
-    }
-    return "\n".join(
-        streaming_stats.format_table(rows, name_width=20)
-        for rows in (of_records, of_rows)
-    )
 
 
 def cli() -> None:

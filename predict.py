@@ -22,7 +22,7 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -88,24 +88,44 @@ def main(*texts: str) -> None:
     notices = command.Notices()
     folder = _local_folder(FLAGS.model_dir)
     answer_all = _load(folder)
+    lines = _decoded(_read(texts, folder), notices)
+    line_by_line = FLAGS.line_by_line
+    if line_by_line is None:
+        line_by_line = not FLAGS.input_file and sys.stdin.isatty()
+    answers = answer_all(lines)
+    if line_by_line:
+        answers = (
+            answer
+            for number, line in enumerate(lines, 1)
+            for answer in answer_all([line], first_number=number)
+        )
     counts: collections.Counter[bool] = collections.Counter()
 
-    def counted(answers: "Iterator[Answer]") -> "Iterator[Answer]":
+    def formatted() -> Iterator[str]:
         for answer in answers:
             error = answer.fields.get("error")
             if error != EMPTY:
                 counts[error is None] += 1
-            yield answer
+            for sentence in filter(None, (answer.note, error)):
+                notices.say(answer.number, sentence)
+            if FLAGS.output_format == "jsonl":
+                yield json.dumps({"line": answer.number, **answer.fields})
+            else:
+                yield "\t".join(answer.columns)
 
-    lines = _decoded(_read(texts, folder), notices)
-    answers = counted(_answers(lines, answer_all))
+    shown = formatted()
+    if FLAGS.output_file or not sys.stdout.isatty():
+        shown = with_progress(shown)
     if FLAGS.output_file:
         with files.writing(FLAGS.output_file, "output_file") as file:
-            for answer in with_progress(answers):
-                file.write((_format(answer, notices) + "\n").encode())
+            for text in shown:
+                file.write((text + "\n").encode())
     else:
-        shown = answers if sys.stdout.isatty() else with_progress(answers)
-        _print(_format(answer, notices) for answer in shown)
+        try:
+            for text in shown:
+                print(text, flush=True)
+        except BrokenPipeError:  # a reader has gone away (| head)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     notices.close()
     if counts[False] and not counts[True]:
         raise InputError(
@@ -114,7 +134,7 @@ def main(*texts: str) -> None:
         )
 
 
-def _load(folder: str) -> "Callable[[Iterable[Line]], Iterator[Answer]]":
+def _load(folder: str) -> "Callable[..., Iterator[Answer]]":
     """Reads the model; what was loaded is said on standard error."""
     import keras
 
@@ -145,9 +165,7 @@ def _local_folder(folder: str) -> str:
         return folder
     import tensorflow as tf
 
-    from bert_keras.files import temporary_folder
-
-    copy = temporary_folder()
+    copy = files.temporary_folder()
     try:
         for name in tf.io.gfile.listdir(folder):
             if not tf.io.gfile.isdir(f"{folder}/{name}"):
@@ -227,7 +245,7 @@ def _table(path: str, settings: "TaskConfig | None") -> "TableFormat | None":
 
 
 def _decoded(
-    lines: "Iterable[Line]", notices: command.Notices
+    lines: "Iterator[Line]", notices: command.Notices
 ) -> "Iterator[Line]":
     for number, line in enumerate(lines, 1):
         if isinstance(line, str) and not line.isascii():
@@ -237,39 +255,6 @@ def _decoded(
                 notices.say(number, "bytes that are not UTF-8 are left out")
             line = decoded
         yield line
-
-
-def _answers(
-    lines: "Iterator[Line]", answer_all: "Callable[..., Iterator[Answer]]"
-) -> "Iterator[Answer]":
-    line_by_line = FLAGS.line_by_line
-    if line_by_line is None:
-        line_by_line = not FLAGS.input_file and sys.stdin.isatty()
-    if not line_by_line:
-        return answer_all(lines)
-    return (
-        answer
-        for number, line in enumerate(lines, 1)
-        for answer in answer_all([line], first_number=number)
-    )
-
-
-def _format(answer: "Answer", notices: command.Notices) -> str:
-    error = answer.fields.get("error", "")
-    for sentence in filter(None, (answer.note, error)):
-        notices.say(answer.number, sentence)
-    if FLAGS.output_format == "jsonl":
-        return json.dumps({"line": answer.number, **answer.fields})
-    return "\t".join(answer.columns)
-
-
-def _print(lines: Iterable[str]) -> None:
-    """Each at once; a reader that has gone away (| head) ends it quietly."""
-    try:
-        for line in lines:
-            print(line, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def cli() -> None:

@@ -45,17 +45,28 @@ flags.mark_flags_as_required(["model_dir", "text", "output_file"])
 
 
 def main() -> None:
-    is_page = _is_page()
+    path = FLAGS.output_file
+    is_page = path.endswith(".html")
+    for name in ("layer", "head"):
+        if is_page and FLAGS[name].value is not None:
+            raise InputError(
+                f"--{name} is for a .png; a page shows every {name}"
+            )
+    if not is_page and not path.endswith(".png"):
+        raise InputError(f"--output_file={path} ends in neither .html nor .png")
+    if not is_page and not importlib.util.find_spec("matplotlib"):
+        raise InputError(
+            "a .png is drawn by matplotlib, which is not installed: "
+            'pip install ".[plot]", or matplotlib alone; a .html needs nothing'
+        )
     command.import_tensorflow()
 
-    from bert_keras.tasks import attention_plots
-    from bert_keras.tasks.attention_maps import AttentionReader
+    from bert_keras.tasks.attention_maps import AttentionReader, to_html, to_png
 
     options = common_flags.tokenizer_options()
     reader = AttentionReader(FLAGS.model_dir, options)
     print(reader.report, file=sys.stderr)
-    length = FLAGS.max_seq_length
-    attention = reader.read(FLAGS.text, FLAGS.text_pair, length)
+    attention = reader.read(FLAGS.text, FLAGS.text_pair, FLAGS.max_seq_length)
     if attention.is_cut:
         print(
             f"the text is cut to {len(attention.pieces)} pieces; see "
@@ -64,49 +75,26 @@ def main() -> None:
         )
     if is_page:
         title = os.path.basename(os.path.abspath(FLAGS.model_dir))
-        content = attention_plots.to_html(attention, title)
+        content = to_html(attention, title)
     else:
         layers, heads, *_ = attention.probabilities.shape
-        content = attention_plots.to_png(
+        content = to_png(
             attention, _number("layer", layers), _number("head", heads)
         )
-    with files.writing(FLAGS.output_file, "output_file") as file:
+    with files.writing(path, "output_file") as file:
         file.write(content)
-    print(f"written: {FLAGS.output_file}")
-
-
-def _is_page() -> bool:
-    """Whether a page is asked for, and not a picture."""
-    if FLAGS.output_file.endswith(".html"):
-        for name in ("layer", "head"):
-            if FLAGS[name].value is not None:
-                raise InputError(
-                    f"--{name} is for a .png; a page shows every {name}"
-                )
-        return True
-    if not FLAGS.output_file.endswith(".png"):
-        raise InputError(
-            f"--output_file={FLAGS.output_file} ends in neither .html nor .png"
-        )
-    if not importlib.util.find_spec("matplotlib"):
-        raise InputError(
-            "a .png is drawn by matplotlib, which is not installed: "
-            'pip install ".[plot]", or matplotlib alone; a .html needs nothing'
-        )
-    return False
+    print(f"written: {path}")
 
 
 def _number(name: str, count: int) -> int | None:
     """The flag's, counted from 0."""
     value = FLAGS[name].value
-    if value is None:
-        return None
-    if not -count <= value < count:
+    if value is not None and not -count <= value < count:
         raise InputError(
             f"there is no {name} {value}; the model has {count}: 0 to "
             f"{count - 1}, or -{count} to -1"
         )
-    return value % count
+    return None if value is None else int(value) % count
 
 
 def cli() -> None:

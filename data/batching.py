@@ -183,9 +183,10 @@ def pack(
     row_positions = np.zeros((num_rows, num_slots), np.int32)
     first_positions, slots = np.zeros((2, len(rows)), np.int32)
     for i, members in enumerate(plan):
-        row_positions[i, : len(members)] = begins[members]
-        first_positions[members] = i * width + begins[members]
-        slots[members] = i * num_slots + np.arange(len(members))
+        for slot, member in enumerate(members):
+            row_positions[i, slot] = begins[member]
+            first_positions[member] = i * width + begins[member]
+            slots[member] = i * num_slots + slot
     return features | {
         "row_positions": row_positions,
         "first_positions": first_positions,

@@ -20,8 +20,6 @@ from bert_keras.data.input_features import segment_masks
 from bert_keras.data.masking import MaskConfig, MaskingVocabulary
 from bert_keras.data.record_schema import NEXT_SENTENCE
 
-LEFT_TO_RIGHT = "left_to_right"  # as in modeling/config.py
-
 # Kinds of random numbers of one batch
 CHOICE, REPLACEMENT, PIECE = range(3)
 
@@ -171,7 +169,7 @@ class NextPieces:
     masks, so that model and loss are those of masks."""
 
     def __init__(self, pieces: MaskingVocabulary, direction: str):
-        """`direction`: left_to_right or right_to_left."""
+        """`direction`: left_to_right or right_to_left, as in BertConfig."""
         self.pieces = pieces
         self.direction = direction
 
@@ -193,7 +191,7 @@ class NextPieces:
         ids = rows["input_ids"]
         is_real = rows["input_mask"][:, 1:]  # the position and its neighbour
         place = tf.zeros_like(is_real) + tf.range(is_real.shape[1])
-        goes_right = self.direction == LEFT_TO_RIGHT
+        goes_right = self.direction == "left_to_right"
         labels = ids[:, 1:] if goes_right else ids[:, :-1]
         return rows | {
             "masked_lm_positions": place if goes_right else place + 1,

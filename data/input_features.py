@@ -48,11 +48,10 @@ class Document(Protocol):
     def rows(self) -> Sequence[InputFeatures]: ...
 
 
-Array = TypeVar("Array", np.ndarray, Any)
 SomeDocument = TypeVar("SomeDocument", bound=Document)
 
 
-class Batch(NamedTuple):
+class IndexedBatch(NamedTuple):
     indices: list[int]  # of its rows among all, counted from 0
     features: dict[str, np.ndarray]  # int32 [B, S]; rows past indices: zeros
 
@@ -70,24 +69,16 @@ def build_inputs(
     and 0 0 0 0 1 1 1, with BERT's special tokens.
     """
     room = max_length - special_tokens.count(second is not None)
+    start, end = [special_tokens.start], [special_tokens.end]
     if second is None:
-        tokens = [special_tokens.start, *first[:room], special_tokens.end]
+        tokens = [*start, *first[:room], *end]
         return tokens, [0] * len(tokens)
-    num_first, num_second = len(first), len(second)
-    while num_first + num_second > room:
-        if num_first > num_second:
-            num_first -= 1
-        else:
-            num_second -= 1
-    start = [
-        special_tokens.start,
-        *first[:num_first],
-        special_tokens.end,
-        *special_tokens.between,
-    ]
-    end = [*second[:num_second], special_tokens.end]
-    segments = [0] * len(start) + [special_tokens.second_segment] * len(end)
-    return start + end, segments
+    num_second = min(len(second), max(room // 2, room - len(first)))
+    num_first = min(len(first), room - num_second)
+    a = [*start, *first[:num_first], *end, *special_tokens.between]
+    b = [*second[:num_second], *end]
+    segments = [0] * len(a) + [special_tokens.second_segment] * len(b)
+    return a + b, segments
 
 
 def make_features(
@@ -114,21 +105,21 @@ def pad(
     """
     names = ("input_ids", "input_mask", "segment_ids")
     features = {n: np.zeros((num_rows, length), np.int32) for n in names}
+    num_positions = max((len(row.positions) for row in rows), default=0)
+    if num_positions:
+        width = 1 << (num_positions - 1).bit_length()  # few different shapes
+        features["positions"] = np.zeros((num_rows, width), np.int32)
     for i, row in enumerate(rows):
         end = len(row.input_ids)
         features["input_ids"][i, :end] = row.input_ids
         features["input_mask"][i, :end] = 1
         features["segment_ids"][i, :end] = row.segment_ids
-    num_positions = max((len(row.positions) for row in rows), default=0)
-    if num_positions:
-        width = 1 << (num_positions - 1).bit_length()  # few different shapes
-        features["positions"] = np.zeros((num_rows, width), np.int32)
-        for i, row in enumerate(rows):
+        if num_positions:
             features["positions"][i, : len(row.positions)] = row.positions
     return features
 
 
-def segment_masks(segment_lengths: Array, length: int) -> tuple[Array, Array]:
+def segment_masks(segment_lengths: Any, length: int) -> tuple[Any, Any]:
     """Which places of a row hold something, and which of these the second text.
 
     Args:
@@ -161,7 +152,7 @@ def bucket_by_length(
     max_length: int,
     fine_buckets: bool = False,
     chunk_positions: int = CHUNK_POSITIONS,
-) -> Iterator[Batch]:
+) -> Iterator[IndexedBatch]:
     """Batches of rows of like length, of few shapes; the longest rows first.
 
     Rows are read a chunk at a time, and no batch mixes chunks: an endless
@@ -189,7 +180,7 @@ def bucket_by_length(
             num_rows = min(1 << (num_rows.bit_length() - 1), most_rows)
             part = chunk[begin : begin + num_rows]
             indices, members = zip(*part, strict=True)
-            yield Batch(list(indices), pad(members, length, num_rows))
+            yield IndexedBatch(list(indices), pad(members, length, num_rows))
             begin += num_rows
 
 
@@ -242,13 +233,19 @@ def max_context_window(spans: Sequence[range], num_pieces: int) -> list[int]:
 
 def run_documents(
     documents: Iterable[SomeDocument],
-    run: Callable[[Iterator[InputFeatures]], Iterator[Any]],
+    run: Callable[[Iterator[IndexedBatch]], Iterator[Any]],
+    batch_size: int,
+    max_length: int,
+    fine_buckets: bool = False,
+    chunk_positions: int = CHUNK_POSITIONS,
 ) -> Iterator[tuple[SomeDocument, list[Any]]]:
     """Yields each document with the outputs of its rows, in order.
 
     Args:
-      run: all rows in, one output for each in the same order out. It may read
-        ahead; documents wait until it has answered.
+      run: batches in, an output for each row in the rows' order out. It may
+        read ahead; documents wait until it has answered.
+      batch_size, max_length, fine_buckets, chunk_positions: as in
+        `bucket_by_length`.
     """
     waiting: collections.deque[SomeDocument] = collections.deque()
 
@@ -257,9 +254,11 @@ def run_documents(
             waiting.append(document)
             yield from document.rows
 
-    outputs = run(rows())
+    batches = bucket_by_length(
+        rows(), batch_size, max_length, fine_buckets, chunk_positions
+    )
     members: list[Any] = []
-    for output in outputs:
+    for output in run(batches):
         while not waiting[0].rows:
             yield waiting.popleft(), []
         members.append(output)

@@ -33,7 +33,6 @@ SEGMENT_PAIR, SENTENCE_PAIR, FULL_SENTENCES, DOC_SENTENCES = FORMATS = (
     "full_sentences",
     "doc_sentences",
 )
-NUM_TRIES = 10  # at drawing another document than the one at hand
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,14 +69,11 @@ class InstanceConfig(MaskConfig):
                 f"must lie between 1 and {most}, the pieces that can be masked "
                 f"at `max_seq_length={self.max_seq_length}`"
             )
-        if self.random_seed < 0:
-            raise InputError(
-                f"`random_seed={self.random_seed}` must not be negative"
-            )
-        if self.dupe_factor < 1:
-            raise InputError(
-                f"`dupe_factor={self.dupe_factor}` must be at least 1"
-            )
+        for name, least in (("random_seed", 0), ("dupe_factor", 1)):
+            if getattr(self, name) < least:
+                raise InputError(
+                    f"`{name}={getattr(self, name)}` must be at least {least}"
+                )
         self.check_shares()
         for name in ("masked_lm_prob", "short_seq_prob"):
             if not 0 <= getattr(self, name) <= 1:
@@ -194,7 +190,7 @@ def instances_from_document(
         if is_random_next:
             # After ten draws of the document at hand that one is taken after
             # all, as in Google's code (with two documents, once in a thousand).
-            for _ in range(NUM_TRIES):
+            for _ in range(10):
                 random_index = rng.randint(0, len(documents) - 1)
                 if random_index != document_index:
                     break

@@ -30,20 +30,6 @@ class PackingConfig:
     window_records: int = 4096  # among which those for a row are sought
 
 
-@dataclasses.dataclass
-class PackingSummary:
-    """What was packed, added up."""
-
-    num_records: int = 0
-    num_rows: int = 0
-    num_pieces: int = 0  # without padding
-
-    def add(self, records: Batch, rows: Sequence[Sequence[int]]) -> None:
-        self.num_records += len(records["input_ids"])
-        self.num_rows += len(rows)
-        self.num_pieces += int(records["input_mask"].sum())
-
-
 def plan_rows(records: Batch, config: PackingConfig) -> list[list[int]]:
     """Which records share a row: best fit, the longest first.
 
@@ -132,28 +118,34 @@ def fill_rows(
         InputFeatures(ids[:length], segment_ids[:length])
         for ids, segment_ids, length in zip(*columns, strict=True)
     ]
-    begins = pack_sequences(sequences, rows, filled)
-    is_asked = _asked(records)
+    begins = np.array(pack_sequences(sequences, rows, filled), np.int32)
+    numbers = [number for own in rows for number in own]
+    row = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
+    here = row, _columns(row)
+    filled["next_sentence_positions"][here] = begins[numbers]
+    if NEXT_SENTENCE in filled:
+        filled[NEXT_SENTENCE][here] = records[NEXT_SENTENCE][numbers, 0]
+    filled["next_sentence_weights"][here] = 1.0
+    is_asked = _asked(records)[numbers]
+    row = np.repeat(row, is_asked.sum(1))
+    here = row, _columns(row)
     positions = records["masked_lm_positions"] + begins[:, None]
-    for row, numbers in enumerate(rows):
-        asked = is_asked[numbers]
-        here = row, slice(asked.sum())
-        filled["masked_lm_positions"][here] = positions[numbers][asked]
-        for name in ("masked_lm_ids", "masked_lm_weights"):
-            filled[name][here] = records[name][numbers][asked]
-        here = row, slice(len(numbers))
-        filled["next_sentence_positions"][here] = begins[numbers]
-        if NEXT_SENTENCE in filled:
-            filled[NEXT_SENTENCE][here] = records[NEXT_SENTENCE][numbers, 0]
-        filled["next_sentence_weights"][here] = 1.0
+    filled["masked_lm_positions"][here] = positions[numbers][is_asked]
+    for name in ("masked_lm_ids", "masked_lm_weights"):
+        filled[name][here] = records[name][numbers][is_asked]
     return filled
+
+
+def _columns(row: np.ndarray) -> np.ndarray:
+    """Side by side: of rows 0 0 0 1 3 3, columns 0 1 2 0 0 1."""
+    return np.arange(len(row)) - np.searchsorted(row, row)
 
 
 def pack_sequences(
     sequences: Sequence[InputFeatures],
     rows: Sequence[Sequence[int]],
     filled: Batch,
-) -> np.ndarray:
+) -> list[int]:
     """Writes sequences side by side into rows, all zeros so far.
 
     Args:
@@ -161,9 +153,10 @@ def pack_sequences(
       filled: input_ids, segment_ids, position_ids and sequence_numbers.
 
     Returns:
-      int32 [R], where in its row each sequence begins; 0 if it is in none.
+      Where in its row each sequence begins; 0 if it is in none.
     """
-    begins = np.zeros(len(sequences), np.int32)
+    begins = [0] * len(sequences)
+    positions = np.arange(filled["input_ids"].shape[1])
     for row, numbers in enumerate(rows):
         begin = 0
         for place, number in enumerate(numbers, 1):
@@ -171,7 +164,7 @@ def pack_sequences(
             here = row, slice(begin, begin + length)
             filled["input_ids"][here] = sequences[number].input_ids
             filled["segment_ids"][here] = sequences[number].segment_ids
-            filled["position_ids"][here] = np.arange(length)
+            filled["position_ids"][here] = positions[:length]
             filled["sequence_numbers"][here] = place
             begins[number] = begin
             begin += length

@@ -21,7 +21,6 @@ from bert_keras.data.record_schema import NEXT_SENTENCE
 from bert_keras.data.segment_sampling import Pairs, Text
 
 ROWS_AT_ONCE = 2048  # few enough for a processor's cache
-LAST = np.uint32(1 << 31)
 
 
 def make_blocks(
@@ -46,35 +45,18 @@ def make_features(
 ) -> dict[str, np.ndarray]:
     """The features of data/record_schema.py, [R, length] each: of masked
     records, or if the config says so of unmasked ones."""
-    # [CLS] A [SEP] B [SEP] or [CLS] A [SEP], and padding
     special_tokens = pieces.special_tokens
     num_after_a = 1 + len(special_tokens.between) * config.is_pair
     lengths = np.stack([pairs.a_length + 1, pairs.b_length], 1)
     lengths += [num_after_a, config.is_pair]
     is_real, is_second = segment_masks(lengths, config.max_seq_length)
-    place = np.arange(config.max_seq_length)
-    first_b = lengths[:, :1]
-    is_a = (place > 0) & (place <= pairs.a_length[:, None])
-    is_b = (place >= first_b) & (place < first_b + pairs.b_length[:, None])
-    # a place in the row less a place in the text
-    shift = np.where(
-        place < first_b,
-        (pairs.a_start - 1)[:, None],
-        pairs.b_start[:, None] - first_b,
-    )
-    found = text.ids.take(shift + place, mode="clip")
-    rest = np.where(is_real, pieces.end, pieces.padding)
-    ids = np.where(is_a | is_b, found, rest).astype(np.int32)
-    ids[:, 0] = pieces.start
+    ids, may_hide = _lay_out(text, pairs, lengths, is_real, pieces)
     labels = {}
     if config.is_pair:
         labels[NEXT_SENTENCE] = pairs.is_random_next[:, None].astype(np.int32)
     if config.dynamic_masking:
         ids = np.where(is_real, ids, 0)
         return {"input_ids": ids, "segment_lengths": lengths, **labels}
-
-    # Between documents, too, there is a mark.
-    may_hide = (is_a | is_b) & (ids != pieces.end)
     width = config.max_predictions_per_seq
     num_wanted = np.rint(lengths.sum(1) * config.masked_lm_prob)
     num_wanted = np.clip(num_wanted, 1, width).astype(np.int64)
@@ -86,6 +68,9 @@ def make_features(
         positions, count = _choose(may_hide, num_wanted, width, rng)
     ids %= len(pieces.continues)
     is_chosen = np.arange(width) < count[:, None]
+    # rising, then zeros
+    positions = np.where(is_chosen, positions, config.max_seq_length)
+    positions = np.where(is_chosen, np.sort(positions, axis=1), 0)
     hidden = np.where(is_chosen, np.take_along_axis(ids, positions, 1), 0)
 
     # Some become [MASK], some stay, some become any piece.
@@ -107,6 +92,40 @@ def make_features(
     }
 
 
+def _lay_out(
+    text: Text,
+    pairs: Pairs,
+    lengths: np.ndarray,
+    is_real: np.ndarray,
+    pieces: MaskingVocabulary,
+) -> tuple[np.ndarray, np.ndarray]:
+    """[CLS] A [SEP] B [SEP] or [CLS] A [SEP], and padding: int32 [R, S].
+
+    Args:
+      lengths: int64 [R, 2], of A and of B, with special tokens.
+      is_real: bool [R, S], no padding.
+
+    Returns:
+      The ids, and which of them may be hidden.
+    """
+    place = np.arange(is_real.shape[1])
+    first_b = lengths[:, :1]
+    is_a = (place > 0) & (place <= pairs.a_length[:, None])
+    is_b = (place >= first_b) & (place < first_b + pairs.b_length[:, None])
+    # a place in the row less a place in the text
+    shift = np.where(
+        place < first_b,
+        (pairs.a_start - 1)[:, None],
+        pairs.b_start[:, None] - first_b,
+    )
+    found = text.ids.take(shift + place, mode="clip")
+    rest = np.where(is_real, pieces.end, pieces.padding)
+    ids = np.where(is_a | is_b, found, rest).astype(np.int32)
+    ids[:, 0] = pieces.start
+    # Between documents, too, there is a mark.
+    return ids, (is_a | is_b) & (ids != pieces.end)
+
+
 def _choose(
     may_hide: np.ndarray,
     num_wanted: np.ndarray,
@@ -115,39 +134,31 @@ def _choose(
 ) -> tuple[np.ndarray, np.ndarray]:
     """`num_wanted` of a row's places that may be hidden, each set as likely.
 
-    Places are sorted by a random number in the bits above their own. Returns
-    rising positions [R, P], filled with zeros, and their number [R].
+    Places are sorted by a random number in the bits above their own.
+
+    Returns:
+      Positions, int32 [R, P], and how many of these count, [R].
     """
     count = np.minimum(num_wanted, may_hide.sum(-1))
-    keys = _random_keys(may_hide, rng)
-    keys.partition(min(width, keys.shape[1]) - 1, axis=1)
+    keys, low = _random_keys(may_hide, rng)
+    keys.partition(width - 1, axis=1)
     keys = np.sort(keys[:, :width], axis=1)
-    positions = keys & _place_bits(may_hide.shape[1])
-    return _rising(positions.astype(np.int32), count), count
+    return (keys & low).astype(np.int32), count
 
 
-def _random_keys(may_hide: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _random_keys(
+    may_hide: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.uint32]:
     """uint32 [R, S]: a place in the lowest bits, random ones above; the highest
-    is set for what may not be hidden, so that it comes last."""
+    is set for what may not be hidden, so that it comes last. And the lowest
+    bits."""
     length = may_hide.shape[1]
-    low = np.uint32(_place_bits(length))
-    # several times as fast as rng.integers(0, LAST, ...)
+    low = np.uint32((1 << (length - 1).bit_length()) - 1)
+    # several times as fast as rng.integers
     raw = rng.bit_generator.random_raw(-(-may_hide.size // 2)).view(np.uint32)
     keys = raw[: may_hide.size].reshape(may_hide.shape) >> np.uint32(1)
     keys = (keys & ~low) | np.arange(length, dtype=np.uint32)
-    return keys | np.where(may_hide, np.uint32(0), LAST)
-
-
-def _place_bits(length: int) -> int:
-    return (1 << (length - 1).bit_length()) - 1
-
-
-def _rising(positions: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """The first `count` [R] of each row, sorted; then zeros."""
-    is_chosen = np.arange(positions.shape[1]) < count[:, None]
-    after_all = np.iinfo(np.int32).max
-    positions = np.sort(np.where(is_chosen, positions, after_all), axis=1)
-    return np.where(is_chosen, positions, 0)
+    return keys | np.where(may_hide, np.uint32(0), np.uint32(1 << 31)), low
 
 
 def _choose_words(
@@ -175,8 +186,8 @@ def _choose_words(
     cells = (rows[:, None] * length + word)[may_hide]
     sizes = np.bincount(cells, minlength=num_rows * length)
     sizes = sizes.reshape(num_rows, length)
-    keys = np.sort(_random_keys(sizes > 0, rng), axis=1)
-    order = (keys & _place_bits(length)).astype(np.int64)
+    keys, low = _random_keys(sizes > 0, rng)
+    order = (np.sort(keys, axis=1) & low).astype(np.int64)
     is_taken = np.zeros((num_rows, length), bool)
     count = np.zeros(num_rows, np.int64)
     for turn in range(length):
@@ -190,4 +201,4 @@ def _choose_words(
     is_hidden = may_hide & np.take_along_axis(is_taken, word, 1)
     places = np.where(is_hidden, np.arange(length), length)
     positions = np.sort(places, axis=1)[:, :width]
-    return _rising(positions.astype(np.int32), count), count
+    return positions.astype(np.int32), count

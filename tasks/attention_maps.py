@@ -1,10 +1,16 @@
-"""Where a model looks: attention probabilities of a text or a pair.
+"""Where a model looks: attention probabilities of a text or a pair, and how
+show_attention.py shows them, as a page and as a picture.
 
 As in Vig 2019 (BertViz) and Clark et al. 2019, "What does BERT look at?".
 
 Shapes: L layers, N heads, S pieces.
 """
 
+import base64
+import io
+import json
+import warnings
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,13 +25,18 @@ from bert_keras.modeling.checkpoint import encoder_mappings, load_checkpoint
 from bert_keras.modeling.encoder import Encoder, attention_maps
 from bert_keras.tasks.base import missing_weight, open_with_task
 
+PAGE = Path(__file__).with_name("attention_page.html")
+DATA = "{{data}}"  # where the page has it
+STEPS = 65535  # of a probability, in two bytes
+
+INCHES_OF_MAP, INCHES_OF_PIECE = 1.0, 0.22
+MIN_INCHES = 4.0
+
 
 class AttentionMap(NamedTuple):
     pieces: list[str]  # S, as people read them
     is_mark: list[bool]  # [CLS], [SEP] and their like
-    num_first: (
-        int  # pieces of the first text, with the special tokens around it
-    )
+    num_first: int  # pieces of the first text and the special tokens around it
     probabilities: np.ndarray  # [L, N, S, S]: of each piece, where it looks
     is_cut: bool  # whether the text was longer
 
@@ -50,10 +61,8 @@ class AttentionReader:
         self, text: str, text_pair: str | None, max_seq_length: int
     ) -> AttentionMap:
         """Raises an InputError where there is nothing to look at."""
-        tokenizer, special_tokens = (
-            self.tokenizer,
-            self.tokenizer.special_tokens,
-        )
+        tokenizer = self.tokenizer
+        special_tokens = tokenizer.special_tokens
         first = tokenizer.tokenize(text)
         second = tokenizer.tokenize(text_pair or "") or None
         if not first:
@@ -62,25 +71,18 @@ class AttentionReader:
         tokens, segments = build_inputs(first, second, length, special_tokens)
         row = InputFeatures(tokenizer.convert_tokens_to_ids(tokens), segments)
         batch = pad([row], len(tokens), 1)
-        features = (
-            batch[n] for n in ("input_ids", "input_mask", "segment_ids")
-        )
-        with (
-            fused_ops.uncompiled()
-        ):  # to compile takes longer than one text does
-            maps = attention_maps(self.encoder, *features)
-        whole = (
-            len(first) + len(second or ()) + special_tokens.count(bool(second))
-        )
+        names = "input_ids", "input_mask", "segment_ids"
+        # To compile takes longer than one text does.
+        with fused_ops.uncompiled():
+            maps = attention_maps(self.encoder, *(batch[n] for n in names))
+        marks = special_tokens.start, special_tokens.end
+        num_marks = special_tokens.count(second is not None)
         return AttentionMap(
             [_shown(token, tokenizer) for token in tokens],
-            [
-                token in (special_tokens.start, special_tokens.end)
-                for token in tokens
-            ],
+            [token in marks for token in tokens],
             tokens.index(special_tokens.end) + 1,
             np.asarray(maps, np.float32)[:, 0],
-            len(tokens) < whole,
+            len(tokens) < len(first) + len(second or ()) + num_marks,
         )
 
 
@@ -92,3 +94,72 @@ def _shown(piece: str, tokenizer: Tokenizer) -> str:
     if "\ufffd" in text:
         return piece
     return text.replace(" ", "\u2423").replace("\n", "\u23ce")
+
+
+def to_html(attention: AttentionMap, title: str) -> bytes:
+    """One page with all that it needs: it asks no network for anything.
+
+    Texts are JSON in a script element that is not run, without any sign that
+    could end it, and the page shows them as text, never as HTML.
+    """
+    counts = np.rint(attention.probabilities * STEPS).astype("<u2")
+    layers, heads, size, _ = counts.shape
+    data = {
+        "title": title,
+        "pieces": attention.pieces,
+        "marks": attention.is_mark,
+        "first": attention.num_first,
+        "shape": [layers, heads, size],
+        "steps": STEPS,
+        "counts": base64.b64encode(counts.tobytes()).decode(),
+    }
+    text = json.dumps(data)  # ASCII alone
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return PAGE.read_text(encoding="utf-8").replace(DATA, text).encode()
+
+
+def to_png(
+    attention: AttentionMap, layer: int | None, head: int | None
+) -> bytes:
+    """One head's map with its pieces, or small ones of those that are left:
+    of a layer its heads, of a head its layers, of neither all."""
+    from matplotlib.figure import Figure
+
+    maps, pieces = attention.probabilities, attention.pieces
+    layers = range(len(maps)) if layer is None else [layer]
+    heads = range(maps.shape[1]) if head is None else [head]
+    if len(layers) == len(heads) == 1:
+        inches = max(MIN_INCHES, INCHES_OF_PIECE * len(pieces))
+        size = inches + 1.5, inches + 1.0
+        figure = Figure(figsize=size, layout="constrained")
+        axis = figure.subplots()
+        image = axis.imshow(
+            maps[layers[0], heads[0]], cmap="Blues", vmin=0.0, vmax=1.0
+        )
+        # A piece may be a "$", which begins a formula.
+        places = range(len(pieces))
+        axis.set_xticks(places, pieces, rotation=90, parse_math=False)
+        axis.set_yticks(places, pieces, parse_math=False)
+        axis.set_ylabel("from")
+        axis.set_xlabel("to")
+        figure.colorbar(image, shrink=0.6)
+    else:  # each is scaled to its own largest probability
+        size = (
+            INCHES_OF_MAP * len(heads) + 0.5,
+            INCHES_OF_MAP * len(layers) + 0.5,
+        )
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(len(layers), len(heads), squeeze=False)
+        for i, layer in enumerate(layers):
+            axes[i, 0].set_ylabel(f"layer {layer}", fontsize=7)
+            for j, head in enumerate(heads):
+                axes[i, j].imshow(maps[layer, head], cmap="Blues", vmin=0.0)
+                axes[i, j].set(xticks=[], yticks=[])
+                if i == 0:
+                    axes[i, j].set_title(f"head {head}", fontsize=7)
+    file = io.BytesIO()
+    with warnings.catch_warnings():  # of signs that the font has not
+        warnings.filterwarnings("ignore", "Glyph .* missing")
+        figure.savefig(file, format="png", dpi=120)
+    return file.getvalue()

@@ -16,9 +16,8 @@ import numpy as np
 
 from bert_keras import files
 from bert_keras.data.input_features import (
-    Batch,
+    IndexedBatch,
     InputFeatures,
-    bucket_by_length,
     run_documents,
 )
 from bert_keras.data.tokenizer_folder import (
@@ -48,7 +47,7 @@ EMPTY = "the line is empty"
 Line = str | tuple[str, ...]
 
 Outputs = dict[str, np.ndarray]
-Run = Callable[[Iterable[Batch]], Iterator[Outputs]]
+Run = Callable[[Iterable[IndexedBatch]], Iterator[Outputs]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,13 +116,10 @@ def open_with_task(
     longest = config.max_position_embeddings
     least = tokenizer.special_tokens.count(is_pair=True) + 1
     if task is not None and not least <= task.max_seq_length <= longest:
-        given = f"{path} has a task.json with max_seq_length "
         raise InputError(
-            f"{given}{task.max_seq_length}, but its model has {longest} "
-            "positions"
-            if task.max_seq_length > longest
-            else f"{given}{task.max_seq_length}; expected at least {least}, "
-            "for the special tokens of a pair and one token"
+            f"{path} has a task.json with max_seq_length {task.max_seq_length}"
+            f"; expected at least {least}, for the special tokens of a pair "
+            f"and one token, and at most {longest}, its model's positions"
         )
     return task, config, tokenizer
 
@@ -236,12 +232,7 @@ class Pipeline(abc.ABC):
             for number, line in enumerate(lines, first_number)
         )
         results = run_documents(
-            questions,
-            lambda rows: run(
-                bucket_by_length(
-                    rows, batch_size, self.max_length, fine_buckets
-                )
-            ),
+            questions, run, batch_size, self.max_length, fine_buckets
         )
         for question, outputs in results:
             if question.error:

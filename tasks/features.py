@@ -9,6 +9,7 @@ size.
 """
 
 import dataclasses
+import functools
 import io
 import json
 import math
@@ -24,8 +25,8 @@ from bert_keras.data.input_features import (
     CHUNK_POSITIONS,
     InputFeatures,
     SomeDocument,
-    bucket_by_length,
     build_inputs,
+    make_features,
     max_context_window,
     run_documents,
     windows,
@@ -37,7 +38,6 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.training.inference import Predictor, predict
 
-POOLINGS = ("cls", "mean", "max")
 HELD_BYTES = 1 << 28  # of vectors: rows sorted by length wait for each other
 EMBEDDINGS = None  # instead of a layer's number: what the first one reads
 PAIR = re.compile(r"^(.*) \|\|\| (.*)$")  # upstream's
@@ -109,27 +109,23 @@ def read_document(
     first = tokenizer.tokenize(pair[1] if pair else line.rstrip("\r\n"))
     second = tokenizer.tokenize(pair[2]) if pair else []
     special_tokens = tokenizer.special_tokens
+    room = max_length - special_tokens.count(bool(second))
     if second or not stride:
         tokens, segments = build_inputs(
             first, second or None, max_length, special_tokens
         )
         row = InputFeatures(tokenizer.convert_tokens_to_ids(tokens), segments)
         places = [(0, i) for i in range(len(tokens))]
-        room = max_length - special_tokens.count(bool(second))
         return Document(tokens, [row], places, len(first) + len(second) > room)
-    spans = windows(
-        len(first), max_length - special_tokens.count(False), stride
-    )
-    parts = [
-        build_inputs(first[s.start : s.stop], None, max_length, special_tokens)
-        for s in spans
-    ]
+    spans = windows(len(first), room, stride)
     owners = enumerate(max_context_window(spans, len(first)))
     return Document(
-        [parts[0][0][0], *first, parts[0][0][-1]],
+        [special_tokens.start, *first, special_tokens.end],
         [
-            InputFeatures(tokenizer.convert_tokens_to_ids(t), s)
-            for t, s in parts
+            make_features(
+                first[span.start : span.stop], None, max_length, tokenizer
+            )
+            for span in spans
         ],
         [
             (0, 0),
@@ -162,16 +158,6 @@ def to_json(
     return json.dumps({"linex_index": number, "features": features})
 
 
-def pool(x: np.ndarray, pooling: str) -> np.ndarray:
-    """[T, H] -> [H]: the first token's vector, or all tokens' mean or maximum.
-
-    [CLS] and [SEP] are among them, as in sentence-transformers.
-    """
-    if pooling == "cls":
-        return x[0]
-    return x.mean(axis=0) if pooling == "mean" else x.max(axis=0)
-
-
 def encode_documents(
     predictor: Predictor,
     documents: Iterable[SomeDocument],
@@ -189,16 +175,11 @@ def encode_documents(
     held_positions = max(1, HELD_BYTES // (4 * math.prod(shape)))
     return run_documents(
         documents,
-        lambda rows: predict(
-            predictor,
-            bucket_by_length(
-                rows,
-                batch_size,
-                max_length,
-                predictor.shapes_are_cheap,
-                min(CHUNK_POSITIONS, held_positions),
-            ),
-        ),
+        functools.partial(predict, predictor),
+        batch_size,
+        max_length,
+        predictor.shapes_are_cheap,
+        min(CHUNK_POSITIONS, held_positions),
     )
 
 

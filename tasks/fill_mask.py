@@ -15,7 +15,7 @@ from keras import ops
 
 from bert_keras.data.input_features import (
     InputFeatures,
-    build_inputs,
+    make_features,
     max_context_window,
     windows,
 )
@@ -64,11 +64,7 @@ def encode(
         own = [1 + i - span.start for i in masks if owners[i] == number]
         if own:
             shown = pieces[span.start : span.stop]
-            tokens, segments = build_inputs(
-                shown, None, max_length, special_tokens
-            )
-            ids = tokenizer.convert_tokens_to_ids(tokens)
-            rows.append(InputFeatures(ids, segments, own))
+            rows.append(make_features(shown, None, max_length, tokenizer, own))
     return rows
 
 
@@ -152,29 +148,26 @@ class FillMaskPipeline(Pipeline):
     def answer(
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
-        blanks = [
-            [
-                {"piece": self.tokenizer.inv_vocab[i], "probability": share}
-                for i, share in zip(ids, shares, strict=True)
-            ]
-            for output, row in zip(outputs, question.rows, strict=True)
-            for ids, shares in zip(
-                output["ids"][: len(row.positions)].tolist(),
-                output["probabilities"].tolist(),
-                strict=False,
-            )
-        ]
-        columns = [
-            "  ".join(f"{p['piece']} {p['probability']:.6f}" for p in blank)
-            for blank in blanks
-        ]
-        text, *parts = question.content.split(
-            self.tokenizer.special_tokens.mask
-        )
+        tokenizer = self.tokenizer
+        blanks = []  # of each [MASK] the likeliest pieces, the best first
+        for output, row in zip(outputs, question.rows, strict=True):
+            for i in range(len(row.positions)):
+                ids = output["ids"][i].tolist()
+                shares = output["probabilities"][i].tolist()
+                best = [
+                    {"piece": tokenizer.inv_vocab[number], "probability": share}
+                    for number, share in zip(ids, shares, strict=True)
+                ]
+                blanks.append(best)
+        text, *parts = question.content.split(tokenizer.special_tokens.mask)
         for blank, part in zip(blanks, parts, strict=True):
-            filled = self.tokenizer.to_text([blank[0]["piece"]])
+            filled = tokenizer.to_text([blank[0]["piece"]])
             if filled.startswith(" "):  # it brings the space along
                 text = text.rstrip()
             text += filled + part
-        columns = [text.replace("\t", " "), *columns]
+        columns = [text.replace("\t", " ")]
+        columns += [
+            "  ".join(f"{p['piece']} {p['probability']:.6f}" for p in blank)
+            for blank in blanks
+        ]
         return {"text": text, "blanks": blanks}, columns

@@ -5,8 +5,7 @@ A packed batch has sequence_numbers and position_ids; its examples see only
 themselves, so that what is computed of each is what it would be alone
 (data/packing.py). In fine-tuning's (data/batching.py), first_positions say
 where in all rows each example begins, in the order of the labels; row_positions
-where
-in each row some begins, and slots which of those is each example's.
+where in each row some begins, and slots which of those is each example's.
 
 Shapes: R rows, S positions, H hidden size, B examples, K at most in a row.
 """
@@ -69,20 +68,17 @@ def pooled_examples(
     nowhere = ops.zeros((ops.shape(batch["input_ids"])[0], 0), "int32")
     if not is_packed(batch):
         return encode(encoder, batch, seed, None, nowhere).pooled
-    positions = batch["row_positions"]
+    positions = batch["row_positions"]  # [R, K]
     if encoder.config.direction == LAST_SEES_ALL:
-        positions = _last_positions(batch["sequence_numbers"], positions)
+        # Where those end that begin there
+        number = 1 + ops.arange(ops.shape(positions)[1], dtype="int32")
+        numbers = batch["sequence_numbers"][:, None]
+        is_own = ops.equal(numbers, number[None, :, None])
+        length = ops.sum(ops.cast(is_own, "int32"), axis=-1)
+        positions += ops.maximum(length - 1, 0)
     pooled = encode(encoder, batch, seed, positions, nowhere).pooled
     slots = ops.reshape(pooled, (-1, encoder.config.hidden_size))  # [R K, H]
     return ops.take(slots, batch["slots"], axis=0)
-
-
-def _last_positions(sequence_numbers: Tensor, first: Tensor) -> Tensor:
-    """int [R, K]: where those end that begin there."""
-    number = 1 + ops.arange(ops.shape(first)[1], dtype="int32")
-    is_own = ops.equal(sequence_numbers[:, None], number[None, :, None])
-    length = ops.sum(ops.cast(is_own, "int32"), axis=-1)
-    return first + ops.maximum(length - 1, 0)
 
 
 def example_weights(batch: Batch) -> Tensor:

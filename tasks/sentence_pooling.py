@@ -13,8 +13,8 @@ import numpy as np
 
 from bert_keras.errors import InputError
 from bert_keras.files import beside, content, copy_beside
-from bert_keras.tasks.features import POOLINGS, pool
 
+POOLINGS = ("cls", "mean", "max")
 MODULES, POOLING = "modules.json", "1_Pooling/config.json"
 MODES = {  # keys of 1_Pooling/config.json -> names
     "pooling_mode_cls_token": "cls",
@@ -27,12 +27,16 @@ MODES = {  # keys of 1_Pooling/config.json -> names
 
 
 class SentencePooling(NamedTuple):
-    pooling: str  # one of features.POOLINGS
+    pooling: str  # one of POOLINGS
     normalizes: bool = False  # to length 1
 
     def vector(self, x: np.ndarray) -> np.ndarray:
-        """[T, H] -> [H]."""
-        pooled = pool(x, self.pooling)
+        """[T, H] -> [H]: the first token's vector, or all tokens' mean or
+        maximum. [CLS] and [SEP] are among them, as in sentence-transformers."""
+        if self.pooling == "cls":
+            pooled = x[0]
+        else:
+            pooled = x.mean(0) if self.pooling == "mean" else x.max(0)
         if not self.normalizes:
             return pooled
         return pooled / np.maximum(np.linalg.norm(pooled), 1e-12)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data.input_features import (
+    IndexedBatch,
     InputFeatures,
     bucket_by_length,
     build_inputs,
@@ -149,6 +150,12 @@ class Text(NamedTuple):
     rows: list[InputFeatures]
 
 
+def first_ids(batches: Iterator[IndexedBatch]) -> Iterator[int]:
+    for indices, features in batches:
+        assert indices == sorted(indices), "these rows are of equal length"
+        yield from features["input_ids"][: len(indices), 0].tolist()
+
+
 def test_documents_get_the_outputs_of_their_rows() -> None:
     """A document of two rows, two of none, one of one, one of none."""
     documents = [
@@ -156,16 +163,13 @@ def test_documents_get_the_outputs_of_their_rows() -> None:
         for numbers in ([1, 2], [], [], [3], [])
     ]
 
-    def double(rows: Iterator[InputFeatures]) -> Iterator[int]:
-        yield from [2 * row.input_ids[0] for row in rows]  # reads all first
-
-    results = list(run_documents(documents, double))
+    results = list(run_documents(documents, first_ids, 8, 16))
     assert [document for document, _ in results] == documents
-    assert [outputs for _, outputs in results] == [[2, 4], [], [], [6], []]
+    assert [outputs for _, outputs in results] == [[1, 2], [], [], [3], []]
 
 
 def test_documents_are_answered_before_all_are_read() -> None:
     documents = iter([Text([InputFeatures([i], [0])]) for i in range(9)])
-    answers = run_documents(documents, lambda rows: (row for row in rows))
+    answers = run_documents(documents, first_ids, 8, 16, chunk_positions=1)
     next(answers)
     assert len(list(documents)) == 8

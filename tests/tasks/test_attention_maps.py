@@ -1,4 +1,4 @@
-"""Tests of tasks/attention_maps.py, and of tasks/attention_plots.py."""
+"""Tests of tasks/attention_maps.py."""
 
 import base64
 import html.parser
@@ -14,11 +14,13 @@ import pytest
 from bert_keras.data.tokenizers import load_tokenizer
 from bert_keras.errors import InputError
 from bert_keras.tasks.attention_maps import (
+    STEPS,
     AttentionMap,
     AttentionReader,
     _shown,
+    to_html,
+    to_png,
 )
-from bert_keras.tasks.attention_plots import STEPS, to_html, to_png
 from tests.conftest import GOLDEN, TINY
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&<!--\u2028$x^$"

@@ -1,5 +1,6 @@
 """Tests of tasks/features.py."""
 
+import functools
 import io
 import json
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data.bpe import load_byte_level
-from bert_keras.data.input_features import bucket_by_length, run_documents
+from bert_keras.data.input_features import run_documents
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.errors import InputError
 from bert_keras.tasks.features import (
@@ -16,7 +17,6 @@ from bert_keras.tasks.features import (
     FeatureExtractor,
     encode_documents,
     npy_header,
-    pool,
     read_document,
     to_json,
 )
@@ -96,10 +96,8 @@ def test_vectors_are_those_of_their_windows() -> None:
     extractor = FeatureExtractor(TINY, [-1, 0])
     documents = [read_document(LINE, TOKENIZER, 6, stride) for stride in (2, 0)]
     predictor = Predictor(extractor.forward)
-    results = run_documents(
-        documents,
-        lambda rows: predict(predictor, bucket_by_length(rows, 2, 16)),
-    )
+    run = functools.partial(predict, predictor)
+    results = run_documents(documents, run, 2, 16)
     for document, outputs in results:
         vectors = document.vectors(outputs)
         assert vectors.shape == (len(document.tokens), 2, TINY.hidden_size)
@@ -136,13 +134,6 @@ def test_numbers_are_rounded_as_python_does() -> None:
         for token, vectors in zip("abcdefg", x, strict=True)
     ]
     assert line == json.dumps({"linex_index": 3, "features": expected})
-
-
-def test_pooling() -> None:
-    x = np.array([[1.0, 5.0], [3.0, 1.0]])
-    assert pool(x, "cls").tolist() == [1, 5]
-    assert pool(x, "mean").tolist() == [2, 3]
-    assert pool(x, "max").tolist() == [3, 5]
 
 
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

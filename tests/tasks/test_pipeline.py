@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras.data.input_features import Batch
+from bert_keras.data.input_features import IndexedBatch
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.tasks.base import Answer, Pipeline
@@ -55,7 +55,7 @@ def answers(
 ) -> list[Answer]:
     """What the model says to lines whose rows all have these outputs."""
 
-    def run(batches: Iterable[Batch]) -> Iterator[dict[str, np.ndarray]]:
+    def run(batches: Iterable[IndexedBatch]) -> Iterator[dict[str, np.ndarray]]:
         for indices, _ in batches:
             yield from [{k: np.array(v) for k, v in outputs.items()}] * len(
                 indices
@@ -197,7 +197,9 @@ def test_texts_as_the_model_itself_scores_them(tmp_path: Path) -> None:
         )
 
 
-def runner(model: Pipeline) -> Callable[[Iterable[Batch]], Iterator[dict]]:
+def runner(
+    model: Pipeline,
+) -> Callable[[Iterable[IndexedBatch]], Iterator[dict]]:
     return functools.partial(predict, Predictor(model.model.forward))
 
 

@@ -60,6 +60,13 @@ def test_poolings(
     )
 
 
+def test_pooling() -> None:
+    x = np.array([[1.0, 5.0], [3.0, 1.0]])
+    assert SentencePooling("cls").vector(x).tolist() == [1, 5]
+    assert SentencePooling("mean").vector(x).tolist() == [2, 3]
+    assert SentencePooling("max").vector(x).tolist() == [3, 5]
+
+
 def test_a_vector_of_zeros_stays_one() -> None:
     zeros = SentencePooling("mean", normalizes=True).vector(0 * X)
     assert zeros.tolist() == [0, 0]
