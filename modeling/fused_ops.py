@@ -25,19 +25,12 @@ from keras import ops
 
 from bert_keras.modeling.tensors import Tensor
 
-
-def _gelu_erf(x: Tensor) -> Tensor:
-    """x times the normal distribution function of x.
-
-    XLA takes twice as long for the erfc that TensorFlow's gelu has on a CPU.
-    """
-    return 0.5 * x * (1.0 + ops.erf(x * math.sqrt(0.5)))
-
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": lambda x: ops.gelu(x, approximate=True),
     "gelu_tanh": lambda x: ops.gelu(x, approximate=True),
-    "gelu_erf": _gelu_erf,
+    # x times the normal distribution function of x; XLA takes twice as long for
+    # the erfc that TensorFlow's gelu has on a CPU.
+    "gelu_erf": lambda x: 0.5 * x * (1.0 + ops.erf(x * math.sqrt(0.5))),
     "relu": ops.relu,
     "tanh": ops.tanh,
     "linear": lambda x: x,
