@@ -75,11 +75,11 @@ class BertConfig:
 
         for field in dataclasses.fields(self):
             name, value = field.name, getattr(self, field.name)
-            if field.type in (int, "int"):
+            if field.type is int:
                 least = 0 if name == "type_vocab_size" else 1
                 is_size = type(value) is int and least <= value <= MAX_SIZE
                 check(name, is_size, "a positive whole number below 2**31")
-            if field.type in (float, "float"):
+            if field.type is float:
                 is_share = isinstance(value, int | float) and 0 <= value < 1
                 check(name, is_share, "a number from 0 up to, not with, 1")
         for name, choices in (
@@ -117,6 +117,7 @@ class BertConfig:
 
     @property
     def padding_id(self) -> int:
+        """The id of the padding token."""
         default = self.traits.ids["pad_token_id"]
         return default if self.pad_token_id is None else self.pad_token_id
 

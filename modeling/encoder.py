@@ -87,9 +87,8 @@ class Encoder(keras.layers.Layer):
         return len(parts)
 
     def build(self, input_shape: Any = None) -> None:
-        self.embeddings.build()
-        for layer in self.layers:
-            layer.build()
+        for part in (self.embeddings, *self.layers):
+            part.build()
         self.pooler.build((None, self.config.hidden_size))
 
     def call(
@@ -179,8 +178,8 @@ def attention_maps(
 class Embeddings(keras.layers.Layer):
     """LayerNorm of word + segment + position vectors, then dropout."""
 
-    def __init__(self, config: BertConfig, **kwargs: Any):
-        super().__init__(**kwargs)
+    def __init__(self, config: BertConfig, name: str):
+        super().__init__(name=name)
         self.config = config
         self.layer_norm = LayerNorm(config)
 
@@ -248,8 +247,8 @@ class Embeddings(keras.layers.Layer):
 class TransformerLayer(keras.layers.Layer):
     """Self-attention, then a feed-forward network, each with its residual."""
 
-    def __init__(self, config: BertConfig, **kwargs: Any):
-        super().__init__(**kwargs)
+    def __init__(self, config: BertConfig, name: str):
+        super().__init__(name=name)
         hidden, expanded = config.hidden_size, config.intermediate_size
         self.attention = Attention(config, name="attention")
         self.attention_output = Residual(config, hidden, "attention_output")
