@@ -223,7 +223,7 @@ def compare_speed(folders: list[Path]) -> None:
         count = sum(
             math.prod(variable.shape)
             for variable in model.encoder.variables
-            if config.has_pooler or "/pooler/" not in variable.path
+            if config.traits.has_pooler or "/pooler/" not in variable.path
         )
         print(f"{folder.name}: {count:,} parameters")
         predictors.append(

@@ -78,17 +78,46 @@ def apply_direction(mask: Tensor, direction: str) -> Tensor:
     return ops.maximum(mask, ops.cast(key == query, "float32"))
 
 
+def _vector(
+    layer: keras.layers.Layer, name: str, size: int, start: str
+) -> keras.Variable:
+    """A float32 parameter of a fused chain, which computes in float32."""
+    return layer.add_weight(
+        name=name, shape=(size,), initializer=start, autocast=False
+    )
+
+
 class LayerNorm(keras.layers.Layer):
     """gamma and beta [H]; the arithmetic is fused with its neighbours."""
 
-    def __init__(self, config: BertConfig, **kwargs: Any):
-        super().__init__(name="LayerNorm", **kwargs)
+    def __init__(self, config: BertConfig):
+        super().__init__(name="LayerNorm")
         self.size = config.hidden_size
         self.epsilon = config.layer_norm_eps
 
     def build(self, input_shape: Any = None) -> None:
         self.gamma = _vector(self, "gamma", self.size, "ones")
         self.beta = _vector(self, "beta", self.size, "zeros")
+
+
+class Dense(keras.layers.Layer):
+    """kernel [input_size, output_size] and bias, which subclasses add in a
+    chain with what follows."""
+
+    def __init__(
+        self, config: BertConfig, input_size: int, output_size: int, name: str
+    ):
+        super().__init__(name=name)
+        self.config = config
+        self.sizes = input_size, output_size
+
+    def build(self, input_shape: Any = None) -> None:
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=self.sizes,
+            initializer=initializer(self.config),
+        )
+        self.bias = _vector(self, "bias", self.sizes[1], "zeros")
 
 
 class Attention(keras.layers.Layer):
@@ -161,18 +190,18 @@ class Attention(keras.layers.Layer):
     ) -> list[Tensor]:
         """Query, key and value of self-attention, [B, S, 3, N, D]; else the
         query, [B, S, 1, N, D], and key and value, [B, T, 2, N, D]."""
+        hidden = self.config.hidden_size
         kernel = ops.convert_to_tensor(self.qkv_kernel)
         bias = ops.convert_to_tensor(self.qkv_bias)
         inputs, kernels, biases = [from_tensor], [kernel], [bias]
         if to_tensor is not None:
-            hidden = self.config.hidden_size
-            inputs = [from_tensor, to_tensor]
+            inputs.append(to_tensor)
             kernels = ops.split(kernel, [hidden], -1)
             biases = ops.split(bias, [hidden], -1)
         products = []
         for x, kernel, bias in zip(inputs, kernels, biases, strict=True):
             product = fused_ops.add_bias(ops.matmul(x, kernel), bias)
-            number = product.shape[-1] // self.config.hidden_size
+            number = product.shape[-1] // hidden
             shape = *ops.shape(x)[:2], number, self.num_heads, self.head_size
             products.append(ops.reshape(product, shape))
         return products
@@ -187,22 +216,15 @@ def _by_head(products: list[Tensor]) -> list[Tensor]:
     return [part for x in turned for part in ops.unstack(x, axis=0)]
 
 
-class Residual(keras.layers.Layer):
+class Residual(Dense):
     """LayerNorm(residual + dropout(x W + b)): ends both halves of a layer."""
 
-    def __init__(self, config: BertConfig, input_size: int, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.config = config
-        self.input_size = input_size
+    def __init__(self, config: BertConfig, input_size: int, name: str):
+        super().__init__(config, input_size, config.hidden_size, name)
         self.layer_norm = LayerNorm(config)
 
     def build(self, input_shape: Any = None) -> None:
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(self.input_size, self.config.hidden_size),
-            initializer=initializer(self.config),
-        )
-        self.bias = _vector(self, "bias", self.config.hidden_size, "zeros")
+        super().build()
         self.layer_norm.build()
 
     def call(
@@ -221,34 +243,15 @@ class Residual(keras.layers.Layer):
         )
 
 
-class Intermediate(keras.layers.Layer):
+class Intermediate(Dense):
     """activation(x W + b), from H to F."""
 
-    def __init__(self, config: BertConfig, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.config = config
-
-    def build(self, input_shape: Any = None) -> None:
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(self.config.hidden_size, self.config.intermediate_size),
-            initializer=initializer(self.config),
-        )
-        self.bias = _vector(
-            self, "bias", self.config.intermediate_size, "zeros"
-        )
+    def __init__(self, config: BertConfig, name: str):
+        sizes = config.hidden_size, config.intermediate_size
+        super().__init__(config, *sizes, name)
 
     def call(self, x: Tensor) -> Tensor:
         """[B, S, H] -> [B, S, F]."""
         return fused_ops.bias_activation(
             ops.matmul(x, self.kernel), self.bias, self.config.hidden_act
         )
-
-
-def _vector(
-    layer: keras.layers.Layer, name: str, size: int, start: str
-) -> keras.Variable:
-    """A float32 parameter of a fused chain, which computes in float32."""
-    return layer.add_weight(
-        name=name, shape=(size,), initializer=start, autocast=False
-    )

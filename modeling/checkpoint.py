@@ -26,6 +26,7 @@ from bert_keras.files import (
     MERGES,
     VOCABULARY,
     copy_vocabulary,
+    remove,
     vocabulary_files,
     write_whole,
 )
@@ -80,6 +81,24 @@ class VariableMapping:
         self.variable.assign(np.concatenate(blocks, axis=-1))
 
 
+def layer_mappings(
+    root: str, layer: Any, names: Sequence[str]
+) -> list[VariableMapping]:
+    """The attributes of these names, as Google calls them below `root`."""
+    return [
+        VariableMapping(f"{root}{name}", getattr(layer, name)) for name in names
+    ]
+
+
+def _dense(root: str, layer: Any) -> list[VariableMapping]:
+    return layer_mappings(f"{root}/dense/", layer, ("kernel", "bias"))
+
+
+def _layer_norm(root: str, layer: Any) -> list[VariableMapping]:
+    norm = layer.layer_norm
+    return layer_mappings(f"{root}/LayerNorm/", norm, ("beta", "gamma"))
+
+
 def encoder_mappings(encoder: Encoder) -> list[VariableMapping]:
     """Everything below "bert/"."""
     embeddings, root = encoder.embeddings, "bert/embeddings"
@@ -87,7 +106,7 @@ def encoder_mappings(encoder: Encoder) -> list[VariableMapping]:
         VariableMapping(f"{root}/{name}", table, family=encoder.config.family)
         for name, table in embeddings.tables.items()
     ]
-    mappings += _layer_norm(root, embeddings.layer_norm)
+    mappings += _layer_norm(root, embeddings)
     for number, layer in enumerate(encoder.layers):
         root, attention = f"bert/encoder/layer_{number}", layer.attention
         for i, part in enumerate(("query", "key", "value")):
@@ -100,41 +119,24 @@ def encoder_mappings(encoder: Encoder) -> list[VariableMapping]:
             ("attention/output", layer.attention_output),
             ("output", layer.feed_forward_output),
         ):
-            mappings += _dense(f"{root}/{name}/dense", residual)
-            mappings += _layer_norm(f"{root}/{name}", residual.layer_norm)
-        mappings += _dense(f"{root}/intermediate/dense", layer.intermediate)
-    return mappings + _dense("bert/pooler/dense", encoder.pooler.dense)
+            mappings += _dense(f"{root}/{name}", residual)
+            mappings += _layer_norm(f"{root}/{name}", residual)
+        mappings += _dense(f"{root}/intermediate", layer.intermediate)
+    return mappings + _dense("bert/pooler", encoder.pooler)
 
 
 def masked_lm_mappings(head: MaskedLmHead) -> list[VariableMapping]:
     root = "cls/predictions"
     return [
-        *_dense(f"{root}/transform/dense", head),
-        *_layer_norm(f"{root}/transform", head.layer_norm),
-        VariableMapping(f"{root}/output_bias", head.output_bias),
+        *_dense(f"{root}/transform", head),
+        *_layer_norm(f"{root}/transform", head),
+        *layer_mappings(f"{root}/", head, ["output_bias"]),
     ]
 
 
 def linear_mappings(head: LinearHead, root: str) -> list[VariableMapping]:
     """`root` is one of NEXT_SENTENCE, CLASSIFIER and SPAN."""
-    return [
-        VariableMapping(f"{root}output_weights", head.output_weights),
-        VariableMapping(f"{root}output_bias", head.output_bias),
-    ]
-
-
-def _dense(name: str, layer: Any) -> list[VariableMapping]:
-    return [
-        VariableMapping(f"{name}/kernel", layer.kernel),
-        VariableMapping(f"{name}/bias", layer.bias),
-    ]
-
-
-def _layer_norm(root: str, layer: Any) -> list[VariableMapping]:
-    return [
-        VariableMapping(f"{root}/LayerNorm/beta", layer.beta),
-        VariableMapping(f"{root}/LayerNorm/gamma", layer.gamma),
-    ]
+    return layer_mappings(root, head, ("output_weights", "output_bias"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -324,8 +326,7 @@ def save_model_folder(
     # Everything is written into a folder inside, then moved. A killed run may
     # have left one.
     new = os.path.join(folder, f".{CHECKPOINT}.incomplete")
-    if tf.io.gfile.exists(new):
-        tf.io.gfile.rmtree(new)
+    remove(new)
     tf.io.gfile.makedirs(new)
     try:
         tf.raw_ops.SaveV2(
@@ -346,16 +347,14 @@ def save_model_folder(
         # and the new one comes last.
         index = f"{CHECKPOINT}.index"
         for name in (index, *stale):
-            path = os.path.join(folder, name)
-            if tf.io.gfile.exists(path):
-                tf.io.gfile.remove(path)
+            remove(os.path.join(folder, name))
         names = tf.io.gfile.listdir(new)
         for name in sorted(names, key=lambda name: name == index):
             source = os.path.join(new, name)
             target = os.path.join(folder, name)
             tf.io.gfile.rename(source, target, overwrite=True)
     finally:
-        tf.io.gfile.rmtree(new)
+        remove(new)
 
 
 class AnyModel:
@@ -417,24 +416,20 @@ class AnyModel:
         return {name: ops.convert_to_numpy(x) for name, x in outputs.items()}
 
 
-def sample(config: BertConfig) -> dict[str, np.ndarray]:
-    """A batch of random ids, as `AnyModel.outputs` takes it."""
+def largest_difference(model: AnyModel, other: AnyModel) -> float:
+    """Between two models' outputs on a batch of random ids; they have the same
+    heads. With a pooler where both have weights for it."""
+    config = model.config
     rng = np.random.default_rng(0)
     shape = SAMPLE_ROWS, min(SAMPLE_LENGTH, config.max_position_embeddings)
     lengths = rng.integers(1, shape[1] + 1, (SAMPLE_ROWS, 1))
     num_segments = max(config.type_vocab_size, 1)
-    return {
-        "input_ids": rng.integers(0, config.vocab_size, shape, np.int32),
-        "input_mask": (np.arange(shape[1]) < lengths).astype(np.int32),
-        "segment_ids": rng.integers(0, num_segments, shape, np.int32),
-    }
-
-
-def largest_difference(model: AnyModel, other: AnyModel) -> float:
-    """Between two models' outputs on `sample`; they have the same heads. With
-    a pooler where both have weights for it."""
-    batch = sample(model.config)
+    ids = rng.integers(0, config.vocab_size, shape, np.int32)
+    mask = (np.arange(shape[1]) < lengths).astype(np.int32)
+    segment_ids = rng.integers(0, num_segments, shape, np.int32)
     pools = model.has_pooler and other.has_pooler
-    one, two = (m.outputs(**batch, pools=pools) for m in (model, other))
+    one, two = (
+        m.outputs(ids, mask, segment_ids, pools) for m in (model, other)
+    )
     assert one.keys() == two.keys()
     return float(max(np.abs(one[name] - two[name]).max() for name in one))

@@ -29,6 +29,7 @@ ACTIVATIONS = ("gelu", "gelu_tanh", "gelu_erf", "relu", "tanh", "linear")
 # What a position attends to: all, itself and what is left of it, or right.
 DIRECTIONS = ("bidirectional", "left_to_right", "right_to_left")
 
+_ADVICE = "`bert_config_file` must name a bert_config.json"
 MAX_SIZE = 2**31 - 1  # of any axis
 
 # name: (layers, hidden size, heads); feed-forward is four times the hidden size
@@ -74,11 +75,11 @@ class BertConfig:
 
         for field in dataclasses.fields(self):
             name, value = field.name, getattr(self, field.name)
-            if field.type in (int, "int"):
+            if field.type is int:
                 least = 0 if name == "type_vocab_size" else 1
                 is_size = type(value) is int and least <= value <= MAX_SIZE
                 check(name, is_size, "a positive whole number below 2**31")
-            if field.type in (float, "float"):
+            if field.type is float:
                 is_share = isinstance(value, int | float) and 0 <= value < 1
                 check(name, is_share, "a number from 0 up to, not with, 1")
         for name, choices in (
@@ -89,7 +90,7 @@ class BertConfig:
             # a list: the value may be anything
             is_choice = getattr(self, name) in list(choices)
             check(name, is_choice, f"one of {', '.join(choices)}")
-        has_segments = self._family.has_segments
+        has_segments = self.traits.has_segments
         number = "a positive whole number" if has_segments else "0"
         check(
             "type_vocab_size",
@@ -110,28 +111,20 @@ class BertConfig:
         )
 
     @property
-    def _family(self) -> Family:
+    def traits(self) -> Family:
+        """What its family has otherwise than Google's BERT."""
         return FAMILIES[self.family]
 
     @property
     def padding_id(self) -> int:
-        default = self._family.ids["pad_token_id"]
+        """The id of the padding token."""
+        default = self.traits.ids["pad_token_id"]
         return default if self.pad_token_id is None else self.pad_token_id
 
     @property
     def position_offset(self) -> int:
         """Rows of the position table before that of the first position."""
-        return self.padding_id + 1 if self._family.counts_from_padding else 0
-
-    @property
-    def pooler_act(self) -> str:
-        """Of the pooler; one of `ACTIVATIONS`."""
-        return self._family.pooler_act
-
-    @property
-    def has_pooler(self) -> bool:
-        """Whether an encoder by itself has one."""
-        return self._family.has_pooler
+        return self.padding_id + 1 if self.traits.counts_from_padding else 0
 
     def check_padding(self, padding_id: int, vocab_file: str) -> None:
         """Checks the vocabulary of a Hugging Face folder: a RoBERTa counts its
@@ -140,7 +133,7 @@ class BertConfig:
         Raises:
             InputError: the config has another padding token.
         """
-        if self._family.counts_from_padding and padding_id != self.padding_id:
+        if self.traits.counts_from_padding and padding_id != self.padding_id:
             raise InputError(
                 f"{vocab_file} has its padding token at {padding_id} but the "
                 f"config has pad_token_id = {self.padding_id}, from which a "
@@ -174,25 +167,17 @@ class BertConfig:
         try:
             with open(path, encoding="utf-8") as file:
                 values = json.load(file)
-        except OSError as error:
-            raise InputError(
-                f"cannot read {path} ({error.strerror}); `bert_config_file` "
-                "must name a bert_config.json"
-            ) from error
-        except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"{path} is not a JSON file ({error}); `bert_config_file` "
-                "must name a bert_config.json"
-            ) from error
+        except (OSError, ValueError, RecursionError) as error:
+            wrong = f"{path} is not a JSON file ({error})"
+            if isinstance(error, OSError):
+                wrong = f"cannot read {path} ({error.strerror})"
+            raise InputError(f"{wrong}; {_ADVICE}") from error
         try:
             fields = {field.name for field in dataclasses.fields(cls)}
             if isinstance(values, dict):
                 values = from_hugging_face(values, path, fields)
             if not isinstance(values, dict) or "vocab_size" not in values:
-                raise InputError(
-                    "it has no vocab_size; `bert_config_file` must name a "
-                    "bert_config.json"
-                )
+                raise InputError(f"it has no vocab_size; {_ADVICE}")
             known = fields - {"other"}
             return cls(
                 **{k: v for k, v in values.items() if k in known},

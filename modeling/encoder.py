@@ -47,7 +47,13 @@ class Encoder(keras.layers.Layer):
             TransformerLayer(config, name=f"layer_{i}")
             for i in range(config.num_hidden_layers)
         ]
-        self.pooler = Pooler(config, name="pooler")
+        # In DistilBERT it is a part of the classifier, and a relu.
+        self.pooler = keras.layers.Dense(
+            config.hidden_size,
+            activation=config.traits.pooler_act,
+            kernel_initializer=initializer(config),
+            name="pooler",
+        )
         self.is_recomputed = False
 
     @property
@@ -81,10 +87,9 @@ class Encoder(keras.layers.Layer):
         return len(parts)
 
     def build(self, input_shape: Any = None) -> None:
-        self.embeddings.build()
-        for layer in self.layers:
-            layer.build()
-        self.pooler.build()
+        for part in (self.embeddings, *self.layers):
+            part.build()
+        self.pooler.build((None, self.config.hidden_size))
 
     def call(
         self,
@@ -173,42 +178,33 @@ def attention_maps(
 class Embeddings(keras.layers.Layer):
     """LayerNorm of word + segment + position vectors, then dropout."""
 
-    def __init__(self, config: BertConfig, **kwargs: Any):
-        super().__init__(**kwargs)
+    def __init__(self, config: BertConfig, name: str):
+        super().__init__(name=name)
         self.config = config
         self.layer_norm = LayerNorm(config)
 
     def build(self, input_shape: Any = None) -> None:
         config = self.config
-
-        def table(name: str, rows: int) -> keras.Variable:
-            # Rows are gathered in float32: casting the whole table first
-            # would touch every word of the vocabulary at each step.
-            return self.add_weight(
+        rows = {
+            "word_embeddings": config.vocab_size,
+            "token_type_embeddings": config.type_vocab_size,  # 0: none
+            "position_embeddings": config.position_offset
+            + config.max_position_embeddings,
+        }
+        # Rows are gathered in float32: casting a whole table first would touch
+        # every word of the vocabulary at each step.
+        self.tables = {  # by Google's names
+            name: self.add_weight(
                 name=name,
-                shape=(rows, config.hidden_size),
+                shape=(number, config.hidden_size),
                 initializer=initializer(config),
                 autocast=False,
             )
-
-        self.word_embeddings = table("word_embeddings", config.vocab_size)
-        if config.type_vocab_size:  # DistilBERT has none
-            self.token_type_embeddings = table(
-                "token_type_embeddings", config.type_vocab_size
-            )
-        self.position_embeddings = table(
-            "position_embeddings",
-            config.position_offset + config.max_position_embeddings,
-        )
+            for name, number in rows.items()
+            if number
+        }
+        self.word_embeddings = self.tables["word_embeddings"]
         self.layer_norm.build()
-
-    @property
-    def tables(self) -> dict[str, keras.Variable]:
-        """By Google's names."""
-        tables = {"word_embeddings": self.word_embeddings}
-        if self.config.type_vocab_size:
-            tables["token_type_embeddings"] = self.token_type_embeddings
-        return tables | {"position_embeddings": self.position_embeddings}
 
     def call(
         self,
@@ -221,26 +217,22 @@ class Embeddings(keras.layers.Layer):
         config = self.config
         x = ops.take(self.word_embeddings, input_ids, axis=0)
         if config.type_vocab_size == 1:  # the second text of a pair has it too
-            x = x + self.token_type_embeddings[0]
+            x = x + self.tables["token_type_embeddings"][0]
         elif config.type_vocab_size:
             # So few that a product beats a gather (upstream's remark).
+            table = self.tables["token_type_embeddings"]
             x = x + ops.matmul(
-                ops.one_hot(
-                    segment_ids, config.type_vocab_size, dtype="float32"
-                ),
-                self.token_type_embeddings,
+                ops.one_hot(segment_ids, table.shape[0], dtype="float32"), table
             )
         # RoBERTa numbers real tokens from pad_token_id + 1. Padding, at the
         # end of a row, continues here and has pad_token_id there; nothing
         # looks at it.
+        table = self.tables["position_embeddings"]
         first = config.position_offset
         if position_ids is None:
-            past = first + ops.shape(input_ids)[1]
-            positions = self.position_embeddings[first:past]
+            positions = table[first : first + ops.shape(input_ids)[1]]
         else:
-            positions = ops.take(
-                self.position_embeddings, first + position_ids, axis=0
-            )
+            positions = ops.take(table, first + position_ids, axis=0)
         normed = fused_ops.norm_dropout(
             x + positions,  # [B, S, H]
             self.layer_norm.gamma,
@@ -255,16 +247,13 @@ class Embeddings(keras.layers.Layer):
 class TransformerLayer(keras.layers.Layer):
     """Self-attention, then a feed-forward network, each with its residual."""
 
-    def __init__(self, config: BertConfig, **kwargs: Any):
-        super().__init__(**kwargs)
+    def __init__(self, config: BertConfig, name: str):
+        super().__init__(name=name)
+        hidden, expanded = config.hidden_size, config.intermediate_size
         self.attention = Attention(config, name="attention")
-        self.attention_output = Residual(
-            config, config.hidden_size, name="attention_output"
-        )
-        self.intermediate = Intermediate(config, name="intermediate")
-        self.feed_forward_output = Residual(
-            config, config.intermediate_size, name="output"
-        )
+        self.attention_output = Residual(config, hidden, "attention_output")
+        self.intermediate = Intermediate(config, "intermediate")
+        self.feed_forward_output = Residual(config, expanded, "output")
 
     def build(self, input_shape: Any = None) -> None:
         self.attention.build()
@@ -286,14 +275,11 @@ class TransformerLayer(keras.layers.Layer):
             every, x = x, vectors_at(x, positions)
             if mask.shape[2] != 1:  # what is seen differs by position
                 mask = vectors_at(mask[:, 0], positions)[:, None]
+        keys = [fused_ops.site_seed(seed, site) for site in (1, 2)]
         context = self.attention(x, mask, seed, every)
-        attended = self.attention_output(
-            context, x, fused_ops.site_seed(seed, 1)
-        )
+        attended = self.attention_output(context, x, keys[0])
         expanded = self.intermediate(attended)  # [B, S, F]
-        return self.feed_forward_output(
-            expanded, attended, fused_ops.site_seed(seed, 2)
-        )
+        return self.feed_forward_output(expanded, attended, keys[1])
 
 
 def recomputed(
@@ -328,27 +314,3 @@ def vectors_at(sequence: Tensor, positions: Tensor) -> Tensor:
     rows = ops.reshape(sequence, (batch * length, hidden))
     first_rows = ops.arange(batch, dtype="int32")[:, None] * length
     return ops.take(rows, first_rows + positions, axis=0)
-
-
-class Pooler(keras.layers.Layer):
-    """tanh(x W + b) of [CLS].
-
-    In DistilBERT it is a part of the classifier, and a relu.
-    """
-
-    def __init__(self, config: BertConfig, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.dense = keras.layers.Dense(
-            config.hidden_size,
-            activation=config.pooler_act,
-            kernel_initializer=initializer(config),
-            name="dense",
-        )
-        self.config = config
-
-    def build(self, input_shape: Any = None) -> None:
-        self.dense.build((None, self.config.hidden_size))
-
-    def call(self, vectors: Tensor) -> Tensor:
-        """[..., H] -> [..., H]."""
-        return self.dense(vectors)

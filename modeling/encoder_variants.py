@@ -21,6 +21,7 @@ from bert_keras.modeling.checkpoint import (
     LoadReport,
     VariableMapping,
     encoder_mappings,
+    layer_mappings,
     load_checkpoint,
 )
 from bert_keras.modeling.config import BertConfig
@@ -36,7 +37,7 @@ BILSTM = "bilstm"  # names of its variables in checkpoints begin so
 SECOND = "bert_1/"  # those of a second encoder, where a first has "bert/"
 
 
-class BiLstmEncoder(keras.layers.Layer):
+class BiLstmEncoder(Encoder):
     """An encoder and a BiLSTM on it, of half the hidden size a direction.
 
     So heads are as wide as without it. Pooled are the outputs of the forward
@@ -46,20 +47,12 @@ class BiLstmEncoder(keras.layers.Layer):
     """
 
     def __init__(self, config: BertConfig, name: str = "recurrent"):
-        super().__init__(name=name)
+        super().__init__(config, name)
         if config.hidden_size % 2:
             raise InputError(
                 f"the config has hidden_size = {config.hidden_size}; a BiLSTM "
                 "has half of it in each direction, so expected an even number"
             )
-        self.config = config
-        self.encoder = Encoder(config)
-        self.layers = self.encoder.layers
-        self.poolers = self.encoder.poolers
-        self.num_noise_sites = self.encoder.num_noise_sites
-        self.freeze = self.encoder.freeze
-        self.recompute = self.encoder.recompute
-        self.depth = self.encoder.depth
         self.bilstm = keras.layers.Bidirectional(
             keras.layers.LSTM(
                 config.hidden_size // 2,
@@ -77,11 +70,11 @@ class BiLstmEncoder(keras.layers.Layer):
         return self.weights
 
     def build(self, input_shape: Any = None) -> None:
-        self.encoder.build()
-        self.encoder.pooler.trainable = False
+        super().build()
+        self.pooler.trainable = False
         self.bilstm.build((None, None, self.config.hidden_size))
 
-    def call(
+    def call(  # type: ignore[override] # it reads neither packed rows nor parts
         self,
         input_ids: Tensor,
         input_mask: Tensor,
@@ -89,7 +82,7 @@ class BiLstmEncoder(keras.layers.Layer):
         seed: Tensor | None = None,
     ) -> EncoderOutputs:
         """As Encoder, of padded rows: input_mask is [B, S]."""
-        outputs = self.encoder(input_ids, input_mask, segment_ids, seed)
+        outputs = super().call(input_ids, input_mask, segment_ids, seed)
         sequence = self.bilstm(
             ops.cast(outputs.sequence, "float32"),
             mask=ops.cast(input_mask, "bool"),
@@ -104,17 +97,16 @@ class BiLstmEncoder(keras.layers.Layer):
         )
 
     def mappings(self) -> list[VariableMapping]:
-        mappings = encoder_mappings(self.encoder)
+        mappings = encoder_mappings(self)
         for name, layer in (
             ("forward", self.bilstm.forward_layer),
             ("backward", self.bilstm.backward_layer),
         ):
-            mappings += [
-                VariableMapping(
-                    f"{BILSTM}/{name}/{part}", getattr(layer.cell, part)
-                )
-                for part in ("kernel", "recurrent_kernel", "bias")
-            ]
+            mappings += layer_mappings(
+                f"{BILSTM}/{name}/",
+                layer.cell,
+                ("kernel", "recurrent_kernel", "bias"),
+            )
         return mappings
 
 
@@ -142,12 +134,12 @@ class ConcatenatedEncoders(keras.layers.Layer):
         self.num_noise_sites = 2 * self.first.num_noise_sites
 
     def freeze(self, num_layers: int) -> None:
-        self.first.freeze(num_layers)
-        self.second.freeze(num_layers)
+        for encoder in (self.first, self.second):
+            encoder.freeze(num_layers)
 
     def recompute(self) -> None:
-        self.first.recompute()
-        self.second.recompute()
+        for encoder in (self.first, self.second):
+            encoder.recompute()
 
     def depth(self, variable: keras.Variable) -> int:
         """Each counts what is not its own as above it."""
@@ -173,15 +165,10 @@ class ConcatenatedEncoders(keras.layers.Layer):
         one = self.first(*inputs, seed)
         other_seed = fused_ops.site_seed(seed, self.first.num_noise_sites)
         two = self.second(*inputs, other_seed)
-        return EncoderOutputs(
-            ops.concatenate([one.embeddings, two.embeddings], axis=-1),
-            tuple(
-                ops.concatenate(pair, axis=-1)
-                for pair in zip(one.layers, two.layers, strict=True)
-            ),
-            ops.concatenate([one.sequence, two.sequence], axis=-1),
-            ops.concatenate([one.pooled, two.pooled], axis=-1),
+        outputs: EncoderOutputs = keras.tree.map_structure(
+            lambda *pair: ops.concatenate(pair, axis=-1), one, two
         )
+        return outputs
 
     def mappings(self) -> list[VariableMapping]:
         return encoder_mappings(self.first) + [
@@ -214,8 +201,11 @@ def load_encoders(
     ]
 
 
+AnyEncoder = Encoder | ConcatenatedEncoders
+
+
 def any_encoder_mappings(encoder: AnyEncoder) -> list[VariableMapping]:
     """All weights, "bert/" first."""
-    if isinstance(encoder, Encoder):
-        return encoder_mappings(encoder)
-    return encoder.mappings()
+    if isinstance(encoder, BiLstmEncoder | ConcatenatedEncoders):
+        return encoder.mappings()
+    return encoder_mappings(encoder)

@@ -25,19 +25,12 @@ from keras import ops
 
 from bert_keras.modeling.tensors import Tensor
 
-
-def _gelu_erf(x: Tensor) -> Tensor:
-    """x times the normal distribution function of x.
-
-    XLA takes twice as long for the erfc that TensorFlow's gelu has on a CPU.
-    """
-    return 0.5 * x * (1.0 + ops.erf(x * math.sqrt(0.5)))
-
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": lambda x: ops.gelu(x, approximate=True),
     "gelu_tanh": lambda x: ops.gelu(x, approximate=True),
-    "gelu_erf": _gelu_erf,
+    # x times the normal distribution function of x; XLA takes twice as long for
+    # the erfc that TensorFlow's gelu has on a CPU.
+    "gelu_erf": lambda x: 0.5 * x * (1.0 + ops.erf(x * math.sqrt(0.5))),
     "relu": ops.relu,
     "tanh": ops.tanh,
     "linear": lambda x: x,
@@ -56,23 +49,16 @@ class _Key(keras.random.SeedGenerator):
 
 
 def site_seed(seed: Tensor | None, site: int) -> Tensor | None:
-    """The key of one dropout among those that share `seed`.
-
-    Args:
-        seed: int32 [2], a key; None outside training.
-        site: number of the dropout, so that no two of them share bits.
-    """
+    """The key of dropout number `site` among those that share `seed`, so that
+    no two of them share bits; keys are int32 [2], or None outside training."""
     if seed is None:
         return None
     return seed + ops.convert_to_tensor([0, site], dtype="int32")
 
 
 def dropout(x: Tensor, rate: float, seed: Tensor | None) -> Tensor:
-    """Each number of x with probability `rate` 0, else scaled to the mean.
-
-    Args:
-        seed: int32 [2], the key; None where nothing is to be dropped.
-    """
+    """Each number of x with probability `rate` 0, else scaled to the mean;
+    `seed` is the key, int32 [2], or None where nothing is to be dropped."""
     if seed is None or rate == 0.0:
         return x
     if _is_cpu_alone():
@@ -184,9 +170,8 @@ def _chain(
     Args:
         by_row: of each row [H] of its first argument by itself. Other
             arguments of its rank have its shape; vectors [H] are of all rows.
-            What is compiled is given rows [N, H], not [B, S, H]: it is
-            compiled for each shape, and batches of other lengths have often as
-            many rows.
+            It is given rows [N, H], not [B, S, H], since each shape is compiled
+            anew, and batches of other lengths have often as many rows.
         is_sum: as in `_compiled`.
     """
     compiled = functools.cache(lambda: _compiled(function, is_sum))
@@ -309,17 +294,15 @@ def attention(
     rate: float,
     seed: Tensor | None,
 ) -> Tensor:
-    """What each of S positions gathers from T of them, over N heads.
+    """dropout(softmax(query key * scale + additive_mask)) value, [B, S, N, D]:
+    what each of S positions gathers from T of them, over N heads.
 
     Args:
         query: [B, N, S, D].
         key: and value, [B, N, T, D].
         additive_mask: [B, 1, 1, T] or [B, 1, S, T].
-        rate: of the dropout of the softmax.
+        rate: of the dropout.
         seed: int32 [2], its key; None outside training.
-
-    Returns:
-        dropout(softmax(query key * scale + additive_mask)) value, [B, S, N, D].
     """
     if seed is not None and compiles_chains():
         attend = _attention(scale, additive_mask, rate, seed)

@@ -14,7 +14,7 @@ import keras
 from keras import ops
 
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.attention import LayerNorm, initializer
+from bert_keras.modeling.attention import Dense, LayerNorm, initializer
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.tensors import Tensor
 
@@ -69,7 +69,7 @@ def squared_error(
     return ops.sum(weights * ops.square(error)), ops.sum(weights)
 
 
-class MaskedLmHead(keras.layers.Layer):
+class MaskedLmHead(Dense):
     """Scores the vocabulary at the masked positions.
 
     The output matrix is the word embedding table, with a bias of its own; the
@@ -77,20 +77,11 @@ class MaskedLmHead(keras.layers.Layer):
     """
 
     def __init__(self, config: BertConfig, name: str = "masked_lm"):
-        super().__init__(name=name)
-        self.config = config
+        super().__init__(config, config.hidden_size, config.hidden_size, name)
         self.layer_norm = LayerNorm(config)
 
     def build(self, input_shape: Any = None) -> None:
-        hidden = self.config.hidden_size
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(hidden, hidden),
-            initializer=initializer(self.config),
-        )
-        self.bias = self.add_weight(
-            name="bias", shape=(hidden,), initializer="zeros", autocast=False
-        )
+        super().build()
         self.layer_norm.build()
         self.output_bias = self.add_weight(
             name="output_bias",

@@ -61,6 +61,9 @@ class ModelFolder:
     expected: str
 
     def tokenizer(self) -> Tokenizer:
+        return self.checked_tokenizer().load()
+
+    def checked_tokenizer(self) -> OpenedTokenizer:
         """Raises an InputError if there is none, or it does not fit the
         config."""
         if self.opened is None:
@@ -70,7 +73,7 @@ class ModelFolder:
         vocab = check_tokens(self.opened, self.config, self.path)
         if self.vocab_file:
             compare_pieces(self.vocab_file, vocab, self.path)
-        return self.opened.load()
+        return self.opened
 
 
 def open_model_folder(
@@ -79,6 +82,7 @@ def open_model_folder(
     config_file: str | None = None,
     vocab_file: str | None = None,
     expected: str = MODEL_FOLDER,
+    tells_case: bool = False,
 ) -> ModelFolder:
     """Reads the config and finds the tokenizer of a model.
 
@@ -87,12 +91,13 @@ def open_model_folder(
         options: override the folder's settings of its tokenizer.
         config_file, vocab_file: used instead of those beside the weights.
         expected: ends the sentence of an error.
+        tells_case: as in `open_tokenizer`.
 
     Raises:
         InputError: there is no config, or a file cannot be used.
     """
     found = config_file or model_config_file(path)
-    opened = open_tokenizer(path, vocab_file, options)
+    opened = open_tokenizer(path, vocab_file, options, tells_case)
     if found is None:
         raise InputError(f"{path} has no config; expected {expected}")
     config = BertConfig.from_json_file(files.local(found))

@@ -31,6 +31,13 @@ def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
             warn(f"{difference} ({path})")
 
 
+def _difference(name: str, config: BertConfig, start: BertConfig) -> str:
+    """Says which two values the field has; "" where it is one."""
+    ours, theirs = getattr(config, name), getattr(start, name)
+    said = f"the config has {name} = {ours} but the weights were trained with "
+    return "" if ours == theirs else f"{said}{theirs}"
+
+
 def optimizer_hints(
     config: OptimizerConfig, begins_at_random: bool
 ) -> list[str]:
@@ -56,17 +63,6 @@ def optimizer_hints(
             "warm-up"
         )
     return hints
-
-
-def _difference(name: str, config: BertConfig, start: BertConfig) -> str:
-    """Says which two values the field has; "" where it is one."""
-    ours, theirs = getattr(config, name), getattr(start, name)
-    if ours == theirs:
-        return ""
-    return (
-        f"the config has {name} = {ours} but the weights were trained with "
-        f"{theirs}"
-    )
 
 
 def second_direction(

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from bert_keras import files
 from bert_keras.data.tokenizer_folder import (
+    CASE,
     TOKENIZER_CONFIG,
     OpenedTokenizer,
     TokenizerOptions,
     hugging_face_files,
-    open_tokenizer,
     settings_json,
 )
 from bert_keras.errors import InputError, with_flags
@@ -32,12 +32,8 @@ from bert_keras.modeling.hugging_face import (
     is_hugging_face,
     save_hugging_face_folder,
 )
-from bert_keras.tasks.checkpoint_compatibility import (
-    check_config,
-    compare_pieces,
-)
+from bert_keras.tasks.base import open_model_folder
 from bert_keras.tasks.hugging_face_task import (
-    check_tokens,
     class_of,
     classifier_class,
     folder_task,
@@ -48,15 +44,6 @@ from bert_keras.tasks.task_config import TASK, TaskConfig
 
 GOOGLE, HUGGING_FACE = "google", "hugging_face"
 MAX_DIFFERENCE = 1e-5  # between the outputs of what was read and written
-
-
-@dataclasses.dataclass(frozen=True)
-class Description:
-    """What goes over beside the weights."""
-
-    config: BertConfig
-    tokenizer: OpenedTokenizer | None
-    task: TaskConfig | None
 
 
 def convert(
@@ -92,15 +79,33 @@ def convert(
     if to is None:
         to = GOOGLE if is_hugging_face(init_checkpoint) else HUGGING_FACE
     with files.new_folder(output_dir) as folder:
-        about = _describe(
+        about = open_model_folder(
             init_checkpoint,
-            hidden_act,
+            options,
             bert_config_file,
             vocab_file,
-            options or TokenizerOptions(),
+            "a bert_config.json or config.json beside it, or "
+            "`bert_config_file`",
+            tells_case=True,
         )
+        config, tokenizer = about.config, about.opened
+        if hidden_act:
+            config = dataclasses.replace(config, hidden_act=hidden_act)
+        task = folder_task(init_checkpoint, options)
+        if task is not None and not task.has_one_encoder:
+            raise InputError(
+                f"{init_checkpoint} has a second encoder, or a BiLSTM on its "
+                "encoder, for which there is no other form; expected a model "
+                "fine-tuned without `second_init_checkpoint`, `bilstm` and "
+                "`feature_layers`"
+            )
+        if tokenizer is not None:
+            about.checked_tokenizer()
+        if task and tokenizer:  # of `vocab_file` the folder does not know
+            case = {name: getattr(tokenizer.settings, name) for name in CASE}
+            task = dataclasses.replace(task, **case)
         shapes = dict(open_weights(init_checkpoint).shapes)
-        if about.task is None and is_hugging_face(init_checkpoint):
+        if task is None and is_hugging_face(init_checkpoint):
             values = files.json_beside(init_checkpoint, HUGGING_FACE_CONFIG)
             name = class_of(values)
             if name and "output_weights" in shapes:
@@ -109,8 +114,7 @@ def convert(
                     "that does with it is not known"
                 )
                 del shapes["output_weights"]
-                shapes.pop("output_bias", None)
-        model = AnyModel(about.config, shapes)
+        model = AnyModel(config, shapes)
         report = load_checkpoint(model.mappings(), init_checkpoint)
         print(report, flush=True)
         for what, names in (("lacks", report.missing), ("has", report.unused)):
@@ -121,15 +125,15 @@ def convert(
                         "config describes; give the right `bert_config_file`"
                     )
         found = [m for m in model.mappings() if m.name in report.loaded]
-        if to == GOOGLE:
-            _write_google(folder, found, about)
-        else:
-            _write_hugging_face(folder, found, about)
+        write = _write_google if to == GOOGLE else _write_hugging_face
+        write(folder, config, found, tokenizer, task)
         copy_pooling(init_checkpoint, folder)
         config_file = model_config_file(folder)
         assert config_file is not None
-        config = BertConfig.from_json_file(files.local(config_file))
-        written = AnyModel(config, open_weights(folder).shapes)
+        written = AnyModel(
+            BertConfig.from_json_file(files.local(config_file)),
+            open_weights(folder).shapes,
+        )
         load_checkpoint(written.mappings(), folder)
         difference = largest_difference(model, written)
         if not difference <= MAX_DIFFERENCE:
@@ -140,51 +144,13 @@ def convert(
     return to, difference
 
 
-def _describe(
-    init_checkpoint: str,
-    hidden_act: str | None,
-    bert_config_file: str | None,
-    vocab_file: str | None,
-    options: TokenizerOptions,
-) -> Description:
-    config_file = bert_config_file or model_config_file(init_checkpoint)
-    if config_file is None:
-        raise InputError(
-            "there is no bert_config.json or config.json beside "
-            f"{init_checkpoint}; give `bert_config_file`"
-        )
-    config = BertConfig.from_json_file(files.local(config_file))
-    check_config(config, init_checkpoint)
-    if hidden_act:
-        config = dataclasses.replace(config, hidden_act=hidden_act)
-    tokenizer = open_tokenizer(
-        init_checkpoint, vocab_file, options, tells_case=True
-    )
-    task = folder_task(init_checkpoint, options)
-    if task is not None and not task.has_one_encoder:
-        raise InputError(
-            f"{init_checkpoint} has a second encoder, or a BiLSTM on its "
-            "encoder, for which there is no other form; expected a model "
-            "fine-tuned without `second_init_checkpoint`, `bilstm` and "
-            "`feature_layers`"
-        )
-    if tokenizer is not None:
-        vocab = check_tokens(tokenizer, config, init_checkpoint)
-        if vocab_file:
-            compare_pieces(vocab_file, vocab, init_checkpoint)
-        if task is not None:  # of `vocab_file` the folder does not know
-            task = dataclasses.replace(
-                task,
-                do_lower_case=tokenizer.settings.do_lower_case,
-                strip_accents=tokenizer.settings.strip_accents,
-            )
-    return Description(config, tokenizer, task)
-
-
 def _write_google(
-    folder: str, found: Sequence[VariableMapping], about: Description
+    folder: str,
+    config: BertConfig,
+    found: Sequence[VariableMapping],
+    tokenizer: OpenedTokenizer | None,
+    task: TaskConfig | None,
 ) -> None:
-    config, tokenizer = about.config, about.tokenizer
     if config.hidden_act == "gelu_tanh":  # the original knows one name for it
         config = dataclasses.replace(config, hidden_act="gelu")
     if config.family != "bert":
@@ -201,22 +167,21 @@ def _write_google(
             "little"
         )
         print(with_flags(warning), file=sys.stderr)
-    save_model_folder(
-        folder,
-        config,
-        found,
-        tokenizer and tokenizer.vocab_file,
-        {
-            TASK: about.task.to_json() if about.task else None,
-            TOKENIZER_CONFIG: tokenizer and settings_json(tokenizer),
-        },
-    )
+    others = {
+        TASK: task.to_json() if task else None,
+        TOKENIZER_CONFIG: tokenizer and settings_json(tokenizer),
+    }
+    vocab_file = tokenizer and tokenizer.vocab_file
+    save_model_folder(folder, config, found, vocab_file, others)
 
 
 def _write_hugging_face(
-    folder: str, found: Sequence[VariableMapping], about: Description
+    folder: str,
+    config: BertConfig,
+    found: Sequence[VariableMapping],
+    tokenizer: OpenedTokenizer | None,
+    task: TaskConfig | None,
 ) -> None:
-    config, tokenizer, task = about.config, about.tokenizer, about.task
     tokenizer_files = {}
     if tokenizer is not None:
         tokenizer_files = hugging_face_files(

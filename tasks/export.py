@@ -39,7 +39,7 @@ class EncoderModel:
     """An encoder without a head; DistilBERT's has no pooler then."""
 
     def __init__(self, config: BertConfig):
-        self.has_pooler = config.has_pooler
+        self.has_pooler = config.traits.has_pooler
         self.encoder = Encoder(config)
         self.encoder.build()
 
@@ -91,7 +91,7 @@ def load_model(
     report = load_checkpoint(model.mappings(), folder)
     print(report, file=sys.stderr)
     needs_pooler = (
-        config.has_pooler
+        config.traits.has_pooler
         if settings is None
         else PIPELINES[settings.target].needs_pooler
     )

@@ -17,10 +17,7 @@ from bert_keras.data.tokenizer_folder import (
     TokenizerOptions,
     open_tokenizer,
 )
-from bert_keras.data.tokenizers import (
-    check_any_vocabulary,
-    marks_of,
-)
+from bert_keras.data.tokenizers import check_any_vocabulary, marks_of
 from bert_keras.errors import InputError
 from bert_keras.files import beside, json_beside
 from bert_keras.modeling.checkpoint import open_weights
@@ -74,14 +71,11 @@ def folder_task(
     Returns:
         None if no task is known.
     """
-    options = options or TokenizerOptions()
     opened = open_tokenizer(path, options=options)
-    known = opened.settings if opened else options  # no vocabulary is here
-    case: dict[str, Any] = {
-        name: value
-        for name in CASE
-        if (value := getattr(known, name, None)) is not None or opened
-    }
+    known = opened.settings if opened else options or TokenizerOptions()
+    case: dict[str, Any] = {name: getattr(known, name) for name in CASE}
+    if not opened:  # there is no vocabulary; what was not given is the folder's
+        case = {k: value for k, value in case.items() if value is not None}
     task = beside(path, [TASK])
     if task is not None:
         settings = TaskConfig.from_folder(os.path.dirname(task))
@@ -102,7 +96,17 @@ def folder_task(
         tokenizer.get("model_max_length"),
     )
     if settings is not None and not quietly:
-        print(_describe(path, class_of(values), settings), file=sys.stderr)
+        labels = f"{len(settings.labels)} labels ({shown(settings.labels)})"
+        what = {
+            "choice": "which chooses among texts",
+            "regression": "which gives a number",
+            "span": "which finds an answer in every paragraph",
+        }.get(settings.target, f"{settings.target} with {labels}")
+        print(
+            f"{path}: Hugging Face {class_of(values) or 'model'}, {what}; "
+            f"max_seq_length {settings.max_seq_length}",
+            file=sys.stderr,
+        )
     return settings
 
 
@@ -124,22 +128,6 @@ def check_tokens(
     return vocab
 
 
-def _describe(path: str, name: str, settings: TaskConfig) -> str:
-    count = len(settings.labels)
-    what = {
-        "choice": "which chooses among texts",
-        "regression": "which gives a number",
-        "span": "which finds an answer in every paragraph",
-    }.get(
-        settings.target,
-        f"{settings.target} with {count} labels ({shown(settings.labels)})",
-    )
-    return (
-        f"{path}: Hugging Face {name or 'model'}, {what}; "
-        f"max_seq_length {settings.max_seq_length}"
-    )
-
-
 def task_of(
     values: Mapping[str, Any],
     shapes: Mapping[str, Sequence[int]],
@@ -159,30 +147,25 @@ def task_of(
     longest = min(config.max_position_embeddings, LENGTH)
     if type(model_max_length) is int and model_max_length >= SHORTEST:
         longest = min(longest, model_max_length)
+    case = do_lower_case, strip_accents
     if "output_bias" in shapes:
         name = class_of(values)
         if name.endswith(CHOICE):
-            return TaskConfig("choice", longest, do_lower_case, strip_accents)
+            return TaskConfig("choice", longest, *case)
         if not name.endswith((TAGGER, CLASSIFIER)):
             return None
         labels = _labels(values, shapes["output_bias"][0])
-        is_tagger = name.endswith(TAGGER)
-        return TaskConfig(
-            "tags" if is_tagger else _target(values, len(labels)),
-            longest,
-            do_lower_case,
-            strip_accents,
-            labels,
-            doc_stride=longest // 2 if is_tagger else None,
-        )
+        if name.endswith(TAGGER):
+            stride = longest // 2
+            return TaskConfig("tags", longest, *case, labels, stride)
+        return TaskConfig(_target(values, len(labels)), longest, *case, labels)
     if "cls/squad/output_bias" in shapes:
         longest = min(longest, SPAN_LENGTH)
         third = longest // 3  # for a question, and between two windows
         return TaskConfig(
             "span",
             longest,
-            do_lower_case,
-            strip_accents,
+            *case,
             doc_stride=min(SPAN_STRIDE, third),
             max_query_length=min(TaskConfig.max_query_length, third),
         )

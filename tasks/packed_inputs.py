@@ -47,7 +47,8 @@ def encode(
 ) -> EncoderOutputs:
     """What the encoder makes of the rows; the last two as it takes them."""
     ids, segments = batch["input_ids"], batch["segment_ids"]
-    if not isinstance(encoder, Encoder):  # the others read padded rows, and all
+    # These read padded rows, and all of them.
+    if isinstance(encoder, BiLstmEncoder | ConcatenatedEncoders):
         return encoder(ids, batch["input_mask"], segments, seed)
     if is_packed(batch):
         mask = same_sequence(batch["sequence_numbers"])

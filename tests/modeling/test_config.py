@@ -192,7 +192,7 @@ def test_a_distilbert_there_and_back(tmp_path: Path) -> None:
         family="distilbert",
         other={"qa_dropout": 0.1},
     )
-    assert config.pooler_act == "relu"
+    assert config.traits.pooler_act == "relu"
     back = to_hugging_face(config)
     assert DISTILBERT.items() <= back.items()
     assert not {"hidden_size", "type_vocab_size", "family"} & back.keys()

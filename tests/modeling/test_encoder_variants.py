@@ -110,7 +110,7 @@ def test_a_bilstm_reads_a_text_both_ways() -> None:
     keras.utils.set_random_seed(3)
     encoder = BiLstmEncoder(LEFT)
     encoder.build()
-    below = encoder.encoder(*inputs(7)).sequence.numpy()[0, :5]
+    below = Encoder.call(encoder, *inputs(7)).sequence.numpy()[0, :5]
     outputs = encoder(*inputs(7))
     forward = lstm(encoder.bilstm.forward_layer.cell, below)
     backward = lstm(encoder.bilstm.backward_layer.cell, below[::-1])[::-1]
