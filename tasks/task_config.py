@@ -74,6 +74,17 @@ class TaskConfig:
     lstm_size: int = 768  # of a direction
 
     def __post_init__(self) -> None:
+        for name, words in (
+            ("target", TARGETS),
+            ("window_pooling", POOLINGS),
+            ("answer_offsets", ANSWER_OFFSETS),
+            ("feature_layers", (None, *FEATURE_LAYERS)),
+        ):
+            if (value := getattr(self, name)) not in words:
+                expected = ", ".join(word or "null" for word in words)
+                raise InputError(
+                    f"{name} is {value!r}; expected one of {expected}"
+                )
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             kind, *others = get_args(field.type) or (field.type,)
@@ -95,17 +106,6 @@ class TaskConfig:
                 f"the labels {', '.join(self.labels)} are not all different; "
                 "expected each once"
             )
-        for name, words in (
-            ("target", TARGETS),
-            ("window_pooling", POOLINGS),
-            ("answer_offsets", ANSWER_OFFSETS),
-            ("feature_layers", (None, *FEATURE_LAYERS)),
-        ):
-            if (value := getattr(self, name)) not in words:
-                expected = ", ".join(word or "null" for word in words)
-                raise InputError(
-                    f"{name} is {value!r}; expected one of {expected}"
-                )
         if self.bilstm and self.second_direction:
             raise InputError(
                 "a BiLSTM stands on one encoder, and here are two; leave out "
