@@ -157,7 +157,7 @@ def test_layers_are_those_of_their_names() -> None:
     }
     for name in FEATURE_LAYERS:
         features = WordFeatures(config, name)
-        features.extractor.encoder = model.encoder
+        features.encoder = model.encoder
         found = features.forward(batch)["vectors"]
         assert found.shape[2:] == features.shape
         np.testing.assert_allclose(
