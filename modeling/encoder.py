@@ -87,8 +87,9 @@ class Encoder(keras.layers.Layer):
         return len(parts)
 
     def build(self, input_shape: Any = None) -> None:
-        for part in (self.embeddings, *self.layers):
-            part.build()
+        self.embeddings.build()
+        for layer in self.layers:
+            layer.build()
         self.pooler.build((None, self.config.hidden_size))
 
     def call(

@@ -177,7 +177,7 @@ class ConcatenatedEncoders(keras.layers.Layer):
         ]
 
 
-AnyEncoder = Encoder | BiLstmEncoder | ConcatenatedEncoders
+AnyEncoder = Encoder | ConcatenatedEncoders
 
 
 def load_encoders(
@@ -199,9 +199,6 @@ def load_encoders(
         load_checkpoint(own, first),
         load_checkpoint(encoder_mappings(encoder.second), second),
     ]
-
-
-AnyEncoder = Encoder | ConcatenatedEncoders
 
 
 def any_encoder_mappings(encoder: AnyEncoder) -> list[VariableMapping]:

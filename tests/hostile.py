@@ -43,7 +43,7 @@ from bert_keras.tasks import sentence_pooling
 from bert_keras.tasks.classification import data as classification_data
 from bert_keras.tasks.classification import glue
 from bert_keras.tasks.multiple_choice import data as multiple_choice_data
-from bert_keras.tasks.ner import conll, tagged_json
+from bert_keras.tasks.ner import data as ner_data
 from bert_keras.tasks.squad import data as squad_data
 from bert_keras.tasks.task_config import TaskConfig
 
@@ -320,18 +320,18 @@ def read_questions(case: tuple[str, bytes]) -> None:
 
 def read_columns(content: bytes) -> None:
     path = write("tagged.txt", content)
-    file = survives(lambda: conll.read_columns(path))
+    file = survives(lambda: ner_data.read_columns(path))
     if file is not None:
         own = [s.tags or ["O"] * len(s.words) for s in file.sentences]
-        assert len(conll.with_column(file, own).split("\n")) > len(own)
+        assert len(ner_data.with_column(file, own).split("\n")) > len(own)
 
 
 def read_tagged(content: bytes) -> None:
     path = write("tagged.json", content)
-    file = survives(lambda: tagged_json.read_tagged_json(path))
+    file = survives(lambda: ner_data.read_tagged_json(path))
     if file is not None:
         own = [s.tags or ["O"] * len(s.words) for s in file.sentences]
-        tagged_json.with_field(file, own).encode()
+        ner_data.with_field(file, own).encode()
 
 
 def read_sentence_pooling(content: bytes) -> None:

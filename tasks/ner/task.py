@@ -27,11 +27,14 @@ from bert_keras.tasks.fine_tuning import (
     TrainingData,
 )
 from bert_keras.tasks.label_names import shown
-from bert_keras.tasks.ner.conll import (
+from bert_keras.tasks.ner.data import (
     Sentence,
     TaggedFile,
+    is_json,
     read_columns,
+    read_tagged_json,
     with_column,
+    with_field,
 )
 from bert_keras.tasks.ner.features import WordText, label_arrays, read_words
 from bert_keras.tasks.ner.iob_tags import (
@@ -43,11 +46,6 @@ from bert_keras.tasks.ner.iob_tags import (
     to_tags,
 )
 from bert_keras.tasks.ner.model import TokenClassifier
-from bert_keras.tasks.ner.tagged_json import (
-    is_json,
-    read_tagged_json,
-    with_field,
-)
 from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.trainer import Trainer

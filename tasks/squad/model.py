@@ -83,7 +83,11 @@ class QuestionAnsweringModel(TaskModel):
         self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
         """As `loss`, of what `logits` gave."""
-        weights, shift = self.weights(batch), _shift(batch)
+        weights = self.weights(batch)
+        shift: Tensor | int = 0  # where in its row each example begins
+        if is_packed(batch):
+            length = ops.shape(batch["sequence_numbers"])[1]
+            shift = ops.mod(batch["first_positions"], length)
         start, end = (
             cross_entropy(
                 logits[:, i], shift + batch[f"{end}_positions"][:, 0], weights
@@ -99,7 +103,7 @@ class QuestionAnsweringModel(TaskModel):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """start_logits and end_logits, each [B, S], without dropout."""
-        logits = self._scores(batch, None)
+        logits = self.head(encode(self.encoder, batch, None).sequence)
         return {
             "start_logits": logits[:, :, 0],
             "end_logits": logits[:, :, 1],
@@ -110,36 +114,17 @@ class QuestionAnsweringModel(TaskModel):
         return example_weights(batch)
 
     def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
-        """[B, 2, S], of the ends of each example; the seed as in `loss`."""
-        examples = self._examples(batch, self._scores(batch, seed))
-        return ops.transpose(examples, (0, 2, 1))
-
-    def _scores(self, batch: Batch, seed: Tensor | None) -> Tensor:
-        """[R, S, 2]."""
-        return self.head(encode(self.encoder, batch, seed).sequence)
-
-    def _examples(self, batch: Batch, logits: Tensor) -> Tensor:
-        """The classes [B, S, 2] of each example, in the row where it lies."""
-        if not is_packed(batch):
-            if self.padding_in_loss:
-                return logits
-            return _only(batch["input_mask"] > 0, logits)
-        assert not self.padding_in_loss, "packed rows have none"
-        numbers, first = batch["sequence_numbers"], batch["first_positions"]
-        row = ops.floor_divide(first, ops.shape(numbers)[1])
-        own = ops.take(ops.reshape(numbers, -1), first)  # [B]
-        is_own = ops.equal(ops.take(numbers, row, axis=0), own[:, None])
-        return _only(is_own, ops.take(logits, row, axis=0))
-
-
-def _shift(batch: Batch) -> Tensor | int:
-    """Where in its row each example begins."""
-    if not is_packed(batch):
-        return 0
-    length = ops.shape(batch["sequence_numbers"])[1]
-    return ops.mod(batch["first_positions"], length)
-
-
-def _only(is_class: Tensor, logits: Tensor) -> Tensor:
-    """[B, S, 2] where bool [B, S]; a probability of 0 elsewhere."""
-    return ops.where(is_class[:, :, None], logits, NO_CLASS)
+        """[B, 2, S], of the ends of each example, in the row where it lies; the
+        seed as in `loss`."""
+        logits = self.head(encode(self.encoder, batch, seed).sequence)
+        is_class = None if self.padding_in_loss else batch["input_mask"] > 0
+        if is_packed(batch):
+            assert not self.padding_in_loss, "packed rows have none"
+            numbers, first = batch["sequence_numbers"], batch["first_positions"]
+            row = ops.floor_divide(first, ops.shape(numbers)[1])
+            own = ops.take(ops.reshape(numbers, -1), first)  # [B]
+            is_class = ops.equal(ops.take(numbers, row, axis=0), own[:, None])
+            logits = ops.take(logits, row, axis=0)
+        if is_class is not None:
+            logits = ops.where(is_class[:, :, None], logits, NO_CLASS)
+        return ops.transpose(logits, (0, 2, 1))

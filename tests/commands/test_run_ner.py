@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.errors import InputError
-from bert_keras.tasks.ner.conll import read_columns
+from bert_keras.tasks.ner.data import read_columns
 from bert_keras.tasks.ner.iob_tags import (
     entities,
     entity_scores,

@@ -25,6 +25,7 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import LinearHead
 from bert_keras.modeling.tensors import Batch, Tensor
+from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.classification.model import Sums
 from bert_keras.tasks.features import EMBEDDINGS, FeatureExtractor
 from bert_keras.tasks.ner.model import HEAD_DROPOUT_PROB, num_words, tag_loss
@@ -46,24 +47,20 @@ CHOICES: dict[str, tuple[int | None, ...]] = {
 }
 
 
-class WordFeatures:
+class WordFeatures(FeatureExtractor):
     """An encoder, and what a choice of its layers says of each word."""
 
     def __init__(self, config: BertConfig, feature_layers: str):
         """`feature_layers`: one of CHOICES."""
         layers = CHOICES[feature_layers] or range(config.num_hidden_layers)
-        self.extractor = FeatureExtractor(config, layers)
-        self.encoder = self.extractor.encoder
+        super().__init__(config, layers)
         self.is_sum = feature_layers.startswith("sum_")
         # K and H
         self.shape = 1 if self.is_sum else len(layers), config.hidden_size
 
-    def mappings(self) -> list[VariableMapping]:
-        return self.extractor.mappings()
-
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """{"vectors": [B, P, K, H]} of rows with positions [B, P] of words."""
-        x = self.extractor.forward(batch)["vectors"]  # [B, S, L, H]
+        x = super().forward(batch)["vectors"]  # [B, S, L, H]
         rows, length, num_layers, hidden = ops.shape(x)
         flat = ops.reshape(x, (rows, length, num_layers * hidden))
         flat = vectors_at(flat, batch["positions"])
@@ -139,7 +136,7 @@ class WordLstm(keras.layers.Layer):
         return x
 
 
-class FeatureTagger:
+class FeatureTagger(TaskModel):
     """An encoder as it is, and on it what is trained: a BiLSTM and a head."""
 
     def __init__(
@@ -168,15 +165,8 @@ class FeatureTagger:
             width, num_tags, HEAD_DROPOUT_PROB, name="classifier"
         )
         self.head.build()
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        return [*self.encoder.variables, *self.trainable_variables]
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        parts = [self.mix, self.lstm, self.head]
-        return [v for part in parts if part for v in part.trainable_variables]
+        trained = (self.mix, self.lstm, self.head)
+        self.parts = (self.encoder, *(part for part in trained if part))
 
     def mappings(self) -> list[VariableMapping]:
         mappings = self.features.mappings()

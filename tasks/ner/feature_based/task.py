@@ -6,7 +6,6 @@ Shapes: T words of a text, W of a file, K vectors of a word, H hidden size, C
 tags.
 """
 
-import functools
 import itertools
 import os
 import zlib
@@ -119,8 +118,20 @@ class FeatureBasedNerTask(NerTask):
     def numbered_data(
         self, words: WordFile, numbers: list[list[int]]
     ) -> VectorData:
+        # Vectors are there before there is a model: of an encoder with the
+        # weights that are started from.
+        keras.config.set_dtype_policy(self.context.run.precision)
+        with self.context.devices.strategy.scope():
+            features = WordFeatures(self.context.config, self.layers)
+        source = self.context.run.init_checkpoint or self.context.run.output_dir
+        report = load_checkpoint(features.mappings(), source)
+        if name := missing_weight(report, needs_pooler=False):
+            raise InputError(
+                f"{report.source} has no {name}, without which vectors "
+                "would be random; give an `init_checkpoint` with an encoder"
+            )
         labels = [[number + 1 for number in own] for own in numbers]
-        vectors, digest = self._vectors(words, self._read_features())
+        vectors, digest = self._vectors(words, features)
         longest = max(len(row.input_ids) for row in words.rows)
         return VectorData(vectors, labels, digest, longest)
 
@@ -141,60 +152,44 @@ class FeatureBasedNerTask(NerTask):
                 found[sentence] = outputs[i, : lengths[sentence]]
         return [found[i] for i in range(len(lengths))]
 
-    def _read_features(self) -> WordFeatures:
-        """The encoder with the weights that are started from: vectors are
-        there before there is a model."""
-        keras.config.set_dtype_policy(self.context.run.precision)
-        with self.context.devices.strategy.scope():
-            features = WordFeatures(self.context.config, self.layers)
-        source = self.context.run.init_checkpoint or self.context.run.output_dir
-        report = load_checkpoint(features.mappings(), source)
-        if name := missing_weight(report, needs_pooler=False):
-            raise InputError(
-                f"{report.source} has no {name}, without which vectors "
-                "would be random; give an `init_checkpoint` with an encoder"
-            )
-        return features
-
     def _vectors(
         self, words: WordFile, features: WordFeatures
     ) -> tuple[np.ndarray, str]:
         """[W, K, H], in the file's order, and their digest."""
         path = words.file.path
-        if path not in self.kept:
-            stem = os.path.splitext(os.path.basename(path))[0]
-            name = f"{stem}-{zlib.crc32(os.path.abspath(path).encode()):08x}"
-            digest = digest_of(
-                features.mappings(),
-                words.rows,
-                self.context.config.to_json(),
-                self.layers,
-                self.context.run.precision,
-            )
-            vectors = cached(
-                os.path.join(
-                    self.context.run.output_dir, "features", f"{name}.npy"
-                ),
-                digest,
-                [len(text.places) for text in words.texts],
-                features.shape,
-                functools.partial(self._compute, words, features),
-            )
-            self.kept[path] = vectors, digest
-        return self.kept[path]
+        if path in self.kept:
+            return self.kept[path]
 
-    def _compute(
-        self, words: WordFile, features: WordFeatures, first: int
-    ) -> Iterator[np.ndarray]:
-        """Yields the texts' [T, K, H], from the text of this number on."""
-        texts = words.texts[first:]
-        predictor = Predictor(features.forward, self.context.devices.strategy)
-        results = encode_documents(
-            predictor,
-            texts,
-            BATCH_SIZE,
-            self.settings.max_seq_length,
-            features.shape,
+        def compute(first: int) -> Iterator[np.ndarray]:
+            """Yields the texts' [T, K, H], from the text of this number on."""
+            texts = words.texts[first:]
+            results = encode_documents(
+                Predictor(features.forward, self.context.devices.strategy),
+                texts,
+                BATCH_SIZE,
+                self.settings.max_seq_length,
+                features.shape,
+            )
+            for text, outputs in with_progress(results, len(texts)):
+                yield text.join([output["vectors"] for output in outputs])
+
+        stem = os.path.splitext(os.path.basename(path))[0]
+        name = f"{stem}-{zlib.crc32(os.path.abspath(path).encode()):08x}"
+        digest = digest_of(
+            features.mappings(),
+            words.rows,
+            self.context.config.to_json(),
+            self.layers,
+            self.context.run.precision,
         )
-        for text, outputs in with_progress(results, len(texts)):
-            yield text.join([output["vectors"] for output in outputs])
+        vectors = cached(
+            os.path.join(
+                self.context.run.output_dir, "features", f"{name}.npy"
+            ),
+            digest,
+            [len(text.places) for text in words.texts],
+            features.shape,
+            compute,
+        )
+        self.kept[path] = vectors, digest
+        return self.kept[path]

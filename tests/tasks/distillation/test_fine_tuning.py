@@ -13,7 +13,7 @@ from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.distillation.fine_tuning import DistilledModel
 from tests.tasks.classification.test_model import ROWS, batch_of, labels_of
 from tests.tasks.classification.test_model import make as make_classifier
-from tests.tasks.squad.test_model import as_tensors
+from tests.tasks.learning import as_tensors
 from tests.tasks.squad.test_model import batch_of as span_batch_of
 from tests.tasks.squad.test_model import make as make_span_model
 

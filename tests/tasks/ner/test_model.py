@@ -20,6 +20,7 @@ from bert_keras.tasks.ner.feature_based.lstm_tagger import (
 from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.task_config import FEATURE_LAYERS
 from tests.conftest import TINY
+from tests.tasks.learning import as_tensors, assert_packing_changes_nothing
 
 NUM_TAGS, LSTM_SIZE = 7, 11
 ROWS = [InputFeatures(list(range(2, 4 + i)), [0] * (2 + i)) for i in range(14)]
@@ -46,19 +47,6 @@ def labels_of(rows: list[InputFeatures]) -> dict[str, np.ndarray]:
         arrays["label_positions"][i, : len(places)] = places
         arrays["label_ids"][i, : len(places) - 1] = 1 + (i + places[:-1]) % 7
     return arrays
-
-
-def as_tensors(batch: dict[str, np.ndarray]) -> dict[str, tf.Tensor]:
-    return {name: tf.constant(value) for name, value in batch.items()}
-
-
-def learnt(model: Any, batch: dict, totals: dict) -> tuple:
-    """Loss, metric sums and gradients."""
-    with tf.GradientTape() as tape:
-        loss, sums = model.loss(batch, totals, None)
-    trained = [v.value for v in model.trainable_variables]
-    gradients = tape.gradient(loss, trained)
-    return loss, sums, [tf.convert_to_tensor(g) for g in gradients]
 
 
 def test_the_loss_is_a_mean_over_labelled_words() -> None:
@@ -93,21 +81,7 @@ def test_packed_rows_learn_what_padded_rows_do() -> None:
         for n in (0, num_pieces)
     )
     assert "first_positions" in packed and "first_positions" not in padded
-    totals = model.totals(padded)
-    parts = [
-        learnt(model, dict(zip(packed, values, strict=True)), totals)
-        for values in zip(
-            *(tf.split(value, num_pieces) for value in packed.values()),
-            strict=True,
-        )
-    ]
-    found = tf.nest.map_structure(lambda *x: sum(x), *parts)
-    for one, other in zip(
-        tf.nest.flatten(learnt(model, padded, totals)),
-        tf.nest.flatten(found),
-        strict=True,
-    ):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    assert_packing_changes_nothing(model, padded, packed, num_pieces)
 
 
 def test_words_are_asked_for_by_positions() -> None:
@@ -157,7 +131,7 @@ def test_layers_are_those_of_their_names() -> None:
     }
     for name in FEATURE_LAYERS:
         features = WordFeatures(config, name)
-        features.extractor.encoder = model.encoder
+        features.encoder = model.encoder
         found = features.forward(batch)["vectors"]
         assert found.shape[2:] == features.shape
         np.testing.assert_allclose(

@@ -10,6 +10,7 @@ from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.training.inference import Predictor, predict
 from tests.conftest import GOLDEN, TINY, tiny_batch
+from tests.tasks.learning import as_tensors, assert_packing_changes_nothing
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +38,6 @@ def batch_of(num_rows: int) -> dict[str, tf.Tensor]:
         for name in ("start_positions", "end_positions")
     }
     return as_tensors({n: rows[n] for n in names} | positions)
-
-
-def as_tensors(batch: dict[str, np.ndarray]) -> dict[str, tf.Tensor]:
-    return {name: tf.constant(value) for name, value in batch.items()}
 
 
 def test_loss_is_the_mean_of_both_ends_over_all_positions(
@@ -90,29 +87,7 @@ def test_packed_rows_learn_what_padded_rows_do(num_pieces: int) -> None:
     assert packed["input_ids"].shape == ({1: 8, 3: 12}[num_pieces], 16)
     totals = model.totals(padded)
     assert float(totals["rows"]) == 12 == float(model.totals(packed)["rows"])
-    parts = [
-        learnt(model, dict(zip(packed, values, strict=True)), totals)
-        for values in zip(
-            *(tf.split(value, num_pieces) for value in packed.values()),
-            strict=True,
-        )
-    ]
-    found = tf.nest.map_structure(lambda *x: sum(x), *parts)
-    for one, other in zip(
-        tf.nest.flatten(learnt(model, padded, totals)),
-        tf.nest.flatten(found),
-        strict=True,
-    ):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-
-
-def learnt(model: QuestionAnsweringModel, batch: dict, totals: dict) -> tuple:
-    """Loss, metric sums and gradients."""
-    with tf.GradientTape() as tape:
-        loss, sums = model.loss(batch, totals, None)
-    trained = [v.value for v in model.trainable_variables]
-    gradients = tape.gradient(loss, trained)
-    return loss, sums, [tf.convert_to_tensor(g) for g in gradients]
+    assert_packing_changes_nothing(model, padded, packed, num_pieces)
 
 
 def test_padding_may_be_left_out_of_the_loss() -> None:
