@@ -277,15 +277,15 @@ def test_bytes_are_shown_as_they_stand() -> None:
         "masked_lm_ids": np.array([8, 9, 10, 0]),
         "masked_lm_weights": np.array([1.0, 1, 1, 0], "float32"),
     }
-    script = pieces.split(), ROBERTA
-    assert inspect_records.format_record(record, *script) == (
+    vocabulary = pieces.split(), ROBERTA
+    assert inspect_records.format_record(record, *vocabulary) == (
         "  A: <s>The caf\ufffd[MASK->\ufffd]</s></s>[kept  sea][ing->.]</s>\n"
         "  no label; 10 of 11 pieces: 10 in A, 0 in B\n"
         "  3 of 4 predictions: 1 <mask>, 1 kept, 1 random\n"
     )
     del record["masked_lm_positions"], record["masked_lm_weights"]
     record["input_ids"][4] = 8
-    lines = inspect_records.format_record(record, *script).splitlines()
+    lines = inspect_records.format_record(record, *vocabulary).splitlines()
     assert lines[0] == "  A: <s>The café</s></s> seaing</s>"
 
 
