@@ -29,7 +29,7 @@ def main() -> None:
     from bert_keras.data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
     from bert_keras.files import vocabulary_files
     from bert_keras.modeling import fused_ops
-    from bert_keras.modeling.checkpoint import CONFIG
+    from bert_keras.modeling.hugging_face import CONFIG
     from bert_keras.tasks import export
     from bert_keras.tasks.task_config import TASK
     from bert_keras.training.export import version_folder, write_saved_model

@@ -11,7 +11,6 @@ import importlib.util
 import itertools
 import json
 import sys
-from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING
 
 from absl import flags
@@ -19,18 +18,12 @@ from tqdm import tqdm
 
 from bert_keras import files
 from bert_keras.cli import command, common_flags
-from bert_keras.data import (
-    corpus_report,
-    format_records,
-    record_report,
-    streaming_stats,
-)
+from bert_keras.data import corpus_report, streaming_stats
 from bert_keras.data.instances import InstanceConfig
-from bert_keras.data.special_tokens import SpecialTokens
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
-    from bert_keras.data.inspect_records import RecordBatch
+    from bert_keras.data.inspect_records import RecordSummary
     from bert_keras.data.tokenizers import Tokenizer
 
 FLAGS = flags.FLAGS
@@ -70,8 +63,6 @@ flags.DEFINE_integer(
 common_flags.define_tokenizer()
 flags.mark_flags_as_required(["vocab_file"])
 
-Summary = record_report.RecordSummary | corpus_report.TextSummary
-
 
 def main() -> None:
     if bool(FLAGS.input_file) == bool(FLAGS.text_file):
@@ -90,30 +81,52 @@ def main() -> None:
     opened = open_tokenizer(None, FLAGS.vocab_file, options)
     assert opened is not None, "--vocab_file is required"
     tokenizer = opened.load()
-    if FLAGS.text_file:
-        report_on_text(tokenizer)
-    else:
-        inspect(tokenizer.vocab, tokenizer.special_tokens)
+    summary = (
+        report_on_text(tokenizer) if FLAGS.text_file else inspect(tokenizer)
+    )
+    if summary is None:
+        return
+    if FLAGS.report_json:
+        with files.writing(FLAGS.report_json, "report_json") as file:
+            numbers = dataclasses.asdict(summary)
+            file.write(json.dumps(numbers).encode() + b"\n")
+    if FLAGS.histogram_png:
+        with files.writing(FLAGS.histogram_png, "histogram_png") as file:
+            draw_lengths(summary.length_counts, summary.max_seq_length, file)
 
 
-def inspect(vocab: Mapping[str, int], special_tokens: SpecialTokens) -> None:
+def inspect(tokenizer: "Tokenizer") -> "RecordSummary | None":
     """Prints the first records, and the report if one is asked for."""
     from bert_keras.data import inspect_records, text_files
 
     paths = text_files.expand_patterns(FLAGS.input_file)
     table = inspect_records.find_table(paths, FLAGS.max_seq_length)
-    size = max(vocab.values()) + 1
-    names = {number: piece for piece, number in vocab.items()}
+    size = max(tokenizer.vocab.values()) + 1
+    names = {number: piece for piece, number in tokenizer.vocab.items()}
     pieces = [names.get(number, "") for number in range(size)]
-    script = format_records.PieceFormatter(pieces, special_tokens)
+    vocabulary = pieces, tokenizer.special_tokens
     for batch in inspect_records.read_batches(
         paths, table, size, FLAGS.num_records
     ):
-        show(batch, script)
-    if not any([FLAGS.report, FLAGS.num_report_records, *outputs()]):
-        return
+        sequences = inspect_records.rows(batch.values)
+        num_rows = len(batch.values["input_ids"])
+        sizes = [1] * num_rows if batch.sizes is None else batch.sizes
+        for number, count in enumerate(sizes, batch.first):
+            row = list(itertools.islice(sequences, count))
+            packed = batch.sizes is not None
+            fill = f", {inspect_records.format_fill(row)}" if packed else ""
+            print(f"{batch.path}, record {number}{fill}")
+            for record in row:
+                print(inspect_records.format_record(record, *vocabulary))
+    if not (
+        FLAGS.report
+        or FLAGS.num_report_records
+        or FLAGS.report_json
+        or FLAGS.histogram_png
+    ):
+        return None
     [length] = {f.length for f in table if f.name == "input_ids"}
-    counter = record_report.RecordCounter(script, length)
+    counter = inspect_records.RecordCounter(*vocabulary, length)
     with tqdm(desc="reading", unit=" records") as bar:
         for batch in inspect_records.read_batches(
             paths, table, size, FLAGS.num_report_records
@@ -121,28 +134,11 @@ def inspect(vocab: Mapping[str, int], special_tokens: SpecialTokens) -> None:
             counter.add(batch.path, batch.values, batch.sizes)
             bar.update(len(batch.values["input_ids"]))
     summary = counter.summary()
-    print(record_report.format_report(summary))
-    save(summary)
+    print(inspect_records.format_report(summary))
+    return summary
 
 
-def show(batch: "RecordBatch", script: format_records.PieceFormatter) -> None:
-    """Prints records, and of a packed one each sequence."""
-    sequences = record_report.rows(batch.values)
-    if batch.sizes is None:
-        for number, record in enumerate(sequences, batch.first):
-            print(f"{batch.path}, record {number}")
-            print(format_records.format_record(record, script))
-        return
-    for number, size in enumerate(batch.sizes, batch.first):
-        row = list(itertools.islice(sequences, size))
-        print(
-            f"{batch.path}, record {number}, {format_records.format_fill(row)}"
-        )
-        for record in row:
-            print(format_records.format_record(record, script))
-
-
-def report_on_text(tokenizer: "Tokenizer") -> None:
+def report_on_text(tokenizer: "Tokenizer") -> corpus_report.TextSummary:
     """Prints the report on --text_file."""
     from bert_keras.data import text_files
 
@@ -154,30 +150,17 @@ def report_on_text(tokenizer: "Tokenizer") -> None:
         text_files.read_with_progress(paths, "finding repeats")
     )
     print(corpus_report.format_report(summary))
-    save(summary)
+    return summary
 
 
-def outputs() -> list[str]:
-    return [x for x in (FLAGS.report_json, FLAGS.histogram_png) if x]
+def draw_lengths(counts: list[int], longest: int, file: IO[bytes]) -> None:
+    """Draws how many records or lines have each length.
 
-
-def save(summary: Summary) -> None:
-    """Writes the files that were asked for."""
-    if FLAGS.report_json:
-        with files.writing(FLAGS.report_json, "report_json") as file:
-            numbers = dataclasses.asdict(summary)
-            file.write(json.dumps(numbers).encode() + b"\n")
-    if FLAGS.histogram_png:
-        with files.writing(FLAGS.histogram_png, "histogram_png") as file:
-            draw_lengths(summary, file)
-
-
-def draw_lengths(summary: Summary, file: IO[bytes]) -> None:
-    """Draws how many records or lines have each length."""
+    Args:
+      longest: pieces that a record has room for.
+    """
     from matplotlib.figure import Figure
 
-    counts = summary.length_counts
-    longest = summary.max_seq_length
     # The few longest lines of a text would squeeze all the others.
     shown = max(longest, streaming_stats.percentile(counts, DRAWN_PERCENT))
     figure = Figure(layout="constrained")

@@ -52,7 +52,7 @@ class TextCounter:
         )
         self._document_lines = 0  # of the document at hand
         self._lines = streaming_stats.DuplicateFinder()
-        self._unknown_words = streaming_stats.HeavyHitters[str]()
+        self._unknown_words = streaming_stats.HeavyHitters()
 
     def add(self, line: str) -> None:
         """Adds a line; like Google's code, one without pieces is dropped."""

@@ -1,28 +1,44 @@
-"""Reading records of any kind to look at them: what inspect_records.py does.
+"""Records of any kind, read to look at them: what inspect_records.py does.
 
 The kind and the lengths are taken from the first record of each file; records
 without masks do not say how long they may be. Packed rows come as the sequences
 in them, and all pre-training records with input_mask and segment_ids.
 
-Shapes: B records of a batch, R sequences in them: R = B unless rows are packed.
+Shapes: B records of a batch, R sequences in them (R = B unless rows are
+packed), S positions, P masked predictions.
 """
 
 import dataclasses
 import itertools
+import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from bert_keras.data import packing, record_schema, tfrecords, validate_records
+from bert_keras.data.bpe import SPACE, read_bytes
 from bert_keras.data.input_features import segment_masks
 from bert_keras.data.instances import InstanceConfig
-from bert_keras.data.record_schema import Feature
+from bert_keras.data.record_schema import Batch, Feature
+from bert_keras.data.special_tokens import ROBERTA, SpecialTokens
+from bert_keras.data.streaming_stats import (
+    DuplicateFinder,
+    HeavyHitters,
+    format_lengths,
+    format_share,
+    format_table,
+    format_top,
+)
 from bert_keras.data.validate_records import Found, Kind
 from bert_keras.errors import InputError
 
 BATCH_RECORDS = 1000  # parsed at a time
 NUM_SEGMENTS = 2  # A and B
+NUM_EXAMPLES = 10  # of what is commonest in a report
+NUM_LABELS = 20  # that it shows
+
+Record = Mapping[str, np.ndarray]  # a feature's name -> its numbers [length]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +47,7 @@ class RecordBatch:
 
     path: str
     first: int  # the first one's number in its file, from 1
-    values: Mapping[str, np.ndarray]  # a feature's name -> [R, length]
+    values: Batch
     sizes: np.ndarray | None = None  # [B]: packed rows' numbers of sequences
 
 
@@ -47,68 +63,65 @@ def find_table(
       InputError: a file has no record or one of no known kind, or two files
         differ in kind or length.
     """
-    tables = {path: _table_of(path, max_seq_length) for path in paths}
-    for path, table in tables.items():
-        if table != tables[paths[0]]:
-            found = validate_records.name_kinds([paths[0], path]) or (
-                f"{path} has records of {_in_words(table)}, but {paths[0]} of "
-                f"{_in_words(tables[paths[0]])}"
+    tables: list[tuple[Feature, ...]] = []
+    for path in paths:
+        found = validate_records.read_first(path)
+        table = _table_of(found, max_seq_length)
+        if not table or not all(feature.length for feature in table):
+            raise InputError(
+                f"{path}, record 1 is of no kind that is known here: it holds "
+                f"{', '.join(sorted(found)) or 'nothing'}, but "
+                "create_pretraining_data.py writes masked_lm_positions, "
+                "run_classifier.py label_ids and run_squad.py unique_ids, each "
+                "beside input_ids"
             )
-            raise InputError(f"{found}: inspect them apart")
-    return tables[paths[0]]
-
-
-def _in_words(table: Sequence[Feature]) -> str:
-    return ", ".join(f"{f.name} [{f.length}]" for f in table)
-
-
-def _table_of(path: str, max_seq_length: int) -> tuple[Feature, ...]:
-    found = validate_records.read_first(path)
-    table = _fitting_table(found, max_seq_length)
-    if table is None or not all(feature.length for feature in table):
-        raise InputError(
-            f"{path}, record 1 is of no kind that is known here: it holds "
-            f"{', '.join(sorted(found)) or 'nothing'}, but "
-            "create_pretraining_data.py writes masked_lm_positions, "
-            "run_classifier.py label_ids and run_squad.py unique_ids, each "
-            "beside input_ids"
+        # The flags that set lengths are of other commands, but for this one.
+        tables.append(
+            tuple(
+                f
+                if f.is_trimmed
+                else dataclasses.replace(f, length_argument="")
+                for f in table
+            )
         )
-    # The flags that set lengths are of other commands, but for this one.
-    return tuple(
-        f if f.is_trimmed else dataclasses.replace(f, length_argument="")
-        for f in table
-    )
+        if tables[-1] != tables[0]:
+            own, other = (
+                ", ".join(f"{f.name} [{f.length}]" for f in tables[i])
+                for i in (-1, 0)
+            )
+            difference = validate_records.name_kinds([paths[0], path]) or (
+                f"{path} has records of {own}, but {paths[0]} of {other}"
+            )
+            raise InputError(f"{difference}: inspect them apart")
+    return tables[0]
 
 
-def _numbers(feature: tf.train.Feature) -> tuple[int, str]:
-    """How many numbers a feature holds, and their type."""
-    if feature.HasField("float_list"):
-        return len(feature.float_list.value), "float32"
-    return len(feature.int64_list.value), "int64"
-
-
-def _fitting_table(
-    found: Found, max_seq_length: int
-) -> tuple[Feature, ...] | None:
-    """The table of records like this one; None: of no known kind."""
-    sizes = {name: _numbers(found[name]) for name in found}
-    length, _ = sizes.get("input_ids", (0, ""))
+def _table_of(found: Found, max_seq_length: int) -> tuple[Feature, ...]:
+    """The table of records like this one; empty: they are of no known kind."""
+    sizes = {
+        name: max(len(x.int64_list.value), len(x.float_list.value))
+        for name, x in found.items()
+    }
+    length = sizes.get("input_ids")
     if not length:
-        return None
+        return ()
     kind = validate_records.kind_of(found)
     if kind is not None:
-        num_predictions, _ = sizes.get("masked_lm_positions", (0, ""))
-        width = max_seq_length if kind is Kind.UNMASKED else length
         return validate_records.table_of(
-            found, width, num_predictions, NUM_SEGMENTS
+            found,
+            max_seq_length if kind is Kind.UNMASKED else length,
+            sizes.get("masked_lm_positions", 0),
+            NUM_SEGMENTS,
         )
     if "label_ids" in found:
-        label = Feature("label_ids", *sizes["label_ids"])
+        is_float = found["label_ids"].HasField("float_list")
+        dtype = "float32" if is_float else "int64"
+        label = Feature("label_ids", sizes["label_ids"], dtype)
         return record_schema.classifier_features(length, label, NUM_SEGMENTS)
     if "unique_ids" in found:
         has_answers = "start_positions" in found
         return record_schema.span_features(length, has_answers, NUM_SEGMENTS)
-    return None
+    return ()
 
 
 def read_batches(
@@ -123,21 +136,30 @@ def read_batches(
       InputError: names the file and the record that does not fit the table,
         or that holds a number out of its range.
     """
-    left = max_records
+    left = sys.maxsize if max_records is None else max_records
     for path in paths:
-        serialized = tfrecords.read_records(path)
         first = 1
-        while left != 0:
-            number = BATCH_RECORDS if left is None else min(BATCH_RECORDS, left)
-            chunk = list(itertools.islice(serialized, number))
-            if not chunk:
-                break
-            values = validate_records.parse_records(table, chunk, [path])
-            batch = RecordBatch(path, first, values)
-            _check(batch, table, vocab_size)
-            yield _in_sequences(batch)
-            first += len(chunk)
-            left = None if left is None else left - len(chunk)
+        records = tfrecords.read_records(path)
+        while some := list(itertools.islice(records, min(BATCH_RECORDS, left))):
+            values = validate_records.parse_records(table, some, [path])
+            for feature in table:
+                if feature.dtype != "int64":
+                    continue
+                numbers = values[feature.name]
+                limit = feature.upper_limit(vocab_size)
+                is_large = False if limit is None else numbers >= limit
+                wrong = np.argwhere((numbers < 0) | is_large)
+                if len(wrong):
+                    row, column = wrong[0]
+                    raise InputError(
+                        f"{path}, record {first + row}: {feature.name} "
+                        f"holds {numbers[row, column]}, expected 0 to "
+                        + ("any" if limit is None else f"{limit - 1:,}")
+                        + ", the last of `vocab_file`" * feature.is_piece_id
+                    )
+            yield _in_sequences(RecordBatch(path, first, values))
+            first += len(some)
+            left -= len(some)
 
 
 def _in_sequences(batch: RecordBatch) -> RecordBatch:
@@ -156,25 +178,314 @@ def _in_sequences(batch: RecordBatch) -> RecordBatch:
             "segment_ids": is_second.astype("int32"),
             **{k: v for k, v in values.items() if k != "input_ids"},
         }
-    return RecordBatch(batch.path, batch.first, values, sizes)
+    return dataclasses.replace(batch, values=values, sizes=sizes)
 
 
-def _check(
-    batch: RecordBatch, table: Sequence[Feature], vocab_size: int
-) -> None:
-    """Refuses numbers out of their range."""
-    for feature in table:
-        if feature.dtype != "int64":
-            continue
-        values = batch.values[feature.name]
-        limit = feature.upper_limit(vocab_size)
-        is_large = False if limit is None else values >= limit
-        wrong = np.argwhere((values < 0) | is_large)
-        if len(wrong):
-            row, column = wrong[0]
-            raise InputError(
-                f"{batch.path}, record {batch.first + row}: {feature.name} "
-                f"holds {values[row, column]}, expected 0 to "
-                + ("any" if limit is None else f"{limit - 1:,}")
-                + (", the last of `vocab_file`" * feature.is_piece_id)
+def rows(batch: Batch) -> Iterator[Record]:
+    """The records of a batch, one by one."""
+    for i in range(len(batch["input_ids"])):
+        yield {name: values[i] for name, values in batch.items()}
+
+
+def original_ids(batch: Batch | Record) -> np.ndarray:
+    """The ids [R, S], or [S] of one record, before anything was masked."""
+    ids = batch["input_ids"].copy()
+    if "masked_lm_positions" in batch:
+        asked = batch["masked_lm_weights"] > 0
+        *row, _ = np.nonzero(asked)
+        places = batch["masked_lm_positions"][asked]
+        ids[(*row, places)] = batch["masked_lm_ids"][asked]
+    return ids
+
+
+def _count_masks(batch: Batch | Record, mask: int) -> dict[str, int]:
+    """How pieces are hidden, for `MaskSummary`."""
+    asked = batch["masked_lm_weights"] > 0  # [R, P], or [P] of one record
+    places = batch["masked_lm_positions"]
+    seen = np.take_along_axis(batch["input_ids"], places, -1)
+    kept = asked & (seen == batch["masked_lm_ids"])
+    masked = asked & ~kept & (seen == mask)
+    return {
+        "num_masked": int(masked.sum()),
+        "num_kept": int(kept.sum()),
+        "num_random": int((asked & ~kept & ~masked).sum()),
+    }
+
+
+def label(record: Record) -> str:
+    """What is to be predicted of the whole record, in a word; "": nothing."""
+    if "is_real_example" in record and not record["is_real_example"][0]:
+        return "padding"
+    if "next_sentence_labels" in record:
+        return ("is next", "random next")[record["next_sentence_labels"][0]]
+    if "label_ids" in record:
+        return "label " + " ".join(f"{n:g}" for n in record["label_ids"])
+    if "is_impossible" in record:
+        return ("answer", "no answer")[record["is_impossible"][0]]
+    return ""
+
+
+def format_record(
+    record: Record, pieces: Sequence[str], special_tokens: SpecialTokens
+) -> str:
+    """A record in a few lines: its texts, its label, its lengths.
+
+    Args:
+      pieces: of the vocabulary, by their ids.
+    """
+    is_bytes = special_tokens == ROBERTA
+    texts = _texts(record, pieces, special_tokens)
+
+    def join(places: np.ndarray) -> str:
+        joined = "".join(texts[place] for place in places)
+        return read_bytes(joined) if is_bytes else joined.strip()
+
+    segments = record["segment_ids"][record["input_mask"] == 1]
+    lines = [
+        f"{name}: {join(np.flatnonzero(segments == number))}"
+        for number, name in enumerate("AB")
+        if number in segments
+    ]
+    lines.append(
+        f"{label(record) or 'no label'}; {len(texts)} of "
+        f"{len(record['input_ids'])} pieces: {np.sum(segments == 0)} in A, "
+        f"{np.sum(segments == 1)} in B"
+    )
+    if "masked_lm_positions" in record:
+        mask = special_tokens.mask
+        counts = _count_masks(record, pieces.index(mask))
+        lines.append(
+            f"{sum(counts.values())} of {len(record['masked_lm_weights'])} "
+            f"predictions: {counts['num_masked']} {mask}, "
+            f"{counts['num_kept']} kept, {counts['num_random']} random"
+        )
+    elif "segment_lengths" in record:
+        lines.append("no masks: they are drawn when it is read")
+    if label(record) == "answer":
+        start, end = record["start_positions"][0], record["end_positions"][0]
+        answer = join(np.arange(start, end + 1))
+        lines.append(f"answer at {start} to {end}: {answer}")
+    return "".join(f"  {line}\n" for line in lines)
+
+
+def _texts(
+    record: Record, pieces: Sequence[str], special_tokens: SpecialTokens
+) -> list[str]:
+    """Each real position's text, with a space before it if it begins a word.
+
+    un ##aff ##able sea, with a hole in ##aff and sea kept: " un",
+    "[MASK->##aff]", "able", " [kept sea]". Google's random piece instead of
+    sea: " [ship->sea]". Bytes are as they stand, with U+0120 for a space.
+    """
+    is_bytes = special_tokens == ROBERTA
+    positions = record.get("masked_lm_positions", np.zeros(0, int))
+    asked = set(positions[record.get("masked_lm_weights", positions) > 0])
+    original = original_ids(record)
+    texts, previous = [], special_tokens.start
+    for position in np.flatnonzero(record["input_mask"] == 1):
+        seen = pieces[record["input_ids"][position]]
+        text = piece = pieces[original[position]]
+        # A text that was cut inside a word keeps its "##" to show that.
+        # Bytes say themselves where a space is.
+        is_inner = (
+            len(piece) > 2
+            and piece.startswith("##")
+            and previous not in (special_tokens.start, special_tokens.end)
+        )
+        if position in asked:
+            shown = "MASK" if seen == special_tokens.mask else seen
+            gap = SPACE if is_bytes else " "
+            text = (
+                f"[kept{gap}{piece}]"
+                if seen == piece
+                else f"[{shown}->{piece}]"
             )
+        elif is_inner and not is_bytes:
+            text = piece[2:]
+        texts.append(text if is_inner or is_bytes else f" {text}")
+        previous = piece
+    return texts
+
+
+def format_fill(sequences: Sequence[Record]) -> str:
+    """How much a packed row holds."""
+    count = len(sequences)
+    if not count:
+        return "packed: nothing"
+    real = sum(int(record["input_mask"].sum()) for record in sequences)
+    asked = sum(int(record["masked_lm_weights"].sum()) for record in sequences)
+    return (
+        f"packed: {count} sequence{'s' * (count > 1)}, "
+        f"{real} of {len(sequences[0]['input_mask'])} pieces, "
+        f"{asked} of {len(sequences[0]['masked_lm_weights'])} predictions"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskSummary:
+    """How pre-training records hide pieces; counts are of pieces."""
+
+    max_predictions_per_seq: int
+    num_full: int  # records with as many predictions as fit
+    num_masked: int  # shown as [MASK]
+    num_kept: int  # shown as they were
+    num_random: int  # shown as another piece
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordSummary:
+    """What a report says, in numbers."""
+
+    max_seq_length: int
+    num_records: int
+    num_pieces: int  # without padding
+    length_counts: list[int]  # [i]: records of i pieces
+    num_full: int  # records without padding: their text may have been cut
+    num_unknown: int  # pieces that are [UNK], before masking
+    unknown_neighbours: list[tuple[str, int]]  # the commonest
+    labels: list[tuple[str, int]]  # the commonest
+    num_repeats: int  # records whose unmasked text came in one before
+    num_exact_repeats: int  # whose every number came in one before
+    repeated: list[tuple[str, int]]  # first record of a text, its occurrences
+    masks: MaskSummary | None  # None: there are none
+    row_counts: list[int] | None = None  # [i]: packed rows of i; None: unpacked
+
+    @property
+    def num_rows(self) -> int:
+        return sum(self.row_counts) if self.row_counts else self.num_records
+
+
+class RecordCounter:
+    """Adds up batches of records of one kind.
+
+    Memory: 16 bytes a record, and some 60 more in the end.
+
+    Args:
+      pieces: of the vocabulary that they were made with, by their ids.
+    """
+
+    def __init__(
+        self,
+        pieces: Sequence[str],
+        special_tokens: SpecialTokens,
+        max_seq_length: int,
+    ) -> None:
+        self._pieces = pieces
+        self._unknown = pieces.index(special_tokens.unknown)
+        self._mask = pieces.index(special_tokens.mask)
+        self._length_counts = np.zeros(max_seq_length + 1, np.int64)
+        self._masks = Counter[str]()  # by field of `MaskSummary`
+        self._num_unknown = 0
+        self._labels, self._neighbours = HeavyHitters(), HeavyHitters()
+        self._texts, self._records = DuplicateFinder(), DuplicateFinder()
+        self._starts: list[tuple[int, str]] = []  # each file's first index
+        self._sizes: list[np.ndarray] = []  # of all packed rows
+
+    def add(
+        self, path: str, batch: Batch, sizes: np.ndarray | None = None
+    ) -> None:
+        """Adds records of a file, all of which come one after another.
+
+        Args:
+          sizes: of packed rows, how many of the records are in each.
+        """
+        if sizes is not None:
+            self._sizes.append(sizes)
+        if not self._starts or self._starts[-1][1] != path:
+            self._starts.append((int(self._length_counts.sum()), path))
+        real = batch["input_mask"] == 1  # [R, S]
+        ids = original_ids(batch)
+        self._length_counts += np.bincount(
+            real.sum(1), minlength=len(self._length_counts)
+        )
+        self._labels.update(filter(None, map(label, rows(batch))))
+        unknown = np.argwhere((ids == self._unknown) & real)
+        self._num_unknown += len(unknown)
+        for row, column in unknown:
+            around = ids[row, max(column - 1, 0) : column + 2]
+            self._neighbours.update([" ".join(self._pieces[i] for i in around)])
+        if "masked_lm_positions" in batch:
+            asked = batch["masked_lm_weights"] > 0  # [R, P]
+            self._masks.update(_count_masks(batch, self._mask))
+            self._masks.update(num_full=int(asked.all(1).sum()))
+            self._masks["max_predictions_per_seq"] = asked.shape[1]
+        for record, text in zip(rows(batch), ids * real, strict=True):
+            self._texts.add(text.tobytes() + record["segment_ids"].tobytes())
+            self._records.add(
+                b"".join(record[name].tobytes() for name in sorted(record))
+            )
+
+    def summary(self) -> RecordSummary:
+        counts = self._length_counts
+        sizes = np.concatenate(self._sizes) if self._sizes else None
+        num_repeats, repeated = self._texts.repeats(NUM_EXAMPLES)
+        places = []
+        for repeat in repeated:
+            index = repeat.first
+            start, path = max(x for x in self._starts if x[0] <= index)
+            if sizes is not None:  # a row's number, not a sequence's
+                ends = sizes.cumsum()
+                start, index = np.searchsorted(ends, [start, index], "right")
+            places.append((f"{path}, record {index - start + 1}", repeat.times))
+        return RecordSummary(
+            max_seq_length=len(counts) - 1,
+            num_records=int(counts.sum()),
+            num_pieces=int(counts @ np.arange(len(counts))),
+            length_counts=counts.tolist(),
+            num_full=int(counts[-1]),
+            num_unknown=self._num_unknown,
+            unknown_neighbours=self._neighbours.top(NUM_EXAMPLES),
+            labels=self._labels.top(NUM_LABELS),
+            num_repeats=num_repeats,
+            num_exact_repeats=self._records.repeats(0)[0],
+            repeated=places,
+            masks=MaskSummary(**self._masks) if self._masks else None,
+            row_counts=None if sizes is None else np.bincount(sizes).tolist(),
+        )
+
+
+def format_report(summary: RecordSummary) -> str:
+    """The summary as people read it."""
+    whole, pieces, masks = (
+        summary.num_records,
+        summary.num_pieces,
+        summary.masks,
+    )
+    num_rows, name, share = summary.num_rows, "records", format_share
+    table = {}
+    if summary.row_counts is not None:
+        name = "sequences"
+        table["packed rows"] = f"{num_rows:,}"
+        for size, count in enumerate(summary.row_counts[1:], 1):
+            table[f"  of {size}"] = share(count, num_rows)
+        table["  sequences in a row"] = f"{whole / num_rows:.3f}"
+    table |= {
+        name: f"{whole:,}",
+        **{f"  {name}": share(count, whole) for name, count in summary.labels},
+        "  text of an earlier one": share(summary.num_repeats, whole),
+        "  equal in every number": share(summary.num_exact_repeats, whole),
+        "  full, perhaps cut": share(summary.num_full, whole),
+        "positions each": f"{summary.max_seq_length:,}",
+        "  filled": share(pieces, num_rows * summary.max_seq_length),
+        "pieces": f"{pieces:,}",
+        "  [UNK]": f"{summary.num_unknown:,}",
+        "  [UNK], share": share(summary.num_unknown, pieces),
+    }
+    if masks is not None:
+        asked = masks.num_masked + masks.num_kept + masks.num_random
+        most = masks.max_predictions_per_seq
+        table |= {
+            "  to be predicted": share(asked, pieces),
+            "predictions": f"{asked:,}",
+            "  shown as [MASK]": share(masks.num_masked, asked),
+            "  kept": share(masks.num_kept, asked),
+            "  another piece": share(masks.num_random, asked),
+            f"{name} with all {most}": share(masks.num_full, whole),
+        }
+    return "\n".join([
+        format_table(table),
+        f"pieces in a {name[:-1]}",
+        format_lengths(summary.length_counts),
+        *format_top("around [UNK]", summary.unknown_neighbours),
+        *format_top("texts that come again", summary.repeated),
+    ])  # fmt: skip

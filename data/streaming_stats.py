@@ -6,8 +6,8 @@ All of it is deterministic: what is shown depends on the data alone.
 import array
 import hashlib
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,28 +16,26 @@ MAX_KEYS = 100_000  # that `HeavyHitters` holds at a time
 NUM_BARS = 16  # of a histogram in text, at most
 BAR_WIDTH = 40  # characters of the longest bar
 
-Key = TypeVar("Key", bound=Hashable)
 
-
-class HeavyHitters(Generic[Key]):
-    """The commonest keys of a stream, of which MAX_KEYS are held at most.
+class HeavyHitters:
+    """The commonest words of a stream, of which MAX_KEYS are held at most.
 
     When there are more, the rarer half is forgotten ("lossy counting"). A
-    count can then be too low, for a key that was rare when that happened.
+    count can then be too low, for a word that was rare when that happened.
     """
 
     def __init__(self) -> None:
-        self._counts: Counter[Key] = Counter()
+        self._counts = Counter[str]()
 
-    def update(self, keys: Iterable[Key]) -> None:
-        self._counts.update(keys)
+    def update(self, words: Iterable[str]) -> None:
+        self._counts.update(words)
         if len(self._counts) > MAX_KEYS:
             self._counts = Counter(dict(self.top(MAX_KEYS // 2)))
 
-    def top(self, number: int) -> list[tuple[Key, int]]:
+    def top(self, number: int) -> list[tuple[str, int]]:
         """The commonest with their counts; of equally common ones the least."""
-        order: Any = lambda pair: (-pair[1], pair[0])  # noqa: E731
-        return sorted(self._counts.items(), key=order)[:number]
+        order = sorted(self._counts.items(), key=lambda x: (-x[1], x[0]))
+        return order[:number]
 
 
 class Repeated(NamedTuple):
@@ -67,11 +65,8 @@ class DuplicateFinder:
         Of a, b, a, c, a, b three had come before: a at 0 came 3 times, b at 1
         twice.
         """
-        if not self._values:
-            return 0, []
-        values = np.frombuffer(self._values, np.uint64)
         unique, firsts, counts = np.unique(
-            values, return_index=True, return_counts=True
+            np.asarray(self._values), return_index=True, return_counts=True
         )
         order = np.lexsort((firsts, -counts))[:number]
         most = [
@@ -79,7 +74,7 @@ class DuplicateFinder:
             for i in order
             if counts[i] > 1
         ]
-        return len(values) - len(unique), most
+        return len(self._values) - len(unique), most
 
 
 def fingerprint(thing: bytes) -> int:
@@ -108,25 +103,19 @@ def format_lengths(counts: Sequence[int]) -> str:
         return "  none"
     percents = [f"{percent}%" for percent in PERCENTILES]
     lengths = [f"{percentile(counts, p):,}" for p in PERCENTILES]
-    return "\n".join([
+    lines = [
         "  share      " + "".join(f"{text:>7}" for text in percents),
         "  up to      " + "".join(f"{text:>7}" for text in lengths),
-        *_bars(counts),
-    ])  # fmt: skip
-
-
-def _bars(counts: Sequence[int]) -> list[str]:
+    ]
     last = max(i for i, count in enumerate(counts) if count)
     width = -(-(last + 1) // NUM_BARS)
-    starts = range(0, last + 1, width)
-    sums = [sum(counts[start : start + width]) for start in starts]
-    lines = []
-    for start, number in zip(starts, sums, strict=True):
+    sums = {i: sum(counts[i : i + width]) for i in range(0, last + 1, width)}
+    for start, number in sums.items():
         end = min(start + width - 1, last)
         ends = f"{start:,}-{end:,}" if end > start else f"{start:,}"
-        bar = "#" * -(-BAR_WIDTH * number // max(sums))
+        bar = "#" * -(-BAR_WIDTH * number // max(sums.values()))
         lines.append(f"  {ends:<11}{number:>12,}  {bar}".rstrip())
-    return lines
+    return "\n".join(lines)
 
 
 def format_table(rows: Mapping[str, str], name_width: int = 32) -> str:

@@ -30,7 +30,7 @@ def test_commonest_forgets_the_rarer_half(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(streaming_stats, "MAX_KEYS", 4)
-    words = streaming_stats.HeavyHitters[str]()
+    words = streaming_stats.HeavyHitters()
     words.update("aaabbccd")
     assert words.top(9) == [("a", 3), ("b", 2), ("c", 2), ("d", 1)]
     words.update("e")  # a fifth: two stay
