@@ -120,6 +120,16 @@ class Dense(keras.layers.Layer):
         self.bias = _vector(self, "bias", self.sizes[1], "zeros")
 
 
+def _has_kernel() -> bool:
+    """Whether Keras's attention is right and fast: on JAX, but not on a TPU,
+    where Keras 3.15 takes the first row's mask for all when run eagerly."""
+    if keras.config.backend() != "jax":
+        return False
+    import jax
+
+    return jax.default_backend() != "tpu"
+
+
 class Attention(keras.layers.Layer):
     """Scaled dot-product attention over N heads, before its output product.
 
@@ -165,11 +175,15 @@ class Attention(keras.layers.Layer):
         """
         products = self._project(from_tensor, to_tensor)
         drops = seed is not None and self.dropout_rate > 0.0
-        if keras.config.backend() == "jax" and not drops:
-            # On a GPU one kernel, which keeps no scores; it drops nothing.
-            parts = (part for x in products for part in ops.unstack(x, axis=2))
+        if _has_kernel() and not drops:
+            # cuDNN's kernel keeps no scores and drops nothing. It takes masks
+            # of all S positions alone; for others Keras falls back.
+            parts = [part for x in products for part in ops.unstack(x, axis=2)]
+            rows, length = ops.shape(from_tensor)[:2]
+            shape = (rows, 1, length, ops.shape(mask)[-1])
+            sees = ops.broadcast_to(ops.equal(mask, 0.0), shape)
             context = ops.dot_product_attention(
-                *parts, mask=ops.equal(mask, 0.0), scale=self.scale
+                *parts, mask=sees, scale=self.scale
             )
         else:
             query, key, value = _by_head(products)

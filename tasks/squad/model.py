@@ -117,7 +117,7 @@ class QuestionAnsweringModel(TaskModel):
         """[B, 2, S], of the ends of each example, in the row where it lies; the
         seed as in `loss`."""
         logits = self.head(encode(self.encoder, batch, seed).sequence)
-        is_class = None if self.padding_in_loss else batch["input_mask"] > 0
+        is_class = None  # [B, S]; None: all positions
         if is_packed(batch):
             assert not self.padding_in_loss, "packed rows have none"
             numbers, first = batch["sequence_numbers"], batch["first_positions"]
@@ -125,6 +125,8 @@ class QuestionAnsweringModel(TaskModel):
             own = ops.take(ops.reshape(numbers, -1), first)  # [B]
             is_class = ops.equal(ops.take(numbers, row, axis=0), own[:, None])
             logits = ops.take(logits, row, axis=0)
+        elif not self.padding_in_loss:
+            is_class = batch["input_mask"] > 0
         if is_class is not None:
             logits = ops.where(is_class[:, :, None], logits, NO_CLASS)
         return ops.transpose(logits, (0, 2, 1))
