@@ -202,7 +202,7 @@ def _task(
     test: Table,
     hugging_face_labels: tuple[str, ...] = (),
 ) -> GlueTask:
-    """One with train.tsv, dev.tsv and test.tsv."""
+    """With train.tsv, dev.tsv and test.tsv, and a file for GLUE's server."""
     tables = {"train": train, "dev": train, "test": test}
     submissions = {"test": f"{name}.tsv"}
     return GlueTask(

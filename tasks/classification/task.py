@@ -227,10 +227,9 @@ class ClassificationTask(FineTuningTask):
             rows = scores.astype(np.float32)
             lines = ("\t".join(map(str, row)) + "\n" for row in rows)
             results = {f"test_results{name}.tsv": "".join(lines)}
-            if glue := self.problem.glue:
-                results[glue.submissions["test" + name]] = glue.submission(
-                    scores
-                )
+            glue = self.problem.glue
+            if glue and (submission := glue.submissions.get("test" + name)):
+                results[submission] = glue.submission(scores)
             for file_name, text in results.items():
                 trainer.write_result(file_name, text, "predict_file")
 

@@ -127,7 +127,7 @@ def test_read_documents_refuses(
 Draw = float | tuple[int, int, int]  # (lower bound, upper bound, number)
 
 
-class PieceFormatter(random.Random):
+class ScriptedRandom(random.Random):
     """Plays back given draws, and checks the bounds of whole numbers."""
 
     def __init__(self, draws: list[Draw]) -> None:
@@ -173,7 +173,7 @@ def pairs(made: list[instances.Instance]) -> list[str]:
 def test_document_by_hand() -> None:
     # Target 8 - 3 = 5 pieces, one mask a record.
     config = InstanceConfig(max_seq_length=8, max_predictions_per_seq=1)
-    rng = PieceFormatter(
+    rng = ScriptedRandom(
         [
             0.1,  # not below short_seq_prob: full length
             (1, 2, 1),  # chunk a1..a6: A is its first sentence
@@ -202,7 +202,7 @@ def test_document_by_hand() -> None:
 def test_one_sentence_is_always_random() -> None:
     config = InstanceConfig(max_seq_length=8, max_predictions_per_seq=1)
     documents = [[["a1"]], [["b1"]]]
-    rng = PieceFormatter([0.1, (0, 1, 1), (0, 0, 0), 0.0])
+    rng = ScriptedRandom([0.1, (0, 1, 1), (0, 0, 0), 0.0])
     made = instances.instances_from_document(documents, 0, ["v"], config, rng)
     assert pairs(made) == ["[CLS] a1 [SEP] b1 [SEP]"]
     assert made[0].is_random_next
@@ -210,7 +210,7 @@ def test_one_sentence_is_always_random() -> None:
 
 def test_short_target() -> None:
     config = InstanceConfig(max_seq_length=8, max_predictions_per_seq=1)
-    rng = PieceFormatter(
+    rng = ScriptedRandom(
         [
             0.09,
             (2, 5, 3),  # 3 pieces: a1 a2 | a3, then a4 to a6, then a7
@@ -236,7 +236,7 @@ def test_short_target() -> None:
 
 def test_truncate_pair_by_hand() -> None:
     # 4 + 3 to 4: A's front, B's end (equal lengths: B's turn), A's end.
-    rng = PieceFormatter([0.4, 0.5, 0.9])
+    rng = ScriptedRandom([0.4, 0.5, 0.9])
     a, b = instances.truncate_pair(
         ["a1", "a2", "a3", "a4"], ["b1", "b2", "b3"], 4, rng
     )

@@ -14,7 +14,7 @@ SPACE = "\u0120"
 TOKENS = ["[CLS]", "un", "##aff", "##able", "man", "[SEP]", "sea", "[SEP]"]
 
 
-class PieceFormatter(random.Random):
+class ScriptedRandom(random.Random):
     """Plays back given draws; shuffle reverses."""
 
     def __init__(self, draws: list[float], numbers: list[int]) -> None:
@@ -38,7 +38,7 @@ VOCAB_WORDS = ["v0", "v1", "v2", "v3", "v4"]
 def test_pieces_by_hand() -> None:
     # 8 * 0.4 = 3.2, so 3 of the reversed candidates 6, 4, 3, 2, 1:
     # 6 is masked (0.79 < 0.8), 4 kept (0.8, 0.49), 3 random (0.9, 0.5).
-    rng = PieceFormatter([0.79, 0.8, 0.49, 0.9, 0.5], [3])
+    rng = ScriptedRandom([0.79, 0.8, 0.49, 0.9, 0.5], [3])
     masked = masking.mask_tokens(TOKENS, MaskConfig(5, 0.4), VOCAB_WORDS, rng)
     assert masked.tokens == [
         "[CLS]", "un", "##aff", "v3", "man", "[SEP]", "[MASK]", "[SEP]",
@@ -50,7 +50,7 @@ def test_pieces_by_hand() -> None:
 
 def test_other_shares_by_hand() -> None:
     # None masked; of the rest 0.25 kept: 6 (0.24) is, 4 and 3 are random.
-    rng = PieceFormatter([0.0, 0.24, 0.0, 0.25, 0.0, 0.99], [1, 2])
+    rng = ScriptedRandom([0.0, 0.24, 0.0, 0.25, 0.0, 0.99], [1, 2])
     config = MaskConfig(5, 0.4, mask_share=0.0, random_share=0.75)
     masked = masking.mask_tokens(TOKENS, config, VOCAB_WORDS, rng)
     assert masked.tokens == [
@@ -80,13 +80,13 @@ def test_shares_not_given_are_googles() -> None:
 
 
 def test_at_most_max_predictions() -> None:
-    rng = PieceFormatter([0.0, 0.0], [])
+    rng = ScriptedRandom([0.0, 0.0], [])
     masked = masking.mask_tokens(TOKENS, MaskConfig(2, 0.4), VOCAB_WORDS, rng)
     assert masked.positions == [4, 6]
 
 
 def test_at_least_one() -> None:
-    rng = PieceFormatter([0.0], [])
+    rng = ScriptedRandom([0.0], [])
     masked = masking.mask_tokens(TOKENS, MaskConfig(5, 0.01), VOCAB_WORDS, rng)
     assert masked.positions == [6]
 
@@ -103,13 +103,13 @@ def test_group_across_a_separator() -> None:
 
 def test_whole_words_by_hand() -> None:
     # 3 to predict; reversed groups [6], [4], [1, 2, 3]: the last would make 5.
-    rng = PieceFormatter([0.0, 0.0], [])
+    rng = ScriptedRandom([0.0, 0.0], [])
     masked = masking.mask_tokens(
         TOKENS, MaskConfig(5, 0.4, True), VOCAB_WORDS, rng
     )
     assert masked.positions == [4, 6]
     # 5 to predict: all of it fits.
-    rng = PieceFormatter([0.0] * 5, [])
+    rng = ScriptedRandom([0.0] * 5, [])
     masked = masking.mask_tokens(
         TOKENS, MaskConfig(5, 0.6, True), VOCAB_WORDS, rng
     )
@@ -119,7 +119,7 @@ def test_whole_words_by_hand() -> None:
 
 def test_too_long_word_is_passed_over_for_a_shorter_one() -> None:
     tokens = ["[CLS]", "sea", "un", "##aff", "##able", "[SEP]"]
-    rng = PieceFormatter([0.0], [])  # reversed: [2, 3, 4], then [1]
+    rng = ScriptedRandom([0.0], [])  # reversed: [2, 3, 4], then [1]
     masked = masking.mask_tokens(
         tokens, MaskConfig(5, 0.33, True), VOCAB_WORDS, rng
     )

@@ -10,6 +10,11 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.fine_tuning import FineTuningConfig
+from bert_keras.tasks.squad.evaluation import (
+    best_thresholds,
+    evaluate_v1,
+    evaluate_v2,
+)
 from bert_keras.tasks.squad.task import SquadConfig, SquadTask
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.trainer import Trainer
@@ -25,6 +30,7 @@ def job(
     applies_best: bool = False,
     is_scored: bool = False,
     dry: bool = False,
+    is_v2: bool = True,
 ) -> SquadTask:
     selection = ModelSelection(eval_steps=3 if is_scored else 0)
     return SquadTask(
@@ -33,7 +39,7 @@ def job(
         ),
         TaskConfig(
             "span", 48, True, doc_stride=16, max_query_length=12,
-            version_2_with_negative=True,
+            version_2_with_negative=is_v2,
         ),
         tiny_context(
             folder, str(GOLDEN / "tiny_vocab.txt"), do_train=True, dry_run=dry
@@ -47,6 +53,21 @@ def run_with_losses(folder: Path, *losses: float) -> Trainer:
     lines = [json.dumps({"loss": loss}) for loss in losses]
     (folder / "train_log.jsonl").write_text("\n".join(lines))
     return cast(Trainer, SimpleNamespace(folder=str(folder)))
+
+
+@pytest.mark.parametrize("is_v2", [False, True])
+def test_models_can_be_compared_by_what_is_measured(
+    tmp_path: Path, is_v2: bool
+) -> None:
+    measured = evaluate_v1(["oil"], [["oil"]])
+    if is_v2:
+        measured = {
+            **evaluate_v2(["oil"], [["oil"]]),
+            **best_thresholds(["oil"], [0.0], [["oil"]]),
+        }
+    first, *others = job(tmp_path, is_v2=is_v2).metric_names
+    assert first == "f1" and {first, *others} <= set(measured)
+    assert ("best_exact" if is_v2 else "exact_match") in others
 
 
 def test_an_epoch_has_as_many_rows_as_there_are_questions(
