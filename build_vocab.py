@@ -50,6 +50,7 @@ def main() -> None:
     from bert_keras.data import text_files
 
     paths = text_files.expand_patterns(FLAGS.input_file)
+    files.refuse_inputs("output_file", FLAGS.output_file, input_file=paths)
     with files.writing(FLAGS.output_file, "output_file") as file:
         word_counts = vocabulary.count_words(
             text_files.read_with_progress(paths),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 from tqdm import tqdm
 
+from bert_keras import files
 from bert_keras.cli import command, common_flags
 from bert_keras.data import (
     instances,
@@ -160,6 +161,9 @@ def main(*beam_options: str) -> None:
     opened.load()  # merges.txt is looked at, too
     check_flags(config, opened.vocab_file, beam_options)
     paths = text_files.expand_patterns(FLAGS.input_file)
+    read = {"input_file": paths, "vocab_file": [FLAGS.vocab_file]}
+    for path in FLAGS.output_file.split(","):
+        files.refuse_inputs("output_file", path, **read)
     if hint := record_hints.mask_hint(config):
         warn(hint)
     is_googles = FLAGS.sampler == "google"

@@ -107,6 +107,9 @@ def main() -> None:
     from bert_keras.tasks.features import encode_documents, read_document
 
     paths = expand_patterns(FLAGS.input_file)
+    for name in ("output_file", "pooled_file"):
+        if path := FLAGS[name].value:
+            files.refuse_inputs(name, path, input_file=paths)
     num_lines = sum(1 for path in paths for _ in read_lines(path))
     folder = open_model_folder(
         FLAGS.init_checkpoint,

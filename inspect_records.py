@@ -75,7 +75,15 @@ def main() -> None:
     # A terminal of few characters shows the others as \u6d77.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     command.import_tensorflow(computes=False)
+    from bert_keras.data.text_files import expand_patterns
     from bert_keras.data.tokenizer_folder import open_tokenizer
+
+    source = "text_file" if FLAGS.text_file else "input_file"
+    patterns = FLAGS.text_file or FLAGS.input_file
+    read = {source: expand_patterns(patterns, source)}
+    for name in ("report_json", "histogram_png"):
+        if path := FLAGS[name].value:
+            files.refuse_inputs(name, path, **read)
 
     options = common_flags.tokenizer_options()
     opened = open_tokenizer(None, FLAGS.vocab_file, options)

@@ -11,6 +11,7 @@ import itertools
 from absl import flags
 from tqdm import tqdm
 
+from bert_keras import files
 from bert_keras.cli import command
 from bert_keras.data import streaming_stats
 from bert_keras.data.packing import PackingConfig
@@ -67,6 +68,8 @@ def main() -> None:
     config = command.from_flags(PackingConfig)
     lengths = config.max_seq_length, config.max_predictions_per_seq
     paths = text_files.expand_patterns(FLAGS.input_file)
+    for path in FLAGS.output_file.split(","):
+        files.refuse_inputs("output_file", path, input_file=paths)
     check_kind(paths[0])
     features = validate_records.table_of(
         validate_records.read_first(paths[0]), *lengths

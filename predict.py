@@ -82,9 +82,13 @@ def main(*texts: str) -> None:
         )
     command.import_tensorflow()
 
+    from bert_keras.data.text_files import expand_patterns
     from bert_keras.tasks.base import EMPTY
     from bert_keras.training.inference import with_progress
 
+    if FLAGS.output_file and FLAGS.input_file:
+        paths = expand_patterns(FLAGS.input_file)
+        files.refuse_inputs("output_file", FLAGS.output_file, input_file=paths)
     notices = command.Notices()
     folder = _local_folder(FLAGS.model_dir)
     answer_all = _load(folder)

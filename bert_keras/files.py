@@ -22,6 +22,7 @@ VOCABULARY = "vocab.txt"
 BYTE_LEVEL, MERGES = "vocab.json", "merges.txt"
 END_BYTES = 1 << 20  # at each end of a file, of which a checksum is made
 LOCK = "lock"  # of the file in a folder that is locked
+BUSY = -1  # in place of the descriptor of a lock
 _held: dict[str, int | None] = {}  # by folder: open as long as the process is
 
 
@@ -137,22 +138,68 @@ def atomic(path: str, overwrite: bool = False) -> Iterator[str]:
     a folder, becomes `path` when the block ends, or goes if it fails.
 
     Args:
-        path: also on gs:// and the like; its folder has to be there.
+        path: also on gs:// and the like; its folder has to be there. Of a link
+            the file is replaced to which it leads.
         overwrite: whether a file of this name may be replaced.
     """
     import tensorflow as tf
 
-    folder, name = os.path.split(path.rstrip("/"))
-    # Random, so that it is nobody else's: not another process's, no link; and
-    # not longer than a name may be.
-    unfinished = f".{name[:50]}.{secrets.token_hex(4)}.incomplete"
-    unfinished = os.path.join(folder, unfinished)
+    if "://" not in path and os.path.islink(path):
+        path = os.path.realpath(path)
+    unfinished = _fresh_name(path)
     try:
         yield unfinished
         tf.io.gfile.rename(unfinished, path, overwrite=overwrite)
     finally:
         with contextlib.suppress(OSError, tf.errors.OpError):
             remove(unfinished)
+
+
+def _fresh_name(path: str) -> str:
+    """A name beside `path`. Random, so that it is nobody else's: not another
+    process's, no link; and not longer than a name may be."""
+    folder, name = os.path.split(path.rstrip("/"))
+    fresh = f".{name[:50]}.{secrets.token_hex(4)}.incomplete"
+    return os.path.join(folder, fresh)
+
+
+def try_to_write(path: str) -> None:
+    """Writes nothing under a fresh name beside `path`, and removes it."""
+    import tensorflow as tf
+
+    unfinished = _fresh_name(path)
+    try:
+        with tf.io.gfile.GFile(unfinished, "wb") as file:
+            file.write(b"")
+    finally:
+        remove(unfinished)
+
+
+def is_stream(path: str) -> bool:
+    """Whether there is a device, a pipe or the like, which nothing replaces."""
+    if "://" in path or not os.path.exists(path):
+        return False
+    return not (os.path.isfile(path) or os.path.isdir(path))
+
+
+def refuse_inputs(argument: str, path: str, **inputs: Iterable[str]) -> None:
+    """Raises an InputError where `path`, which is about to be written, is one
+    of the files that are read.
+
+    Args:
+        argument: that names `path`, for the sentence.
+        inputs: paths by the argument that names them.
+    """
+    for name, paths in inputs.items():
+        for read in paths:
+            is_same = read == path
+            if os.path.exists(path) and os.path.exists(read):
+                is_same = os.path.samefile(read, path)
+            if is_same and not is_stream(path):
+                raise InputError(
+                    f"`{argument}={path}` would overwrite `{name}={read}`, "
+                    "which is read; name another file"
+                )
 
 
 def remove(path: str) -> None:
@@ -258,18 +305,28 @@ def write_whole(path: str, content: bytes) -> str:
 def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
     """A file that appears whole, when the block ends, or not at all.
 
+    A device or a pipe is written through.
+
     Args:
         path: also on gs:// and the like.
         argument: that names it, for errors.
+
+    Raises:
+        InputError: it cannot be written, or is being written already.
     """
     import tensorflow as tf
 
     with contextlib.ExitStack() as stack:
         try:
+            if is_stream(path):
+                with open(path, "wb") as stream:
+                    yield stream
+                return
             folder, name = os.path.split(path)
             if not name or tf.io.gfile.isdir(path):
                 raise IsADirectoryError(None, "it is a folder")
             tf.io.gfile.makedirs(folder or ".")
+            stack.enter_context(_only_writer(path, argument))
             unfinished = stack.enter_context(atomic(path, overwrite=True))
             opener = tf.io.gfile.GFile if "://" in path else open
             file = opener(unfinished, "wb")
@@ -281,6 +338,29 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
             stack.close()
         except OSError as error:  # the block's own work raises no such thing
             raise _unwritable(path, argument, error) from error
+
+
+@contextlib.contextmanager
+def _only_writer(path: str, argument: str) -> Iterator[None]:
+    """Keeps a file that is about to be written for this process."""
+    if "://" in path:
+        yield
+        return
+    folder, name = os.path.split(os.path.realpath(path))
+    held = os.path.join(folder, f".{name[:50]}.lock")
+    descriptor = _lock_file(held)
+    if descriptor == BUSY:
+        raise InputError(
+            f"`{argument}={path}` is being written already; wait for its end, "
+            "or name another file"
+        )
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.remove(held)
+            os.close(descriptor)
 
 
 def _unwritable(path: str, argument: str, error: Any) -> InputError:
@@ -336,19 +416,28 @@ def _lock(folder: str, argument: str) -> int | None:
     if "://" in folder:
         return None
     os.makedirs(folder, exist_ok=True)
+    descriptor = _lock_file(os.path.join(folder, LOCK))
+    if descriptor == BUSY:
+        raise InputError(
+            f"another process is working in {folder}; wait for its end, or "
+            f"name another `{argument}`"
+        )
+    return descriptor
+
+
+def _lock_file(path: str) -> int | None:
+    """The descriptor of a file that is made and kept; BUSY: another process
+    keeps it. None: the system has no locks."""
     try:
         import fcntl
     except ImportError:
         return None
-    descriptor = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    except BlockingIOError:
         os.close(descriptor)
-        raise InputError(
-            f"another process is working in {folder}; wait for its end, or "
-            f"name another `{argument}`"
-        ) from error
+        return BUSY
     except OSError:
-        pass
+        pass  # a file system without locks
     return descriptor

@@ -218,10 +218,13 @@ def _check_outputs(paths: Sequence[str]) -> None:
                 f"`output_file` must list different files, not {path!r} "
                 f"{'twice' if path else 'among them'}"
             )
-        if tf.io.gfile.isdir(path):
-            raise InputError(f"`output_file={path}` is a folder")
+        if tf.io.gfile.isdir(path) or files.is_stream(path):
+            raise InputError(
+                f"`output_file={path}` is a folder, a device or a pipe; name "
+                "a file"
+            )
         tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
-        files.remove(files.write_whole(f"{path}.incomplete", b""))
+        files.try_to_write(path)
 
 
 def _is_taken_away(making: RecordBuildConfig) -> bool:
@@ -440,7 +443,7 @@ def move(source: str, path: str) -> bool:
         return True
     _chunk_ends(source)
     with contextlib.suppress(OSError):
-        os.replace(source, path)
+        os.replace(source, os.path.realpath(path))
         return True
     return False
 

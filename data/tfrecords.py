@@ -234,9 +234,9 @@ class RecordWriter:
             unfinished = []
             for path in self._paths:
                 with self._naming(path):
-                    if tf.io.gfile.isdir(path):
+                    if tf.io.gfile.isdir(path) or files.is_stream(path):
                         raise tf.errors.FailedPreconditionError(
-                            None, None, "it is a folder"
+                            None, None, "it is a folder, a device or a pipe"
                         )
                     tf.io.gfile.makedirs(os.path.dirname(path) or ".")
                     new = files.atomic(path, overwrite=True)

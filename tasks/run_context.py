@@ -16,7 +16,9 @@ from bert_keras.data.tokenizer_folder import (
     open_tokenizer,
 )
 from bert_keras.errors import InputError
+from bert_keras.modeling.checkpoint import CHECKPOINT
 from bert_keras.modeling.config import BertConfig, model_config_file
+from bert_keras.modeling.hugging_face import WEIGHTS
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
     check_second,
@@ -157,6 +159,24 @@ def find_tokenizer(
     return found
 
 
+def check_not_overwritten(output_dir: str, **models: str | None) -> None:
+    """Raises an InputError where output_dir has the weights of a model that is
+    read: by the argument that names it, a folder or a checkpoint."""
+    for argument, path in models.items():
+        if not path:
+            continue
+        folder = path
+        if not tf.io.gfile.isdir(path):
+            folder, name = os.path.split(path)
+            if not name.startswith((CHECKPOINT, WEIGHTS)):
+                continue
+        if os.path.realpath(folder) == os.path.realpath(output_dir):
+            raise InputError(
+                f"`output_dir={output_dir}` would overwrite the weights of "
+                f"`{argument}={path}`; name another `output_dir`"
+            )
+
+
 def claim_folder(run: RunConfig, host: Host) -> None:
     """Makes output_dir and, to train, keeps it for this process alone. In a dry
     run sees whether it could be made.
@@ -179,6 +199,12 @@ def claim_folder(run: RunConfig, host: Host) -> None:
                 f"cannot make or use the folder `output_dir={folder}` "
                 f"({path} is not a folder that you may write to)"
             )
+    if run.do_train:
+        check_not_overwritten(
+            folder,
+            init_checkpoint=run.init_checkpoint,
+            second_init_checkpoint=run.second_init_checkpoint,
+        )
     if run.dry_run:
         return
     try:

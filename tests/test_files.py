@@ -1,5 +1,7 @@
 """Tests of bert_keras/files.py: what is written appears whole or not at all."""
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,68 @@ def test_removing_a_folder_does_not_follow_links(tmp_path: Path) -> None:
         files.remove(str(tmp_path / name))
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
     assert (tmp_path / "kept" / "file").exists()
+
+
+def test_a_link_stays_and_its_file_is_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with files.writing(str(tmp_path / "link"), "output_file") as file:
+        file.write(b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "new"
+
+
+def test_a_pipe_is_written_through(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found: list[str] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
+    reader.start()
+    with files.writing(str(pipe), "output_file") as file:
+        file.write(b"line\n")
+    reader.join()
+    assert found == ["line\n"]
+    assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_device_stays(tmp_path: Path) -> None:
+    with files.writing(os.devnull, "output_file") as file:
+        file.write(b"line\n")
+    assert Path(os.devnull).is_char_device()
+
+
+def test_what_is_read_is_not_overwritten(tmp_path: Path) -> None:
+    read = tmp_path / "corpus.txt"
+    read.touch()
+    (tmp_path / "link").symlink_to(read)
+    (tmp_path / "other").touch()
+    for name in ("corpus.txt", "link", "../" + tmp_path.name + "/corpus.txt"):
+        with pytest.raises(InputError, match=r"overwrite `input_file=.*corpus"):
+            files.refuse_inputs(
+                "output_file", f"{tmp_path}/{name}", input_file=[str(read)]
+            )
+    for name in ("other", "new"):
+        files.refuse_inputs(
+            "output_file", f"{tmp_path}/{name}", input_file=[str(read)]
+        )
+
+
+def test_a_file_has_one_writer_at_a_time(tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    with files.writing(path, "output_file") as file:
+        again = files.writing(path, "output_file")
+        with pytest.raises(InputError, match=r"output_file=.* being written"):
+            again.__enter__()
+        file.write(b"first")
+    assert Path(path).read_text() == "first"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_name_may_be_as_long_as_the_system_allows(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 255)
+    with files.writing(str(path), "output_file") as file:
+        file.write(b"text")
+    assert path.read_text() == "text"
 
 
 @pytest.mark.parametrize("text", ["", "{", "3", "\xff"])

@@ -249,7 +249,8 @@ class BestCheckpoint:
         write_json(self.seen, {"step": step, **metrics})
         for name in tf.io.gfile.listdir(self.parent):
             name = name.rstrip("/")
-            if name not in (METRICS, os.path.basename(folder)):
+            is_model = re.fullmatch(r"step-\d+", name)  # not a user's file
+            if is_model and name != os.path.basename(folder):
                 remove(os.path.join(self.parent, name))
 
     def find(self) -> tuple[str, int]:

@@ -38,7 +38,11 @@ from bert_keras.tasks.pretraining.task import (
     PretrainingConfig,
     PretrainingTask,
 )
-from bert_keras.tasks.run_context import Devices, RunConfig
+from bert_keras.tasks.run_context import (
+    Devices,
+    RunConfig,
+    check_not_overwritten,
+)
 from bert_keras.tasks.trainer import Trainer
 
 
@@ -67,6 +71,7 @@ class DistilledPretrainingTask(PretrainingTask):
         config: PretrainingConfig,
     ):
         folder = student.teacher_model_dir
+        check_not_overwritten(run.output_dir, teacher_model_dir=folder)
         if run.bert_config_file:
             raise InputError(
                 f"`bert_config_file={run.bert_config_file}` is of no use with "
@@ -172,6 +177,8 @@ def check_teacher(task: FineTuningTask, folder: str) -> BertConfig:
         InputError: what it knows is something else.
     """
     settings, opened = task.settings, task.context.tokenizer
+    output_dir = task.context.run.output_dir
+    check_not_overwritten(output_dir, teacher_model_dir=folder)
     config = BertConfig.from_json_file(files.local(config_file(folder)))
     if settings.target not in ("single_label", "span"):
         raise InputError(

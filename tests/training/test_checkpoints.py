@@ -222,6 +222,15 @@ def test_a_damaged_best_model_is_named(tmp_path: Path, content: bytes) -> None:
         best.final_step()
 
 
+def test_files_of_others_beside_the_best_model_stay(tmp_path: Path) -> None:
+    best = BestCheckpoint(str(tmp_path))
+    for step in (3, 7):
+        best.keep(step, {"f1": 0.5}, lambda folder: None)
+        (tmp_path / "best" / "notes.txt").touch()
+    names = {path.name for path in (tmp_path / "best").iterdir()}
+    assert names == {"step-7", "best.json", "notes.txt"}
+
+
 def test_a_best_model_that_is_gone_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="best/best.json, .* is missing"):
         BestCheckpoint(str(tmp_path)).find()
