@@ -71,18 +71,19 @@ def folder_task(
     Returns:
         None if no task is known.
     """
+    task = beside(path, [TASK])
+    config_file = beside(path, [HUGGING_FACE_CONFIG])
+    if task is None and (config_file is None or not is_hugging_face(path)):
+        return None
     opened = open_tokenizer(path, options=options)
     known = opened.settings if opened else options or TokenizerOptions()
     case: dict[str, Any] = {name: getattr(known, name) for name in CASE}
     if not opened:  # there is no vocabulary; what was not given is the folder's
         case = {k: value for k, value in case.items() if value is not None}
-    task = beside(path, [TASK])
     if task is not None:
         settings = TaskConfig.from_folder(os.path.dirname(task))
         return settings and dataclasses.replace(settings, **case)
-    config_file = beside(path, [HUGGING_FACE_CONFIG])
-    if config_file is None or not is_hugging_face(path):
-        return None
+    assert config_file is not None, "it was looked for above"
     shapes = open_weights(path).shapes
     values = json_beside(path, HUGGING_FACE_CONFIG)
     tokenizer = json_beside(path, TOKENIZER_CONFIG)
