@@ -10,14 +10,13 @@ import dataclasses
 import importlib.util
 import itertools
 import json
-import sys
 from typing import IO, TYPE_CHECKING
 
 from absl import flags
 from tqdm import tqdm
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags
+from bert_keras.cli import command, common_flags, streams
 from bert_keras.data import corpus_report, streaming_stats
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.errors import InputError
@@ -72,8 +71,6 @@ def main() -> None:
             "--histogram_png is drawn by matplotlib, which is not installed: "
             'pip install ".[plot]", or matplotlib alone'
         )
-    # A terminal of few characters shows the others as \u6d77.
-    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     command.import_tensorflow(computes=False)
     from bert_keras.data.text_files import expand_patterns
     from bert_keras.data.tokenizer_folder import open_tokenizer
@@ -92,6 +89,7 @@ def main() -> None:
     summary = (
         report_on_text(tokenizer) if FLAGS.text_file else inspect(tokenizer)
     )
+    streams.output_is_read()
     if summary is None:
         return
     if FLAGS.report_json:
@@ -126,6 +124,8 @@ def inspect(tokenizer: "Tokenizer") -> "RecordSummary | None":
             print(f"{batch.path}, record {number}{fill}")
             for record in row:
                 print(inspect_records.format_record(record, *vocabulary))
+        if not streams.output_is_read():  # | head
+            break
     if not (
         FLAGS.report
         or FLAGS.num_report_records

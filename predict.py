@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags
+from bert_keras.cli import command, common_flags, streams
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
@@ -125,11 +125,10 @@ def main(*texts: str) -> None:
             for text in shown:
                 file.write((text + "\n").encode())
     else:
-        try:
-            for text in shown:
-                print(text, flush=True)
-        except BrokenPipeError:  # a reader has gone away (| head)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        for text in shown:
+            print(text)
+            if not streams.output_is_read():  # | head
+                break
     notices.close()
     if counts[False] and not counts[True]:
         raise InputError(

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from absl import app, flags, logging
 
+from bert_keras.cli import streams
 from bert_keras.errors import InputError, one_line, show_flags, warn
 
 Settings = TypeVar("Settings")
@@ -45,6 +46,7 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
     Unknown flags are refused by absl, with the nearest known name. (Google's
     tf.app.run ignores them, so that a typing error trains with a default.)
     """
+    streams.prepare()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     show_flags()
     module = main.__module__

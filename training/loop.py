@@ -95,7 +95,7 @@ def train(
 
     Raises:
         InputError: a loss or gradient is not finite, or hosts disagree.
-        SystemExit: SIGTERM or SIGINT came, and the state is saved.
+        SystemExit: a signal of StopRequest's came, and the state is saved.
     """
     tracked = {
         "weights": [v.value for v in objective.variables],

@@ -242,9 +242,17 @@ def _write_rows(path: str, batch: Mapping[str, Any]) -> None:
             writer.write(example.SerializeToString())
 
 
+# A request to stop, Ctrl-C, a closed terminal, a batch system's warning.
+SIGNALS = tuple(
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1")
+    if hasattr(signal, name)  # Windows has only two
+)
+
+
 class StopRequest:
-    """Inside the block a first SIGTERM or SIGINT is noted in `number`. If the
-    block ends without acting on it, it takes effect there.
+    """Inside the block the first of SIGNALS is noted in `number`. If the block
+    ends without acting on it, it takes effect there.
 
     A second one ends the process at once. The exit code is the shell's for
     that signal, 128 more than its number.
@@ -256,7 +264,8 @@ class StopRequest:
     def __enter__(self) -> "StopRequest":
         self._handlers = {
             number: signal.signal(number, self._note)
-            for number in (signal.SIGTERM, signal.SIGINT)
+            for number in SIGNALS
+            if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
         }
         return self
 

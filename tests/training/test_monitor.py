@@ -159,7 +159,13 @@ def test_too_many_in_a_row_stop_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)]
+    ("number", "code"),
+    [
+        (signal.SIGTERM, 143),
+        (signal.SIGINT, 130),
+        (signal.SIGHUP, 129),
+        (signal.SIGUSR1, 138),
+    ],
 )
 def test_a_signal_is_obeyed_when_the_step_is_saved(
     number: signal.Signals, code: int, capsys: pytest.CaptureFixture[str]
@@ -174,6 +180,16 @@ def test_a_signal_is_obeyed_when_the_step_is_saved(
     assert caught.value.code == code
     assert f"{number.name} after step 17" in capsys.readouterr().err
     assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopRequest() as request:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert request.number is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_signal_that_nobody_saw_takes_effect_in_the_end() -> None:
