@@ -165,7 +165,8 @@ def _load(config: "BertConfig", layers: list[int]) -> "Predictor":
     from bert_keras.training.inference import Predictor
 
     keras.config.set_dtype_policy(FLAGS.precision)
-    strategy = make_strategy(command.from_flags(DeviceConfig))
+    devices = command.from_flags(DeviceConfig)
+    strategy = make_strategy(devices, alone=True)
     with strategy.scope():
         extractor = FeatureExtractor(config, layers)
     report = load_checkpoint(extractor.mappings(), FLAGS.init_checkpoint)

@@ -147,7 +147,7 @@ def _load(folder: str) -> "Callable[..., Iterator[Answer]]":
     from bert_keras.training.inference import Predictor, predict
 
     keras.config.set_dtype_policy(FLAGS.precision)
-    strategy = make_strategy(DeviceConfig())
+    strategy = make_strategy(DeviceConfig(), alone=True)
     with strategy.scope():
         model = pipeline.load(
             folder, common_flags.tokenizer_options(), FLAGS.top_k

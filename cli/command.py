@@ -48,6 +48,10 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
     """
     streams.prepare()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    backend = os.environ.get("KERAS_BACKEND", "tensorflow")
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # also over ~/.keras/keras.json
+    if backend != "tensorflow":
+        warn(f"KERAS_BACKEND={backend} is not used: commands run TensorFlow")
     show_flags()
     module = main.__module__
     if module != "__main__":

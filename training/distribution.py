@@ -32,18 +32,23 @@ TIMEOUT_S = 20.0  # of a question to Google Cloud, and of a connection
 TPU_VARIABLES = ("KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS", "TPU_NAME")  # TensorFlow's
 
 
-def make_strategy(config: DeviceConfig) -> tf.distribute.Strategy:
+def make_strategy(
+    config: DeviceConfig, alone: bool = False
+) -> tf.distribute.Strategy:
     """The strategy for this machine.
 
     A Cloud TPU when asked for; several hosts when TF_CONFIG names several
     workers; every GPU when there are several; else one device.
+
+    Args:
+        alone: whether this host works without the others of TF_CONFIG.
 
     Raises:
         InputError: the TPU cannot be reached, or TF_CONFIG is wrong.
     """
     if config.use_tpu:
         return _connect_tpu(config)
-    if num_hosts() == 1:
+    if alone or num_hosts() == 1:
         if len(tf.config.list_logical_devices("GPU")) > 1:
             return tf.distribute.MirroredStrategy()
         return tf.distribute.get_strategy()
@@ -155,7 +160,7 @@ def num_hosts() -> int:
     try:
         config = json.loads(text)
         fault = _tf_config_fault(config)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         fault = f"it is not JSON ({error})"
     if fault:
         raise InputError(

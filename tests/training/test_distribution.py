@@ -197,6 +197,9 @@ def test_one_host_alone_is_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = {"cluster": {"chief": ["h:1"]}, "task": chief}
     monkeypatch.setenv("TF_CONFIG", json.dumps(alone))
     assert this_host(make_strategy(DeviceConfig())) == Host(0, 1)
+    two = {"cluster": {"worker": ["h:1", "h:2"]}, "task": FIRST}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(two))
+    assert this_host(make_strategy(DeviceConfig(), alone=True)) == Host(0, 1)
 
 
 @pytest.fixture(autouse=True)
