@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import functools
+import gc
 import os
 import socket
 import subprocess
@@ -16,6 +17,10 @@ import numpy as np
 import pytest
 
 from tests.forked_commands import Commands, Ended
+
+# Imports and traces make much and drop little: a seventh of their time went into
+# looking for cycles.
+gc.set_threshold(20_000, 20, 20)
 
 # Before the first import of TensorFlow: what one process of the many has
 # compiled is not compiled again. Where such a thing is loaded, TensorFlow logs

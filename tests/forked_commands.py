@@ -6,6 +6,7 @@ operation TensorFlow has threads, which a fork does not copy.) Not on Windows.
 """
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -86,7 +87,11 @@ def _serve() -> None:
     """Answers each request of standard input with a line."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    gc.disable()
     _import_all()
+    gc.freeze()  # what is there stays; no fork looks through it again
+    gc.enable()
+    gc.set_threshold(20_000, 20, 20)
     for line in sys.stdin:
         ended = _run(**json.loads(line))
         answers.write(json.dumps(ended._asdict()) + "\n")

@@ -28,7 +28,7 @@ def bits(folder: Path) -> dict[str, bytes]:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a model for the masked language model, and one for the table."""
     folder = tmp_path_factory.mktemp("world")
-    make_world(folder)
+    make_world(folder, num_layers=3)
     settings = TaskConfig("single_label", 16, True, labels=("0", "1"))
     model = TextClassifier(TINY, SingleLabel(settings.labels))
     path = folder / "taught"
