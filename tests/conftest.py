@@ -172,7 +172,9 @@ def tiny_context(folder: Path, vocab_file: str, **run: Any) -> Any:
 
 def start_fork(script: str, *args: str, **environment: str) -> Running:
     """As `start`, in a fork of a process that has imported TensorFlow."""
-    return forking().start(script, *args, cwd=str(ROOT), **environment)
+    return forking().start(
+        script, *args, cwd=str(ROOT), environment=environment
+    )
 
 
 def forked(script: str, *args: str) -> str:

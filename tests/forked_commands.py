@@ -80,10 +80,10 @@ class Commands:
         *args: str,
         cwd: str,
         timeout_s: float = TIMEOUT_S,
-        **environment: str,
+        environment: dict[str, str] | None = None,
     ) -> "Running":
         request = {"script": script, "args": args, "cwd": cwd}
-        more = {"timeout_s": timeout_s, "environment": environment}
+        more = {"timeout_s": timeout_s, "environment": environment or {}}
         return Running(self, self.ask("start", **request, **more))
 
     def ask(self, name: str, **request: Any) -> Any:
@@ -176,17 +176,16 @@ class _Forks:
         start, *files = self._begun.pop(pid)
         seconds = time.monotonic() - start
         status, usage = self._ends.pop(pid)
-        texts = []
-        for file in files:
-            file.seek(0)
-            texts.append(file.read().decode(errors="replace"))
-            file.close()
-        return Ended(
-            os.waitstatus_to_exitcode(status),
-            *texts,
-            seconds,
-            usage.ru_maxrss >> 10,
-        )
+        code = os.waitstatus_to_exitcode(status)
+        output, errors = map(_text, files)
+        return Ended(code, output, errors, seconds, usage.ru_maxrss >> 10)
+
+
+def _text(file: Any) -> str:
+    """All of it; closes it."""
+    with file:
+        file.seek(0)
+        return file.read().decode(errors="replace")
 
 
 def _tokenize_all_characters() -> None:

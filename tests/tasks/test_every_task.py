@@ -143,7 +143,8 @@ def test_a_task_from_training_to_export(
     else:
         assert json.loads((straight / "predictions.json").read_text())
 
-    # A run that has only its first state goes on to the same bits.
+    # A run that has only its first state goes on to the same bits. (Two others
+    # are killed, and more is compared, in test_run_*.py.)
     shutil.copytree(straight / "training_state", cut / "training_state")
     states = list((cut / "training_state").glob("step-*.index"))
     assert len(states) > 1
