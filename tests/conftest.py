@@ -147,7 +147,7 @@ def run(script: str, *args: str, **environment: str) -> str:
 
 def fails_with(script: str, *args: str, **environment: str) -> str:
     """Runs a command that must refuse; returns its one sentence."""
-    ended = start_fork(script, *args, **environment).ended()
+    ended = start_fork(script, *args, compiles=False, **environment).ended()
     assert ended.code == 1, ended.errors
     assert "Traceback" not in ended.errors, ended.errors
     return ended.errors.strip().splitlines()[-1]
@@ -170,21 +170,32 @@ def tiny_context(folder: Path, vocab_file: str, **run: Any) -> Any:
     )
 
 
-def start_fork(script: str, *args: str, **environment: str) -> Running:
-    """As `start`, in a fork of a process that has imported TensorFlow."""
+def start_fork(
+    script: str, *args: str, compiles: bool = False, **environment: str
+) -> Running:
+    """As `start`, in a fork of a process that has imported TensorFlow.
+
+    Args:
+        compiles: element-wise chains, as for users: in test_every_task.py,
+            where runs are killed, and in real processes.
+    """
     return forking().start(
-        script, *args, cwd=str(ROOT), environment=environment
+        script,
+        *args,
+        cwd=str(ROOT),
+        environment=environment,
+        compiles=compiles,
     )
 
 
-def forked(script: str, *args: str) -> str:
+def forked(script: str, *args: str, compiles: bool = False) -> str:
     """As `run`, in a fork of a process that has imported TensorFlow."""
-    return well_ended(script, *args).output
+    return well_ended(script, *args, compiles=compiles).output
 
 
-def well_ended(script: str, *args: str) -> Ended:
+def well_ended(script: str, *args: str, compiles: bool = False) -> Ended:
     """The same, with what the command wrote to standard error."""
-    ended = start_fork(script, *args).ended()
+    ended = start_fork(script, *args, compiles=compiles).ended()
     assert ended.code == 0, ended.errors
     return ended
 

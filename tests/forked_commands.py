@@ -81,10 +81,14 @@ class Commands:
         cwd: str,
         timeout_s: float = TIMEOUT_S,
         environment: dict[str, str] | None = None,
+        compiles: bool = True,
     ) -> "Running":
+        """`compiles`: element-wise chains, which takes most of the time of a
+        short training."""
         request = {"script": script, "args": args, "cwd": cwd}
         more = {"timeout_s": timeout_s, "environment": environment or {}}
-        return Running(self, self.ask("start", **request, **more))
+        pid = self.ask("start", **request, **more, compiles=compiles)
+        return Running(self, pid)
 
     def ask(self, name: str, **request: Any) -> Any:
         """Has a function of `_Forks` called in the process."""
@@ -205,6 +209,7 @@ def _become(
     cwd: str,
     timeout_s: float,
     environment: dict[str, str],
+    compiles: bool,
 ) -> None:
     """Turns this process into the command; does not return."""
     code: Any = 1
@@ -216,7 +221,10 @@ def _become(
         os.environ.update(environment)
         sys.argv = [str(ROOT / script), *args]
         signal.setitimer(signal.ITIMER_REAL, timeout_s)
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        from bert_keras.modeling.fused_ops import uncompiled
+
+        with uncompiled(not compiles):
+            runpy.run_path(sys.argv[0], run_name="__main__")
         code = 0
     except SystemExit as error:
         code = error.code or 0

@@ -207,15 +207,19 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         "--layer_decay=0.9",
         "--num_frozen_layers=1",
     ]
-    forked("run_classifier.py", *args, f"--output_dir={straight}")
-    process = start_fork("run_classifier.py", *args, f"--output_dir={cut}")
+    forked(
+        "run_classifier.py", *args, f"--output_dir={straight}", compiles=True
+    )
+    process = start_fork(
+        "run_classifier.py", *args, f"--output_dir={cut}", compiles=True
+    )
     state = cut / "training_state" / "step-15.index"
     while not state.exists() and process.is_running():
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     assert process.ended().code == -signal.SIGKILL
     assert "going on from its state" in forked(
-        "run_classifier.py", *args, f"--output_dir={cut}"
+        "run_classifier.py", *args, f"--output_dir={cut}", compiles=True
     )
     best = json.loads((straight / "best" / "best.json").read_text())["step"]
     assert [p.name for p in (cut / "best").glob("step-*")] == [f"step-{best}"]

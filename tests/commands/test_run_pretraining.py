@@ -215,13 +215,14 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         "run_pretraining.py",
         *train_args(str(config), tiny_records, straight),
         *common,
+        compiles=True,
     )
     args = [*train_args(str(config), tiny_records, cut), *common]
     for step, number, code in (
         (5, signal.SIGTERM, 143),
         (15, signal.SIGKILL, -signal.SIGKILL),
     ):
-        process = start_fork("run_pretraining.py", *args)
+        process = start_fork("run_pretraining.py", *args, compiles=True)
         state = cut / "training_state" / f"step-{step}.index"
         while not state.exists() and process.is_running():
             time.sleep(0.005)
@@ -231,7 +232,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         assert ("which is saved" in ended.errors) == (code == 143)
     assert not (cut / "bert_model.ckpt.index").exists()
     assert "going on from its state after step" in forked(
-        "run_pretraining.py", *args
+        "run_pretraining.py", *args, compiles=True
     )
     expected, resumed = variables(straight), variables(cut)
     for name, value in expected.items():

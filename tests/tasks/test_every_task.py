@@ -128,6 +128,7 @@ def _train(
         f"--output_dir={output_dir}",
         "--save_checkpoints_steps=1",
         "--keep_checkpoint_max=9",
+        compiles=True,
     )
 
 
@@ -164,6 +165,7 @@ def test_a_task_from_training_to_export(
         f"--model_dir={cut}",
         f"--input_file={tmp_path}/lines.txt",
         "--output_format=jsonl",
+        compiles=True,
     )
     answer = json.loads(said)
     assert case.fields <= answer.keys()
