@@ -126,10 +126,19 @@ FILES = {
 }
 
 
-def make_world(folder: Path) -> None:
+def copy_tiny_bert(folder: Path, num_layers: int = 1) -> None:
+    """The golden model's lowest layers: each takes time to trace."""
+    shutil.copytree(GOLDEN / "tiny_bert", folder)
+    (folder / "forward.npz").unlink()
+    config_file = folder / "bert_config.json"
+    config = json.loads(config_file.read_text())
+    config["num_hidden_layers"] = num_layers
+    config_file.write_text(json.dumps(config))
+
+
+def make_world(folder: Path, num_layers: int = 1) -> None:
     """All good inputs but some.tfrecord, which a command has to make."""
-    shutil.copytree(GOLDEN / "tiny_bert", folder / "model")
-    (folder / "model" / "forward.npz").unlink()
+    copy_tiny_bert(folder / "model", num_layers)
     shutil.copy(GOLDEN / "tiny_vocab.txt", folder / "model" / "vocab.txt")
     shutil.copy(GOLDEN / "tiny_corpus.txt", folder / "corpus.txt")
     shutil.copy(GOLDEN / "squad" / "v1.json", folder / "squad.json")

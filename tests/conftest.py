@@ -2,7 +2,9 @@
 
 import atexit
 import contextlib
+import dataclasses
 import functools
+import gc
 import os
 import socket
 import subprocess
@@ -15,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.forked_commands import Commands, Ended
+from tests.forked_commands import Commands, Ended, Running
 
 # Before the first import of TensorFlow: what one process of the many has
 # compiled is not compiled again. Where such a thing is loaded, TensorFlow logs
@@ -29,6 +31,10 @@ if "TF_XLA_FLAGS" not in os.environ:  # not in a worker of pytest-xdist
 
 from bert_keras import errors
 from bert_keras.modeling.config import BertConfig
+
+# Imports and traces make much and drop little: a seventh of their time went
+# into looking for cycles.
+gc.set_threshold(20_000, 20, 20)
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
@@ -48,6 +54,8 @@ TINY = BertConfig(
     max_position_embeddings=61,
     type_vocab_size=2,
 )
+# Where depth is beside the point: each layer takes a second to trace.
+ONE_LAYER = dataclasses.replace(TINY, num_hidden_layers=1)
 
 
 def tiny_record(rng: np.random.Generator) -> dict[str, list[float]]:
@@ -111,9 +119,9 @@ def tiny_records(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def config_file(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The bert_config.json of TINY."""
+    """The bert_config.json of ONE_LAYER."""
     path = tmp_path_factory.mktemp("config") / "bert_config.json"
-    path.write_text(TINY.to_json())
+    path.write_text(ONE_LAYER.to_json())
     return str(path)
 
 
@@ -139,16 +147,10 @@ def run(script: str, *args: str, **environment: str) -> str:
 
 def fails_with(script: str, *args: str, **environment: str) -> str:
     """Runs a command that must refuse; returns its one sentence."""
-    if environment:
-        process = start(script, *args, **environment)
-        _, errors = process.communicate()
-        code = process.returncode
-    else:
-        ended = _commands().run(script, *args, cwd=str(ROOT))
-        code, errors = ended.code, ended.errors
-    assert code == 1, errors
-    assert "Traceback" not in errors, errors
-    return errors.strip().splitlines()[-1]
+    ended = start_fork(script, *args, compiles=False, **environment).ended()
+    assert ended.code == 1, ended.errors
+    assert "Traceback" not in ended.errors, ended.errors
+    return ended.errors.strip().splitlines()[-1]
 
 
 def tiny_context(folder: Path, vocab_file: str, **run: Any) -> Any:
@@ -168,14 +170,32 @@ def tiny_context(folder: Path, vocab_file: str, **run: Any) -> Any:
     )
 
 
-def forked(script: str, *args: str) -> str:
+def start_fork(
+    script: str, *args: str, compiles: bool = False, **environment: str
+) -> Running:
+    """As `start`, in a fork of a process that has imported TensorFlow.
+
+    Args:
+        compiles: element-wise chains, as for users: in test_every_task.py,
+            where runs are killed, and in real processes.
+    """
+    return forking().start(
+        script,
+        *args,
+        cwd=str(ROOT),
+        environment=environment,
+        compiles=compiles,
+    )
+
+
+def forked(script: str, *args: str, compiles: bool = False) -> str:
     """As `run`, in a fork of a process that has imported TensorFlow."""
-    return well_ended(script, *args).output
+    return well_ended(script, *args, compiles=compiles).output
 
 
-def well_ended(script: str, *args: str) -> Ended:
+def well_ended(script: str, *args: str, compiles: bool = False) -> Ended:
     """The same, with what the command wrote to standard error."""
-    ended = _commands().run(script, *args, cwd=str(ROOT))
+    ended = start_fork(script, *args, compiles=compiles).ended()
     assert ended.code == 0, ended.errors
     return ended
 
@@ -198,8 +218,8 @@ def files_in(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 @functools.cache
-def _commands() -> Commands:
-    """Has imported TensorFlow once for all refusals."""
+def forking() -> Commands:
+    """Has imported TensorFlow once for all tests of this process."""
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(Commands())

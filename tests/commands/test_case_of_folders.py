@@ -1,7 +1,6 @@
 """What a folder says of its tokenizer reaches every command without flags."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from bert_keras.data.tokenizer_folder import (
 )
 from bert_keras.data.tokenizers import TokenizerSettings
 from bert_keras.tasks.task_config import TaskConfig
+from tests.command_world import copy_tiny_bert
 from tests.conftest import GOLDEN, forked
 
 TEXT = "The Sea [E1]"
@@ -27,7 +27,7 @@ TOKENS = ["[CLS]", "The", "Sea", "[E1]", "[SEP]"]  # lower-cased: sea alone
 def cased(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tiny weights whose last tokens are Sea and one of the user's."""
     folder = tmp_path_factory.mktemp("models") / "cased"
-    shutil.copytree(GOLDEN / "tiny_bert", folder)
+    copy_tiny_bert(folder)
     words = (GOLDEN / "tiny_vocab.txt").read_text("utf-8").split("\n")
     words[-2:] = ["Sea", "[E1]"]
     (folder / "vocab.txt").write_text("\n".join(words), "utf-8")

@@ -11,7 +11,7 @@ import tensorflow as tf
 from bert_keras.data.input_features import pad
 from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.tasks.classification.model import TextClassifier
-from tests.conftest import ROOT, TINY, fails_with, forked
+from tests.conftest import ONE_LAYER, ROOT, fails_with, forked
 from tests.exported_model import (
     LABELS,
     SETTINGS,
@@ -115,7 +115,7 @@ def test_an_export_answers_without_this_project(
     assets = saved_model / "assets"
     assert (assets / "vocab.txt").read_bytes() == Path(VOCAB).read_bytes()
     assert (assets / "task.json").read_text() == SETTINGS.to_json()
-    assert (assets / "bert_config.json").read_text() == TINY.to_json()
+    assert (assets / "bert_config.json").read_text() == ONE_LAYER.to_json()
 
 
 def test_what_cannot_be_exported(
@@ -137,7 +137,7 @@ def test_what_cannot_be_exported(
     wrong = tmp_path / "wrong"
     save_model_folder(
         str(wrong),
-        TINY,
+        ONE_LAYER,
         [b for b in folder[1].mappings() if b.name.startswith("bert/")],
         VOCAB,
     )

@@ -15,7 +15,7 @@ from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.export import device_signatures, make_model
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.export import to_tflite
-from tests.conftest import GOLDEN, TINY, fails_with, forked
+from tests.conftest import GOLDEN, ONE_LAYER, fails_with, forked
 from tests.exported_model import (
     LABELS,
     SETTINGS,
@@ -78,7 +78,7 @@ def random_model(config: BertConfig, task: TaskConfig, spread: float) -> Any:
 
 
 def converted(
-    model: Any, task: TaskConfig, weights: str, config: BertConfig = TINY
+    model: Any, task: TaskConfig, weights: str, config: BertConfig = ONE_LAYER
 ) -> Any:
     """What asks the .tflite file of the model."""
     variables = [binding.variable.value for binding in model.mappings()]
@@ -93,7 +93,7 @@ def test_several_labels() -> None:
     """Of an untrained model, whose answers lie on both sides of a half."""
     labels = ("red", "green", "blue", "grey", "pink")
     task = TaskConfig("multi_label", 16, True, labels=labels)
-    model = random_model(TINY, task, 0.5)
+    model = random_model(ONE_LAYER, task, 0.5)
     row = pad(read(TEXTS[:1], [None]), 16, 1)
     found = converted(model, task, "float32")(**row)
     expected = 1 / (1 + np.exp(-np.array(model.forward(row)["logits"])))
@@ -109,12 +109,12 @@ def test_several_labels() -> None:
 @pytest.mark.parametrize("weights", ["float32", "int8"])
 def test_wrong_ids_are_refused(weights: str) -> None:
     task = TaskConfig("regression", 11, True)
-    ask = converted(random_model(TINY, task, 0.5), task, weights)
+    ask = converted(random_model(ONE_LAYER, task, 0.5), task, weights)
     row = pad([InputFeatures([3, 5, 8, 2], [0] * 4)], 11, 1)
     ask(**row)
     for name, value in (
         ("input_ids", -1),
-        ("input_ids", TINY.vocab_size),
+        ("input_ids", ONE_LAYER.vocab_size),
         ("segment_ids", -1),
         ("segment_ids", 2),
     ):
@@ -136,7 +136,7 @@ def test_wrong_ids_are_refused(weights: str) -> None:
     ],
 )
 def test_other_models(family: str, weights: str, task: dict[str, Any]) -> None:
-    config, length = TINY, 11
+    config, length = ONE_LAYER, 11
     if family != "bert":
         folder = GOLDEN / "hugging_face" / f"{family}_bare"
         config = BertConfig.from_json_file(str(folder / "config.json"))

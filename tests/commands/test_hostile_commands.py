@@ -3,7 +3,6 @@
 import pickle
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,16 +15,15 @@ from tests.command_world import (
     make_malicious,
     make_world,
 )
-from tests.conftest import ROOT
+from tests.conftest import ROOT, forking
 from tests.forked_commands import Commands
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork")
 
 
 @pytest.fixture(scope="module")
-def commands() -> Iterator[Commands]:
-    with Commands() as started:
-        yield started
+def commands() -> Commands:
+    return forking()
 
 
 def test_every_command_is_tried() -> None:

@@ -21,7 +21,7 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.classification.model import Regression, TextClassifier
 from bert_keras.tasks.fill_mask import BlankFiller
 from bert_keras.tasks.task_config import TaskConfig
-from tests.conftest import GOLDEN, ROOT, TINY, fails_with, forked
+from tests.conftest import GOLDEN, ONE_LAYER, ROOT, fails_with, forked
 
 VOCAB = str(GOLDEN / "tiny_vocab.txt")
 PIECES = "[PAD] [UNK] [CLS] [SEP] [MASK] a . red blue".split()
@@ -41,11 +41,11 @@ SETTINGS = TaskConfig("regression", 32, True)
 def regression(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, object]:
     """A folder with random weights, and its model."""
     folder = tmp_path_factory.mktemp("regression")
-    model = TextClassifier(TINY, Regression())
+    model = TextClassifier(ONE_LAYER, Regression())
     rng = np.random.default_rng(3)
     for binding in model.mappings():
         binding.write(rng.normal(size=binding.shape).astype(np.float32))
-    save_model_folder(str(folder), TINY, model.mappings(), VOCAB)
+    save_model_folder(str(folder), ONE_LAYER, model.mappings(), VOCAB)
     (folder / "task.json").write_text(SETTINGS.to_json())
     return str(folder), model
 

@@ -37,7 +37,7 @@ from tests.conftest import (
     files_in,
     forked,
     results,
-    start,
+    start_fork,
     tiny_context,
 )
 
@@ -50,7 +50,8 @@ WORDS = [f"w{i}" for i in range(60)]
 def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     """Flags of a tiny model without weights; its config drops out."""
     folder = tmp_path_factory.mktemp("model")
-    text = TINY.to_json().replace('dropout_prob": 0.0', 'dropout_prob": 0.1')
+    config = dataclasses.replace(TINY, num_hidden_layers=2)
+    text = config.to_json().replace('dropout_prob": 0.0', 'dropout_prob": 0.1')
     (folder / "bert_config.json").write_text(text)
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]
     (folder / "vocab.txt").write_text("\n".join(vocabulary + WORDS) + "\n")
@@ -206,16 +207,19 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         "--layer_decay=0.9",
         "--num_frozen_layers=1",
     ]
-    forked("run_classifier.py", *args, f"--output_dir={straight}")
-    process = start("run_classifier.py", *args, f"--output_dir={cut}")
+    forked(
+        "run_classifier.py", *args, f"--output_dir={straight}", compiles=True
+    )
+    process = start_fork(
+        "run_classifier.py", *args, f"--output_dir={cut}", compiles=True
+    )
     state = cut / "training_state" / "step-15.index"
-    while not state.exists() and process.poll() is None:
+    while not state.exists() and process.is_running():
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    assert process.ended().code == -signal.SIGKILL
     assert "going on from its state" in forked(
-        "run_classifier.py", *args, f"--output_dir={cut}"
+        "run_classifier.py", *args, f"--output_dir={cut}", compiles=True
     )
     best = json.loads((straight / "best" / "best.json").read_text())["step"]
     assert [p.name for p in (cut / "best").glob("step-*")] == [f"step-{best}"]

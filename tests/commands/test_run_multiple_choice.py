@@ -13,7 +13,7 @@ import pytest
 from bert_keras.modeling import fused_ops
 from bert_keras.tasks import pipeline
 from bert_keras.training.inference import Predictor, predict
-from tests.conftest import TINY, fails_with, forked, results
+from tests.conftest import ONE_LAYER, fails_with, forked, results
 
 NOUNS = [f"n{i}" for i in range(30)]
 
@@ -23,7 +23,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model without weights, and questions of two to four choices, of
     which the right one says "good"."""
     folder = tmp_path_factory.mktemp("choices")
-    (folder / "bert_config.json").write_text(TINY.to_json())
+    (folder / "bert_config.json").write_text(ONE_LAYER.to_json())
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]
     (folder / "vocab.txt").write_text("\n".join(pieces + NOUNS) + "\n")
     rng = random.Random(3)

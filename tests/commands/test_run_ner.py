@@ -20,7 +20,7 @@ from bert_keras.tasks.ner.iob_tags import (
 )
 from bert_keras.tasks.ner.task import Files, read_problem, read_texts
 from bert_keras.tasks.task_config import TaskConfig
-from tests.conftest import TINY, fails_with, forked, results
+from tests.conftest import ONE_LAYER, fails_with, forked, results
 
 WORDS = [f"w{i}" for i in range(30)]
 NAMES = {"PER": ["ann", "bob lee", "eve fox"], "LOC": ["rome", "new york"]}
@@ -48,7 +48,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             text += "" if i % 5 else "-DOCSTART- x O\n\n"
             text += "".join(f"{w} x {tag}\n" for w, tag in sentence(rng)) + "\n"
         (folder / f"{name}.txt").write_text(text)
-    config = dataclasses.replace(TINY, hidden_dropout_prob=0.1)
+    config = dataclasses.replace(ONE_LAYER, hidden_dropout_prob=0.1)
     (folder / "bert_config.json").write_text(config.to_json())
     special_tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = [*special_tokens, *WORDS]
@@ -213,7 +213,7 @@ def test_a_tagger_on_vectors_that_are_kept(
         tf.train.load_checkpoint(str(folder / "bert_model.ckpt"))
         for folder in (tmp_path, trained)
     )
-    name = "bert/encoder/layer_1/output/dense/kernel"
+    name = "bert/encoder/layer_0/output/dense/kernel"
     assert (ours.get_tensor(name) == theirs.get_tensor(name)).all()
     for name in names:
         (tmp_path / name).unlink()

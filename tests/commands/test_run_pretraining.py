@@ -6,7 +6,6 @@ import math
 import re
 import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from bert_keras.tasks.pretraining.task import Inputs, length_hint
 from tests.conftest import (
     GOLDEN,
     NUM_PREDICTIONS,
+    ONE_LAYER,
     SEQ_LENGTH,
     TINY,
     fails_with,
@@ -33,10 +33,11 @@ from tests.conftest import (
     free_ports,
     results,
     run,
-    start,
+    start_fork,
     tiny_record,
     well_ended,
 )
+from tests.forked_commands import Running
 
 REPEAT = GOLDEN / "tiny_bert_repeat"
 SHAPE = (
@@ -195,7 +196,9 @@ def test_a_killed_run_goes_on_to_the_same_bits(
     tiny_records: str, tmp_path: Path
 ) -> None:
     config = tmp_path / "bert_config.json"
-    text = TINY.to_json().replace('dropout_prob": 0.0', 'dropout_prob": 0.1')
+    text = ONE_LAYER.to_json().replace(
+        'dropout_prob": 0.0', 'dropout_prob": 0.1'
+    )
     assert text.count("0.1") == 2
     config.write_text(text)
     common = (
@@ -212,23 +215,24 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         "run_pretraining.py",
         *train_args(str(config), tiny_records, straight),
         *common,
+        compiles=True,
     )
     args = [*train_args(str(config), tiny_records, cut), *common]
     for step, number, code in (
         (5, signal.SIGTERM, 143),
         (15, signal.SIGKILL, -signal.SIGKILL),
     ):
-        process = start("run_pretraining.py", *args)
+        process = start_fork("run_pretraining.py", *args, compiles=True)
         state = cut / "training_state" / f"step-{step}.index"
-        while not state.exists() and process.poll() is None:
+        while not state.exists() and process.is_running():
             time.sleep(0.005)
         process.send_signal(number)
-        _, errors = process.communicate()
-        assert process.returncode == code, errors
-        assert ("which is saved" in errors) == (number == signal.SIGTERM)
+        ended = process.ended()
+        assert ended.code == code, ended.errors
+        assert ("which is saved" in ended.errors) == (code == 143)
     assert not (cut / "bert_model.ckpt.index").exists()
     assert "going on from its state after step" in forked(
-        "run_pretraining.py", *args
+        "run_pretraining.py", *args, compiles=True
     )
     expected, resumed = variables(straight), variables(cut)
     for name, value in expected.items():
@@ -265,7 +269,7 @@ def assert_close(folder: Path, expected: dict[str, np.ndarray]) -> None:
 def test_masks_are_drawn_for_records_without(tmp_path: Path) -> None:
     vocab_file = GOLDEN / "tiny_vocab.txt"
     vocab_size = len(vocab_file.read_text("utf-8").splitlines())
-    config = dataclasses.replace(TINY, vocab_size=vocab_size)
+    config = dataclasses.replace(ONE_LAYER, vocab_size=vocab_size)
     (tmp_path / "bert_config.json").write_text(config.to_json())
     forked(
         "create_pretraining_data.py",
@@ -358,7 +362,7 @@ def test_two_replicas_give_the_weights_of_one_device(
     tmp_path: Path,
 ) -> None:
     args = train_args(config_file, tiny_records, tmp_path)
-    run("tests/mirrored_run.py", *args, "--num_train_steps=10")
+    forked("tests/mirrored_run.py", *args, "--num_train_steps=10")
     assert_close(tmp_path, one_device)
 
 
@@ -376,8 +380,8 @@ def test_two_hosts_give_the_weights_of_one_device(
     ]
     processes = start_hosts([args] * 2)
     for process in processes:
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
+        ended = process.ended()
+        assert ended.code == 0, ended.errors
     assert_close(tmp_path, one_device)
     assert [line["step"] for line in log(tmp_path)] == list(range(1, 11))
     seen = (tmp_path / "eval_log.jsonl").read_text().splitlines()
@@ -392,14 +396,14 @@ def test_hosts_stop_after_the_same_step_and_go_on_from_it(
     args = train_args(config_file, tiny_records, begun)
     processes = start_hosts([[*args, "--num_train_steps=100000"]] * 2)
     while not (begun / "train_log.jsonl").exists():
-        assert all(process.poll() is None for process in processes)
+        assert all(process.is_running() for process in processes)
         time.sleep(0.05)
-    processes[1].terminate()
+    processes[1].send_signal(signal.SIGTERM)
     steps: list[str] = []
     for process in processes:
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 143, errors
-        [step] = re.findall(r"after step (\d+), which is saved", errors)
+        ended = process.ended()
+        assert ended.code == 143, ended.errors
+        [step] = re.findall(r"after step (\d+), which is saved", ended.errors)
         steps.append(step)
     assert steps[0] == steps[1]
     assert (begun / "training_state" / f"step-{steps[0]}.index").exists()
@@ -408,16 +412,16 @@ def test_hosts_stop_after_the_same_step_and_go_on_from_it(
         [train_args(config_file, tiny_records, f) for f in (begun, fresh)]
     )
     for process in processes:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 1
-        assert "one folder that all hosts see" in errors
+        ended = process.ended()
+        assert ended.code == 1
+        assert "one folder that all hosts see" in ended.errors
 
 
-def start_hosts(args: list[list[str]]) -> list[subprocess.Popen[str]]:
+def start_hosts(args: list[list[str]]) -> list[Running]:
     """Starts one worker for each list of arguments, all of one job."""
     workers = [f"127.0.0.1:{port}" for port in free_ports(len(args))]
     return [
-        start(
+        start_fork(
             "run_pretraining.py",
             *args[index],
             TF_CONFIG=json.dumps(
@@ -439,9 +443,9 @@ def test_bad_input_is_a_sentence(
     pieces = [*specials, *(f"a{i}" for i in range(200))]
     vocabulary.write_text("\n".join(pieces))
     narrow = tmp_path / "narrow.json"
-    narrow.write_text(TINY.to_json().replace('size": 101', 'size": 50'))
+    narrow.write_text(ONE_LAYER.to_json().replace('size": 101', 'size": 50'))
     short = tmp_path / "short.json"
-    short.write_text(TINY.to_json().replace(": 61", ": 17"))
+    short.write_text(ONE_LAYER.to_json().replace(": 61", ": 17"))
     (tmp_path / "file").write_text("")
     args = train_args(config_file, tiny_records, tmp_path / "out")
     cases = [
@@ -482,11 +486,9 @@ def test_bad_input_is_a_sentence(
     ],
 )
 def test_a_wrong_flag_is_named(flag: str, named: str) -> None:
-    process = start("run_pretraining.py", flag)
-    _, errors = process.communicate()
-    assert process.returncode == 1
-    assert named in errors
-    assert "Traceback" not in errors
+    ended = start_fork("run_pretraining.py", flag).ended()
+    assert ended.is_refusal, ended
+    assert named in ended.errors
 
 
 def test_a_damaged_record_is_found_by_file_and_number(
@@ -566,7 +568,7 @@ def test_damaged_states_and_changed_flags(
     args[1] = copied
 
     another = tmp_path / "another.json"
-    another.write_text(TINY.to_json().replace('"gelu"', '"relu"'))
+    another.write_text(ONE_LAYER.to_json().replace('"gelu"', '"relu"'))
     sentence = fails_with(
         "run_pretraining.py", *args, f"--bert_config_file={another}"
     )

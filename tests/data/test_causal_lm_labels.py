@@ -16,7 +16,7 @@ from bert_keras.data.record_schema import (
 )
 from bert_keras.data.special_tokens import BERT
 from bert_keras.data.tfrecords import RecordWriter, encode
-from tests.conftest import TINY, fails_with, forked, results
+from tests.conftest import ONE_LAYER, fails_with, forked, results
 
 VOCAB = {
     piece: number
@@ -59,7 +59,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A config, a vocabulary, and records of a letter and the next: c d."""
     folder = tmp_path_factory.mktemp("world")
     config = dataclasses.replace(
-        TINY,
+        ONE_LAYER,
         vocab_size=len(VOCAB),
         initializer_range=0.1,
         num_hidden_layers=1,

@@ -128,6 +128,7 @@ def _train(
         f"--output_dir={output_dir}",
         "--save_checkpoints_steps=1",
         "--keep_checkpoint_max=9",
+        compiles=True,
     )
 
 
@@ -143,7 +144,8 @@ def test_a_task_from_training_to_export(
     else:
         assert json.loads((straight / "predictions.json").read_text())
 
-    # A run that has only its first state goes on to the same bits.
+    # A run that has only its first state goes on to the same bits. (Two others
+    # are killed, and more is compared, in test_run_*.py.)
     shutil.copytree(straight / "training_state", cut / "training_state")
     states = list((cut / "training_state").glob("step-*.index"))
     assert len(states) > 1
@@ -163,6 +165,7 @@ def test_a_task_from_training_to_export(
         f"--model_dir={cut}",
         f"--input_file={tmp_path}/lines.txt",
         "--output_format=jsonl",
+        compiles=True,
     )
     answer = json.loads(said)
     assert case.fields <= answer.keys()

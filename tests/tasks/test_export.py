@@ -17,7 +17,7 @@ from bert_keras.tasks.export import (
     signatures,
 )
 from bert_keras.tasks.task_config import TaskConfig
-from tests.conftest import GOLDEN, TINY
+from tests.conftest import GOLDEN, ONE_LAYER
 
 BATCH = {
     "input_ids": np.array([[2, 7, 11, 3], [2, 13, 3, 0]], np.int32),
@@ -32,7 +32,7 @@ def settings(target: str, *labels: str) -> TaskConfig:
 
 def make(task: TaskConfig | None) -> Model:
     """A model with weights from a seed."""
-    model, rng = make_model(TINY, task), np.random.default_rng(3)
+    model, rng = make_model(ONE_LAYER, task), np.random.default_rng(3)
     for binding in model.mappings():
         binding.write(rng.normal(0, 0.5, binding.shape).astype(np.float32))
     return model
@@ -40,7 +40,7 @@ def make(task: TaskConfig | None) -> Model:
 
 def answers(task: TaskConfig | None, model: Model) -> dict[str, np.ndarray]:
     """To BATCH."""
-    asked = signatures(model, TINY, task, None)["serving_default"]
+    asked = signatures(model, ONE_LAYER, task, None)["serving_default"]
     batch = {name: tf.constant(value) for name, value in BATCH.items()}
     return {n: np.array(x) for n, x in asked.function(batch).items()}
 
@@ -119,7 +119,7 @@ def test_a_refused_text_leaves_its_neighbours_alone(
     target: str, labels: tuple[str, ...], graph: GraphTokenizer
 ) -> None:
     task = settings(target, *labels)
-    asked = signatures(make(task), TINY, task, graph)["text_pair"].function
+    asked = signatures(make(task), ONE_LAYER, task, graph)["text_pair"].function
 
     def ask(texts: list[str | bytes], pairs: list[str | bytes]) -> Any:
         batch = {"text": tf.constant(texts), "text_pair": tf.constant(pairs)}
@@ -162,10 +162,10 @@ def test_one_text_or_two_are_asked_as_in_training(
     graph: GraphTokenizer,
 ) -> None:
     task = dataclasses.replace(settings(target), takes_pairs=takes_pairs)
-    asked = signatures(make_model(TINY, task), TINY, task, graph)
+    asked = signatures(make_model(ONE_LAYER, task), ONE_LAYER, task, graph)
     assert list(asked) == ["serving_default", *expected]
     (on_device,) = device_signatures(
-        make_model(TINY, task), TINY, task, 16, graph
+        make_model(ONE_LAYER, task), ONE_LAYER, task, 16, graph
     ).values()
     singly = expected == ["text"]
     assert [*on_device.inputs] == ["text", "text_pair"][: 1 if singly else 2]
@@ -174,7 +174,9 @@ def test_one_text_or_two_are_asked_as_in_training(
 def test_a_span_has_ids_alone(graph: GraphTokenizer) -> None:
     task = settings("span")
     model = make(task)
-    assert list(signatures(model, TINY, task, graph)) == ["serving_default"]
+    assert list(signatures(model, ONE_LAYER, task, graph)) == [
+        "serving_default"
+    ]
     found, expected = answers(task, model), model.forward(BATCH)
     for name in ("start_logits", "end_logits"):
         np.testing.assert_allclose(found[name], expected[name], atol=1e-5)
@@ -192,10 +194,10 @@ def test_an_encoder_says_which_pieces_a_text_has(
     ):
         np.testing.assert_allclose(found[name], value, atol=1e-5)
     tokenizer = FullTokenizer(str(GOLDEN / "tiny_vocab.txt"))
-    asked = signatures(model, TINY, None, graph)["text"]
+    asked = signatures(model, ONE_LAYER, None, graph)["text"]
     told = asked.function({"text": tf.constant(["The cat", "", "Σ"])})
     assert told["input_mask"].numpy().tolist()[:2] == [[1] * 4, [1, 1, 0, 0]]
-    assert told["sequence_output"].shape == (3, 4, TINY.hidden_size)
+    assert told["sequence_output"].shape == (3, 4, ONE_LAYER.hidden_size)
     for name in ("sequence_output", "pooled_output"):
         is_nan = np.isnan(told[name]).reshape(3, -1)
         assert is_nan.all(1).tolist() == [False, False, True]
@@ -219,7 +221,7 @@ def test_an_encoder_says_which_pieces_a_text_has(
 def test_wrong_ids_are_refused(
     name: str, value: np.ndarray, sentence: str
 ) -> None:
-    asked = signatures(make_model(TINY, None), TINY, None, None)
+    asked = signatures(make_model(ONE_LAYER, None), ONE_LAYER, None, None)
     batch = {**BATCH, name: value.astype(np.int32)}
     if value.shape[1] in (0, 62):
         batch = dict.fromkeys(INPUTS, value.astype(np.int32))
@@ -230,7 +232,9 @@ def test_wrong_ids_are_refused(
 
 
 def test_a_distilbert_alone_has_no_pooled_output() -> None:
-    config = dataclasses.replace(TINY, family="distilbert", type_vocab_size=0)
+    config = dataclasses.replace(
+        ONE_LAYER, family="distilbert", type_vocab_size=0
+    )
     model = make_model(config, None)
     asked = signatures(model, config, None, None)["serving_default"]
     segments = {"segment_ids": np.ones((2, 4), np.int32)}  # a pair's: unused

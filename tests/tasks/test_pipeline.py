@@ -25,7 +25,7 @@ from bert_keras.tasks.pipeline import load
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.inference import Predictor, predict
-from tests.conftest import GOLDEN, TINY
+from tests.conftest import GOLDEN, ONE_LAYER
 
 VOCAB = str(GOLDEN / "tiny_vocab.txt")
 LABELS = ("no", "yes", "maybe")
@@ -36,7 +36,7 @@ def save(folder: Path, model: Any, **settings: Any) -> str:
     rng = np.random.default_rng(3)
     for binding in model.mappings():
         binding.write(rng.normal(size=binding.shape).astype(np.float32))
-    save_model_folder(str(folder), TINY, model.mappings(), VOCAB)
+    save_model_folder(str(folder), ONE_LAYER, model.mappings(), VOCAB)
     if settings:
         task = TaskConfig(do_lower_case=True, **settings)
         (folder / "task.json").write_text(task.to_json())
@@ -45,7 +45,7 @@ def save(folder: Path, model: Any, **settings: Any) -> str:
 
 def text_folder(folder: Path, target: str, **settings: Any) -> str:
     labels = () if target == "regression" else LABELS
-    model = TextClassifier(TINY, make_target(target, labels))
+    model = TextClassifier(ONE_LAYER, make_target(target, labels))
     settings = {"max_seq_length": 16, "labels": labels, **settings}
     return save(folder, model, target=target, **settings)
 
@@ -213,7 +213,7 @@ def span_logits(best: int) -> list[float]:
 
 def test_a_span(tmp_path: Path) -> None:
     """[CLS] who ? [SEP] the old captain saw the sea . [SEP]: 5 to 6."""
-    model = load(save(tmp_path, QuestionAnsweringModel(TINY), **SPANS))
+    model = load(save(tmp_path, QuestionAnsweringModel(ONE_LAYER), **SPANS))
     (answer,) = answers(
         model, [LINE], start_logits=span_logits(5), end_logits=span_logits(6)
     )
@@ -225,7 +225,7 @@ def test_a_span(tmp_path: Path) -> None:
 
 def test_no_span(tmp_path: Path) -> None:
     settings = {**SPANS, "version_2_with_negative": True}
-    model = load(save(tmp_path, QuestionAnsweringModel(TINY), **settings))
+    model = load(save(tmp_path, QuestionAnsweringModel(ONE_LAYER), **settings))
     (answer,) = answers(
         model, [LINE], start_logits=span_logits(0), end_logits=span_logits(0)
     )
@@ -235,7 +235,7 @@ def test_no_span(tmp_path: Path) -> None:
 
 
 def test_a_real_span_model_and_what_is_no_question(tmp_path: Path) -> None:
-    model = load(save(tmp_path, QuestionAnsweringModel(TINY), **SPANS))
+    model = load(save(tmp_path, QuestionAnsweringModel(ONE_LAYER), **SPANS))
     lines = [LINE, "Who?", "Who?\t ", LINE + " An island." * 20]
     found = list(model.answer_all(lines, runner(model)))
     assert found[0].fields["answer"] in " ".join(LINE.split())
@@ -248,7 +248,7 @@ def test_a_real_span_model_and_what_is_no_question(tmp_path: Path) -> None:
 
 def test_a_long_question_is_cut_which_is_noted(tmp_path: Path) -> None:
     short = {**SPANS, "max_query_length": 2}
-    model = load(save(tmp_path, QuestionAnsweringModel(TINY), **short))
+    model = load(save(tmp_path, QuestionAnsweringModel(ONE_LAYER), **short))
     cut = LINE.replace("Who", "Who saw")
     lines = [LINE, cut, cut + " An island." * 5]
     notes = [model.read(1, line.split("\t")).note for line in lines]
@@ -268,7 +268,7 @@ def test_tags(tmp_path: Path) -> None:
         "target": "tags", "max_seq_length": 7, "doc_stride": 3,
         "labels": ("O", "B-PER", "I-PER"),
     }  # fmt: skip
-    model = load(save(tmp_path, TokenClassifier(TINY, 3), **settings))
+    model = load(save(tmp_path, TokenClassifier(ONE_LAYER, 3), **settings))
     line = "The sea (old)  was, sea."
     logits = np.eye(3)[[0, 1, 2, 2, 0]]
     (answer,) = answers(model, [line], logits=logits)
@@ -282,7 +282,7 @@ def test_tags(tmp_path: Path) -> None:
     assert answer.columns[:3] == ["The O", "sea B-PER", "( I-PER"]
     assert answer.note == "it is read through 3 windows of 7 pieces"
     features = {"feature_layers": "last", "lstm_size": 11}
-    kept = FeatureTagger(TINY, 3, "last", 11)
+    kept = FeatureTagger(ONE_LAYER, 3, "last", 11)
     other = load(save(tmp_path / "kept", kept, **settings, **features))
     found = list(other.answer_all([line, " "], runner(other)))
     assert len(found[0].fields["tags"]) == 9
@@ -296,7 +296,7 @@ def test_words_of_scripts_whose_vowels_combine() -> None:
 
 
 def test_blanks(tmp_path: Path) -> None:
-    folder = save(tmp_path, BlankFiller(TINY, range(95)))
+    folder = save(tmp_path, BlankFiller(ONE_LAYER, range(95)))
     model = load(folder, top_k=2)
     lines = ["The [MASK].", "the sea", "[MASK] old [MASK]" + " sea" * 80]
     found = list(model.answer_all(lines, runner(model)))

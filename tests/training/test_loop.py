@@ -20,11 +20,10 @@ from bert_keras.training.loop import (
     _fold,
 )
 from bert_keras.training.optimization import AdamW
-from tests.conftest import TINY, tiny_batch
+from tests.conftest import ONE_LAYER, tiny_batch
 
-TWO_LAYERS = dataclasses.replace(TINY, num_hidden_layers=2)
 DROPOUT = dataclasses.replace(
-    TWO_LAYERS, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
+    ONE_LAYER, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
 )
 ONE = tf.distribute.get_strategy()
 
@@ -89,20 +88,23 @@ def test_batches_of_other_shapes_share_one_graph() -> None:
         assert figures == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    "loop", [{"use_xla": True}, {"num_accumulation_steps": 4}]
-)
-def test_xla_and_accumulation_change_nothing(loop: dict[str, Any]) -> None:
-    model = Pretraining(TWO_LAYERS)
+def test_xla_and_accumulation_change_nothing() -> None:
+    model = Pretraining(ONE_LAYER)
     start = [v.numpy() for v in model.trainable_variables]
     batches = [tiny_batch(8, seed) for seed in range(3)]
     plain = run_steps(model, batches)
     after = [v.numpy() for v in model.trainable_variables]
-    other = run_steps(fresh(model, start), batches, **loop)
-    for ours, theirs in zip(plain, other, strict=True):
-        assert ours == pytest.approx(theirs, abs=1e-5)
-    for variable, value in zip(model.trainable_variables, after, strict=True):
-        np.testing.assert_allclose(variable.numpy(), value, atol=1e-6)
+    ways: list[dict[str, Any]] = [
+        {"use_xla": True},
+        {"num_accumulation_steps": 4},
+    ]
+    for way in ways:
+        other = run_steps(fresh(model, start), batches, **way)
+        for ours, theirs in zip(plain, other, strict=True):
+            assert ours == pytest.approx(theirs, abs=1e-5)
+        pairs = zip(model.trainable_variables, after, strict=True)
+        for variable, value in pairs:
+            np.testing.assert_allclose(variable.numpy(), value, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_narrow_gradients_are_the_wide_ones(
     """In bfloat16 the weights' gradients stay as their products gave them."""
     keras.config.set_dtype_policy("mixed_bfloat16")
     try:
-        model = Pretraining(TWO_LAYERS)
+        model = Pretraining(ONE_LAYER)
     finally:
         keras.config.set_dtype_policy("float32")
     start = [v.numpy() for v in model.trainable_variables]
@@ -129,7 +131,7 @@ def test_narrow_gradients_are_the_wide_ones(
     narrow = run_steps(model, batches, **loop)
     after = [v.numpy() for v in model.trainable_variables]
     kernels = [v for v in model.trainable_variables if "kernel" in v.path]
-    assert found.count(tf.bfloat16) >= len(kernels) == 2 * 4 + 2
+    assert found.count(tf.bfloat16) >= len(kernels) == 4 + 2
     monkeypatch.setattr(loop_module, "_as_computed", lambda x: x)
     wide = run_steps(fresh(model, start), batches, **loop)
     for ours, theirs in zip(narrow, wide, strict=True):
@@ -146,8 +148,8 @@ def test_narrow_gradients_are_the_wide_ones(
 def test_a_step_that_is_not_finite_changes_nothing(
     loop: dict[str, Any],
 ) -> None:
-    """Three steps in one call, the second bad: as the others without it."""
-    model = Pretraining(TWO_LAYERS)
+    """Three steps, the second bad: as the others without it."""
+    model = Pretraining(ONE_LAYER)
     optimizer = AdamW(model.trainable_variables, OptimizerConfig(1e-3, 10, 0))
     state = [v.value for v in model.trainable_variables]
     state += optimizer.first_moments + optimizer.second_moments
@@ -165,9 +167,12 @@ def test_a_step_that_is_not_finite_changes_nothing(
     weights = batches[1]["masked_lm_weights"].numpy()
     weights[0, 2, 0] = np.nan  # in one row, so in one micro-batch
     batches[1]["masked_lm_weights"] = tf.constant(weights)
-    figures = run(
-        {k: tf.concat([b[k] for b in batches], 0) for k in batches[0]}, 0
-    )
+    if loop:
+        figures = [run(batch, i)[0] for i, batch in enumerate(batches)]
+    else:  # in one call, which is traced by itself
+        figures = run(
+            {k: tf.concat([b[k] for b in batches], 0) for k in batches[0]}, 0
+        )
     assert [np.isfinite(f["loss"]) for f in figures] == [True, False, True]
     for variable, value in zip(state, expected, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)
@@ -205,7 +210,7 @@ def test_micro_batches_draw_different_masks() -> None:
 
 
 def test_evaluation_divides_once() -> None:
-    model = Pretraining(TWO_LAYERS)
+    model = Pretraining(ONE_LAYER)
     batches = [
         {
             name: tf.constant(value)

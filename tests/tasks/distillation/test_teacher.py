@@ -16,7 +16,7 @@ from bert_keras.tasks.distillation.teacher import DistilledTask
 from bert_keras.tasks.fine_tuning import FineTuningConfig
 from bert_keras.tasks.task_config import TaskConfig
 from tests.command_world import LENGTHS, make_world
-from tests.conftest import TINY, fails_with, forked, tiny_context
+from tests.conftest import ONE_LAYER, fails_with, forked, tiny_context
 
 
 def bits(folder: Path) -> dict[str, bytes]:
@@ -28,13 +28,13 @@ def bits(folder: Path) -> dict[str, bytes]:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a model for the masked language model, and one for the table."""
     folder = tmp_path_factory.mktemp("world")
-    make_world(folder)
+    make_world(folder, num_layers=2)
     settings = TaskConfig("single_label", 16, True, labels=("0", "1"))
-    model = TextClassifier(TINY, SingleLabel(settings.labels))
+    model = TextClassifier(ONE_LAYER, SingleLabel(settings.labels))
     path = folder / "taught"
     path.mkdir()
     vocab_file = str(folder / "model" / "vocab.txt")
-    save_model_folder(str(path), TINY, model.mappings(), vocab_file)
+    save_model_folder(str(path), ONE_LAYER, model.mappings(), vocab_file)
     (path / "task.json").write_text(settings.to_json())
     forked(
         "create_pretraining_data.py",
@@ -47,13 +47,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def distilling(world: Path, output_dir: Path) -> list[str]:
+def distilling(world: Path, output_dir: Path, num_layers: int) -> list[str]:
     return [
         "--do_train",
         f"--input_file={world / 'some.tfrecord'}",
         f"--teacher_model_dir={world / 'model'}",
         f"--output_dir={output_dir}",
-        "--num_student_layers=2",
+        f"--num_student_layers={num_layers}",
         *LENGTHS.split(),
         "--train_batch_size=4",
         "--num_train_steps=4",
@@ -70,9 +70,9 @@ def test_a_student_from_start_to_a_task(world: Path) -> None:
     """Distilled, stopped and gone on with to the same bits, taken to Hugging
     Face's form, taught a task by another teacher."""
     student = world / "student"
-    args = distilling(world, student)
+    args = [*distilling(world, student, 1), "--student_layers=1"]
     said = forked("run_pretraining.py", *args)
-    assert "the student has layers 0, 2 of it" in said
+    assert "the student has layers 1 of it" in said
     lines = (student / "train_log.jsonl").read_text().splitlines()
     parts = {"soft_target_loss", "masked_lm_loss", "cosine_loss"}
     assert len(lines) == 4 and parts <= json.loads(lines[3]).keys()
@@ -80,7 +80,7 @@ def test_a_student_from_start_to_a_task(world: Path) -> None:
     assert [json.loads(line)["step"] for line in seen] == [3, 4]
     assert (student / "vocab.txt").is_file()
     expected = bits(student)
-    assert not any("layer_2" in n or "token_type" in n for n in expected)
+    assert not any("layer_1" in n or "token_type" in n for n in expected)
     for path in student.glob("training_state/step-4*"):
         path.unlink()
     forked("run_pretraining.py", *args)
@@ -88,7 +88,11 @@ def test_a_student_from_start_to_a_task(world: Path) -> None:
     only = [arg for arg in args if arg != "--do_train" and "_st" not in arg]
     only = [arg for arg in only if "best_metric" not in arg]
     said = forked(
-        "run_pretraining.py", *only, "--do_eval", "--num_student_layers=2"
+        "run_pretraining.py",
+        *only,
+        "--do_eval",
+        "--num_student_layers=1",
+        "--student_layers=1",
     )
     assert "cosine_loss = " in said
 
@@ -134,7 +138,7 @@ def test_a_student_from_start_to_a_task(world: Path) -> None:
 def test_what_a_student_cannot_be_is_said(
     world: Path, wrong: str, sentence: str
 ) -> None:
-    args = distilling(world, world / "refused")
+    args = distilling(world, world / "refused", 2)
     said = fails_with("run_pretraining.py", *args, wrong.format(world))
     assert sentence in said
 
