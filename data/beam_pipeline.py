@@ -143,7 +143,7 @@ def _tokenize(
     for block, counts in corpus.tokenize(
         tuple(Stretch(*stretch) for stretch in span),
         making.text_format,
-        making.line_tokenizer,
+        build_records.line_tokenizer(making),
         making.id_type,
     ):
         yield (number, num_before, block), counts

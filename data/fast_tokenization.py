@@ -188,7 +188,7 @@ class _Library:
     def make(cls, tokenizer: FullTokenizer) -> "_Library | None":
         """None where it is not installed or refuses the vocabulary, and where
         added tokens are kept whole, which it does not do."""
-        if tokenizer.added_tokens:
+        if tokenizer.added_tokens.tokens:
             return None
         try:
             import tensorflow_text
