@@ -22,7 +22,8 @@ VOCABULARY = "vocab.txt"
 BYTE_LEVEL, MERGES = "vocab.json", "merges.txt"
 END_BYTES = 1 << 20  # at each end of a file, of which a checksum is made
 LOCK = "lock"  # of the file in a folder that is locked
-_held: dict[str, int | None] = {}  # by folder: open as long as the process is
+# Locks by folder, open as long as the process is
+_held: dict[str, contextlib.AbstractContextManager[None]] = {}
 
 
 def beside(path: str, names: Iterable[str]) -> str | None:
@@ -210,21 +211,15 @@ def copy_vocabulary(vocab_file: str, folder: str) -> str:
     return first
 
 
-def local_vocabulary(vocab_file: str) -> str:
-    """The path itself, or that of a copy of what lies on gs:// and the like."""
-    if "://" not in vocab_file:
-        return vocab_file
-    with reading(vocab_file):
-        return copy_vocabulary(vocab_file, temporary_folder())
-
-
-def local(path: str) -> str:
+def local(path: str, is_vocabulary: bool = False) -> str:
     """The path itself, or that of a copy of what lies on gs:// and the like."""
     if "://" not in path:
         return path
     with reading(path):
-        copy = os.path.join(temporary_folder(), os.path.basename(path))
-        return copy_whole(path, copy)
+        folder = temporary_folder()
+        if is_vocabulary:
+            return copy_vocabulary(path, folder)
+        return copy_whole(path, os.path.join(folder, os.path.basename(path)))
 
 
 def copy_whole(source: str, path: str) -> str:
@@ -318,37 +313,28 @@ def lock(folder: str, argument: str) -> Iterator[None]:
     Raises:
         InputError: another process holds it.
     """
-    descriptor = _lock(folder, argument)
-    try:
+    if "://" in folder:
         yield
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
+        return
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, LOCK), "ab") as file:
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(
+                f"another process is working in {folder}; wait for its end, or "
+                f"name another `{argument}`"
+            ) from error
+        except (ImportError, OSError):
+            pass
+        yield
 
 
 def lock_until_exit(folder: str, argument: str) -> None:
     """Keeps a folder for this process until it ends, as `lock` does."""
     if folder not in _held:
-        _held[folder] = _lock(folder, argument)
-
-
-def _lock(folder: str, argument: str) -> int | None:
-    if "://" in folder:
-        return None
-    os.makedirs(folder, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    descriptor = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(descriptor)
-        raise InputError(
-            f"another process is working in {folder}; wait for its end, or "
-            f"name another `{argument}`"
-        ) from error
-    except OSError:
-        pass
-    return descriptor
+        held = lock(folder, argument)
+        held.__enter__()
+        _held[folder] = held

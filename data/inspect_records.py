@@ -370,18 +370,13 @@ class RecordCounter:
         self._starts: list[tuple[int, str]] = []  # each file's first index
         self._sizes: list[np.ndarray] = []  # of all packed rows
 
-    def add(
-        self, path: str, batch: Batch, sizes: np.ndarray | None = None
-    ) -> None:
-        """Adds records of a file, all of which come one after another.
-
-        Args:
-          sizes: of packed rows, how many of the records are in each.
-        """
-        if sizes is not None:
-            self._sizes.append(sizes)
-        if not self._starts or self._starts[-1][1] != path:
-            self._starts.append((int(self._length_counts.sum()), path))
+    def add(self, found: RecordBatch) -> None:
+        """Adds records; those of a file come one after another."""
+        batch = found.values
+        if found.sizes is not None:
+            self._sizes.append(found.sizes)
+        if not self._starts or self._starts[-1][1] != found.path:
+            self._starts.append((int(self._length_counts.sum()), found.path))
         real = batch["input_mask"] == 1  # [R, S]
         ids = original_ids(batch)
         self._length_counts += np.bincount(

@@ -359,7 +359,7 @@ def _check_same_tokens(path: str, tokenizer: Mapping[str, Any]) -> None:
     }
     for token in tokenizer.get("added_tokens") or ():
         theirs[token["id"]] = token["content"]
-    listed = check_any_vocabulary(files.local_vocabulary(other))
+    listed = check_any_vocabulary(files.local(other, is_vocabulary=True))
     for token, number in listed.items():
         their = theirs.get(number, token)
         if token and token not in (their, f"[token {number}]"):
@@ -426,7 +426,7 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
         merges = "".join(f"{pair}\n" for pair in pairs)
         is_byte_level = model.get("type") == "BPE"
     else:
-        path = files.local_vocabulary(path)
+        path = files.local(path, is_vocabulary=True)
         vocab = check_any_vocabulary(path)
         is_byte_level = marks_of(path) == ROBERTA
         merges_file = files.vocabulary_files(path).get(files.MERGES)
