@@ -71,6 +71,7 @@ BYTES_PER_PIECE, BYTES_PER_PIECE_AND_PASS = 16, 4
 BYTES_PER_PAIR = 160  # while pairs are drawn
 # For the sake of more workers there may be this many parts, if each has ...
 MANY_PARTS, LEAST_PIECES, LEAST_DOCUMENTS = 64, 250_000, 128
+ROWS_AT_ONCE = 2048  # few enough for a processor's cache
 CHUNK_RECORDS = 64  # at most
 MAX_OPEN_FILES = 256
 
@@ -344,9 +345,14 @@ def write_part(
     if not config.is_pair:
         features = without_next_sentence(features)
     num_masked = 0
-    for block in vectorized_masking.make_blocks(
-        text, pairs, pieces, config, rng
-    ):
+    for start in range(0, len(pairs.a_start), ROWS_AT_ONCE):
+        block = vectorized_masking.make_features(
+            text,
+            pairs.take(slice(start, start + ROWS_AT_ONCE)),
+            pieces,
+            config,
+            rng,
+        )
         if not config.dynamic_masking:
             num_masked += int(block["masked_lm_weights"].sum())
         write(tfrecords.encode_batch(features, block))

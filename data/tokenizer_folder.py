@@ -481,10 +481,6 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
 def settings_json(tokenizer: OpenedTokenizer) -> str:
     """A tokenizer_config.json that `open_tokenizer` reads the settings from;
     it states the case only where that is known."""
-    return json.dumps(_config(tokenizer), indent=2) + "\n"
-
-
-def _config(tokenizer: OpenedTokenizer) -> dict[str, Any]:
     values = dataclasses.asdict(tokenizer.settings)
     is_byte_level = marks_of(tokenizer.vocab_file) == ROBERTA
     unused = set(SETTINGS) - {"add_prefix_space"}
@@ -493,11 +489,12 @@ def _config(tokenizer: OpenedTokenizer) -> dict[str, Any]:
         if not tokenizer.is_stated:
             unused.add("do_lower_case")
     tokens = {token.pop("id"): token for token in values.pop("added_tokens")}
-    return {
+    config = {
         "tokenizer_class": CLASSES[3 if is_byte_level else 0],
         **{name: x for name, x in values.items() if name not in unused},
         "added_tokens_decoder": tokens,
     }
+    return json.dumps(config, indent=2) + "\n"
 
 
 def hugging_face_files(
@@ -517,7 +514,7 @@ def hugging_face_files(
     from tokenizers import models, normalizers, pre_tokenizers, processors
 
     settings = tokenizer.settings
-    config = _config(tokenizer)
+    config = json.loads(settings_json(tokenizer))
     tokens = config.pop("added_tokens_decoder")
     for token in tokens.values():
         del token["is_word_piece"]
@@ -580,7 +577,7 @@ def hugging_face_files(
                 {"id": vocab[piece], "content": piece, **special}
                 for piece in special_tokens.pieces
             ),
-            *({"id": number, **token} for number, token in tokens.items()),
+            *({"id": int(key), **token} for key, token in tokens.items()),
         ],
         key=lambda token: token["id"],
     )
