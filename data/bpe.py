@@ -220,14 +220,8 @@ def load_byte_level(
     return ByteLevelBpe(vocab, merges, added_tokens, add_prefix_space)
 
 
-def check_byte_level(
-    vocab_file: str, vocab_size: int | None = None
-) -> dict[str, int]:
-    """Loads a vocab.json, or says in an InputError what is wrong with it.
-
-    Args:
-      vocab_size: the config's; every id must lie below it. None: not checked.
-    """
+def check_byte_level(vocab_file: str) -> dict[str, int]:
+    """Loads a vocab.json, or says in an InputError what is wrong with it."""
     try:
         with open(vocab_file, encoding="utf-8") as file:
             vocab: Any = json.load(file)
@@ -255,12 +249,5 @@ def check_byte_level(
             f"{vocab_file} is not a byte-level vocabulary like RoBERTa's: it "
             f"lacks {len(missing)} of the pieces that each has, such as "
             f"{missing[0]!r}"
-        )
-    largest = max(vocab.values())
-    if vocab_size is not None and largest >= vocab_size:
-        raise InputError(
-            f"{vocab_file} holds ids up to {largest} but vocab_size in the "
-            f"config is {vocab_size}; change `vocab_file` or "
-            "`bert_config_file`"
         )
     return vocab

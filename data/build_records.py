@@ -58,10 +58,7 @@ from bert_keras.data.record_schema import (
 from bert_keras.data.segment_sampling import Text
 from bert_keras.data.sentence_splitting import TextFormat
 from bert_keras.data.tokenization import FullTokenizer
-from bert_keras.data.tokenizers import (
-    TokenizerSettings,
-    load_tokenizer,
-)
+from bert_keras.data.tokenizers import TokenizerSettings, load_tokenizer
 from bert_keras.errors import InputError
 from bert_keras.files import END_BYTES, fingerprint
 
