@@ -20,12 +20,7 @@ from tqdm import tqdm
 
 from bert_keras import files
 from bert_keras.cli import command, common_flags
-from bert_keras.data import (
-    instances,
-    record_hints,
-    streaming_stats,
-    tokenizers,
-)
+from bert_keras.data import instances, record_hints, streaming_stats, tokenizers
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.data.special_tokens import BERT
 from bert_keras.errors import InputError, warn

@@ -55,6 +55,7 @@ flags.mark_flags_as_required(["init_checkpoint", "input_file", "output_dir"])
 def main() -> None:
     command.import_tensorflow(computes=False)
     from bert_keras.data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
+    from bert_keras.data.tokenizers import check_any_vocabulary
     from bert_keras.files import VOCABULARY, new_folder
     from bert_keras.modeling.checkpoint import (
         AnyModel,
@@ -69,7 +70,8 @@ def main() -> None:
     config_file, opened = _files()
     config = BertConfig.from_json_file(files.local(config_file))
     vocab_file = opened.vocab_file
-    pieces = vocabulary.check_vocabulary(vocab_file, config.vocab_size)
+    pieces = vocabulary.check_vocabulary(vocab_file)
+    check_any_vocabulary(vocab_file, config.vocab_size)
     unused = _unused_places(opened, pieces)
     task = _task()
     with new_folder(FLAGS.output_dir) as folder:

@@ -139,7 +139,7 @@ def inspect(tokenizer: "Tokenizer") -> "RecordSummary | None":
         for batch in inspect_records.read_batches(
             paths, table, size, FLAGS.num_report_records
         ):
-            counter.add(batch.path, batch.values, batch.sizes)
+            counter.add(batch)
             bar.update(len(batch.values["input_ids"]))
     summary = counter.summary()
     print(inspect_records.format_report(summary))

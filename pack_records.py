@@ -70,10 +70,17 @@ def main() -> None:
     paths = text_files.expand_patterns(FLAGS.input_file)
     for path in FLAGS.output_file.split(","):
         files.refuse_inputs("output_file", path, input_file=paths)
-    check_kind(paths[0])
-    features = validate_records.table_of(
-        validate_records.read_first(paths[0]), *lengths
-    )
+    first = validate_records.read_first(paths[0])
+    kind = validate_records.kind_of(first)
+    if kind is validate_records.Kind.UNMASKED:
+        raise InputError(
+            f"{paths[0]} holds records without masks, which cannot be packed: "
+            "how many masks each has decides which of them share a row; make "
+            "them without --dynamic_masking"
+        )
+    if kind is validate_records.Kind.PACKED:
+        raise InputError(f"{paths[0]} is packed already: pass unpacked records")
+    features = validate_records.table_of(first, *lengths)
     packed = record_schema.packed_features(
         *lengths, config.max_sequences_per_pack
     )
@@ -113,21 +120,6 @@ def main() -> None:
     }
     for table in (of_records, of_rows):
         print(streaming_stats.format_table(table, name_width=20))
-
-
-def check_kind(path: str) -> None:
-    """Refuses records that cannot be packed."""
-    from bert_keras.data.validate_records import Kind, kind_of, read_first
-
-    kind = kind_of(read_first(path))
-    if kind is Kind.UNMASKED:
-        raise InputError(
-            f"{path} holds records without masks, which cannot be packed: how "
-            "many masks each has decides which of them share a row; make them "
-            "without --dynamic_masking"
-        )
-    if kind is Kind.PACKED:
-        raise InputError(f"{path} is packed already: pass unpacked records")
 
 
 def cli() -> None:

@@ -22,8 +22,8 @@ VOCABULARY = "vocab.txt"
 BYTE_LEVEL, MERGES = "vocab.json", "merges.txt"
 END_BYTES = 1 << 20  # at each end of a file, of which a checksum is made
 LOCK = "lock"  # of the file in a folder that is locked
-BUSY = -1  # in place of the descriptor of a lock
-_held: dict[str, int | None] = {}  # by folder: open as long as the process is
+# Locks by folder, open as long as the process is
+_held: dict[str, contextlib.AbstractContextManager[None]] = {}
 
 
 def beside(path: str, names: Iterable[str]) -> str | None:
@@ -257,21 +257,15 @@ def copy_vocabulary(vocab_file: str, folder: str) -> str:
     return first
 
 
-def local_vocabulary(vocab_file: str) -> str:
-    """The path itself, or that of a copy of what lies on gs:// and the like."""
-    if "://" not in vocab_file:
-        return vocab_file
-    with reading(vocab_file):
-        return copy_vocabulary(vocab_file, temporary_folder())
-
-
-def local(path: str) -> str:
+def local(path: str, is_vocabulary: bool = False) -> str:
     """The path itself, or that of a copy of what lies on gs:// and the like."""
     if "://" not in path:
         return path
     with reading(path):
-        copy = os.path.join(temporary_folder(), os.path.basename(path))
-        return copy_whole(path, copy)
+        folder = temporary_folder()
+        if is_vocabulary:
+            return copy_vocabulary(path, folder)
+        return copy_whole(path, os.path.join(folder, os.path.basename(path)))
 
 
 def copy_whole(source: str, path: str) -> str:
@@ -348,19 +342,16 @@ def _only_writer(path: str, argument: str) -> Iterator[None]:
         return
     folder, name = os.path.split(os.path.realpath(path))
     held = os.path.join(folder, f".{name[:50]}.lock")
-    descriptor = _lock_file(held)
-    if descriptor == BUSY:
-        raise InputError(
-            f"`{argument}={path}` is being written already; wait for its end, "
-            "or name another file"
-        )
-    try:
-        yield
-    finally:
-        if descriptor is not None:
+    fault = (
+        f"`{argument}={path}` is being written already; wait for its end, or "
+        "name another file"
+    )
+    with _kept(held, fault):
+        try:
+            yield
+        finally:
             with contextlib.suppress(OSError):
                 os.remove(held)
-            os.close(descriptor)
 
 
 def _unwritable(path: str, argument: str, error: Any) -> InputError:
@@ -398,46 +389,41 @@ def lock(folder: str, argument: str) -> Iterator[None]:
     Raises:
         InputError: another process holds it.
     """
-    descriptor = _lock(folder, argument)
+    if "://" in folder:
+        yield
+        return
+    os.makedirs(folder, exist_ok=True)
+    fault = (
+        f"another process is working in {folder}; wait for its end, or name "
+        f"another `{argument}`"
+    )
+    with _kept(os.path.join(folder, LOCK), fault):
+        yield
+
+
+@contextlib.contextmanager
+def _kept(path: str, fault: str) -> Iterator[None]:
+    """Makes a file and keeps it for this process; InputError(fault) where
+    another process has it."""
+    follow = getattr(os, "O_NOFOLLOW", 0)  # Windows has none
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | follow, 0o666)
     try:
+        try:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(fault) from error
+        except (ImportError, OSError):
+            pass
         yield
     finally:
-        if descriptor is not None:
-            os.close(descriptor)
+        os.close(descriptor)
 
 
 def lock_until_exit(folder: str, argument: str) -> None:
     """Keeps a folder for this process until it ends, as `lock` does."""
     if folder not in _held:
-        _held[folder] = _lock(folder, argument)
-
-
-def _lock(folder: str, argument: str) -> int | None:
-    if "://" in folder:
-        return None
-    os.makedirs(folder, exist_ok=True)
-    descriptor = _lock_file(os.path.join(folder, LOCK))
-    if descriptor == BUSY:
-        raise InputError(
-            f"another process is working in {folder}; wait for its end, or "
-            f"name another `{argument}`"
-        )
-    return descriptor
-
-
-def _lock_file(path: str) -> int | None:
-    """The descriptor of a file that is made and kept; BUSY: another process
-    keeps it. None: the system has no locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return BUSY
-    except OSError:
-        pass  # a file system without locks
-    return descriptor
+        held = lock(folder, argument)
+        held.__enter__()
+        _held[folder] = held

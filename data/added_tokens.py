@@ -53,11 +53,11 @@ class AddedTokens:
             normalize(t.content)[0]: t for t in tokens if t.normalized
         }
 
-    def __bool__(self) -> bool:
-        return bool(self.tokens)
-
     def split(self, text: str) -> Iterator[Part]:
-        """Yields the parts of `text` in order; empty ones are left out."""
+        """Yields the parts of `text` in order, without empty ones."""
+        if not self.tokens:
+            yield Part(None, 0, len(text))
+            return
         for part in _find(text, self._exact):
             if part.token or not self._normal:
                 yield part

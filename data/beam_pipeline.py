@@ -108,9 +108,14 @@ def make_records(
         result = pipeline.run()
         result.wait_until_finish()
     except Exception as error:  # a runner's own, with the worker's as text
-        if sentence := find_input_error(error):
-            raise InputError(sentence) from error
-        raise
+        sentences = [str(error)]
+        if not isinstance(error, InputError):
+            sentences = re.findall(r"\bInputError: (.*)", str(error))
+        if not sentences:
+            raise
+        # without what Beam adds
+        sentence = sentences[-1].split(" [while running ")[0]
+        raise InputError(sentence) from error
     wanted = MetricsFilter().with_namespace(COUNTERS)
     total: collections.Counter[str] = collections.Counter()
     for counter in result.metrics().query(wanted)["counters"]:
@@ -143,7 +148,7 @@ def _tokenize(
     for block, counts in corpus.tokenize(
         tuple(Stretch(*stretch) for stretch in span),
         making.text_format,
-        making.line_tokenizer,
+        build_records.line_tokenizer(making),
         making.id_type,
     ):
         yield (number, num_before, block), counts
@@ -221,11 +226,3 @@ def _add_to_counters(counts: Summary) -> None:
     """They rise on the runner's pages while it works."""
     for name, value in dataclasses.asdict(counts).items():
         Metrics.counter(COUNTERS, name).inc(value)
-
-
-def find_input_error(error: Exception) -> str | None:
-    """The sentence of a worker's InputError, without what Beam adds."""
-    lines = [str(error)]
-    if not isinstance(error, InputError):
-        lines = re.findall(r"\bInputError: (.*)", lines[0])
-    return lines[-1].split(" [while running ")[0] if lines else None

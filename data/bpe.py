@@ -14,28 +14,22 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bert_keras.data.added_tokens import AddedToken, AddedTokens, Part
+from bert_keras.data.added_tokens import AddedToken, AddedTokens
 from bert_keras.data.special_tokens import ROBERTA
 from bert_keras.data.tokenization import MAX_CACHED_WORDS, Span
 from bert_keras.errors import InputError
 from bert_keras.files import MERGES
 
-VERSION = "#version"  # begins the first line of a merges.txt
 MAX_ID = 2**31 - 1  # of an int32
 
-Pair = tuple[str, str]
-
-
-def _make_alphabet() -> tuple[str, ...]:
-    """The character for each byte: itself where it shows, in Latin 1; the
-    others are 256, 257 ... in their order, so that a space is U+0120."""
-    shown = {*range(33, 127), *range(161, 256)} - {173}  # a soft hyphen
-    hidden = [byte for byte in range(256) if byte not in shown]
-    codes = dict(zip(hidden, range(256, 512), strict=False))
-    return tuple(chr(codes.get(byte, byte)) for byte in range(256))
-
-
-ALPHABET = _make_alphabet()
+# The character for each byte: itself where it shows, in Latin 1; the others are
+# 256, 257 ... in their order, so that a space is U+0120.
+_SHOWN = {*range(33, 127), *range(161, 256)} - {173}  # a soft hyphen
+_HIDDEN = [byte for byte in range(256) if byte not in _SHOWN]
+ALPHABET = tuple(
+    chr(byte if byte in _SHOWN else 256 + _HIDDEN.index(byte))
+    for byte in range(256)
+)
 SPACE = ALPHABET[ord(" ")]
 _BYTES = {char: byte for byte, char in enumerate(ALPHABET)}
 
@@ -55,7 +49,7 @@ class ByteLevelBpe:
     def __init__(
         self,
         vocab: Mapping[str, int],
-        merges: Iterable[Pair],
+        merges: Iterable[tuple[str, str]],
         added_tokens: Sequence[AddedToken] = (),
         add_prefix_space: bool = False,
     ):
@@ -87,7 +81,7 @@ class ByteLevelBpe:
         What looks like a special token ("</s>") is text like any other.
         """
         pieces = []
-        for added, start, end in self._parts(text):
+        for added, start, end in self.added_tokens.split(text):
             if added is not None:
                 pieces.append(added.content)
             else:
@@ -101,7 +95,7 @@ class ByteLevelBpe:
         Without the space before them. Pieces of one character share it.
         """
         spans = []
-        for added, first, last in self._parts(text):
+        for added, first, last in self.added_tokens.split(text):
             if added is not None:
                 spans.append(Span(added.content, first, last))
                 continue
@@ -117,7 +111,7 @@ class ByteLevelBpe:
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """The ids of many texts, faster than one by one."""
-        parts = [(text, self._parts(text)) for text in texts]
+        parts = [(text, [*self.added_tokens.split(text)]) for text in texts]
         found = iter(
             self._library.encode_batch_fast(
                 [
@@ -136,12 +130,6 @@ class ByteLevelBpe:
             ]
             for _, own in parts
         ]
-
-    def _parts(self, text: str) -> list[Part]:
-        """What is tokenized, and the added tokens between."""
-        if not self.added_tokens:
-            return [Part(None, 0, len(text))]
-        return [*self.added_tokens.split(text)]
 
     def _readable(self, text: str) -> tuple[str, int]:
         """The text as the library can read it, and how many characters more
@@ -214,7 +202,7 @@ def load_byte_level(
         raise InputError(f"{path} is not UTF-8 text") from error
     merges = []
     for number, line in enumerate(lines, 1):
-        if not line or line.startswith(VERSION):
+        if not line or line.startswith("#version"):  # the first line
             continue
         first, _, second = line.partition(" ")
         if not first or not second or " " in second:
@@ -232,14 +220,8 @@ def load_byte_level(
     return ByteLevelBpe(vocab, merges, added_tokens, add_prefix_space)
 
 
-def check_byte_level(
-    vocab_file: str, vocab_size: int | None = None
-) -> dict[str, int]:
-    """Loads a vocab.json, or says in an InputError what is wrong with it.
-
-    Args:
-      vocab_size: the config's; every id must lie below it. None: not checked.
-    """
+def check_byte_level(vocab_file: str) -> dict[str, int]:
+    """Loads a vocab.json, or says in an InputError what is wrong with it."""
     try:
         with open(vocab_file, encoding="utf-8") as file:
             vocab: Any = json.load(file)
@@ -267,12 +249,5 @@ def check_byte_level(
             f"{vocab_file} is not a byte-level vocabulary like RoBERTa's: it "
             f"lacks {len(missing)} of the pieces that each has, such as "
             f"{missing[0]!r}"
-        )
-    largest = max(vocab.values())
-    if vocab_size is not None and largest >= vocab_size:
-        raise InputError(
-            f"{vocab_file} holds ids up to {largest} but vocab_size in the "
-            f"config is {vocab_size}; change `vocab_file` or "
-            "`bert_config_file`"
         )
     return vocab

@@ -51,7 +51,6 @@ from bert_keras.data.instances import (
 )
 from bert_keras.data.masking import read_masking_vocabulary
 from bert_keras.data.record_schema import (
-    Feature,
     pretraining_features,
     unmasked_features,
     without_next_sentence,
@@ -59,11 +58,7 @@ from bert_keras.data.record_schema import (
 from bert_keras.data.segment_sampling import Text
 from bert_keras.data.sentence_splitting import TextFormat
 from bert_keras.data.tokenization import FullTokenizer
-from bert_keras.data.tokenizers import (
-    Tokenizer,
-    TokenizerSettings,
-    load_tokenizer,
-)
+from bert_keras.data.tokenizers import TokenizerSettings, load_tokenizer
 from bert_keras.errors import InputError
 from bert_keras.files import END_BYTES, fingerprint
 
@@ -73,6 +68,7 @@ BYTES_PER_PIECE, BYTES_PER_PIECE_AND_PASS = 16, 4
 BYTES_PER_PAIR = 160  # while pairs are drawn
 # For the sake of more workers there may be this many parts, if each has ...
 MANY_PARTS, LEAST_PIECES, LEAST_DOCUMENTS = 64, 250_000, 128
+ROWS_AT_ONCE = 2048  # few enough for a processor's cache
 CHUNK_RECORDS = 64  # at most
 MAX_OPEN_FILES = 256
 
@@ -91,32 +87,11 @@ class RecordBuildConfig:
     config: InstanceConfig
 
     @property
-    def line_tokenizer(self) -> BlockTokenizer:
-        return _line_tokenizer(
-            self.vocab_file, self.tokenizer_settings, self.words_are_spaced
-        )
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.line_tokenizer.tokenizer
-
-    @property
     def id_type(self) -> Any:
         """The smallest that holds every id."""
-        num_ids = max(self.tokenizer.inv_vocab) + 1
+        num_ids = max(line_tokenizer(self).tokenizer.inv_vocab) + 1
         is_small = (1 + self.words_are_spaced) * num_ids <= 1 << 16
         return np.uint16 if is_small else np.int32
-
-    @property
-    def features(self) -> tuple[Feature, ...]:
-        """What the records hold."""
-        config = self.config
-        features = pretraining_features(
-            config.max_seq_length, config.max_predictions_per_seq
-        )
-        if config.dynamic_masking:
-            features = unmasked_features(config.max_seq_length)
-        return features if config.is_pair else without_next_sentence(features)
 
     @property
     def folder(self) -> str:
@@ -161,15 +136,13 @@ class RecordBuildConfig:
 
 
 @functools.lru_cache(maxsize=1)
-def _line_tokenizer(
-    vocab_file: str, settings: TokenizerSettings, words_are_spaced: bool
-) -> BlockTokenizer:
+def line_tokenizer(making: RecordBuildConfig) -> BlockTokenizer:
     """A process makes one for all its tasks."""
-    tokenizer = load_tokenizer(vocab_file, settings)
+    tokenizer = load_tokenizer(making.vocab_file, making.tokenizer_settings)
     if isinstance(tokenizer, ByteLevelBpe):
         return ByteLevelLines(tokenizer)
     assert isinstance(tokenizer, FullTokenizer)
-    kind = SpacedWordTokenizer if words_are_spaced else LineTokenizer
+    kind = SpacedWordTokenizer if making.words_are_spaced else LineTokenizer
     return kind(tokenizer)
 
 
@@ -195,7 +168,24 @@ def make_records(
         with task_pool.open_or_resume(making.folder, settings) as is_left:
             if not is_left:
                 return None
-            return _make_in_folder(making, num_workers, begin)
+            spans = corpus.find_spans(making.paths)
+            with task_pool.Workers(
+                making.folder,
+                min(num_workers, len(spans)),
+                functools.partial(_prepare, making),
+                begin,
+            ) as workers:
+                numbered = [(making, *span) for span in enumerate(spans)]
+                counts = workers.run("span", _tokenize, numbered)
+                check_counts(making, counts)
+                num_parts = choose_num_parts(making, counts)
+                parts = [
+                    (making, part, num_parts, len(spans))
+                    for part in range(num_parts)
+                ]
+                summary = counts + workers.run("part", _make_part, parts)
+                task_pool.finish(making.folder, _join(making, num_parts))
+                seconds = workers.seconds()
     except FaultyText:
         # As the text has to change, what is finished is of no more use.
         task_pool.discard(making.folder)
@@ -208,6 +198,14 @@ def make_records(
             f"cannot write `output_file={making.output_files[0]}`, or beside "
             f"it: {reason}"
         ) from error
+    if seconds and not workers.num_skipped:
+        print(
+            f"{summary.num_records:,} records in {seconds:.1f} s "
+            f"({summary.num_records / seconds:,.0f} a second), processes' "
+            "start left out",
+            file=sys.stderr,
+        )
+    return summary
 
 
 def _check_outputs(paths: Sequence[str]) -> None:
@@ -242,42 +240,12 @@ def _is_taken_away(making: RecordBuildConfig) -> bool:
     return False
 
 
-def _make_in_folder(
-    making: RecordBuildConfig,
-    num_workers: int,
-    begin: Callable[[], None] | None,
-) -> Summary:
-    spans = corpus.find_spans(making.paths)
-    with task_pool.Workers(
-        making.folder,
-        min(num_workers, len(spans)),
-        functools.partial(_prepare, making),
-        begin,
-    ) as workers:
-        numbered = [(making, *span) for span in enumerate(spans)]
-        counts = workers.run("span", _tokenize, numbered)
-        check_counts(making, counts)
-        num_parts = choose_num_parts(making, counts)
-        parts = [(making, i, num_parts, len(spans)) for i in range(num_parts)]
-        summary = counts + workers.run("part", _make_part, parts)
-        task_pool.finish(making.folder, _join(making, num_parts))
-        seconds = workers.seconds()
-    if seconds and not workers.num_skipped:
-        print(
-            f"{summary.num_records:,} records in {seconds:.1f} s "
-            f"({summary.num_records / seconds:,.0f} a second), processes' "
-            "start left out",
-            file=sys.stderr,
-        )
-    return summary
-
-
 def _prepare(making: RecordBuildConfig) -> None:
     """What each process does before its first task."""
     tf.config.set_visible_devices([], "GPU")  # others may be at work there
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    making.line_tokenizer.encode(b"the first use of a tokenizer takes longer")
+    line_tokenizer(making).encode(b"the first use of a tokenizer takes longer")
     # All that lives by now is to stay; looking through it takes long, too.
     gc.freeze()
 
@@ -288,7 +256,7 @@ def _tokenize(
     return corpus.tokenize_span(
         span,
         making.text_format,
-        making.line_tokenizer,
+        line_tokenizer(making),
         making.file(f"span-{number}"),
         making.id_type,
     )
@@ -335,14 +303,13 @@ def _make_part(
     paths = [making.file(f"records-{part}-{output}") for output in outputs]
     with contextlib.ExitStack() as stack:
         writers = [stack.enter_context(writing_chunks(path)) for path in paths]
-        turns = itertools.cycle(writers)
 
         def deal(records: list[bytes]) -> None:
-            for start in range(len(writers)):
-                next(turns)(records[start :: len(writers)])
+            for start, write in enumerate(writers):
+                write(records[start :: len(writers)])
             # the next block goes on with the writer whose turn it is
-            for _ in range(len(records) % len(writers)):
-                next(turns)
+            turn = len(records) % len(writers)
+            writers[:] = writers[turn:] + writers[:turn]
 
         return write_part(making, part, text, deal)
 
@@ -364,17 +331,28 @@ def write_part(
     """Makes all records of a part's text, and writes them some at a time."""
     config = making.config
     rng = np.random.default_rng([config.random_seed, MAKING, part])
-    tokenizer = making.tokenizer
+    tokenizer = line_tokenizer(making).tokenizer
     pieces = read_masking_vocabulary(tokenizer.vocab, tokenizer.special_tokens)
     num_special_tokens = pieces.special_tokens.count(config.is_pair)
     text, pairs = segment_sampling.sample_segments(
         text, config, num_special_tokens, pieces.end, rng
     )
-    features = making.features
+    features = pretraining_features(
+        config.max_seq_length, config.max_predictions_per_seq
+    )
+    if config.dynamic_masking:
+        features = unmasked_features(config.max_seq_length)
+    if not config.is_pair:
+        features = without_next_sentence(features)
     num_masked = 0
-    for block in vectorized_masking.make_blocks(
-        text, pairs, pieces, config, rng
-    ):
+    for start in range(0, len(pairs.a_start), ROWS_AT_ONCE):
+        block = vectorized_masking.make_features(
+            text,
+            pairs.take(slice(start, start + ROWS_AT_ONCE)),
+            pieces,
+            config,
+            rng,
+        )
         if not config.dynamic_masking:
             num_masked += int(block["masked_lm_weights"].sum())
         write(tfrecords.encode_batch(features, block))
@@ -408,10 +386,8 @@ def _join(making: RecordBuildConfig, num_parts: int) -> dict[str, str]:
             for part in range(num_parts)
             if output in outputs_of(part, num_parts, num_outputs)
         ]
-        packs = path.endswith(".gz")
-        if packs or len(sources) > 1 or not move(sources[0], path):
-            with files.writing(path, "output_file") as file:
-                mix(sources, file, packs)
+        with files.writing(path, "output_file") as file:
+            mix(sources, file, packs=path.endswith(".gz"))
         made[path] = fingerprint(path)
         files.write_json(done, {path: made[path]})
         for source in sources:
@@ -436,18 +412,6 @@ def writing_chunks(path: str) -> Iterator[Callable[[Sequence[bytes]], None]]:
     np.save(f"{path}.npy", ends)
 
 
-def move(source: str, path: str) -> bool:
-    """Whether it could be: not to another disk, or to where no disk is. No
-    source means that a run before this one has moved it."""
-    if os.path.exists(path) and not os.path.exists(source):
-        return True
-    _chunk_ends(source)
-    with contextlib.suppress(OSError):
-        os.replace(source, os.path.realpath(path))
-        return True
-    return False
-
-
 def mix(sources: Sequence[str], file: Any, packs: bool) -> None:
     """A chunk of each in turn, so that neighbours come from all sources.
 
@@ -464,20 +428,18 @@ def mix(sources: Sequence[str], file: Any, packs: bool) -> None:
 
 
 def read_chunks(path: str) -> Iterator[bytes]:
-    """Some whole records at a time."""
-    sizes = np.diff(_chunk_ends(path)).tolist()
-    with open(path, "rb") as file:
-        yield from map(file.read, sizes)
+    """Some whole records at a time.
 
-
-def _chunk_ends(path: str) -> np.ndarray:
-    """Raises an InputError if the file, or what is beside it, has lost
-    something."""
+    Raises:
+        InputError: the file, or what is beside it, has lost something.
+    """
+    ends = [-1]
     with contextlib.suppress(OSError, EOFError, ValueError):
         ends = np.load(f"{path}.npy")
-        if os.path.getsize(path) == ends[-1]:
-            return ends
-    raise InputError(
-        f"{path} is not whole, as after a power cut; delete the folder "
-        f"{os.path.dirname(path)} and run the same command"
-    )
+    if not os.path.exists(path) or os.path.getsize(path) != ends[-1]:
+        raise InputError(
+            f"{path} is not whole, as after a power cut; delete the folder "
+            f"{os.path.dirname(path)} and run the same command"
+        )
+    with open(path, "rb") as file:
+        yield from map(file.read, np.diff(ends).tolist())

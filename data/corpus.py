@@ -22,9 +22,9 @@ import tensorflow as tf
 from bert_keras import files
 from bert_keras.data.fast_tokenization import BlockTokenizer
 from bert_keras.data.instances import Summary
-from bert_keras.data.masking import is_ideograph
 from bert_keras.data.segment_sampling import Text
 from bert_keras.data.sentence_splitting import LineError, TextFormat
+from bert_keras.data.tokenization import is_ideograph
 from bert_keras.errors import InputError
 
 BLOCK_BYTES = 1 << 19  # of text in memory at once, but for longer documents
@@ -237,14 +237,19 @@ def load_share(
     prefixes: Sequence[str], id_type: Any, part: int, num_parts: int, seed: int
 ) -> Text:
     """One of num_parts random shares of all documents, from spans' files."""
-    types = (id_type, np.int32, np.int32)
     found = []
     num_dealt = 0
     for number, prefix in enumerate(prefixes):
-        columns = zip(SUFFIXES, types, strict=True)
-        span = Block(
-            *(_load(prefix + suffix, kind) for suffix, kind in columns)
-        )
+        columns = []
+        for suffix in SUFFIXES:
+            path = prefix + suffix
+            kind = id_type if suffix == SUFFIXES[0] else np.int32
+            # an empty file cannot be mapped
+            has_any = os.path.getsize(path) > 0
+            columns.append(
+                np.memmap(path, kind, "r") if has_any else np.array([], kind)
+            )
+        span = Block(*columns)
         num_documents = len(span.documents)
         parts = assign_shards(number, num_documents, num_dealt, num_parts, seed)
         found.append(take(span, np.flatnonzero(parts == part)))
@@ -288,12 +293,6 @@ def take(block: Block, chosen: np.ndarray) -> Block:
 def concatenate(blocks: Sequence[Block]) -> Text:
     ids, sentences, documents = map(np.concatenate, zip(*blocks, strict=True))
     return Text(ids, _ends(sentences), _ends(documents))
-
-
-def _load(path: str, dtype: Any) -> np.ndarray:
-    if not os.path.getsize(path):  # which cannot be mapped
-        return np.array([], dtype)
-    return np.memmap(path, dtype, "r")
 
 
 def _ends(lengths: np.ndarray) -> np.ndarray:

@@ -10,10 +10,11 @@ other lines, and all of them where tensorflow-text is missing, go the exact way.
 Shapes: L lines of a block, N pieces of all of them, C code points of the block.
 """
 
+import contextlib
 import itertools
 import unicodedata
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -56,7 +57,18 @@ class LineTokenizer:
 
     def __init__(self, tokenizer: FullTokenizer):
         self.tokenizer = tokenizer
-        self._library = _Library.make(tokenizer)
+        # The library keeps no added tokens whole. A piece that stands twice in
+        # a vocabulary has the later number, as in load_vocab; not so there.
+        numbers = [*tokenizer.vocab.values()]
+        self._library = None
+        if not tokenizer.added_tokens.tokens and numbers == [
+            *range(len(numbers))
+        ]:
+            # It may not be installed, or refuse the vocabulary.
+            with contextlib.suppress(
+                ImportError, ValueError, tf.errors.OpError
+            ):
+                self._library = _Library(tokenizer)
         longest = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
         self._longest_safe_word = longest // MAX_BYTES_PER_CHAR
         self._trust = np.full(NUM_CODE_POINTS, UNSEEN, np.uint8)
@@ -171,7 +183,9 @@ def _join(ids: Sequence[list[int]], is_blank: Sequence[bool]) -> Lines:
 class _Library:
     """FastBertTokenizer, watched."""
 
-    def __init__(self, tokenizer: FullTokenizer, tensorflow_text: Any):
+    def __init__(self, tokenizer: FullTokenizer):
+        import tensorflow_text
+
         self.tokenizer = tokenizer
         lower_case = tokenizer.basic_tokenizer.do_lower_case
         self._fast = tensorflow_text.FastBertTokenizer(
@@ -183,23 +197,6 @@ class _Library:
             token_out_type=tf.int32,
         )
         self._normalizer = tensorflow_text.FastBertNormalizer(lower_case)
-
-    @classmethod
-    def make(cls, tokenizer: FullTokenizer) -> "_Library | None":
-        """None where it is not installed or refuses the vocabulary, and where
-        added tokens are kept whole, which it does not do."""
-        if tokenizer.added_tokens:
-            return None
-        try:
-            import tensorflow_text
-
-            # A piece that stands twice has the later number; see load_vocab.
-            is_plain = [*tokenizer.vocab.values()] == [
-                *range(len(tokenizer.vocab))
-            ]
-            return cls(tokenizer, tensorflow_text) if is_plain else None
-        except (ImportError, ValueError, tf.errors.OpError):
-            return None
 
     def encode(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Ids, and how many of them each line has."""

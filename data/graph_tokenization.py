@@ -19,16 +19,16 @@ import inspect
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
 
 from bert_keras.data.tokenization import (
-    CJK_RANGES,
     UNKNOWN,
     BasicTokenizer,
     FullTokenizer,
+    is_ideograph,
 )
 from bert_keras.data.vocabulary import SEPARATOR, START
 from bert_keras.errors import InputError
@@ -64,7 +64,11 @@ def rewrites(**settings: bool) -> dict[str, str]:
     """
     basic = BasicTokenizer(**settings)
     table = {}
-    for char in _assigned_characters():
+    for char in map(chr, range(sys.maxunicode + 1)):
+        # The unassigned stay as they are, but for those that count as CJK.
+        is_unassigned = unicodedata.category(char) in ("Cn", "Co", "Cs")
+        if is_unassigned and not is_ideograph(char):
+            continue
         text = " ".join(basic.tokenize(f"a{char}a"))[1:-1]
         reordered = any(map(unicodedata.combining, text))
         if (char == "Σ" and basic.do_lower_case) or (
@@ -74,16 +78,6 @@ def rewrites(**settings: bool) -> dict[str, str]:
         if text != char:
             table[char] = text
     return table
-
-
-def _assigned_characters() -> Iterator[str]:
-    """The unassigned stay as they are, but for those that count as CJK."""
-    for code_point in range(sys.maxunicode + 1):
-        char = chr(code_point)
-        if unicodedata.category(char) not in ("Cn", "Co", "Cs") or any(
-            first <= code_point <= last for first, last in CJK_RANGES
-        ):
-            yield char
 
 
 class GraphTokenizer(tf.Module):

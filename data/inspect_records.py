@@ -30,7 +30,7 @@ from bert_keras.data.streaming_stats import (
     format_table,
     format_top,
 )
-from bert_keras.data.validate_records import Found, Kind
+from bert_keras.data.validate_records import Kind
 from bert_keras.errors import InputError
 
 BATCH_RECORDS = 1000  # parsed at a time
@@ -66,8 +66,33 @@ def find_table(
     tables: list[tuple[Feature, ...]] = []
     for path in paths:
         found = validate_records.read_first(path)
-        table = _table_of(found, max_seq_length)
-        if not table or not all(feature.length for feature in table):
+        sizes = {
+            name: max(len(x.int64_list.value), len(x.float_list.value))
+            for name, x in found.items()
+        }
+        length = sizes.get("input_ids", 0)
+        kind = validate_records.kind_of(found)
+        table: tuple[Feature, ...] = ()
+        if kind is not None:
+            table = validate_records.table_of(
+                found,
+                max_seq_length if kind is Kind.UNMASKED else length,
+                sizes.get("masked_lm_positions", 0),
+                NUM_SEGMENTS,
+            )
+        elif "label_ids" in found:
+            is_float = found["label_ids"].HasField("float_list")
+            dtype = "float32" if is_float else "int64"
+            label = Feature("label_ids", sizes["label_ids"], dtype)
+            table = record_schema.classifier_features(
+                length, label, NUM_SEGMENTS
+            )
+        elif "unique_ids" in found:
+            has_answers = "start_positions" in found
+            table = record_schema.span_features(
+                length, has_answers, NUM_SEGMENTS
+            )
+        if not length or not table or not all(f.length for f in table):
             raise InputError(
                 f"{path}, record 1 is of no kind that is known here: it holds "
                 f"{', '.join(sorted(found)) or 'nothing'}, but "
@@ -94,34 +119,6 @@ def find_table(
             )
             raise InputError(f"{difference}: inspect them apart")
     return tables[0]
-
-
-def _table_of(found: Found, max_seq_length: int) -> tuple[Feature, ...]:
-    """The table of records like this one; empty: they are of no known kind."""
-    sizes = {
-        name: max(len(x.int64_list.value), len(x.float_list.value))
-        for name, x in found.items()
-    }
-    length = sizes.get("input_ids")
-    if not length:
-        return ()
-    kind = validate_records.kind_of(found)
-    if kind is not None:
-        return validate_records.table_of(
-            found,
-            max_seq_length if kind is Kind.UNMASKED else length,
-            sizes.get("masked_lm_positions", 0),
-            NUM_SEGMENTS,
-        )
-    if "label_ids" in found:
-        is_float = found["label_ids"].HasField("float_list")
-        dtype = "float32" if is_float else "int64"
-        label = Feature("label_ids", sizes["label_ids"], dtype)
-        return record_schema.classifier_features(length, label, NUM_SEGMENTS)
-    if "unique_ids" in found:
-        has_answers = "start_positions" in found
-        return record_schema.span_features(length, has_answers, NUM_SEGMENTS)
-    return ()
 
 
 def read_batches(
@@ -157,28 +154,20 @@ def read_batches(
                         + ("any" if limit is None else f"{limit - 1:,}")
                         + ", the last of `vocab_file`" * feature.is_piece_id
                     )
-            yield _in_sequences(RecordBatch(path, first, values))
+            # From here on they are as records with masks would have it.
+            sizes = None
+            if "next_sentence_weights" in values:
+                sizes = (values["next_sentence_weights"] > 0).sum(1)
+                values = packing.unpack_rows(values)
+            if "segment_lengths" in values:
+                is_real, is_second = segment_masks(
+                    values["segment_lengths"], values["input_ids"].shape[1]
+                )
+                values["input_mask"] = is_real.astype("int32")
+                values["segment_ids"] = is_second.astype("int32")
+            yield RecordBatch(path, first, values, sizes)
             first += len(some)
             left -= len(some)
-
-
-def _in_sequences(batch: RecordBatch) -> RecordBatch:
-    """The same as records with masks would have it, if they are to have any."""
-    values, sizes = batch.values, batch.sizes
-    if "next_sentence_weights" in values:
-        sizes = (values["next_sentence_weights"] > 0).sum(1)
-        values = packing.unpack_rows(values)
-    if "segment_lengths" in values:
-        is_real, is_second = segment_masks(
-            values["segment_lengths"], values["input_ids"].shape[1]
-        )
-        values = {
-            "input_ids": values["input_ids"],
-            "input_mask": is_real.astype("int32"),
-            "segment_ids": is_second.astype("int32"),
-            **{k: v for k, v in values.items() if k != "input_ids"},
-        }
-    return dataclasses.replace(batch, values=values, sizes=sizes)
 
 
 def rows(batch: Batch) -> Iterator[Record]:
@@ -381,18 +370,13 @@ class RecordCounter:
         self._starts: list[tuple[int, str]] = []  # each file's first index
         self._sizes: list[np.ndarray] = []  # of all packed rows
 
-    def add(
-        self, path: str, batch: Batch, sizes: np.ndarray | None = None
-    ) -> None:
-        """Adds records of a file, all of which come one after another.
-
-        Args:
-          sizes: of packed rows, how many of the records are in each.
-        """
-        if sizes is not None:
-            self._sizes.append(sizes)
-        if not self._starts or self._starts[-1][1] != path:
-            self._starts.append((int(self._length_counts.sum()), path))
+    def add(self, found: RecordBatch) -> None:
+        """Adds records; those of a file come one after another."""
+        batch = found.values
+        if found.sizes is not None:
+            self._sizes.append(found.sizes)
+        if not self._starts or self._starts[-1][1] != found.path:
+            self._starts.append((int(self._length_counts.sum()), found.path))
         real = batch["input_mask"] == 1  # [R, S]
         ids = original_ids(batch)
         self._length_counts += np.bincount(

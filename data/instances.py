@@ -12,10 +12,10 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bert_keras.data.input_features import build_inputs
-from bert_keras.data.masking import MaskConfig, is_ideograph, mask_tokens
+from bert_keras.data.masking import MaskConfig, mask_tokens
 from bert_keras.data.record_schema import pretraining_features
 from bert_keras.data.special_tokens import BERT, SpecialTokens
-from bert_keras.data.vocabulary import UNKNOWN
+from bert_keras.data.tokenization import UNKNOWN, is_ideograph
 from bert_keras.errors import InputError
 
 Document = list[list[str]]  # sentences, each a list of pieces

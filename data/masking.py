@@ -23,7 +23,6 @@ import numpy as np
 
 from bert_keras.data.bpe import SPACE
 from bert_keras.data.special_tokens import ROBERTA, SpecialTokens
-from bert_keras.data.tokenization import CJK_RANGES
 from bert_keras.data.vocabulary import MASK, SEPARATOR, START
 from bert_keras.errors import InputError
 
@@ -177,11 +176,4 @@ def read_masking_vocabulary(
         np.array(replacements, np.int32),
         continues,
         joins_over_special_tokens=not is_bytes,
-    )
-
-
-def is_ideograph(piece: str) -> bool:
-    """Whether it is a single ideograph, which BERT reads as a word."""
-    return len(piece) == 1 and any(
-        first <= ord(piece) <= last for first, last in CJK_RANGES
     )

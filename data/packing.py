@@ -84,9 +84,7 @@ def best_fit(sizes: np.ndarray, room: Sequence[int]) -> list[list[int]]:
 
 
 def fill_rows(
-    records: Batch,
-    rows: Sequence[Sequence[int]],
-    features: Sequence[Feature],
+    records: Batch, rows: Sequence[Sequence[int]], features: Sequence[Feature]
 ) -> dict[str, np.ndarray]:
     """The features of `packed_features` in rows, each [B, length].
 

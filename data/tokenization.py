@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from bert_keras.data.added_tokens import AddedToken, AddedTokens, Part
+from bert_keras.data.added_tokens import AddedToken, AddedTokens
 from bert_keras.data.special_tokens import BERT
 from bert_keras.errors import InputError
 
@@ -95,7 +95,7 @@ class FullTokenizer:
         """The text's pieces: "unaffable" gives un, ##aff, ##able."""
         text = convert_to_unicode(text)
         pieces: list[str] = []
-        for added, start, end in self._parts(text):
+        for added, start, end in self.added_tokens.split(text):
             if added is not None:
                 pieces.append(added.content)
                 continue
@@ -111,7 +111,7 @@ class FullTokenizer:
         characters that BERT drops belong to no piece unless they lie inside.
         """
         spans = []
-        for added, first, last in self._parts(text):
+        for added, first, last in self.added_tokens.split(text):
             if added is not None:
                 spans.append(Span(added.content, first, last))
                 continue
@@ -124,12 +124,6 @@ class FullTokenizer:
                     )
         return spans
 
-    def _parts(self, text: str) -> Iterable[Part]:
-        """What is tokenized, and the added tokens between."""
-        if not self.added_tokens:
-            return (Part(None, 0, len(text)),)
-        return self.added_tokens.split(text)
-
     def tokenize_words(self, words: Sequence[str]) -> list[list[str]]:
         """Each word's pieces in " ".join(words)."""
         return [self.tokenize(word) for word in words]
@@ -141,7 +135,7 @@ class FullTokenizer:
     def split_like_pieces(self, text: str) -> list[str]:
         """The words that pieces are cut from, in their case and accents."""
         words: list[str] = []
-        for added, start, end in self._parts(text):
+        for added, start, end in self.added_tokens.split(text):
             if added is not None:
                 words.append(added.content)
             else:
@@ -344,12 +338,17 @@ class _CleanedCharacters(dict[int, str]):
             cleaned = " "
         elif char in "\0\ufffd" or category in self.removed:
             cleaned = ""
-        elif self.tokenize_chinese_chars and any(
-            first <= code_point <= last for first, last in CJK_RANGES
-        ):
+        elif self.tokenize_chinese_chars and is_ideograph(char):
             cleaned = f" {char} "
         self[code_point] = cleaned
         return cleaned
+
+
+def is_ideograph(piece: str) -> bool:
+    """Whether it is a single ideograph, which BERT reads as a word."""
+    return len(piece) == 1 and any(
+        first <= ord(piece) <= last for first, last in CJK_RANGES
+    )
 
 
 def whitespace_tokenize(text: str) -> list[str]:

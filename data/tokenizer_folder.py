@@ -45,6 +45,13 @@ SETTINGS: Mapping[str, tuple[type, ...]] = {
     "max_input_chars_per_word": (int,),
     "add_prefix_space": (bool,),
 }
+# Where tokenizer.json has them: a part, and the name there.
+IN_TOKENIZER = {
+    "do_lower_case": ("normalizer", "lowercase"),
+    "tokenize_chinese_chars": ("normalizer", "handle_chinese_chars"),
+    "max_input_chars_per_word": ("model", "max_input_chars_per_word"),
+    "add_prefix_space": ("pre_tokenizer", "add_prefix_space"),
+}
 # Defaults of transformers.
 HUGGING_FACE = {"max_input_chars_per_word": 100, "remove_private_use": True}
 # Classes of transformers that tokenize as BERT and RoBERTa do. The last two
@@ -112,14 +119,14 @@ def open_tokenizer(
         for name in CASE:
             if getattr(options, name) is not None or name not in own.values:
                 continue
-            one, other = own.values[name], said.values.get(name, ...)
-            if other not in (..., one):
+            one, source = own.values[name]
+            other, other_source = said.values.get(name, (one, source))
+            if other != one:
                 say_once(
-                    f"tokenizer: {name} is {one} as {own.sources[name]} says; "
-                    f"{said.sources[name]} says {other}"
+                    f"tokenizer: {name} is {one} as {source} says; "
+                    f"{other_source} says {other}"
                 )
         said.values |= own.values
-        said.sources |= own.sources
         said.added |= own.added
         said.named += own.named
         said.completed |= own.completed
@@ -138,15 +145,15 @@ def open_tokenizer(
             content, vocab[content], special=True, is_word_piece=True
         )
 
-    values = dict(said.values)
+    values = {name: value for name, (value, _) in said.values.items()}
     for name in CASE:
         given = getattr(options, name)
         if given is None:
             continue
-        if name in values and values[name] != given:
+        stated, source = said.values.get(name, (given, ""))
+        if stated != given:
             say_once(
-                f"tokenizer: {name} is {given} as given; {said.sources[name]} "
-                f"says {values[name]}"
+                f"tokenizer: {name} is {given} as given; {source} says {stated}"
             )
         values[name] = given
     if options.do_lower_case is not None:
@@ -175,8 +182,8 @@ def open_tokenizer(
 class _Statements:
     """What folders state about their tokenizer; later statements count."""
 
-    values: dict[str, Any] = dataclasses.field(default_factory=dict)
-    sources: dict[str, str] = dataclasses.field(default_factory=dict)
+    # settings, each with the file that has it
+    values: dict[str, tuple[Any, str]] = dataclasses.field(default_factory=dict)
     added: dict[str, AddedToken] = dataclasses.field(default_factory=dict)
     # special tokens that are listed without their ids
     named: list[str] = dataclasses.field(default_factory=list)
@@ -193,8 +200,7 @@ class _Statements:
                 raise InputError(
                     f"{source} has {name} = {values[name]!r}; expected {kinds}"
                 )
-            self.values[name] = values[name]
-            self.sources[name] = source
+            self.values[name] = values[name], source
 
 
 def _read_statements(path: str) -> _Statements:
@@ -223,21 +229,12 @@ def _read_statements(path: str) -> _Statements:
         if tokenizer_file:
             special_tokens = _check_tokenizer(tokenizer)
             _check_same_tokens(path, tokenizer)
-            normalizer = tokenizer.get("normalizer") or {}
-            pre_tokenizer = tokenizer.get("pre_tokenizer") or {}
-            model = tokenizer["model"]
             values = {
-                "do_lower_case": normalizer.get("lowercase"),
-                "tokenize_chinese_chars": normalizer.get(
-                    "handle_chinese_chars"
-                ),
-                "max_input_chars_per_word": model.get(
-                    "max_input_chars_per_word"
-                ),
-                "add_prefix_space": pre_tokenizer.get("add_prefix_space"),
+                name: (tokenizer.get(part) or {}).get(key)
+                for name, (part, key) in IN_TOKENIZER.items()
             }
             values = {k: v for k, v in values.items() if v is not None}
-            if normalizer:
+            if normalizer := tokenizer.get("normalizer"):
                 values["strip_accents"] = normalizer.get("strip_accents")
             said.say(values, tokenizer_file)
         source = config_file
@@ -362,7 +359,7 @@ def _check_same_tokens(path: str, tokenizer: Mapping[str, Any]) -> None:
     }
     for token in tokenizer.get("added_tokens") or ():
         theirs[token["id"]] = token["content"]
-    listed = check_any_vocabulary(files.local_vocabulary(other))
+    listed = check_any_vocabulary(files.local(other, is_vocabulary=True))
     for token, number in listed.items():
         their = theirs.get(number, token)
         if token and token not in (their, f"[token {number}]"):
@@ -429,7 +426,7 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
         merges = "".join(f"{pair}\n" for pair in pairs)
         is_byte_level = model.get("type") == "BPE"
     else:
-        path = files.local_vocabulary(path)
+        path = files.local(path, is_vocabulary=True)
         vocab = check_any_vocabulary(path)
         is_byte_level = marks_of(path) == ROBERTA
         merges_file = files.vocabulary_files(path).get(files.MERGES)
@@ -484,10 +481,6 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
 def settings_json(tokenizer: OpenedTokenizer) -> str:
     """A tokenizer_config.json that `open_tokenizer` reads the settings from;
     it states the case only where that is known."""
-    return json.dumps(_config(tokenizer), indent=2) + "\n"
-
-
-def _config(tokenizer: OpenedTokenizer) -> dict[str, Any]:
     values = dataclasses.asdict(tokenizer.settings)
     is_byte_level = marks_of(tokenizer.vocab_file) == ROBERTA
     unused = set(SETTINGS) - {"add_prefix_space"}
@@ -496,11 +489,12 @@ def _config(tokenizer: OpenedTokenizer) -> dict[str, Any]:
         if not tokenizer.is_stated:
             unused.add("do_lower_case")
     tokens = {token.pop("id"): token for token in values.pop("added_tokens")}
-    return {
+    config = {
         "tokenizer_class": CLASSES[3 if is_byte_level else 0],
         **{name: x for name, x in values.items() if name not in unused},
         "added_tokens_decoder": tokens,
     }
+    return json.dumps(config, indent=2) + "\n"
 
 
 def hugging_face_files(
@@ -520,7 +514,7 @@ def hugging_face_files(
     from tokenizers import models, normalizers, pre_tokenizers, processors
 
     settings = tokenizer.settings
-    config = _config(tokenizer)
+    config = json.loads(settings_json(tokenizer))
     tokens = config.pop("added_tokens_decoder")
     for token in tokens.values():
         del token["is_word_piece"]
@@ -583,7 +577,7 @@ def hugging_face_files(
                 {"id": vocab[piece], "content": piece, **special}
                 for piece in special_tokens.pieces
             ),
-            *({"id": number, **token} for number, token in tokens.items()),
+            *({"id": int(key), **token} for key, token in tokens.items()),
         ],
         key=lambda token: token["id"],
     )

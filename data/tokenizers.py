@@ -15,6 +15,7 @@ from bert_keras.data.bpe import check_byte_level, load_byte_level
 from bert_keras.data.special_tokens import BERT, ROBERTA, SpecialTokens
 from bert_keras.data.tokenization import MAX_CHARS_PER_WORD, FullTokenizer, Span
 from bert_keras.data.vocabulary import check_vocabulary
+from bert_keras.errors import InputError
 
 BYTE_LEVEL = ".json"  # how the name of such a vocabulary ends
 
@@ -100,9 +101,17 @@ def check_any_vocabulary(
     Args:
       vocab_size: the config's; every id must lie below it. None: not checked.
     """
-    if vocab_file.endswith(BYTE_LEVEL):
-        return check_byte_level(vocab_file, vocab_size)
-    return check_vocabulary(vocab_file, vocab_size)
+    is_byte_level = vocab_file.endswith(BYTE_LEVEL)
+    check = check_byte_level if is_byte_level else check_vocabulary
+    vocab = check(vocab_file)
+    largest = max(vocab.values())
+    if vocab_size is not None and largest >= vocab_size:
+        raise InputError(
+            f"{vocab_file} holds ids up to {largest} but vocab_size in the "
+            f"config is {vocab_size}; change `vocab_file` or "
+            "`bert_config_file`"
+        )
+    return vocab
 
 
 def vocabulary_digest(vocab_file: str) -> str:

@@ -404,12 +404,11 @@ class CleanRecords:
         unknown = []
         for path in paths:
             found = report.get(path, {})
-            if not self._identity(path).items() <= found.items() or (
-                found["copy"]
-                and not tf.io.gfile.exists(
-                    os.path.join(self.folder, found["copy"])
-                )
-            ):
+            copy = found.get("copy")
+            is_gone = copy and not tf.io.gfile.exists(
+                os.path.join(self.folder, copy)
+            )
+            if is_gone or not self._identity(path).items() <= found.items():
                 unknown.append(path)
         return unknown
 

@@ -10,8 +10,6 @@ belongs in all three (tests/data/test_masking_agrees.py).
 Shapes: R records, S positions of a record, P masked predictions, V pieces.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from bert_keras.data.input_features import segment_masks
@@ -19,21 +17,6 @@ from bert_keras.data.instances import InstanceConfig
 from bert_keras.data.masking import MaskingVocabulary
 from bert_keras.data.record_schema import NEXT_SENTENCE
 from bert_keras.data.segment_sampling import Pairs, Text
-
-ROWS_AT_ONCE = 2048  # few enough for a processor's cache
-
-
-def make_blocks(
-    text: Text,
-    pairs: Pairs,
-    pieces: MaskingVocabulary,
-    config: InstanceConfig,
-    rng: np.random.Generator,
-) -> Iterator[dict[str, np.ndarray]]:
-    """What `make_features` makes, block by block."""
-    for start in range(0, len(pairs.a_start), ROWS_AT_ONCE):
-        block = pairs.take(slice(start, start + ROWS_AT_ONCE))
-        yield make_features(text, block, pieces, config, rng)
 
 
 def make_features(

@@ -23,13 +23,8 @@ MAX_PIECES, MAX_PIECE_CHARS = 10_000_000, 10_000  # of any that is read
 REPEATS_PER_CHUNK = 10_000  # of one word, handed to the learner at a time
 
 
-def check_vocabulary(
-    vocab_file: str, vocab_size: int | None = None
-) -> dict[str, int]:
+def check_vocabulary(vocab_file: str) -> dict[str, int]:
     """Loads a vocab.txt, or says in an InputError what is wrong with it.
-
-    Args:
-      vocab_size: the config's; every id must lie below it. None: not checked.
 
     Returns:
       piece -> id. Of a piece that is listed twice the later number counts,
@@ -76,12 +71,6 @@ def check_vocabulary(
             f"{vocab_file} is not a BERT vocabulary: it lacks "
             f"{', '.join(missing)}"
         )
-    if vocab_size is not None and len(pieces) > vocab_size:
-        raise InputError(
-            f"{vocab_file} holds ids up to {len(pieces) - 1} but vocab_size in "
-            f"the config is {vocab_size}; change `vocab_file` or "
-            "`bert_config_file`"
-        )
     return vocab
 
 
@@ -95,8 +84,7 @@ def cased_share(tokens: Iterable[str]) -> float:
 
 
 def count_words(
-    lines: Iterable[str],
-    tokenizer: tokenization.BasicTokenizer | None = None,
+    lines: Iterable[str], tokenizer: tokenization.BasicTokenizer | None = None
 ) -> dict[str, int]:
     """Word -> occurrences, words being the basic tokenizer's.
 

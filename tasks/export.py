@@ -15,7 +15,7 @@ import tensorflow as tf
 from bert_keras.data.graph_tokenization import GraphTokenizer, NoGraphError
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.data.tokenizer_folder import OpenedTokenizer, TokenizerOptions
-from bert_keras.data.vocabulary import check_vocabulary
+from bert_keras.data.tokenizers import check_any_vocabulary
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import (
     VariableMapping,
@@ -142,7 +142,7 @@ def graph_tokenizer(
     try:
         if not isinstance(tokenizer, FullTokenizer):
             raise NoGraphError("a byte-level vocabulary has no form in a graph")
-        check_vocabulary(opened.vocab_file, config.vocab_size)
+        check_any_vocabulary(opened.vocab_file, config.vocab_size)
         check_length(config, max_seq_length)
         cuts = settings is None or settings.doc_stride is None
         return GraphTokenizer(tokenizer, max_seq_length, cuts)

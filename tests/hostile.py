@@ -32,10 +32,10 @@ from bert_keras.data import (
     tfrecords,
     tokenization,
     validate_records,
-    vocabulary,
 )
 from bert_keras.data.record_schema import pretraining_features
 from bert_keras.data.tokenizer_folder import open_tokenizer
+from bert_keras.data.tokenizers import check_any_vocabulary
 from bert_keras.errors import InputError
 from bert_keras.modeling import checkpoint
 from bert_keras.modeling.config import BertConfig
@@ -195,7 +195,7 @@ def read_text(text: str) -> None:
 
 def read_vocabulary(content: bytes) -> None:
     path = write("vocab.txt", content)
-    vocab = survives(lambda: vocabulary.check_vocabulary(path, 50))
+    vocab = survives(lambda: check_any_vocabulary(path, 50))
     if vocab is not None:
         assert {"[UNK]", "[CLS]", "[SEP]"} <= vocab.keys()
         assert all(0 <= number < 50 for number in vocab.values())

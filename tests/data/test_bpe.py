@@ -11,10 +11,10 @@ from tokenizers import ByteLevelBPETokenizer, processors
 
 from bert_keras.data.bpe import (
     ByteLevelBpe,
-    check_byte_level,
     load_byte_level,
 )
 from bert_keras.data.fast_tokenization import ByteLevelLines
+from bert_keras.data.tokenizers import check_any_vocabulary
 from bert_keras.errors import InputError
 from tests.conftest import GOLDEN
 
@@ -167,11 +167,11 @@ def test_what_is_wrong_with_the_files_is_said(
 
 def test_ids_that_the_config_has_no_room_for() -> None:
     path = str(FOLDER / "vocab.json")
-    assert check_byte_level(path, 420)["<mask>"] == 419
+    assert check_any_vocabulary(path, 420)["<mask>"] == 419
     with pytest.raises(InputError, match="ids up to 419 .* config is 419"):
-        check_byte_level(path, 419)
+        check_any_vocabulary(path, 419)
     with pytest.raises(InputError, match="cannot read `vocab_file=absent"):
-        check_byte_level("absent")
+        check_any_vocabulary("absent.json")
 
 
 def test_sentences_of_a_document_are_running_text() -> None:

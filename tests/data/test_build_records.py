@@ -14,7 +14,6 @@ from bert_keras.data.build_records import (
     CHUNK_RECORDS,
     RecordBuildConfig,
     choose_num_parts,
-    move,
     outputs_of,
     read_chunks,
     writing_chunks,
@@ -267,7 +266,9 @@ def test_chunks_are_whole_records(tmp_path: Path, count: int) -> None:
     assert found == written
 
 
-@pytest.mark.parametrize("fault", ["", "no ends", "cut ends", "empty ends"])
+@pytest.mark.parametrize(
+    "fault", ["", "no ends", "cut ends", "empty ends", "no file"]
+)
 def test_a_file_that_has_lost_something(tmp_path: Path, fault: str) -> None:
     path, ends = tmp_path / "records", tmp_path / "records.npy"
     with writing_chunks(str(path)) as write:
@@ -279,17 +280,9 @@ def test_a_file_that_has_lost_something(tmp_path: Path, fault: str) -> None:
             ends.write_bytes(ends.read_bytes()[:-1])
         case "empty ends":
             ends.write_bytes(b"")
+        case "no file":
+            path.unlink()
         case _:
             path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(InputError, match=r"records is not whole"):
         list(read_chunks(str(path)))
-
-
-def test_a_file_that_was_moved_before_a_stop(tmp_path: Path) -> None:
-    missing, path = str(tmp_path / "part"), tmp_path / "output"
-    path.write_bytes(b"records")
-    assert move(missing, str(path))
-    assert path.read_bytes() == b"records"
-    path.unlink()
-    with pytest.raises(InputError, match=r"part is not whole"):
-        move(missing, str(path))

@@ -44,7 +44,7 @@ def blocks(name: str, is_dynamic: bool) -> Block:
     )
     num_special_tokens = ROBERTA.count(config.is_pair)
     text, pairs = sample_segments(text, config, num_special_tokens, END, rng)
-    [block] = vectorized_masking.make_blocks(text, pairs, PIECES, config, rng)
+    block = vectorized_masking.make_features(text, pairs, PIECES, config, rng)
     if not is_dynamic:
         return block
     masker = BatchMasker(PIECES, MaskConfig(11, 0.4, True), seed=5)

@@ -1,6 +1,7 @@
 """The fast tokenizer against the exact one, with and without its library."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_keras.data import fast_tokenization
 from bert_keras.data.fast_tokenization import DISTRUSTED, LineTokenizer
 from bert_keras.data.tokenization import FullTokenizer
 from tests.conftest import GOLDEN
@@ -61,9 +61,7 @@ def test_hostile_lines(lower: bool, strip: bool | None) -> None:
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        fast_tokenization._Library, "make", lambda tokenizer: None
-    )
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
     assert_exact(make(), HOSTILE)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data import inspect_records, record_schema, tfrecords
+from bert_keras.data.inspect_records import RecordBatch
 from bert_keras.data.record_schema import Feature
 from bert_keras.data.special_tokens import BERT, ROBERTA
 from bert_keras.errors import InputError
@@ -375,9 +376,9 @@ def test_counts() -> None:
     again = record([2, A, B, 4, 3, C, 3], [3], [1], 1)  # the same text
     short = record([2, D, 1, 3], [1], [A], 1)  # another piece
     counter = inspect_records.RecordCounter(LETTERS, BERT, 7)
-    counter.add("x", batch(first, short))
-    counter.add("x", batch(first))
-    counter.add("y", batch(short, again))
+    counter.add(RecordBatch("x", 1, batch(first, short)))
+    counter.add(RecordBatch("x", 1, batch(first)))
+    counter.add(RecordBatch("y", 1, batch(short, again)))
     summary = counter.summary()
     assert summary == inspect_records.RecordSummary(
         max_seq_length=7,
@@ -430,9 +431,9 @@ def test_the_place_of_a_later_file() -> None:
     one = record([2, A, 3], [1], [A], 0)
     two = record([2, B, 3], [1], [B], 0)
     counter = inspect_records.RecordCounter(LETTERS, BERT, 7)
-    counter.add("x", batch(one))
-    counter.add("y", batch(record([2, C, 3], [1], [C], 0), two))
-    counter.add("z", batch(two))
+    counter.add(RecordBatch("x", 1, batch(one)))
+    counter.add(RecordBatch("y", 1, batch(record([2, C, 3], [1], [C], 0), two)))
+    counter.add(RecordBatch("z", 1, batch(two)))
     assert counter.summary().repeated == [("y, record 2", 2)]
 
 
@@ -440,7 +441,7 @@ def test_a_text_that_says_mask_and_padding_that_is_unknown() -> None:
     """[MASK] in the text itself, left as it was; [UNK] has the id of pads."""
     pieces = [*LETTERS[1:], LETTERS[0]]  # [UNK] 0, [CLS] 1, [SEP] 2, [MASK] 3
     counter = inspect_records.RecordCounter(pieces, BERT, 7)
-    counter.add("x", batch(record([1, 3, 0, 2], [1], [3], 0)))
+    counter.add(RecordBatch("x", 1, batch(record([1, 3, 0, 2], [1], [3], 0))))
     summary = counter.summary()
     assert summary.num_unknown == 1
     assert summary.masks == inspect_records.MaskSummary(2, 0, 0, 1, 0)
@@ -452,7 +453,7 @@ def test_texts_without_masks() -> None:
         if name.startswith(("masked_lm", "next")):
             del labelled[name]
     counter = inspect_records.RecordCounter(LETTERS, BERT, 7)
-    counter.add("x", {**labelled, "label_ids": np.array([[2]])})
+    counter.add(RecordBatch("x", 1, {**labelled, "label_ids": np.array([[2]])}))
     summary = counter.summary()
     assert summary.masks is None
     assert summary.labels == [("label 2", 1)]
@@ -464,9 +465,13 @@ def test_counts_of_packed_rows() -> None:
     first, second = record([2, A, 3], [1], [A], 0), record([2, B], [1], [B], 1)
     third, fourth = record([2, C], [1], [C], 0), record([2, D], [1], [D], 0)
     counter = inspect_records.RecordCounter(LETTERS, BERT, 7)
-    counter.add("x", batch(first, second, third), np.array([2, 1]))
-    counter.add("y", batch(first, third), np.array([1, 1]))
-    counter.add("y", batch(fourth, second, fourth), np.array([3]))
+    counter.add(
+        RecordBatch("x", 1, batch(first, second, third), np.array([2, 1]))
+    )
+    counter.add(RecordBatch("y", 1, batch(first, third), np.array([1, 1])))
+    counter.add(
+        RecordBatch("y", 1, batch(fourth, second, fourth), np.array([3]))
+    )
     summary = counter.summary()
     assert summary.row_counts == [0, 3, 1, 1]
     assert (summary.num_rows, summary.num_records) == (5, 8)

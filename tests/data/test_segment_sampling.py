@@ -162,28 +162,26 @@ def records(
         TEXT, config, num_special_tokens, pieces.end, rng
     )
     found = []
-    for block in vectorized_masking.make_blocks(
-        text, pairs, pieces, config, rng
+    block = vectorized_masking.make_features(text, pairs, pieces, config, rng)
+    rows, columns = np.nonzero(block["masked_lm_weights"])
+    places = block["masked_lm_positions"][rows, columns]
+    ids = block["input_ids"].copy()
+    ids[rows, places] = block["masked_lm_ids"][rows, columns]
+    assert (ids[block["input_mask"] == 0] == pieces.padding).all()
+    labels = block.get("next_sentence_labels", np.zeros((len(ids), 1)))
+    for row, mask, label in zip(
+        ids, block["input_mask"], labels[:, 0], strict=True
     ):
-        rows, columns = np.nonzero(block["masked_lm_weights"])
-        places = block["masked_lm_positions"][rows, columns]
-        ids = block["input_ids"].copy()
-        ids[rows, places] = block["masked_lm_ids"][rows, columns]
-        assert (ids[block["input_mask"] == 0] == pieces.padding).all()
-        labels = block.get("next_sentence_labels", np.zeros((len(ids), 1)))
-        for row, mask, label in zip(
-            ids, block["input_mask"], labels[:, 0], strict=True
-        ):
-            tokens = row[mask == 1].tolist()
-            assert tokens[0] == pieces.start
-            assert tokens[-1] == pieces.end
-            parts = itertools.groupby(tokens[1:-1], lambda x: x == pieces.end)
-            text_parts = [
-                [number - FIRST_ID for number in part]
-                for is_mark, part in parts
-                if not is_mark
-            ]
-            found.append((text_parts, int(label)))
+        tokens = row[mask == 1].tolist()
+        assert tokens[0] == pieces.start
+        assert tokens[-1] == pieces.end
+        parts = itertools.groupby(tokens[1:-1], lambda x: x == pieces.end)
+        text_parts = [
+            [number - FIRST_ID for number in part]
+            for is_mark, part in parts
+            if not is_mark
+        ]
+        found.append((text_parts, int(label)))
     assert len(found) > 50
     return found
 
