@@ -5,7 +5,6 @@ Ours; google-research/bert has no such command.
 Shapes: T words of a text, P words of a row, C tags.
 """
 
-import collections
 import dataclasses
 import functools
 import itertools
@@ -14,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_keras.data.input_features import InputFeatures, describe_lengths
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, one_line, warn, with_flags
+from bert_keras.files import beside
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.fine_tuning import (
     Data,
@@ -70,28 +69,21 @@ class Files:
     tag_column: str | None
 
     def read(self, argument: str) -> TaggedFile:
-        path = self._path(argument)
-        if is_json(path):
-            return read_tagged_json(path, self.word_column, self.tag_column)
-        return read_columns(path, self.word_column, self.tag_column)
-
-    def _path(self, argument: str) -> str:
-        path: str | None = getattr(self, argument)
-        if path:
-            return path
-        if not self.data_dir:
+        path, names = getattr(self, argument), " or ".join(NAMES[argument])
+        if not path and not self.data_dir:
             raise InputError(
                 f"`{argument}` is missing: it names a file of tagged words (or "
-                f"give `data_dir`, where {' or '.join(NAMES[argument])} is)"
+                f"give `data_dir`, where {names} is)"
             )
-        paths = [os.path.join(self.data_dir, name) for name in NAMES[argument]]
-        found = [path for path in paths if tf.io.gfile.exists(path)]
-        if not found:
+        folder = os.path.join(self.data_dir or "", "")
+        path = path or beside(folder, NAMES[argument])
+        if path is None:
             raise InputError(
-                f"`data_dir={self.data_dir}` has no "
-                f"{' or '.join(NAMES[argument])}; name the file by `{argument}`"
+                f"`data_dir={self.data_dir}` has no {names}; name the file by "
+                f"`{argument}`"
             )
-        return found[0]
+        reader = read_tagged_json if is_json(path) else read_columns
+        return reader(path, self.word_column, self.tag_column)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,9 +110,16 @@ def read_problem(
             hold, unless the training file has others.
     """
     train = _read_tagged(files, "train_file") if trains else None
-    own = tags_of(_kinds(train)) if train else ()
+    own: tuple[str, ...] = ()
     if train:
-        _warn_of_rare_tags(train)
+        counts = train.tag_counts
+        own = tags_of(kinds_of(counts))
+        rare = [repr(tag) for tag, count in counts.items() if count == 1]
+        if rare:
+            warn(
+                f"{train.path} has {shown(rare, MAX_SHOWN)} only once: correct "
+                "what is misspelt, as nothing is learnt from one example"
+            )
     labels = stored_labels if set(own) <= set(stored_labels) else own
     if len(labels) < 2:
         raise InputError(
@@ -135,9 +134,16 @@ def read_problem(
         )
     evaluation = _read_tagged(files, "eval_file") if evaluates else None
     prediction = files.read("predict_file") if predicts else None
-    for file in (evaluation, prediction):
-        if file is not None:
-            _check_kinds(file, labels)
+    known = kinds_of(labels)
+    for file in filter(None, (evaluation, prediction)):
+        for line, tag in file.line_tags():
+            if not kinds_of([tag]) <= known:
+                names = ", ".join(sorted(known)) or "B and I without a type"
+                raise InputError(
+                    f"{file.path}, {file.unit} {line + 1} has the tag {tag!r}, "
+                    f"but the model knows {names} only; correct the "
+                    f"{file.unit}, or train on a file that has it"
+                )
     return Problem(labels, train, evaluation, prediction)
 
 
@@ -149,33 +155,6 @@ def _read_tagged(files: Files, argument: str) -> TaggedFile:
             "column by `tag_column`"
         )
     return file
-
-
-def _kinds(file: TaggedFile) -> set[str]:
-    return kinds_of(tag for s in file.sentences for tag in s.tags)
-
-
-def _check_kinds(file: TaggedFile, labels: tuple[str, ...]) -> None:
-    known = kinds_of(labels)
-    for sentence in file.sentences:
-        for line, tag in zip(sentence.lines, sentence.tags, strict=False):
-            if not kinds_of([tag]) <= known:
-                names = ", ".join(sorted(known)) or "B and I without a type"
-                raise InputError(
-                    f"{file.path}, {file.unit} {line + 1} has the tag {tag!r}, "
-                    f"but the model knows {names} only; correct the "
-                    f"{file.unit}, or train on a file that has it"
-                )
-
-
-def _warn_of_rare_tags(file: TaggedFile) -> None:
-    counts = collections.Counter(t for s in file.sentences for t in s.tags)
-    rare = [repr(tag) for tag, count in counts.items() if count == 1]
-    if rare:
-        warn(
-            f"{file.path} has {shown(rare, MAX_SHOWN)} only once: correct "
-            "what is misspelt, as nothing is learnt from one example"
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,7 +225,7 @@ def describe(words: WordFile, max_seq_length: int) -> str:
         f"`max_seq_length={max_seq_length}` and are read through windows"
     )
     if file.has_tags:
-        counts = collections.Counter(t for s in file.sentences for t in s.tags)
+        counts = file.tag_counts
         top = [f"{tag} {count:,}" for tag, count in counts.most_common()]
         empty = sum(not entities(s.tags) for s in file.sentences)
         lines += [
@@ -280,7 +259,7 @@ class NerTask(FineTuningTask):
 
     def training_data(self) -> Data:
         assert self.problem.train is not None, "the command has read it"
-        words = self._texts(self.problem.train)
+        words = read_texts(self.problem.train, self.tokenizer, self.settings)
         number_of = {tag: i for i, tag in enumerate(self.settings.labels)}
         numbers = [[number_of[tag] for tag in tags] for tags in words.golds]
         return self.numbered_data(words, numbers)
@@ -323,13 +302,15 @@ class NerTask(FineTuningTask):
 
     @functools.cached_property
     def evaluated(self) -> WordFile:
-        assert self.problem.evaluation is not None, "the command has read it"
-        return self._texts(self.problem.evaluation)
+        file = self.problem.evaluation
+        assert file is not None, "the command has read it"
+        return read_texts(file, self.tokenizer, self.settings)
 
     @functools.cached_property
     def asked(self) -> WordFile:
-        assert self.problem.prediction is not None, "the command has read it"
-        return self._texts(self.problem.prediction)
+        file = self.problem.prediction
+        assert file is not None, "the command has read it"
+        return read_texts(file, self.tokenizer, self.settings)
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """Of all entities, and of each kind with its name at the end."""
@@ -364,9 +345,6 @@ class NerTask(FineTuningTask):
             "predict_file",
         )
 
-    def _texts(self, file: TaggedFile) -> WordFile:
-        return read_texts(file, self.tokenizer, self.settings)
-
     def _tags(
         self, trainer: Trainer, words: WordFile, batch_size: int
     ) -> list[list[str]]:
@@ -380,13 +358,9 @@ class NerTask(FineTuningTask):
     def _scores(
         self, words: WordFile, tags: Sequence[Sequence[str]]
     ) -> dict[str, float]:
-        pairs = [
-            pair
-            for gold, own in zip(words.golds, tags, strict=True)
-            for pair in zip(gold, own, strict=True)
-        ]
-        said = any(kinds_of(own) for own in tags)
+        said = any(map(kinds_of, tags))
         self.finds_nothing = not said and any(map(kinds_of, words.golds))
         scores = entity_scores(words.golds, tags)
-        scores["accuracy"] = float(np.mean([a == b for a, b in pairs]))
+        hits = np.concatenate(words.golds) == np.concatenate(tags)
+        scores["accuracy"] = float(np.mean(hits))
         return {f"eval_{name}": value for name, value in scores.items()}

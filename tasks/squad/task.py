@@ -42,6 +42,7 @@ from bert_keras.tasks.squad.evaluation import (
     best_thresholds,
     evaluate_v1,
     evaluate_v2,
+    metric_names,
 )
 from bert_keras.tasks.squad.features import (
     SquadFeatures,
@@ -100,9 +101,7 @@ class SquadTask(FineTuningTask):
     ):
         super().__init__(settings, context, config)
         self.squad = squad
-        self.metric_names: tuple[str, ...] = ("f1", "exact_match")
-        if settings.version_2_with_negative:
-            self.metric_names = ("f1", "exact", "best_f1", "best_exact")
+        self.metric_names = metric_names(settings.version_2_with_negative)
         if squad.apply_best_null_threshold:
             self.metric_names = ("best_f1", *self.metric_names)
         self.prior: float | None = None  # nats that guessing a piece costs
@@ -162,9 +161,8 @@ class SquadTask(FineTuningTask):
             )
         elif self.prior is not None:
             losses = train_losses(trainer.folder)
-            if warning := diagnose_losses(
-                losses, self.prior, "guessing a piece"
-            ):
+            warning = diagnose_losses(losses, self.prior, "guessing a piece")
+            if warning:
                 warn(warning)
 
     def prepare(self) -> None:
@@ -309,16 +307,7 @@ class SquadTask(FineTuningTask):
         outputs = trainer.outputs(
             rows, self.config.predict_batch_size, self.settings.max_seq_length
         )
-        # Theirs: logits of all max_seq_length positions, and those of padding
-        # compete with others for the n best. Ours: of the row's positions
-        # alone, so that answers do not depend on how rows are batched.
-        logits = (
-            Logits(
-                output["start_logits"][: len(row.input_ids)],
-                output["end_logits"][: len(row.input_ids)],
-            )
-            for row, output in zip(rows, outputs, strict=True)
-        )
+        logits = map(Logits.of_row, rows, outputs)
         answerer = Answerer(self.tokenizer, self.settings)
         return list(answerer.answer_all(*self.asked, logits))
 
