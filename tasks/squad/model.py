@@ -19,11 +19,9 @@ from bert_keras.modeling.encoder_variants import (
     any_encoder_mappings,
 )
 from bert_keras.modeling.heads import LinearHead, cross_entropy
-from bert_keras.modeling.tensors import Batch, Tensor
+from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.packed_inputs import encode, example_weights, is_packed
-
-Sums = dict[str, tuple[Tensor, Tensor]]
 
 NO_CLASS = -1e9  # a logit
 
