@@ -21,7 +21,6 @@ from bert_keras.files import beside
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.fine_tuning import (
     Data,
-    FineTuningConfig,
     FineTuningTask,
     TrainingData,
 )
@@ -45,7 +44,6 @@ from bert_keras.tasks.ner.iob_tags import (
     to_tags,
 )
 from bert_keras.tasks.ner.model import TokenClassifier
-from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.trainer import Trainer
 
@@ -239,20 +237,12 @@ class NerTask(FineTuningTask):
     """Tags of words; everything is trained (Devlin et al. 2018, section
     5.3)."""
 
+    problem: Problem
     metric_names: tuple[str, ...] = (
         "eval_f1", "eval_precision", "eval_recall", "eval_accuracy",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        problem: Problem,
-        settings: TaskConfig,
-        context: RunContext,
-        config: FineTuningConfig,
-    ):
-        super().__init__(settings, context, config)
-        self.problem = problem
-        self.finds_nothing = False  # at the latest evaluation
+    finds_nothing = False  # at the latest evaluation
 
     def make_model(self, config: BertConfig) -> Any:
         return TokenClassifier(config, len(self.settings.labels))

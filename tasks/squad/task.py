@@ -92,17 +92,18 @@ class Questions(NamedTuple):
 class SquadTask(FineTuningTask):
     """Answers in paragraphs, fine-tuned."""
 
+    problem: SquadConfig
+
     def __init__(
         self,
-        squad: SquadConfig,
+        problem: SquadConfig,
         settings: TaskConfig,
         context: RunContext,
         config: FineTuningConfig,
     ):
-        super().__init__(settings, context, config)
-        self.squad = squad
+        super().__init__(problem, settings, context, config)
         self.metric_names = metric_names(settings.version_2_with_negative)
-        if squad.apply_best_null_threshold:
+        if problem.apply_best_null_threshold:
             self.metric_names = ("best_f1", *self.metric_names)
         self.prior: float | None = None  # nats that guessing a piece costs
         self.num_answered: int | None = None  # at the latest evaluation
@@ -110,20 +111,20 @@ class SquadTask(FineTuningTask):
     def make_model(self, config: BertConfig) -> QuestionAnsweringModel:
         encoder = make_encoder(config, self.settings)
         return QuestionAnsweringModel(
-            config, self.squad.padding_in_loss, encoder
+            config, self.problem.padding_in_loss, encoder
         )
 
     def training_data(self) -> TrainingData:
         """The windows of all questions. By the number of questions upstream
         counts its epochs, though there are more windows."""
-        examples = self._read(self.squad.train_file, True)
+        examples = self._read(self.problem.train_file, True)
         random.Random(SHUFFLE_SEED).shuffle(examples)
         self.trained = self._cut(examples, "train")
         windows = self.trained.flat
         if not windows:
             raise InputError(
-                f"`train_file={self.squad.train_file}` has nothing readable in "
-                "its paragraphs; expected text to find answers in"
+                f"`train_file={self.problem.train_file}` has nothing readable "
+                "in its paragraphs; expected text to find answers in"
             )
         self.prior = statistics.mean(
             math.log(len(window.row.input_ids)) for window in windows
@@ -137,7 +138,7 @@ class SquadTask(FineTuningTask):
                 "end_positions": np.array(ends, np.int32),
             },
             len(examples),
-            packs=not self.squad.padding_in_loss
+            packs=not self.problem.padding_in_loss
             and self.settings.has_one_encoder,
         )
 
@@ -167,17 +168,17 @@ class SquadTask(FineTuningTask):
 
     def prepare(self) -> None:
         """Reads predict_file: its faults are to show before the training."""
-        if self.squad.predict_file is None:
+        if self.problem.predict_file is None:
             return
         missing = self._num_without_answers
         compares = self.config.selection.compares(self.context.run.do_train)
         if compares and missing:
             raise InputError(
-                f"`predict_file={self.squad.predict_file}` has no answers for "
-                f"{missing} of its questions, so that models cannot be "
+                f"`predict_file={self.problem.predict_file}` has no answers "
+                f"for {missing} of its questions, so that models cannot be "
                 "compared by it; leave out `eval_steps` and `num_seeds`"
             )
-        if self.squad.apply_best_null_threshold and missing:
+        if self.problem.apply_best_null_threshold and missing:
             raise InputError(
                 "`apply_best_null_threshold` finds the threshold by the "
                 f"answers in `predict_file`, but it has none for {missing} of "
@@ -194,7 +195,7 @@ class SquadTask(FineTuningTask):
             )
         else:
             metrics = self._evaluate(predictions)
-            if self.squad.apply_best_null_threshold:
+            if self.problem.apply_best_null_threshold:
                 best = metrics["best_f1_thresh"]
                 print(f"null_score_diff_threshold is {best} from here on")
                 self.settings = dataclasses.replace(
@@ -222,7 +223,7 @@ class SquadTask(FineTuningTask):
     @functools.cached_property
     def asked(self) -> Questions:
         """predict_file's questions."""
-        return self._cut(self._read(self.squad.predict_file, False), "eval")
+        return self._cut(self._read(self.problem.predict_file, False), "eval")
 
     @property
     def _num_without_answers(self) -> int:
@@ -234,7 +235,7 @@ class SquadTask(FineTuningTask):
             files.local(path),
             self.settings.version_2_with_negative,
             is_training,
-            self.squad.verbose_logging,
+            self.problem.verbose_logging,
             self.settings.answer_offsets,
         )
         print(f"{path}: {describe(examples)}")
