@@ -127,8 +127,7 @@ class Distillation(TaskModel):
         )
         return loss, {
             "soft_target_loss": soft,
-            "masked_lm_loss": (masked.loss, masked.weight),
-            "masked_lm_accuracy": (masked.correct, masked.weight),
+            **masked.figures("masked_lm"),
             "cosine_loss": cosine,
         }
 

@@ -117,14 +117,6 @@ class TaggedFile(NamedTuple):
         ]
 
 
-class _Layout(NamedTuple):
-    width: int  # columns of a word's line
-    word: int
-    tag: int | None
-    has_numbers: bool  # the first column numbers the words
-    description: str
-
-
 def read_columns(
     path: str, word_column: str | None = None, tag_column: str | None = None
 ) -> TaggedFile:
@@ -218,7 +210,9 @@ def _find_layout(
     rows: Sequence[list[str]],
     word_column: str | None,
     tag_column: str | None,
-) -> _Layout:
+) -> tuple[int, int, int | None, bool, str]:
+    """The columns of a word's line: how many, which is the word's and which the
+    tag's, whether the first one numbers the words; and a description."""
     lines = [row for row in rows if row and DOCUMENT not in row]
     # A word may begin with #, as a comment does.
     words = [row for row in lines if not row[0].startswith("#")] or lines
@@ -235,7 +229,7 @@ def _find_layout(
     if not -width <= tag < width or tag % width == word:
         where = f"words in column {word}, no tags"
         where = where if width > 1 else "a word a line"
-        return _Layout(width, word, None, has_numbers, where)
+        return width, word, None, has_numbers, where
     tag %= width
     where = f"words in column {word}, tags in column {tag}"
     rows_of_words = [row for row in lines if len(row) == width]
@@ -247,7 +241,7 @@ def _find_layout(
     ]
     if others:
         where += f" (tags, too, in column {', '.join(others)})"
-    return _Layout(width, word, tag, has_numbers, where)
+    return width, word, tag, has_numbers, where
 
 
 def _to_number(argument: str, column: str) -> int:

@@ -24,7 +24,6 @@ from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import (
     LinearHead,
     MaskedLmHead,
-    WeightedSums,
     cross_entropy,
     row_weights,
 )
@@ -81,7 +80,7 @@ class MaskedLm(TaskModel):
             logits, batch["masked_lm_ids"], batch["masked_lm_weights"]
         )
         loss = sums.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
-        return loss, _figures("masked_lm", sums)
+        return loss, sums.figures("masked_lm")
 
 
 class Pretraining(MaskedLm):
@@ -140,14 +139,7 @@ class Pretraining(MaskedLm):
             self.next_sentence(outputs.pooled), labels, _sequence_weights(batch)
         )
         loss += pair.loss / totals["next_sentence"]
-        return loss, {**figures, **_figures("next_sentence", pair)}
-
-
-def _figures(name: str, sums: WeightedSums) -> Sums:
-    return {
-        f"{name}_loss": (sums.loss, sums.weight),
-        f"{name}_accuracy": (sums.correct, sums.weight),
-    }
+        return loss, figures | pair.figures("next_sentence")
 
 
 def _sequence_weights(batch: Batch) -> Tensor:

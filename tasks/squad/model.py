@@ -92,12 +92,8 @@ class QuestionAnsweringModel(TaskModel):
             )
             for i, end in enumerate(("start", "end"))
         )
-        return (start.loss + end.loss) / (2.0 * totals["rows"]), {
-            "start_loss": (start.loss, start.weight),
-            "start_accuracy": (start.correct, start.weight),
-            "end_loss": (end.loss, end.weight),
-            "end_accuracy": (end.correct, end.weight),
-        }
+        loss = (start.loss + end.loss) / (2.0 * totals["rows"])
+        return loss, start.figures("start") | end.figures("end")
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """start_logits and end_logits, each [B, S], without dropout."""
