@@ -187,7 +187,8 @@ class WordFile:
 def read_texts(
     file: TaggedFile, tokenizer: Tokenizer, settings: TaskConfig
 ) -> WordFile:
-    """Cuts a file's sentences, or documents, into windows."""
+    """Cuts a file's sentences, or documents, into windows; prints how many
+    there are."""
     assert settings.doc_stride is not None, "the command has set it"
     groups = [[sentence] for sentence in file.sentences]
     if settings.document_context:
@@ -201,26 +202,20 @@ def read_texts(
         )
         for group in groups
     ]
-    own = WordFile(file, groups, texts)
-    print(with_flags(describe(own, settings.max_seq_length)))
-    return own
-
-
-def describe(words: WordFile, max_seq_length: int) -> str:
-    """Counts what was read."""
-    file = words.file
+    words = WordFile(file, groups, texts)
     num_words = sum(len(sentence.words) for sentence in file.sentences)
     lines = [
         f"{file.path}: {len(file.sentences):,} sentences of {num_words:,} "
         f"words ({file.layout}) in {len(words.rows):,} rows"
     ]
-    lengths = [text.num_tokens for text in words.texts]
-    num_long = sum(len(text.rows) > 1 for text in words.texts)
-    are_sentences = len(words.groups) == len(file.sentences)
+    lengths = [text.num_tokens for text in texts]
+    num_long = sum(len(text.rows) > 1 for text in texts)
+    are_sentences = len(groups) == len(file.sentences)
     lines.append(
         f"{'sentences' if are_sentences else 'documents'} of "
         f"{describe_lengths(lengths)}; {num_long:,} do not fit into "
-        f"`max_seq_length={max_seq_length}` and are read through windows"
+        f"`max_seq_length={settings.max_seq_length}` and are read through "
+        "windows"
     )
     if file.has_tags:
         counts = file.tag_counts
@@ -230,7 +225,8 @@ def describe(words: WordFile, max_seq_length: int) -> str:
             f"tags: {shown(top, MAX_SHOWN)}",
             f"sentences without an entity: {empty:,}",
         ]
-    return "\n  ".join(map(one_line, lines))
+    print(with_flags("\n  ".join(map(one_line, lines))))
+    return words
 
 
 class NerTask(FineTuningTask):
