@@ -229,9 +229,7 @@ def open_weights(path: str) -> Checkpoint | Safetensors:
     Raises:
         InputError: no such checkpoint, a damaged one, or a pickle.
     """
-    if is_hugging_face(path):
-        return Safetensors(path)
-    return Checkpoint(path)
+    return Safetensors(path) if is_hugging_face(path) else Checkpoint(path)
 
 
 @contextlib.contextmanager

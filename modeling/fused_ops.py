@@ -66,21 +66,18 @@ def dropout(x: Tensor, rate: float, seed: Tensor | None) -> Tensor:
         threshold = min(round(rate * 2**32), 2**32 - 1)
         is_kept = _hashed_places(x, seed) >= threshold
     else:
-        is_kept = _uniform(x, seed) >= rate
+        after_x: contextlib.AbstractContextManager[Any]
+        after_x = contextlib.nullcontext()
+        if keras.config.backend() == "tensorflow":
+            import tensorflow as tf
+
+            # Else the numbers of all layers would be drawn first, and kept.
+            after_x = tf.control_dependencies([x])
+        with after_x:
+            drawn = keras.random.uniform(ops.shape(x), seed=_Key(seed))
+        is_kept = drawn >= rate
     scaled = _float32(x) / (1.0 - rate)
     return ops.cast(ops.where(is_kept, scaled, 0.0), x.dtype)
-
-
-def _uniform(x: Tensor, seed: Tensor) -> Tensor:
-    """float32 between 0 and 1, of the shape of x, drawn when x is there."""
-    after_x: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
-    if keras.config.backend() == "tensorflow":
-        import tensorflow as tf
-
-        # Else the numbers of all layers would be drawn first, and kept.
-        after_x = tf.control_dependencies([x])
-    with after_x:
-        return keras.random.uniform(ops.shape(x), seed=_Key(seed))
 
 
 def _hashed_places(x: Tensor, seed: Tensor) -> Tensor:

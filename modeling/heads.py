@@ -16,13 +16,20 @@ from keras import ops
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.attention import Dense, LayerNorm, initializer
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.tensors import Tensor
+from bert_keras.modeling.tensors import Sums, Tensor
 
 
 class WeightedSums(NamedTuple):
     loss: Tensor  # sum of weight * negative log-likelihood, in nats
     correct: Tensor  # sum of weight where the most likely class is the label
     weight: Tensor  # sum of weight
+
+    def figures(self, name: str) -> Sums:
+        """{name}_loss and {name}_accuracy, for a log."""
+        return {
+            f"{name}_loss": (self.loss, self.weight),
+            f"{name}_accuracy": (self.correct, self.weight),
+        }
 
 
 def cross_entropy(

@@ -46,23 +46,20 @@ _BUFFERS = ("position_ids", "token_type_ids")  # 0, 1, 2 ... and zeros
 
 # gelu_new, gelu_pytorch_tanh and gelu_fast are one function, of which the
 # second is one operation of torch's instead of eight.
+_SAME = {name: name for name in ("relu", "tanh", "linear")}
 FROM_HUGGING_FACE = {
     "gelu": "gelu_erf",
     "gelu_python": "gelu_erf",
     "gelu_new": "gelu",
     "gelu_pytorch_tanh": "gelu",
     "gelu_fast": "gelu",
-    "relu": "relu",
-    "tanh": "tanh",
-    "linear": "linear",
+    **_SAME,
 }
 TO_HUGGING_FACE = {
     "gelu": "gelu_pytorch_tanh",
     "gelu_tanh": "gelu_pytorch_tanh",
     "gelu_erf": "gelu",
-    "relu": "relu",
-    "tanh": "tanh",
-    "linear": "linear",
+    **_SAME,
 }
 
 # Any of these keys tells its config.json from Google's bert_config.json.

@@ -4,3 +4,4 @@ from typing import Any
 
 Tensor = Any  # keras has no common tensor type over its backends
 Batch = dict[str, Tensor]  # by the name of the feature
+Sums = dict[str, tuple[Tensor, Tensor]]  # by metric: a sum, and its weight

@@ -154,20 +154,24 @@ class FineTuningTask(Task):
     """A task whose model is fine-tuned on labels.
 
     Attributes:
+        problem: what is learnt and asked.
         loss_settings: of the loss, beside `settings`.
     """
 
+    problem: Any
     settings: TaskConfig
     loss_settings: Mapping[str, Any] = {}
 
     def __init__(
         self,
+        problem: Any,
         settings: TaskConfig,
         context: RunContext,
         config: FineTuningConfig,
     ):
         """Raises an InputError if a row has no room for a pair of texts."""
         assert context.tokenizer is not None, "open_context has found it"
+        self.problem = problem
         self.settings = settings
         self.context = context
         self.config = config

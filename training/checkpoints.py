@@ -278,14 +278,8 @@ class BestCheckpoint:
 
 def _read_step(path: str) -> int:
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            return int(json.loads(file.read())["step"])
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        tf.errors.NotFoundError,
-    ) as error:
+        return int(read_json(path)["step"])
+    except (ValueError, TypeError, KeyError) as error:
         raise InputError(
             f"{path}, which says what the best model is, is missing or "
             "damaged; give another `output_dir`, or the model's folder as "

@@ -37,7 +37,7 @@ from bert_keras.modeling.heads import (
     cross_entropy,
     squared_error,
 )
-from bert_keras.modeling.tensors import Batch, Tensor
+from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.classification.data import Label
 from bert_keras.tasks.label_names import class_key, to_number
@@ -49,7 +49,6 @@ from bert_keras.tasks.metrics import (
 )
 from bert_keras.tasks.packed_inputs import example_weights, pooled_examples
 
-Sums = dict[str, tuple[Tensor, Tensor]]
 Loss = tuple[Tensor, Sums]
 LABELS = "label_ids"
 HEAD_DROPOUT_PROB = 0.1  # upstream's, whatever the config says

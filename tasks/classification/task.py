@@ -84,8 +84,7 @@ class ClassificationTask(FineTuningTask):
         context: RunContext,
         config: FineTuningConfig,
     ):
-        super().__init__(settings, context, config)
-        self.problem = problem
+        super().__init__(problem, settings, context, config)
         self.target = problem.target
         self.other_names = problem.other_names
         named = tuple(f"eval_{name}" for name in problem.metrics)

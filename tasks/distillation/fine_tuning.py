@@ -8,50 +8,20 @@ Shapes: B batch, C classes, E choices among them in each row (the two ends of a
 span; none for a label).
 """
 
-from typing import Protocol
-
-import keras
 from keras import ops
 
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import VariableMapping
-from bert_keras.modeling.encoder_variants import AnyEncoder
-from bert_keras.modeling.tensors import Batch, Tensor
+from bert_keras.modeling.tensors import Batch, Sums, Tensor
+from bert_keras.tasks.base import TaskModel
+from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.distillation.config import TaskDistillation
+from bert_keras.tasks.squad.model import QuestionAnsweringModel
 
-Sums = dict[str, tuple[Tensor, Tensor]]
-
-
-class Classes(Protocol):
-    """A model that chooses, as TextClassifier and QuestionAnsweringModel do."""
-
-    encoder: AnyEncoder
-
-    @property
-    def variables(self) -> list[keras.Variable]: ...
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]: ...
-
-    def mappings(self) -> list[VariableMapping]: ...
-
-    def totals(self, batch: Batch) -> dict[str, Tensor]:
-        """{"rows": the sum of `weights`}."""
-
-    def weights(self, batch: Batch) -> Tensor:
-        """float32 [B]."""
-
-    def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
-        """[B, C] or [B, E, C]."""
-
-    def loss_of(
-        self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
-    ) -> tuple[Tensor, Sums]: ...
-
-    def forward(self, batch: Batch) -> dict[str, Tensor]: ...
+Classes = TextClassifier | QuestionAnsweringModel  # models that choose
 
 
-class DistilledModel:
+class DistilledModel(TaskModel):
     """A student with its teacher. Only the student is trained, kept and asked;
     the teacher has no dropout."""
 
@@ -61,18 +31,13 @@ class DistilledModel:
         self.student = student
         self.teacher = teacher
         self.task = task
+        self.parts = student.parts
         self.encoder = student.encoder
-        self.mappings = student.mappings
         self.totals = student.totals
         self.forward = student.forward
 
-    @property
-    def variables(self) -> list[keras.Variable]:
-        return self.student.variables
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        return self.student.trainable_variables
+    def mappings(self) -> list[VariableMapping]:
+        return self.student.mappings()
 
     def loss(
         self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None

@@ -13,8 +13,6 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-import keras
-import numpy as np
 from keras import ops
 
 from bert_keras.modeling import fused_ops
@@ -22,12 +20,11 @@ from bert_keras.modeling.checkpoint import VariableMapping
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import cross_entropy
-from bert_keras.modeling.tensors import Batch, Tensor
+from bert_keras.modeling.tensors import Batch, Sums, Tensor
+from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.distillation.config import DistilBertLoss
 from bert_keras.tasks.packed_inputs import encode, is_packed
 from bert_keras.tasks.pretraining.model import MaskedLm
-
-Sums = dict[str, tuple[Tensor, Tensor]]
 
 
 def student_config(teacher: BertConfig, num_layers: int) -> BertConfig:
@@ -40,7 +37,7 @@ def student_config(teacher: BertConfig, num_layers: int) -> BertConfig:
     return dataclasses.replace(config, family="distilbert", type_vocab_size=0)
 
 
-class Distillation:
+class Distillation(TaskModel):
     """A student, the teacher that it learns from, and the triple loss.
 
     Only the student is trained and kept; the teacher has no dropout.
@@ -58,15 +55,8 @@ class Distillation:
         self.settings = settings
         self.student = MaskedLm(config)
         self.teacher = MaskedLm(teacher_config)
+        self.parts = self.student.parts
         self.encoder = self.student.encoder
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        return self.student.variables
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        return self.student.trainable_variables
 
     def mappings(self) -> list[VariableMapping]:
         return self.student.mappings()
@@ -77,24 +67,20 @@ class Distillation:
         student has none, and the head. The pooler stays: nothing trains it.
         """
         theirs = {b.name: b for b in self.teacher.mappings()}
+        segments = theirs.get("bert/embeddings/token_type_embeddings")
+        has_none = not self.student.encoder.config.type_vocab_size
         for binding in self.mappings():
             name = re.sub(
                 r"layer_(\d+)",
                 lambda found: f"layer_{layers[int(found[1])]}",
                 binding.name,
             )
-            if "/pooler/" not in name:
-                binding.write(self._value(name, theirs))
-
-    def _value(
-        self, name: str, theirs: dict[str, VariableMapping]
-    ) -> np.ndarray:
-        value = theirs[name].read()
-        segments = "bert/embeddings/token_type_embeddings"
-        has_none = not self.student.encoder.config.type_vocab_size
-        if name.endswith("position_embeddings") and segments in theirs:
-            return value + has_none * theirs[segments].read()[0]
-        return value
+            if "/pooler/" in name:
+                continue
+            value = theirs[name].read()
+            if name.endswith("position_embeddings") and segments and has_none:
+                value = value + segments.read()[0]
+            binding.write(value)
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {
@@ -141,8 +127,7 @@ class Distillation:
         )
         return loss, {
             "soft_target_loss": soft,
-            "masked_lm_loss": (masked.loss, masked.weight),
-            "masked_lm_accuracy": (masked.correct, masked.weight),
+            **masked.figures("masked_lm"),
             "cosine_loss": cosine,
         }
 

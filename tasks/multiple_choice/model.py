@@ -17,12 +17,8 @@ from keras import ops
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import cross_entropy
-from bert_keras.modeling.tensors import Batch, Tensor
-from bert_keras.tasks.classification.model import (
-    LABELS,
-    PooledClassifier,
-    Sums,
-)
+from bert_keras.modeling.tensors import Batch, Sums, Tensor
+from bert_keras.tasks.classification.model import LABELS, PooledClassifier
 from bert_keras.tasks.metrics import log_softmax
 from bert_keras.tasks.squad.model import NO_CLASS
 

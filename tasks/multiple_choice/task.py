@@ -18,7 +18,6 @@ from bert_keras.errors import warn, with_flags
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.classification.model import LABELS
 from bert_keras.tasks.fine_tuning import (
-    FineTuningConfig,
     FineTuningTask,
     TrainingData,
     train_losses,
@@ -36,8 +35,6 @@ from bert_keras.tasks.multiple_choice.model import (
     MultipleChoice,
     log_shares,
 )
-from bert_keras.tasks.run_context import RunContext
-from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.trainer import Trainer
 
 
@@ -54,37 +51,24 @@ def read_problem(
     train_file: str | None, eval_file: str | None, predict_file: str | None
 ) -> Problem:
     """Names and globs of files, where they are used."""
-    return Problem(
-        _read(train_file, "train_file", True),
-        _read(eval_file, "eval_file", True),
-        _read(predict_file, "predict_file", False),
-    )
-
-
-def _read(
-    path: str | None, argument: str, has_labels: bool
-) -> list[MultipleChoiceExample]:
-    if not path:
-        return []
-    questions = read_questions(path, argument, has_labels)
-    print(with_flags(f"`{argument}={path}`: {describe(questions)}"))
-    return questions
+    problem = Problem([], [], [])
+    for argument, path, questions in (
+        ("train_file", train_file, problem.train),
+        ("eval_file", eval_file, problem.evaluation),
+        ("predict_file", predict_file, problem.prediction),
+    ):
+        if path:
+            has_labels = argument != "predict_file"
+            questions += read_questions(path, argument, has_labels)
+            print(with_flags(f"`{argument}={path}`: {describe(questions)}"))
+    return problem
 
 
 class MultipleChoiceTask(FineTuningTask):
     """Choosing among texts, fine-tuned."""
 
+    problem: Problem
     metric_names: tuple[str, ...] = ("eval_accuracy", "eval_loss")
-
-    def __init__(
-        self,
-        problem: Problem,
-        settings: TaskConfig,
-        context: RunContext,
-        config: FineTuningConfig,
-    ):
-        super().__init__(settings, context, config)
-        self.problem = problem
 
     def make_model(self, config: BertConfig) -> MultipleChoice:
         return MultipleChoice(config)

@@ -25,11 +25,13 @@ in a dataset_info.json beside the file, as the datasets library writes it. An
 object with the word -DOCSTART- alone begins a document.
 """
 
+import collections
+import contextlib
 import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_keras.data.text_files import (
@@ -77,6 +79,16 @@ class TaggedFile(NamedTuple):
         return bool(self.sentences[0].tags)
 
     @property
+    def tag_counts(self) -> collections.Counter[str]:
+        return collections.Counter(t for s in self.sentences for t in s.tags)
+
+    def line_tags(self) -> Iterator[tuple[int, str]]:
+        """Yields each word's line, from 0, and tag."""
+        for sentence in self.sentences:
+            if sentence.tags:
+                yield from zip(sentence.lines, sentence.tags, strict=True)
+
+    @property
     def documents(self) -> list[list[Sentence]]:
         """The sentences by document.
 
@@ -103,14 +115,6 @@ class TaggedFile(NamedTuple):
         return [
             to_tags(entities(tags), len(tags), scheme) for tags in predicted
         ]
-
-
-class _Layout(NamedTuple):
-    width: int  # columns of a word's line
-    word: int
-    tag: int | None
-    has_numbers: bool  # the first column numbers the words
-    description: str
 
 
 def read_columns(
@@ -175,7 +179,12 @@ def read_columns(
         raise InputError(
             f"{path} holds no sentence; expected a word a line, its tag last"
         )
-    if width > 1 and _are_numbers(sentences):
+    # whether the words of each sentence are 1, 2, 3 ... or 0, 1, 2 ...
+    are_numbers = any(len(s.words) > 1 for s in sentences) and all(
+        s.words == [str(i + (s.words[0] == "1")) for i in range(len(s.words))]
+        for s in sentences
+    )
+    if width > 1 and are_numbers:
         raise InputError(
             f"{path} has numbers (1, 2, 3, ...) in column {word}, where words "
             "were expected; name the column of the words, counted from 0, such "
@@ -201,7 +210,9 @@ def _find_layout(
     rows: Sequence[list[str]],
     word_column: str | None,
     tag_column: str | None,
-) -> _Layout:
+) -> tuple[int, int, int | None, bool, str]:
+    """The columns of a word's line: how many, which is the word's and which the
+    tag's, whether the first one numbers the words; and a description."""
     lines = [row for row in rows if row and DOCUMENT not in row]
     # A word may begin with #, as a comment does.
     words = [row for row in lines if not row[0].startswith("#")] or lines
@@ -218,7 +229,7 @@ def _find_layout(
     if not -width <= tag < width or tag % width == word:
         where = f"words in column {word}, no tags"
         where = where if width > 1 else "a word a line"
-        return _Layout(width, word, None, has_numbers, where)
+        return width, word, None, has_numbers, where
     tag %= width
     where = f"words in column {word}, tags in column {tag}"
     rows_of_words = [row for row in lines if len(row) == width]
@@ -230,7 +241,7 @@ def _find_layout(
     ]
     if others:
         where += f" (tags, too, in column {', '.join(others)})"
-    return _Layout(width, word, tag, has_numbers, where)
+    return width, word, tag, has_numbers, where
 
 
 def _to_number(argument: str, column: str) -> int:
@@ -241,15 +252,6 @@ def _to_number(argument: str, column: str) -> int:
             f"`{argument}={column}` is not a number; columns of a text file "
             "are counted from 0, and -1 is the last (names are for JSON)"
         ) from error
-
-
-def _are_numbers(sentences: Sequence[Sentence]) -> bool:
-    """Whether the words of each sentence are 1, 2, 3 ... or 0, 1, 2 ..."""
-    begins = [int(sentence.words[0] == "1") for sentence in sentences]
-    return any(len(sentence.words) > 1 for sentence in sentences) and all(
-        words == [str(i) for i in range(begin, begin + len(words))]
-        for begin, (words, *_) in zip(begins, sentences, strict=True)
-    )
 
 
 def with_column(file: TaggedFile, predicted: Sequence[Sequence[str]]) -> str:
@@ -290,7 +292,14 @@ def read_tagged_json(
     """
     word_field, tag_field = word_field or WORDS, tag_field or TAGS
     objects = list(read_objects(path))
-    names = _read_names(path, tag_field)
+    names: list[str] = []  # of tags that are numbers, where they are known
+    info = content(os.path.join(os.path.dirname(path), INFO)) or b"{}"
+    with contextlib.suppress(
+        ValueError, TypeError, LookupError, RecursionError
+    ):
+        feature = json.loads(info.decode())["features"][tag_field]["feature"]
+        if isinstance(feature["names"], list):
+            names = [str(name) for name in feature["names"]]
     has_tags = any(tag_field in found.values for found in objects)
     sentences = []
     document = -1
@@ -359,17 +368,6 @@ def _list(found: JsonObject, field: str, argument: str) -> list[Any]:
             f"`{argument}`"
         )
     return values
-
-
-def _read_names(path: str, field: str) -> list[str]:
-    """The names of tags that are numbers; empty where they are not known."""
-    text = content(os.path.join(os.path.dirname(path), INFO))
-    try:
-        features = json.loads((text or b"{}").decode())["features"]
-        names = features[field]["feature"]["names"]
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return []
-    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def with_field(file: TaggedFile, predicted: Iterable[Sequence[str]]) -> str:

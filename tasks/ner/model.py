@@ -19,9 +19,9 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, vectors_at
 from bert_keras.modeling.heads import LinearHead, cross_entropy
-from bert_keras.modeling.tensors import Batch, Tensor
+from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.base import TaskModel
-from bert_keras.tasks.classification.model import LABELS, Sums
+from bert_keras.tasks.classification.model import LABELS
 from bert_keras.tasks.packed_inputs import encode, is_packed
 
 POSITIONS = "label_positions"

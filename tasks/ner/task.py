@@ -5,7 +5,6 @@ Ours; google-research/bert has no such command.
 Shapes: T words of a text, P words of a row, C tags.
 """
 
-import collections
 import dataclasses
 import functools
 import itertools
@@ -14,15 +13,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_keras.data.input_features import InputFeatures, describe_lengths
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, one_line, warn, with_flags
+from bert_keras.files import beside
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.fine_tuning import (
     Data,
-    FineTuningConfig,
     FineTuningTask,
     TrainingData,
 )
@@ -46,7 +44,6 @@ from bert_keras.tasks.ner.iob_tags import (
     to_tags,
 )
 from bert_keras.tasks.ner.model import TokenClassifier
-from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.trainer import Trainer
 
@@ -70,28 +67,21 @@ class Files:
     tag_column: str | None
 
     def read(self, argument: str) -> TaggedFile:
-        path = self._path(argument)
-        if is_json(path):
-            return read_tagged_json(path, self.word_column, self.tag_column)
-        return read_columns(path, self.word_column, self.tag_column)
-
-    def _path(self, argument: str) -> str:
-        path: str | None = getattr(self, argument)
-        if path:
-            return path
-        if not self.data_dir:
+        path, names = getattr(self, argument), " or ".join(NAMES[argument])
+        if not path and not self.data_dir:
             raise InputError(
                 f"`{argument}` is missing: it names a file of tagged words (or "
-                f"give `data_dir`, where {' or '.join(NAMES[argument])} is)"
+                f"give `data_dir`, where {names} is)"
             )
-        paths = [os.path.join(self.data_dir, name) for name in NAMES[argument]]
-        found = [path for path in paths if tf.io.gfile.exists(path)]
-        if not found:
+        folder = os.path.join(self.data_dir or "", "")
+        path = path or beside(folder, NAMES[argument])
+        if path is None:
             raise InputError(
-                f"`data_dir={self.data_dir}` has no "
-                f"{' or '.join(NAMES[argument])}; name the file by `{argument}`"
+                f"`data_dir={self.data_dir}` has no {names}; name the file by "
+                f"`{argument}`"
             )
-        return found[0]
+        reader = read_tagged_json if is_json(path) else read_columns
+        return reader(path, self.word_column, self.tag_column)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,9 +108,16 @@ def read_problem(
             hold, unless the training file has others.
     """
     train = _read_tagged(files, "train_file") if trains else None
-    own = tags_of(_kinds(train)) if train else ()
+    own: tuple[str, ...] = ()
     if train:
-        _warn_of_rare_tags(train)
+        counts = train.tag_counts
+        own = tags_of(kinds_of(counts))
+        rare = [repr(tag) for tag, count in counts.items() if count == 1]
+        if rare:
+            warn(
+                f"{train.path} has {shown(rare, MAX_SHOWN)} only once: correct "
+                "what is misspelt, as nothing is learnt from one example"
+            )
     labels = stored_labels if set(own) <= set(stored_labels) else own
     if len(labels) < 2:
         raise InputError(
@@ -135,9 +132,16 @@ def read_problem(
         )
     evaluation = _read_tagged(files, "eval_file") if evaluates else None
     prediction = files.read("predict_file") if predicts else None
-    for file in (evaluation, prediction):
-        if file is not None:
-            _check_kinds(file, labels)
+    known = kinds_of(labels)
+    for file in filter(None, (evaluation, prediction)):
+        for line, tag in file.line_tags():
+            if not kinds_of([tag]) <= known:
+                names = ", ".join(sorted(known)) or "B and I without a type"
+                raise InputError(
+                    f"{file.path}, {file.unit} {line + 1} has the tag {tag!r}, "
+                    f"but the model knows {names} only; correct the "
+                    f"{file.unit}, or train on a file that has it"
+                )
     return Problem(labels, train, evaluation, prediction)
 
 
@@ -149,33 +153,6 @@ def _read_tagged(files: Files, argument: str) -> TaggedFile:
             "column by `tag_column`"
         )
     return file
-
-
-def _kinds(file: TaggedFile) -> set[str]:
-    return kinds_of(tag for s in file.sentences for tag in s.tags)
-
-
-def _check_kinds(file: TaggedFile, labels: tuple[str, ...]) -> None:
-    known = kinds_of(labels)
-    for sentence in file.sentences:
-        for line, tag in zip(sentence.lines, sentence.tags, strict=False):
-            if not kinds_of([tag]) <= known:
-                names = ", ".join(sorted(known)) or "B and I without a type"
-                raise InputError(
-                    f"{file.path}, {file.unit} {line + 1} has the tag {tag!r}, "
-                    f"but the model knows {names} only; correct the "
-                    f"{file.unit}, or train on a file that has it"
-                )
-
-
-def _warn_of_rare_tags(file: TaggedFile) -> None:
-    counts = collections.Counter(t for s in file.sentences for t in s.tags)
-    rare = [repr(tag) for tag, count in counts.items() if count == 1]
-    if rare:
-        warn(
-            f"{file.path} has {shown(rare, MAX_SHOWN)} only once: correct "
-            "what is misspelt, as nothing is learnt from one example"
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,7 +187,8 @@ class WordFile:
 def read_texts(
     file: TaggedFile, tokenizer: Tokenizer, settings: TaskConfig
 ) -> WordFile:
-    """Cuts a file's sentences, or documents, into windows."""
+    """Cuts a file's sentences, or documents, into windows; prints how many
+    there are."""
     assert settings.doc_stride is not None, "the command has set it"
     groups = [[sentence] for sentence in file.sentences]
     if settings.document_context:
@@ -224,63 +202,50 @@ def read_texts(
         )
         for group in groups
     ]
-    own = WordFile(file, groups, texts)
-    print(with_flags(describe(own, settings.max_seq_length)))
-    return own
-
-
-def describe(words: WordFile, max_seq_length: int) -> str:
-    """Counts what was read."""
-    file = words.file
+    words = WordFile(file, groups, texts)
     num_words = sum(len(sentence.words) for sentence in file.sentences)
     lines = [
         f"{file.path}: {len(file.sentences):,} sentences of {num_words:,} "
         f"words ({file.layout}) in {len(words.rows):,} rows"
     ]
-    lengths = [text.num_tokens for text in words.texts]
-    num_long = sum(len(text.rows) > 1 for text in words.texts)
-    are_sentences = len(words.groups) == len(file.sentences)
+    lengths = [text.num_tokens for text in texts]
+    num_long = sum(len(text.rows) > 1 for text in texts)
+    are_sentences = len(groups) == len(file.sentences)
     lines.append(
         f"{'sentences' if are_sentences else 'documents'} of "
         f"{describe_lengths(lengths)}; {num_long:,} do not fit into "
-        f"`max_seq_length={max_seq_length}` and are read through windows"
+        f"`max_seq_length={settings.max_seq_length}` and are read through "
+        "windows"
     )
     if file.has_tags:
-        counts = collections.Counter(t for s in file.sentences for t in s.tags)
+        counts = file.tag_counts
         top = [f"{tag} {count:,}" for tag, count in counts.most_common()]
         empty = sum(not entities(s.tags) for s in file.sentences)
         lines += [
             f"tags: {shown(top, MAX_SHOWN)}",
             f"sentences without an entity: {empty:,}",
         ]
-    return "\n  ".join(map(one_line, lines))
+    print(with_flags("\n  ".join(map(one_line, lines))))
+    return words
 
 
 class NerTask(FineTuningTask):
     """Tags of words; everything is trained (Devlin et al. 2018, section
     5.3)."""
 
+    problem: Problem
     metric_names: tuple[str, ...] = (
         "eval_f1", "eval_precision", "eval_recall", "eval_accuracy",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        problem: Problem,
-        settings: TaskConfig,
-        context: RunContext,
-        config: FineTuningConfig,
-    ):
-        super().__init__(settings, context, config)
-        self.problem = problem
-        self.finds_nothing = False  # at the latest evaluation
+    finds_nothing = False  # at the latest evaluation
 
     def make_model(self, config: BertConfig) -> Any:
         return TokenClassifier(config, len(self.settings.labels))
 
     def training_data(self) -> Data:
         assert self.problem.train is not None, "the command has read it"
-        words = self._texts(self.problem.train)
+        words = read_texts(self.problem.train, self.tokenizer, self.settings)
         number_of = {tag: i for i, tag in enumerate(self.settings.labels)}
         numbers = [[number_of[tag] for tag in tags] for tags in words.golds]
         return self.numbered_data(words, numbers)
@@ -323,13 +288,15 @@ class NerTask(FineTuningTask):
 
     @functools.cached_property
     def evaluated(self) -> WordFile:
-        assert self.problem.evaluation is not None, "the command has read it"
-        return self._texts(self.problem.evaluation)
+        file = self.problem.evaluation
+        assert file is not None, "the command has read it"
+        return read_texts(file, self.tokenizer, self.settings)
 
     @functools.cached_property
     def asked(self) -> WordFile:
-        assert self.problem.prediction is not None, "the command has read it"
-        return self._texts(self.problem.prediction)
+        file = self.problem.prediction
+        assert file is not None, "the command has read it"
+        return read_texts(file, self.tokenizer, self.settings)
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """Of all entities, and of each kind with its name at the end."""
@@ -364,9 +331,6 @@ class NerTask(FineTuningTask):
             "predict_file",
         )
 
-    def _texts(self, file: TaggedFile) -> WordFile:
-        return read_texts(file, self.tokenizer, self.settings)
-
     def _tags(
         self, trainer: Trainer, words: WordFile, batch_size: int
     ) -> list[list[str]]:
@@ -380,13 +344,9 @@ class NerTask(FineTuningTask):
     def _scores(
         self, words: WordFile, tags: Sequence[Sequence[str]]
     ) -> dict[str, float]:
-        pairs = [
-            pair
-            for gold, own in zip(words.golds, tags, strict=True)
-            for pair in zip(gold, own, strict=True)
-        ]
-        said = any(kinds_of(own) for own in tags)
+        said = any(map(kinds_of, tags))
         self.finds_nothing = not said and any(map(kinds_of, words.golds))
         scores = entity_scores(words.golds, tags)
-        scores["accuracy"] = float(np.mean([a == b for a, b in pairs]))
+        hits = np.concatenate(words.golds) == np.concatenate(tags)
+        scores["accuracy"] = float(np.mean(hits))
         return {f"eval_{name}": value for name, value in scores.items()}

@@ -20,19 +20,16 @@ from bert_keras.modeling.checkpoint import (
     masked_lm_mappings,
 )
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder import Encoder, EncoderOutputs
+from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import (
     LinearHead,
     MaskedLmHead,
-    WeightedSums,
     cross_entropy,
     row_weights,
 )
-from bert_keras.modeling.tensors import Batch, Tensor
+from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.packed_inputs import encode, is_packed
-
-Sums = dict[str, tuple[Tensor, Tensor]]
 
 MASKED_LM_EPSILON = 1e-5  # upstream's guard against a batch without masks
 
@@ -44,7 +41,7 @@ class MaskedLm(TaskModel):
     model, so that fine-tuning finds one.
     """
 
-    metric_names = ("masked_lm_loss", "masked_lm_accuracy")
+    metric_names: tuple[str, ...] = ("masked_lm_loss", "masked_lm_accuracy")
 
     def __init__(self, config: BertConfig):
         self.encoder = Encoder(config)
@@ -70,12 +67,23 @@ class MaskedLm(TaskModel):
         need not be there."""
         places = batch["masked_lm_positions"]
         outputs = encode(self.encoder, batch, seed, None, places)
-        masked = _masked_lm(self.encoder, self.masked_lm, outputs, batch)
-        loss = masked.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
-        return loss, _figures("masked_lm", masked)
+        return self.masked_loss(outputs.sequence, batch, totals)
+
+    def masked_loss(
+        self, sequence: Tensor, batch: Batch, totals: dict[str, Tensor]
+    ) -> tuple[Tensor, Sums]:
+        """As `loss`, of the sequence [B, P, H] at the masks."""
+        logits = self.masked_lm(
+            sequence, self.encoder.embeddings.word_embeddings
+        )
+        sums = cross_entropy(
+            logits, batch["masked_lm_ids"], batch["masked_lm_weights"]
+        )
+        loss = sums.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
+        return loss, sums.figures("masked_lm")
 
 
-class Pretraining(TaskModel):
+class Pretraining(MaskedLm):
     """An encoder with both heads, their losses and their accuracies."""
 
     metric_names = (
@@ -85,24 +93,22 @@ class Pretraining(TaskModel):
     )
 
     def __init__(self, config: BertConfig):
-        self.encoder = Encoder(config)
-        self.masked_lm = MaskedLmHead(config)
+        super().__init__(config)
+        self.encoder.pooler.trainable = True
         self.next_sentence = LinearHead(config, 2, name="next_sentence")
+        self.next_sentence.build()
         self.parts = (self.encoder, self.masked_lm, self.next_sentence)
-        for part in self.parts:
-            part.build()
 
     def mappings(self) -> list[VariableMapping]:
         return [
-            *encoder_mappings(self.encoder),
-            *masked_lm_mappings(self.masked_lm),
+            *super().mappings(),
             *linear_mappings(self.next_sentence, NEXT_SENTENCE),
         ]
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         """What each loss is divided by: a sum over rows, so that it adds up."""
         return {
-            "masked_lm": ops.sum(batch["masked_lm_weights"]),
+            **super().totals(batch),
             "next_sentence": ops.sum(_sequence_weights(batch)),
         }
 
@@ -121,49 +127,19 @@ class Pretraining(TaskModel):
         Returns:
             The loss in nats, and for each metric a sum and its weight.
         """
-        outputs = self._encode(batch, seed)
-        masked = _masked_lm(self.encoder, self.masked_lm, outputs, batch)
-        pair = cross_entropy(
-            self.next_sentence(outputs.pooled),
-            _sequence_labels(batch),
-            _sequence_weights(batch),
-        )
-        loss = masked.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
-        loss += pair.loss / totals["next_sentence"]
-        return loss, {
-            **_figures("masked_lm", masked),
-            **_figures("next_sentence", pair),
-        }
-
-    def _encode(self, batch: Batch, seed: Tensor | None) -> EncoderOutputs:
-        """The sequence at masks; pooled outputs are [B, H], of packed rows
-        [B, K, H]."""
-        pooled = batch["next_sentence_positions"] if is_packed(batch) else None
+        labels, pooled_at = batch["next_sentence_labels"], None
+        if is_packed(batch):  # labels and pooled outputs are of K sequences
+            pooled_at = batch["next_sentence_positions"]
+        else:
+            labels = labels[:, 0]
         places = batch["masked_lm_positions"]
-        return encode(self.encoder, batch, seed, pooled, places)
-
-
-def _masked_lm(
-    encoder: Encoder, head: MaskedLmHead, outputs: EncoderOutputs, batch: Batch
-) -> WeightedSums:
-    """Of the predictions, where the sequence is."""
-    logits = head(outputs.sequence, encoder.embeddings.word_embeddings)
-    return cross_entropy(
-        logits, batch["masked_lm_ids"], batch["masked_lm_weights"]
-    )
-
-
-def _figures(name: str, sums: WeightedSums) -> Sums:
-    return {
-        f"{name}_loss": (sums.loss, sums.weight),
-        f"{name}_accuracy": (sums.correct, sums.weight),
-    }
-
-
-def _sequence_labels(batch: Batch) -> Tensor:
-    """int [B], of packed rows [B, K]."""
-    labels = batch["next_sentence_labels"]
-    return labels if is_packed(batch) else labels[:, 0]
+        outputs = encode(self.encoder, batch, seed, pooled_at, places)
+        loss, figures = self.masked_loss(outputs.sequence, batch, totals)
+        pair = cross_entropy(
+            self.next_sentence(outputs.pooled), labels, _sequence_weights(batch)
+        )
+        loss += pair.loss / totals["next_sentence"]
+        return loss, figures | pair.figures("next_sentence")
 
 
 def _sequence_weights(batch: Batch) -> Tensor:

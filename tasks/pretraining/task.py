@@ -6,6 +6,7 @@ Upstream file: run_pretraining.py, whose eval_results.txt this writes.
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import os
 import sys
@@ -136,17 +137,14 @@ def open_records(
         features = without_next_sentence(features)
     inputs = Inputs(train, held_out, features, train)
     if may_skip:
-        folder = os.path.join(run.output_dir, SOUND)
-        sound = validate_records.CleanRecords(
-            features, model.vocab_size, folder
+        in_folder = functools.partial(
+            validate_records.CleanRecords, features, model.vocab_size
         )
-        if run.dry_run and not sound.are_made(inputs.paths):
-            folder = temporary_folder()
-            sound = validate_records.CleanRecords(
-                features, model.vocab_size, folder
-            )
-            sound.make(inputs.paths)
-        elif devices.host.is_chief:
+        sound = in_folder(os.path.join(run.output_dir, SOUND))
+        leaves_none = run.dry_run and not sound.are_made(inputs.paths)
+        if leaves_none:
+            sound = in_folder(temporary_folder())
+        if leaves_none or devices.host.is_chief:
             sound.make(inputs.paths)
         sum_over_hosts(*devices, 0)  # the others wait
         inputs = Inputs(

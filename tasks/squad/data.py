@@ -12,16 +12,15 @@ read_squad_examples. Two forms are read, as one JSON value or as JSON lines:
 import collections
 import contextlib
 import dataclasses
-import gzip
 import io
 import re
 import sys
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bert_keras.data.text_files import without_half_characters
 from bert_keras.errors import InputError
+from bert_keras.files import open_unpacked
 from bert_keras.tasks.tables import parse_objects
 from bert_keras.training.inference import with_progress
 
@@ -195,18 +194,15 @@ def _questions(root: "_Node") -> "Iterator[tuple[_Node, SquadExample]]":
 
 
 def _read(path: str) -> str:
-    opener: Any = gzip.open if path.endswith(".gz") else open
+    with open_unpacked(path) as file:
+        content: bytes = file.read()
     try:
-        with opener(path, "rb") as file:
-            return file.read().decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path} is not UTF-8 text: byte 0x{error.object[error.start]:02x}"
             f" at place {error.start}"
         ) from error
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {path}: {reason}") from error
 
 
 class _Node(NamedTuple):

@@ -19,11 +19,9 @@ from bert_keras.modeling.encoder_variants import (
     any_encoder_mappings,
 )
 from bert_keras.modeling.heads import LinearHead, cross_entropy
-from bert_keras.modeling.tensors import Batch, Tensor
+from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.packed_inputs import encode, example_weights, is_packed
-
-Sums = dict[str, tuple[Tensor, Tensor]]
 
 NO_CLASS = -1e9  # a logit
 
@@ -94,12 +92,8 @@ class QuestionAnsweringModel(TaskModel):
             )
             for i, end in enumerate(("start", "end"))
         )
-        return (start.loss + end.loss) / (2.0 * totals["rows"]), {
-            "start_loss": (start.loss, start.weight),
-            "start_accuracy": (start.correct, start.weight),
-            "end_loss": (end.loss, end.weight),
-            "end_accuracy": (end.correct, end.weight),
-        }
+        loss = (start.loss + end.loss) / (2.0 * totals["rows"])
+        return loss, start.figures("start") | end.figures("end")
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """start_logits and end_logits, each [B, S], without dropout."""

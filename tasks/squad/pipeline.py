@@ -66,13 +66,7 @@ class QuestionAnsweringPipeline(TaskPipeline):
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
         example, windows = question.content
-        logits = [
-            Logits(
-                output["start_logits"][: len(row.input_ids)],
-                output["end_logits"][: len(row.input_ids)],
-            )
-            for output, row in zip(outputs, question.rows, strict=True)
-        ]
+        logits = list(map(Logits.of_row, question.rows, outputs))
         found = self.answerer.answer(example, windows, logits)
         text = found.text(self.settings.null_score_diff_threshold)
         place = [entry.text for entry in found.nbest].index(text)

@@ -19,7 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bert_keras.data.input_features import InputFeatures
 from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.squad.data import SquadExample
 from bert_keras.tasks.squad.features import SquadFeatures, word_offsets
 from bert_keras.tasks.task_config import TaskConfig
@@ -41,6 +43,15 @@ class Logits(NamedTuple):
 
     start: np.ndarray  # [S]
     end: np.ndarray  # [S]
+
+    @classmethod
+    def of_row(cls, row: InputFeatures, outputs: Outputs) -> "Logits":
+        # Theirs: logits of all max_seq_length positions, and those of padding
+        # compete with others for the n best. Ours: of the row's positions
+        # alone, so that answers do not depend on how rows are batched.
+        length = len(row.input_ids)
+        start, end = outputs["start_logits"], outputs["end_logits"]
+        return cls(start[:length], end[:length])
 
 
 class Scored(NamedTuple):

@@ -42,6 +42,7 @@ from bert_keras.tasks.squad.evaluation import (
     best_thresholds,
     evaluate_v1,
     evaluate_v2,
+    metric_names,
 )
 from bert_keras.tasks.squad.features import (
     SquadFeatures,
@@ -91,19 +92,18 @@ class Questions(NamedTuple):
 class SquadTask(FineTuningTask):
     """Answers in paragraphs, fine-tuned."""
 
+    problem: SquadConfig
+
     def __init__(
         self,
-        squad: SquadConfig,
+        problem: SquadConfig,
         settings: TaskConfig,
         context: RunContext,
         config: FineTuningConfig,
     ):
-        super().__init__(settings, context, config)
-        self.squad = squad
-        self.metric_names: tuple[str, ...] = ("f1", "exact_match")
-        if settings.version_2_with_negative:
-            self.metric_names = ("f1", "exact", "best_f1", "best_exact")
-        if squad.apply_best_null_threshold:
+        super().__init__(problem, settings, context, config)
+        self.metric_names = metric_names(settings.version_2_with_negative)
+        if problem.apply_best_null_threshold:
             self.metric_names = ("best_f1", *self.metric_names)
         self.prior: float | None = None  # nats that guessing a piece costs
         self.num_answered: int | None = None  # at the latest evaluation
@@ -111,20 +111,20 @@ class SquadTask(FineTuningTask):
     def make_model(self, config: BertConfig) -> QuestionAnsweringModel:
         encoder = make_encoder(config, self.settings)
         return QuestionAnsweringModel(
-            config, self.squad.padding_in_loss, encoder
+            config, self.problem.padding_in_loss, encoder
         )
 
     def training_data(self) -> TrainingData:
         """The windows of all questions. By the number of questions upstream
         counts its epochs, though there are more windows."""
-        examples = self._read(self.squad.train_file, True)
+        examples = self._read(self.problem.train_file, True)
         random.Random(SHUFFLE_SEED).shuffle(examples)
         self.trained = self._cut(examples, "train")
         windows = self.trained.flat
         if not windows:
             raise InputError(
-                f"`train_file={self.squad.train_file}` has nothing readable in "
-                "its paragraphs; expected text to find answers in"
+                f"`train_file={self.problem.train_file}` has nothing readable "
+                "in its paragraphs; expected text to find answers in"
             )
         self.prior = statistics.mean(
             math.log(len(window.row.input_ids)) for window in windows
@@ -138,7 +138,7 @@ class SquadTask(FineTuningTask):
                 "end_positions": np.array(ends, np.int32),
             },
             len(examples),
-            packs=not self.squad.padding_in_loss
+            packs=not self.problem.padding_in_loss
             and self.settings.has_one_encoder,
         )
 
@@ -162,24 +162,23 @@ class SquadTask(FineTuningTask):
             )
         elif self.prior is not None:
             losses = train_losses(trainer.folder)
-            if warning := diagnose_losses(
-                losses, self.prior, "guessing a piece"
-            ):
+            warning = diagnose_losses(losses, self.prior, "guessing a piece")
+            if warning:
                 warn(warning)
 
     def prepare(self) -> None:
         """Reads predict_file: its faults are to show before the training."""
-        if self.squad.predict_file is None:
+        if self.problem.predict_file is None:
             return
         missing = self._num_without_answers
         compares = self.config.selection.compares(self.context.run.do_train)
         if compares and missing:
             raise InputError(
-                f"`predict_file={self.squad.predict_file}` has no answers for "
-                f"{missing} of its questions, so that models cannot be "
+                f"`predict_file={self.problem.predict_file}` has no answers "
+                f"for {missing} of its questions, so that models cannot be "
                 "compared by it; leave out `eval_steps` and `num_seeds`"
             )
-        if self.squad.apply_best_null_threshold and missing:
+        if self.problem.apply_best_null_threshold and missing:
             raise InputError(
                 "`apply_best_null_threshold` finds the threshold by the "
                 f"answers in `predict_file`, but it has none for {missing} of "
@@ -196,7 +195,7 @@ class SquadTask(FineTuningTask):
             )
         else:
             metrics = self._evaluate(predictions)
-            if self.squad.apply_best_null_threshold:
+            if self.problem.apply_best_null_threshold:
                 best = metrics["best_f1_thresh"]
                 print(f"null_score_diff_threshold is {best} from here on")
                 self.settings = dataclasses.replace(
@@ -224,7 +223,7 @@ class SquadTask(FineTuningTask):
     @functools.cached_property
     def asked(self) -> Questions:
         """predict_file's questions."""
-        return self._cut(self._read(self.squad.predict_file, False), "eval")
+        return self._cut(self._read(self.problem.predict_file, False), "eval")
 
     @property
     def _num_without_answers(self) -> int:
@@ -236,7 +235,7 @@ class SquadTask(FineTuningTask):
             files.local(path),
             self.settings.version_2_with_negative,
             is_training,
-            self.squad.verbose_logging,
+            self.problem.verbose_logging,
             self.settings.answer_offsets,
         )
         print(f"{path}: {describe(examples)}")
@@ -309,16 +308,7 @@ class SquadTask(FineTuningTask):
         outputs = trainer.outputs(
             rows, self.config.predict_batch_size, self.settings.max_seq_length
         )
-        # Theirs: logits of all max_seq_length positions, and those of padding
-        # compete with others for the n best. Ours: of the row's positions
-        # alone, so that answers do not depend on how rows are batched.
-        logits = (
-            Logits(
-                output["start_logits"][: len(row.input_ids)],
-                output["end_logits"][: len(row.input_ids)],
-            )
-            for row, output in zip(rows, outputs, strict=True)
-        )
+        logits = map(Logits.of_row, rows, outputs)
         answerer = Answerer(self.tokenizer, self.settings)
         return list(answerer.answer_all(*self.asked, logits))
 

@@ -24,9 +24,8 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import LinearHead
-from bert_keras.modeling.tensors import Batch, Tensor
+from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.base import TaskModel
-from bert_keras.tasks.classification.model import Sums
 from bert_keras.tasks.features import EMBEDDINGS, FeatureExtractor
 from bert_keras.tasks.ner.model import HEAD_DROPOUT_PROB, num_words, tag_loss
 

@@ -81,7 +81,7 @@ def test_an_epoch_has_as_many_rows_as_there_are_questions(
     data = long.training_data()
     assert data.num_examples == 6 < len(data.rows)
     assert not data.packs
-    long.squad = dataclasses.replace(long.squad, padding_in_loss=False)
+    long.problem = dataclasses.replace(long.problem, padding_in_loss=False)
     assert long.training_data().packs
     for positions in data.labels.values():
         assert positions.shape == (len(data.rows), 1)
@@ -98,7 +98,7 @@ def test_answer_offsets_reach_the_labels(
     path = tmp_path / "asked.json"
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
     asked = job(tmp_path, str(path))
-    asked.squad = SquadConfig(str(path))
+    asked.problem = SquadConfig(str(path))
     asked.settings = dataclasses.replace(asked.settings, answer_offsets=offsets)
     labels = asked.training_data().labels
     assert labels["start_positions"].tolist() == [[place]]
@@ -123,7 +123,7 @@ def test_what_was_read_is_said(
     path = tmp_path / "asked.json"
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
     asked = job(tmp_path, str(path), dry=True)
-    asked.squad = SquadConfig(str(path), str(path))
+    asked.problem = SquadConfig(str(path), str(path))
     asked.training_data()
     asked.prepare()
     read = (
