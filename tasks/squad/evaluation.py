@@ -3,8 +3,8 @@
 evaluate-v1.1.py and evaluate-v2.0.py, published with the data. A question's
 score is its best over the golds, which are the answers that people gave; all
 figures are means over questions in percent. Another score against the golds,
-from 0 to 1, is a function and its name in METRICS; any other figure belongs in
-SquadTask's `_evaluate`.
+from 0 to 1, is a function and its name in METRICS: models can be compared by it,
+too. Any other figure belongs in SquadTask's `_evaluate`.
 
 Shapes: N questions.
 """
@@ -45,6 +45,14 @@ def f1(found: str, gold: str) -> float:
 
 # Each of an answer and a gold, both normalized.
 METRICS = {"exact": exact, "f1": f1}
+
+
+def metric_names(version_2_with_negative: bool) -> tuple[str, ...]:
+    """What models may be compared by; the first is the default."""
+    names = ("f1", *(name for name in METRICS if name != "f1"))
+    if version_2_with_negative:
+        return (*names, *(f"best_{name}" for name in names))
+    return tuple("exact_match" if name == "exact" else name for name in names)
 
 
 def score_v1(text: str, golds: Iterable[str]) -> Score:
