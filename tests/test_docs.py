@@ -29,6 +29,21 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+def test_every_module_is_named_in_contributing() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    listed = text.partition("## Every module")[2].partition("\n## ")[0]
+    rooms = ("cli", "data", "modeling", "tasks", "training")
+    modules = {
+        path.name
+        for room in rooms
+        for path in (ROOT / room).glob("*.py")
+        if path.stat().st_size
+    }
+    folders = {path.parent.name for path in (ROOT / "tasks").glob("*/*.py")}
+    for name in (*modules, *(f"{folder}/" for folder in folders)):
+        assert f"`{name}`" in listed, name
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_imports_is_there(page: Path) -> None:
     for block in python_blocks(page):

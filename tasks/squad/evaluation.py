@@ -3,8 +3,8 @@
 evaluate-v1.1.py and evaluate-v2.0.py, published with the data. A question's
 score is its best over the golds, which are the answers that people gave; all
 figures are means over questions in percent. Another score against the golds,
-from 0 to 1, is a function and its name in METRICS: models can be compared by it,
-too. Any other figure belongs in SquadTask's `_evaluate`.
+from 0 to 1, is a function and its name in METRICS: models can then be compared
+by it. Any other figure belongs in SquadTask's `_evaluate`.
 
 Shapes: N questions.
 """
