@@ -26,7 +26,7 @@ from bert_keras.data.tfrecords import parse_batch, read_records
 from bert_keras.data.tokenizers import TokenizerSettings
 from bert_keras.data.validate_records import check_files
 from bert_keras.errors import InputError
-from tests.conftest import GOLDEN, fails_with, forked, run, start
+from tests.conftest import GOLDEN, fails_with, forked, run, start_fork
 
 VOCAB = GOLDEN / "tiny_vocab.txt"
 SCRIPT = "tests/make_small_parts.py"
@@ -97,13 +97,12 @@ def test_a_killed_run_goes_on(
     moment: str,
 ) -> None:
     given = flags(text, tmp_path, "a", "b")
-    process = start(SCRIPT, *given, "--num_workers=1")
+    process = start_fork(SCRIPT, *given, "--num_workers=1")
     while not (tmp_path / ".a.making" / moment).exists():
-        assert process.poll() is None, process.communicate()
+        assert process.is_running(), process.ended()
         time.sleep(0.01)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    process.send_signal(signal.SIGKILL)
+    assert process.ended().code == -signal.SIGKILL
     assert not (tmp_path / "a").exists()
     kept = tmp_path / ".a.making" / moment
     time_made = kept.stat().st_mtime_ns

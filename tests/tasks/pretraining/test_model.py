@@ -218,6 +218,7 @@ sys.path.insert(0, ".")
 import jax
 import keras
 import tests.tasks.pretraining.test_model as tests
+jax.config.update("jax_disable_most_optimizations", True)
 assert keras.config.backend() == "jax"
 model, batch = tests.golden_model(), tests.tiny_batch(9)
 for rows in batch, tests.packed(batch)[1]:
