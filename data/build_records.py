@@ -386,8 +386,16 @@ def _join(making: RecordBuildConfig, num_parts: int) -> dict[str, str]:
             for part in range(num_parts)
             if output in outputs_of(part, num_parts, num_outputs)
         ]
-        with files.writing(path, "output_file") as file:
-            mix(sources, file, packs=path.endswith(".gz"))
+        with contextlib.ExitStack() as stack:
+            file: Any = stack.enter_context(files.writing(path, "output_file"))
+            if path.endswith(".gz"):
+                file = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
+                stack.enter_context(file)
+            # A chunk of each in turn, so that neighbours come from all parts
+            for i in range(0, len(sources), MAX_OPEN_FILES):
+                group = map(read_chunks, sources[i : i + MAX_OPEN_FILES])
+                for chunks in itertools.zip_longest(*group, fillvalue=b""):
+                    file.write(b"".join(chunks))
         made[path] = fingerprint(path)
         files.write_json(done, {path: made[path]})
         for source in sources:
@@ -410,21 +418,6 @@ def writing_chunks(path: str) -> Iterator[Callable[[Sequence[bytes]], None]]:
 
         yield write
     np.save(f"{path}.npy", ends)
-
-
-def mix(sources: Sequence[str], file: Any, packs: bool) -> None:
-    """A chunk of each in turn, so that neighbours come from all sources.
-
-    Args:
-        packs: whether to write GZIP.
-    """
-    target = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if packs else file
-    for i in range(0, len(sources), MAX_OPEN_FILES):
-        group = map(read_chunks, sources[i : i + MAX_OPEN_FILES])
-        for chunks in itertools.zip_longest(*group, fillvalue=b""):
-            target.write(b"".join(chunks))
-    if packs:
-        target.close()
 
 
 def read_chunks(path: str) -> Iterator[bytes]:

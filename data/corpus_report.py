@@ -86,11 +86,8 @@ class TextCounter:
         self._document_lines = 0
 
     def summary(self, lines: Iterable[str]) -> TextSummary:
-        """Ends the last document.
-
-        Args:
-          lines: the same once more, to show those that are repeated.
-        """
+        """Ends the last document; the lines are the same once more, to show
+        those that are repeated."""
         self._end_document()
         num_repeated_lines, repeated = self._lines.repeats(NUM_EXAMPLES)
         sought = {line.fingerprint for line in repeated}

@@ -58,9 +58,7 @@ def rewrites(**settings: bool) -> dict[str, str]:
     """Character -> its text after basic tokenization; unchanged ones are out.
 
     An uncased model has E -> e, "," -> " , ", and "" for a combining accent.
-
-    Args:
-        settings: of `BasicTokenizer`, by its arguments' names.
+    The settings are `BasicTokenizer`'s arguments.
     """
     basic = BasicTokenizer(**settings)
     table = {}

@@ -91,11 +91,8 @@ class ReaderPosition:
 
 
 class ShuffledRecords:
-    """Gives the records one after the other, from any place on.
-
-    Args:
-        paths: record files, each with a record at least.
-    """
+    """Gives the records of files, each of which has one at least, one after the
+    other, from any place on."""
 
     def __init__(self, paths: Sequence[str], seed: int):
         self.paths = paths

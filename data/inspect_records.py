@@ -217,11 +217,8 @@ def label(record: Record) -> str:
 def format_record(
     record: Record, pieces: Sequence[str], special_tokens: SpecialTokens
 ) -> str:
-    """A record in a few lines: its texts, its label, its lengths.
-
-    Args:
-      pieces: of the vocabulary, by their ids.
-    """
+    """A record in a few lines: its texts, its label, its lengths; `pieces` are
+    the vocabulary's, by their ids."""
     is_bytes = special_tokens == ROBERTA
     texts = _texts(record, pieces, special_tokens)
 
@@ -345,12 +342,10 @@ class RecordSummary:
 
 
 class RecordCounter:
-    """Adds up batches of records of one kind.
+    """Adds up batches of records of one kind, which were made with these pieces
+    by their ids.
 
     Memory: 16 bytes a record, and some 60 more in the end.
-
-    Args:
-      pieces: of the vocabulary that they were made with, by their ids.
     """
 
     def __init__(

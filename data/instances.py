@@ -98,13 +98,11 @@ def read_documents(
     files: Iterable[tuple[str, Iterable[str]]],
     tokenize: Callable[[str], list[str]],
 ) -> list[Document]:
-    """Tokenizes text: a sentence a line, a blank line between documents.
+    """Tokenizes files, of which each is a name and its lines: a sentence a
+    line, a blank line between documents.
 
     As in Google's code a document goes on from one file into the next unless
     a blank line ends it, and sentences without pieces are dropped.
-
-    Args:
-      files: (name, lines) pairs.
     """
     documents: list[Document] = [[]]
     for name, lines in files:

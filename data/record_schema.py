@@ -39,10 +39,7 @@ def pretraining_features(
     type_vocab_size: int | None = None,
 ) -> tuple[Feature, ...]:
     """Sentence pairs with masked pieces; 1 in next_sentence_labels: random.
-
-    Args:
-      type_vocab_size: of the model that reads them, to check segment_ids.
-    """
+    The reading model's `type_vocab_size` is there to check segment_ids."""
     return (
         *_input_features(max_seq_length, type_vocab_size),
         *_prediction_features(max_seq_length, max_predictions_per_seq),
@@ -108,11 +105,8 @@ def has_next_sentence(features: Iterable[Feature]) -> bool:
 def classifier_features(
     max_seq_length: int, label: Feature, type_vocab_size: int | None = None
 ) -> tuple[Feature, ...]:
-    """One text or a pair, with what is to be predicted of it.
-
-    Args:
-      label: named label_ids; upstream's is one int64, the number of a class.
-    """
+    """One text or a pair, with what is to be predicted of it: label_ids, of
+    which upstream's is one int64, the number of a class."""
     return (
         *_input_features(max_seq_length, type_vocab_size),
         label,

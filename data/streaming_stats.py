@@ -84,21 +84,15 @@ def fingerprint(thing: bytes) -> int:
 
 
 def percentile(counts: Sequence[int], percent: float) -> int:
-    """The least length that `percent` of all are no longer than.
-
-    Args:
-      counts: [i] things have length i; at least one thing in all.
-    """
+    """The least length that `percent` of all are no longer than; counts[i]
+    things, of which there is one at least, have length i."""
     cumulated = np.cumsum(counts)
     return int(np.searchsorted(cumulated, cumulated[-1] * percent / 100))
 
 
 def format_lengths(counts: Sequence[int]) -> str:
-    """Percentiles, and bars of '#' for ranges of lengths.
-
-    Args:
-      counts: [i] things have length i.
-    """
+    """Percentiles, and bars of '#' for ranges of lengths; counts[i] things
+    have length i."""
     if not sum(counts):
         return "  none"
     percents = [f"{percent}%" for percent in PERCENTILES]

@@ -72,11 +72,8 @@ def open_or_resume(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
 
 
 def finish(folder: str, outputs: Mapping[str, Any]) -> None:
-    """Empties the folder, except for what says that all is done.
-
-    Args:
-        outputs: by path, what identifies the file that was made.
-    """
+    """Empties the folder, except for what says that all is done, and what by
+    path identifies each file that was made."""
     files.write_json(os.path.join(folder, DONE), outputs)
     _empty(folder, files.LOCK, SETTINGS, DONE)
 
@@ -137,11 +134,8 @@ class Workers:
         function: Callable[..., Summary],
         arguments: Sequence[tuple[Any, ...]],
     ) -> Summary:
-        """The sum of function(*own) for each of the arguments.
-
-        Args:
-            kind: a word for the tasks, different for each call.
-        """
+        """The sum of function(*own) for each of the arguments; `kind` is a word
+        for the tasks, different for each call."""
         paths = [
             os.path.join(self.folder, f"{kind}-{number}.json")
             for number in range(len(arguments))

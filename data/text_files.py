@@ -68,10 +68,7 @@ def read_lines(
 
     Lines end at "\\n" only, as in Google's code. A local file's are at most
     MAX_LINE_BYTES long, so that no file fills the memory, nor what a small .gz
-    unpacks to.
-
-    Args:
-      progress: called with the bytes of each line (before decoding).
+    unpacks to. `progress` is called with the number of bytes of each.
     """
     with open_unpacked(path) as file:
         # TensorFlow's files cannot say how long a line may be.

@@ -209,10 +209,7 @@ class RecordWriter:
 
     A context manager: the files get their names when the block ends without an
     error; until then older files of these names stay. Missing folders are made.
-
-    Args:
-      paths: output files, not globbed.
-      argument: the argument that errors name.
+    Errors name the files by `argument`.
     """
 
     def __init__(

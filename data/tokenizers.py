@@ -96,11 +96,8 @@ def marks_of(vocab_file: str) -> SpecialTokens:
 def check_any_vocabulary(
     vocab_file: str, vocab_size: int | None = None
 ) -> dict[str, int]:
-    """piece -> id, or an InputError that says what is wrong with the file.
-
-    Args:
-      vocab_size: the config's; every id must lie below it. None: not checked.
-    """
+    """piece -> id, or an InputError that says what is wrong with the file, or
+    that an id is not below `vocab_size`, which is the config's."""
     is_byte_level = vocab_file.endswith(BYTE_LEVEL)
     check = check_byte_level if is_byte_level else check_vocabulary
     vocab = check(vocab_file)

@@ -234,11 +234,9 @@ def parse_records(
 ) -> dict[str, np.ndarray]:
     """Records [R] as an array [R, length] a feature.
 
-    Args:
-      paths: the files that they were read from.
-
     Raises:
-      InputError: names the first record of these files that does not fit.
+      InputError: names the first record of `paths`, from which they were read,
+        that does not fit.
     """
     try:
         parsed = parse_batch(features, tf.constant(records))
