@@ -274,8 +274,5 @@ class DistilledTask(FineTuningTask):
     def check(self, trainer: Trainer) -> None:
         self.task.check(trainer)
 
-    def report(self, trainer: Trainer) -> None:
-        self.task.report(trainer)
-
     def predict(self, trainer: Trainer) -> None:
         self.task.predict(trainer)
