@@ -145,7 +145,7 @@ flags.mark_flags_as_required(["input_file", "output_file", "vocab_file"])
 
 def main(*beam_options: str) -> None:
     config = command.from_flags(InstanceConfig)
-    config.check(tokenizers.marks_of(FLAGS.vocab_file))
+    config.check(tokenizers.special_tokens_of(FLAGS.vocab_file))
     command.import_tensorflow(computes=False)
     from bert_keras.data import text_files
     from bert_keras.data.tokenizer_folder import open_tokenizer
@@ -185,7 +185,7 @@ def check_flags(
     config: InstanceConfig, vocab_file: str, beam_options: Sequence[str]
 ) -> None:
     """Refuses flags that do not go together, or would change nothing."""
-    is_bert = tokenizers.marks_of(vocab_file) == BERT
+    is_bert = tokenizers.special_tokens_of(vocab_file) == BERT
     if FLAGS.sampler == "google":
         for name in (
             "dynamic_masking", "input_format", "words_are_spaced",
@@ -243,7 +243,7 @@ def make_vectorized(
     from bert_keras.data import build_records
     from bert_keras.data.sentence_splitting import TextFormat
 
-    making = build_records.RecordBuildConfig(
+    build = build_records.RecordBuildConfig(
         tuple(paths),
         tuple(FLAGS.output_file.split(",")),
         opened.vocab_file,
@@ -256,7 +256,7 @@ def make_vectorized(
     if FLAGS.runner is None:
         # TensorFlow is imported quietly, before the tasks import it
         begin = functools.partial(command.import_tensorflow, computes=False)
-        return build_records.make_records(making, FLAGS.num_workers, begin)
+        return build_records.make_records(build, FLAGS.num_workers, begin)
     try:
         from bert_keras.data import beam_pipeline
     except ImportError as error:
@@ -264,7 +264,7 @@ def make_vectorized(
             f"--runner={FLAGS.runner} needs Apache Beam ({error}); "
             "pip install 'apache-beam>=2.77'"
         ) from error
-    return beam_pipeline.make_records(making, FLAGS.runner, beam_options)
+    return beam_pipeline.make_records(build, FLAGS.runner, beam_options)
 
 
 def make_googles(

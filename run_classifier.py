@@ -83,7 +83,7 @@ def main() -> None:
 
     from bert_keras.tasks.classification import task as classification_task
 
-    used, stored = tuning.used, tuning.stored
+    used, stored = tuning.fixed_task, tuning.stored_task
     problem = _read_problem(used, stored)
     tuning.check_target(problem.target.kind)
     if used and used.takes_pairs not in (None, problem.takes_pairs):

@@ -86,7 +86,7 @@ def main() -> None:
 
     from bert_keras.tasks.ner import task as ner_task
 
-    used, stored = tuning.used, tuning.stored
+    used, stored = tuning.fixed_task, tuning.stored_task
     problem = ner_task.read_problem(
         command.from_flags(ner_task.Files),
         FLAGS.do_train,

@@ -145,7 +145,7 @@ def import_tensorflow(computes: bool = True) -> None:
     Args:
         computes: whether the command runs a model: on which devices is printed.
     """
-    # They seem not to be installed, where they are not loaded yet.
+    # None in sys.modules makes an import fail, so these look uninstalled.
     hidden: dict[str, Any] = {
         name: None for name in UNUSED if name not in sys.modules
     }

@@ -118,8 +118,9 @@ class FineTuningCommand:
     Loads TensorFlow; flags are to be checked before.
 
     Attributes:
-        stored: task.json's settings of the model that is used or started from.
-        used: the same if there is no training: a model is used as trained.
+        stored_task: what task.json says of the model in output_dir, else of
+            that in init_checkpoint.
+        fixed_task: the same without training: a model is used as trained.
     """
 
     def __init__(self, target: str | None = None) -> None:
@@ -131,17 +132,17 @@ class FineTuningCommand:
             command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
         )
         self.run = common_flags.run_config()
-        self.stored = fine_tuning.stored_settings(self.run)
-        if self.stored and target and self.stored.target != target:
-            self.stored = None
-        self.used = None if FLAGS.do_train else self.stored
+        self.stored_task = fine_tuning.stored_settings(self.run)
+        if self.stored_task and target and self.stored_task.target != target:
+            self.stored_task = None
+        self.fixed_task = None if FLAGS.do_train else self.stored_task
 
     @property
     def second_direction(self) -> str | None:
         """In which a second encoder reads, if there is one."""
         from bert_keras.tasks import fine_tuning
 
-        return fine_tuning.second_direction(self.run, self.stored)
+        return fine_tuning.second_direction(self.run, self.stored_task)
 
     def task_settings(self, **values: Any) -> "TaskConfig":
         """The task's settings: `values`, flags and the tokenizer's case; for a
@@ -154,7 +155,7 @@ class FineTuningCommand:
         case = found.settings if found else TokenizerSettings()
         return command.from_flags(
             TaskConfig,
-            self.used,
+            self.fixed_task,
             do_lower_case=case.do_lower_case,
             strip_accents=case.strip_accents,
             **values,
@@ -162,9 +163,9 @@ class FineTuningCommand:
 
     def check_target(self, target: str) -> None:
         """Refuses to use a model that was trained for another."""
-        if self.used and self.used.target != target:
+        if self.fixed_task and self.fixed_task.target != target:
             raise InputError(
-                f"the model was trained for {self.used.target}, not for "
+                f"the model was trained for {self.fixed_task.target}, not for "
                 f"{target}; check --output_dir and --init_checkpoint, and what "
                 "names the task"
             )
@@ -182,17 +183,17 @@ class FineTuningCommand:
         from bert_keras.tasks import fine_tuning
         from bert_keras.tasks.task_config import TASK
 
-        if self.used:
-            fine_tuning.check_use(settings, self.used, FLAGS.output_dir)
+        if self.fixed_task:
+            fine_tuning.check_use(settings, self.fixed_task, FLAGS.output_dir)
         elif (
-            self.stored
+            self.stored_task
             and self.run.begins_anew
-            and settings.target == self.stored.target
+            and settings.target == self.stored_task.target
             # a Hugging Face folder does not say with what it was trained
             and beside(FLAGS.init_checkpoint, [TASK])
         ):
             for name, value in dataclasses.asdict(settings).items():
-                then = getattr(self.stored, name)
+                then = getattr(self.stored_task, name)
                 if value != then and name in FLAGS and not FLAGS[name].present:
                     print(
                         f"--{name} is not given: it is {value!r}, and "

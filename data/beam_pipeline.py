@@ -50,7 +50,7 @@ class Plan:
 
 
 def make_records(
-    making: RecordBuildConfig, runner: str, options: Sequence[str]
+    build: RecordBuildConfig, runner: str, options: Sequence[str]
 ) -> Summary:
     """Makes a file for each part.
 
@@ -62,12 +62,12 @@ def make_records(
         InputError: the input cannot be used, the output cannot be written or
             is there already, or Beam does not know the runner.
     """
-    path = making.output_files[0]
-    if len(making.output_files) > 1 or not path or path.endswith(".gz"):
+    path = build.output_files[0]
+    if len(build.output_files) > 1 or not path or path.endswith(".gz"):
         raise InputError(
             "`output_file` with `runner` is one name, to which the number of "
             "each part is added, and not packed: it cannot be "
-            f"{','.join(making.output_files)!r}"
+            f"{','.join(build.output_files)!r}"
         )
     if found := tf.io.gfile.glob(f"{path}-*-of-*"):
         raise InputError(
@@ -80,29 +80,29 @@ def make_records(
     except (ImportError, ValueError) as error:
         raise InputError(f"`runner={runner}`: {error}") from error
     # `>>` gives each step the name that it has on Beam's pages.
-    vocabulary = tuple(making.read_vocabulary().items())
+    vocabulary = tuple(build.read_vocabulary().items())
     blocks = (
         pipeline
         | "spans"
         >> beam.Create([
             (number, [*map(tuple, span)])
-            for number, span in enumerate(corpus.find_spans(making.paths))
+            for number, span in enumerate(corpus.find_spans(build.paths))
         ])
         | "spread over workers" >> beam.Reshuffle()
-        | "tokenize" >> beam.FlatMap(_tokenize, making, vocabulary)
+        | "tokenize" >> beam.FlatMap(_tokenize, build, vocabulary)
     )  # fmt: skip
     plan = (
         blocks
         | "count" >> beam.Map(_count)
         | "all counts" >> beam.combiners.ToList()
-        | "plan" >> beam.Map(make_plan, making)
+        | "plan" >> beam.Map(make_plan, build)
     )
     (
         blocks
         | "deal"
-        >> beam.FlatMap(_deal, AsSingleton(plan), making.config.random_seed)
+        >> beam.FlatMap(_deal, AsSingleton(plan), build.config.random_seed)
         | "part" >> beam.GroupByKey()
-        | "make" >> beam.Map(_make_part, AsSingleton(plan), making, vocabulary)
+        | "make" >> beam.Map(_make_part, AsSingleton(plan), build, vocabulary)
     )
     try:
         result = pipeline.run()
@@ -126,7 +126,7 @@ def make_records(
 
 @functools.lru_cache(maxsize=1)
 def _with_vocabulary(
-    making: RecordBuildConfig, vocabulary: Vocabulary
+    build: RecordBuildConfig, vocabulary: Vocabulary
 ) -> RecordBuildConfig:
     """For a machine that does not have its vocabulary's files. A process makes
     them once, and so makes one tokenizer."""
@@ -134,22 +134,22 @@ def _with_vocabulary(
     for name, content in vocabulary:
         Path(folder, name).write_bytes(content)
     vocab_file = os.path.join(folder, vocabulary[0][0])
-    return dataclasses.replace(making, vocab_file=vocab_file)
+    return dataclasses.replace(build, vocab_file=vocab_file)
 
 
 def _tokenize(
     numbered: tuple[int, Sequence[tuple[Any, ...]]],
-    making: RecordBuildConfig,
+    build: RecordBuildConfig,
     vocabulary: Vocabulary,
 ) -> Iterator[tuple[Place, Summary]]:
     number, span = numbered
-    making = _with_vocabulary(making, vocabulary)
+    build = _with_vocabulary(build, vocabulary)
     num_before = 0
     for block, counts in corpus.tokenize(
         tuple(Stretch(*stretch) for stretch in span),
-        making.text_format,
-        build_records.line_tokenizer(making),
-        making.id_type,
+        build.text_format,
+        build_records.line_tokenizer(build),
+        build.id_type,
     ):
         yield (number, num_before, block), counts
         num_before += len(block.documents)
@@ -162,7 +162,7 @@ def _count(found: tuple[Place, Summary]) -> tuple[int, Summary]:
 
 
 def make_plan(
-    found: Iterable[tuple[int, Summary]], making: RecordBuildConfig
+    found: Iterable[tuple[int, Summary]], build: RecordBuildConfig
 ) -> Plan:
     """From the counts of all blocks, each with its span's number."""
     total = Summary()
@@ -170,13 +170,13 @@ def make_plan(
     for number, counts in found:
         num_documents[number] += counts.num_documents
         total += counts
-    build_records.check_counts(making, total)
+    build_records.check_counts(build, total)
     numbers = sorted(num_documents)
     ends = np.cumsum([num_documents[number] for number in numbers]).tolist()
     return Plan(
         dict(num_documents),
         dict(zip(numbers, [0, *ends], strict=False)),
-        build_records.choose_num_parts(making, total),
+        build_records.choose_num_parts(build, total),
     )
 
 
@@ -204,22 +204,22 @@ def _deal(
 def _make_part(
     dealt: tuple[int, Iterable[Place]],
     plan: Plan,
-    making: RecordBuildConfig,
+    build: RecordBuildConfig,
     vocabulary: Vocabulary,
 ) -> None:
     part, found = dealt
     in_order = sorted(found, key=lambda place: place[:2])
     text = corpus.concatenate([block for _, _, block in in_order])
     # With the numbers that sharded files usually have.
-    path = f"{making.output_files[0]}-{part:05}-of-{plan.num_parts:05}"
+    path = f"{build.output_files[0]}-{part:05}-of-{plan.num_parts:05}"
     with RecordWriter([path]) as writer:
 
         def write(records: list[bytes]) -> None:
             for record in records:
                 writer.write(record)
 
-        making = _with_vocabulary(making, vocabulary)
-        _add_to_counters(build_records.write_part(making, part, text, write))
+        build = _with_vocabulary(build, vocabulary)
+        _add_to_counters(build_records.write_part(build, part, text, write))
 
 
 def _add_to_counters(counts: Summary) -> None:

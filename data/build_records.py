@@ -136,18 +136,18 @@ class RecordBuildConfig:
 
 
 @functools.lru_cache(maxsize=1)
-def line_tokenizer(making: RecordBuildConfig) -> BlockTokenizer:
+def line_tokenizer(build: RecordBuildConfig) -> BlockTokenizer:
     """A process makes one for all its tasks."""
-    tokenizer = load_tokenizer(making.vocab_file, making.tokenizer_settings)
+    tokenizer = load_tokenizer(build.vocab_file, build.tokenizer_settings)
     if isinstance(tokenizer, ByteLevelBpe):
         return ByteLevelLines(tokenizer)
     assert isinstance(tokenizer, FullTokenizer)
-    kind = SpacedWordTokenizer if making.words_are_spaced else LineTokenizer
+    kind = SpacedWordTokenizer if build.words_are_spaced else LineTokenizer
     return kind(tokenizer)
 
 
 def make_records(
-    making: RecordBuildConfig,
+    build: RecordBuildConfig,
     num_workers: int,
     begin: Callable[[], None] | None = None,
 ) -> Summary | None:
@@ -160,42 +160,42 @@ def make_records(
         InputError: the input cannot be used, the output cannot be written, or
             the folder of what is finished belongs to another command.
     """
-    settings = making.describe()
+    settings = build.describe()
     try:
-        _check_outputs(making.output_files)
-        if _is_taken_away(making):
-            task_pool.discard(making.folder)
-        with task_pool.open_or_resume(making.folder, settings) as is_left:
+        _check_outputs(build.output_files)
+        if _is_taken_away(build):
+            task_pool.discard(build.folder)
+        with task_pool.open_or_resume(build.folder, settings) as is_left:
             if not is_left:
                 return None
-            spans = corpus.find_spans(making.paths)
+            spans = corpus.find_spans(build.paths)
             with task_pool.Workers(
-                making.folder,
+                build.folder,
                 min(num_workers, len(spans)),
-                functools.partial(_prepare, making),
+                functools.partial(_prepare, build),
                 begin,
             ) as workers:
-                numbered = [(making, *span) for span in enumerate(spans)]
+                numbered = [(build, *span) for span in enumerate(spans)]
                 counts = workers.run("span", _tokenize, numbered)
-                check_counts(making, counts)
-                num_parts = choose_num_parts(making, counts)
+                check_counts(build, counts)
+                num_parts = choose_num_parts(build, counts)
                 parts = [
-                    (making, part, num_parts, len(spans))
+                    (build, part, num_parts, len(spans))
                     for part in range(num_parts)
                 ]
                 summary = counts + workers.run("part", _make_part, parts)
-                task_pool.finish(making.folder, _join(making, num_parts))
+                task_pool.finish(build.folder, _join(build, num_parts))
                 seconds = workers.seconds()
     except FaultyText:
         # As the text has to change, what is finished is of no more use.
-        task_pool.discard(making.folder)
+        task_pool.discard(build.folder)
         raise
     except (OSError, tf.errors.OpError) as error:
         reason = getattr(error, "message", None) or getattr(
             error, "strerror", error
         )
         raise InputError(
-            f"cannot write `output_file={making.output_files[0]}`, or beside "
+            f"cannot write `output_file={build.output_files[0]}`, or beside "
             f"it: {reason}"
         ) from error
     if seconds and not workers.num_skipped:
@@ -225,13 +225,13 @@ def _check_outputs(paths: Sequence[str]) -> None:
         files.try_to_write(path)
 
 
-def _is_taken_away(making: RecordBuildConfig) -> bool:
+def _is_taken_away(build: RecordBuildConfig) -> bool:
     """Whether someone has deleted what was finished, or written over it."""
-    done = making.file(task_pool.DONE)
+    done = build.file(task_pool.DONE)
     if not os.path.exists(done):
         return False
     made = task_pool.read_json(done)
-    for path in making.output_files:
+    for path in build.output_files:
         if not tf.io.gfile.exists(path):
             return True
         if path in made and fingerprint(path) != made[path]:
@@ -240,47 +240,45 @@ def _is_taken_away(making: RecordBuildConfig) -> bool:
     return False
 
 
-def _prepare(making: RecordBuildConfig) -> None:
+def _prepare(build: RecordBuildConfig) -> None:
     """What each process does before its first task."""
     tf.config.set_visible_devices([], "GPU")  # others may be at work there
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    line_tokenizer(making).encode(b"the first use of a tokenizer takes longer")
+    line_tokenizer(build).encode(b"the first use of a tokenizer takes longer")
     # All that lives by now is to stay; looking through it takes long, too.
     gc.freeze()
 
 
-def _tokenize(
-    making: RecordBuildConfig, number: int, span: FileSpan
-) -> Summary:
+def _tokenize(build: RecordBuildConfig, number: int, span: FileSpan) -> Summary:
     return corpus.tokenize_span(
         span,
-        making.text_format,
-        line_tokenizer(making),
-        making.file(f"span-{number}"),
-        making.id_type,
+        build.text_format,
+        line_tokenizer(build),
+        build.file(f"span-{number}"),
+        build.id_type,
     )
 
 
-def check_counts(making: RecordBuildConfig, counts: Summary) -> None:
+def check_counts(build: RecordBuildConfig, counts: Summary) -> None:
     if not counts.num_pieces:
-        raise FaultyText(f"{', '.join(making.paths)} is empty: it has no text")
-    if counts.num_documents < 2 and making.config.is_pair:
+        raise FaultyText(f"{', '.join(build.paths)} is empty: it has no text")
+    if counts.num_documents < 2 and build.config.is_pair:
         raise FaultyText(f"the input is a single document{WHY_DOCUMENTS}")
 
 
-def choose_num_parts(making: RecordBuildConfig, counts: Summary) -> int:
+def choose_num_parts(build: RecordBuildConfig, counts: Summary) -> int:
     """As few as fit a worker's memory, or more, so that many can work."""
-    passes = making.config.dupe_factor
+    passes = build.config.dupe_factor
     # each pass makes a pair of the shortest document
     shortest = counts.num_documents
-    if making.config.sequence_format == SENTENCE_PAIR:
+    if build.config.sequence_format == SENTENCE_PAIR:
         shortest = counts.num_sentences
     wanted = counts.num_pieces * (
         BYTES_PER_PIECE + BYTES_PER_PIECE_AND_PASS * passes
     )
     wanted += shortest * passes * BYTES_PER_PAIR
-    for_memory = -(-wanted // (making.worker_memory_mb << 20))
+    for_memory = -(-wanted // (build.worker_memory_mb << 20))
     for_workers = min(
         MANY_PARTS,
         counts.num_pieces // LEAST_PIECES,
@@ -290,17 +288,17 @@ def choose_num_parts(making: RecordBuildConfig, counts: Summary) -> int:
 
 
 def _make_part(
-    making: RecordBuildConfig, part: int, num_parts: int, num_spans: int
+    build: RecordBuildConfig, part: int, num_parts: int, num_spans: int
 ) -> Summary:
     text = corpus.load_share(
-        [making.file(f"span-{number}") for number in range(num_spans)],
-        making.id_type,
+        [build.file(f"span-{number}") for number in range(num_spans)],
+        build.id_type,
         part,
         num_parts,
-        making.config.random_seed,
+        build.config.random_seed,
     )
-    outputs = outputs_of(part, num_parts, len(making.output_files))
-    paths = [making.file(f"records-{part}-{output}") for output in outputs]
+    outputs = outputs_of(part, num_parts, len(build.output_files))
+    paths = [build.file(f"records-{part}-{output}") for output in outputs]
     with contextlib.ExitStack() as stack:
         writers = [stack.enter_context(writing_chunks(path)) for path in paths]
 
@@ -311,7 +309,7 @@ def _make_part(
             turn = len(records) % len(writers)
             writers[:] = writers[turn:] + writers[:turn]
 
-        return write_part(making, part, text, deal)
+        return write_part(build, part, text, deal)
 
 
 def outputs_of(part: int, num_parts: int, num_outputs: int) -> list[int]:
@@ -323,15 +321,15 @@ def outputs_of(part: int, num_parts: int, num_outputs: int) -> list[int]:
 
 
 def write_part(
-    making: RecordBuildConfig,
+    build: RecordBuildConfig,
     part: int,
     text: Text,
     write: Callable[[list[bytes]], None],
 ) -> Summary:
     """Makes all records of a part's text, and writes them some at a time."""
-    config = making.config
+    config = build.config
     rng = np.random.default_rng([config.random_seed, MAKING, part])
-    tokenizer = line_tokenizer(making).tokenizer
+    tokenizer = line_tokenizer(build).tokenizer
     pieces = read_masking_vocabulary(tokenizer.vocab, tokenizer.special_tokens)
     num_special_tokens = pieces.special_tokens.count(config.is_pair)
     text, pairs = segment_sampling.sample_segments(
@@ -366,23 +364,23 @@ def write_part(
     )
 
 
-def _join(making: RecordBuildConfig, num_parts: int) -> dict[str, str]:
+def _join(build: RecordBuildConfig, num_parts: int) -> dict[str, str]:
     """Makes each output file of its parts, unless it has been made; returns
     their fingerprints by path."""
     made: dict[str, str] = {}
-    num_outputs = len(making.output_files)
-    for output, path in enumerate(making.output_files):
-        done = making.file(f"output-{output}.json")
+    num_outputs = len(build.output_files)
+    for output, path in enumerate(build.output_files):
+        done = build.file(f"output-{output}.json")
         if os.path.exists(done):
             made |= task_pool.read_json(done)
             if not tf.io.gfile.exists(path) or fingerprint(path) != made[path]:
                 raise InputError(
                     f"{path} is not as this command left it; delete the folder "
-                    f"{making.folder} to make it again"
+                    f"{build.folder} to make it again"
                 )
             continue
         sources = [
-            making.file(f"records-{part}-{output}")
+            build.file(f"records-{part}-{output}")
             for part in range(num_parts)
             if output in outputs_of(part, num_parts, num_outputs)
         ]

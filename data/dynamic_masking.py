@@ -163,7 +163,7 @@ class BatchMasker:
         return may_hide & tf.gather(is_taken, word, batch_dims=1)
 
 
-class NextPieces:
+class CausalLmLabels:
     """Makes of unmasked records what a model of one direction is trained on:
     nothing is hidden, and every position predicts its neighbour. In the form of
     masks, so that model and loss are those of masks."""

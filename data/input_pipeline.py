@@ -24,13 +24,15 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.data.batching import HostShard
-from bert_keras.data.dynamic_masking import BatchMasker, NextPieces
+from bert_keras.data.dynamic_masking import BatchMasker, CausalLmLabels
 from bert_keras.data.record_schema import Feature
 from bert_keras.data.tfrecords import RecordReader, parse_batch, read_records
 from bert_keras.data.validate_records import BEGINS_ROW
 
 Batch = dict[str, tf.Tensor]
-Masker = BatchMasker | NextPieces  # gives unmasked records their predictions
+Masker = (
+    BatchMasker | CausalLmLabels
+)  # gives unmasked records their predictions
 
 MAX_COUNTED = 1_000_000  # records, of which there may be a thousand times more
 NUM_FILES_AT_ONCE = 4  # as upstream's num_cpu_threads
@@ -125,6 +127,7 @@ class ShuffledRecords:
         taken: list[bytes] = []
         while len(taken) < count:
             if not self._block:
+                # Also if all of it is used: the readers move to the next one.
                 block = list(itertools.islice(self._in_turns(), BLOCK_RECORDS))
                 number = self._begin.block
                 order = _order(self.seed, RECORDS, number, BLOCK_RECORDS)
@@ -196,7 +199,7 @@ class RecordBatches(tf.train.experimental.PythonState):
 
     def batch(self, step: int) -> Batch:
         """This host's rows of the batch that follows `step` finished ones,
-        each tensor [B / share.count, length].
+        each tensor [B / share.count, length]. Steps come in order.
 
         Raises:
             InputError: a record cannot be read.

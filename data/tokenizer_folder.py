@@ -27,7 +27,7 @@ from bert_keras.data.tokenizers import (
     TokenizerSettings,
     check_any_vocabulary,
     load_tokenizer,
-    marks_of,
+    special_tokens_of,
 )
 from bert_keras.data.vocabulary import cased_share
 from bert_keras.errors import InputError, say_once
@@ -161,7 +161,9 @@ def open_tokenizer(
     for named in (model, path):
         if (case := released_case(named or "")) is not None:
             values.setdefault("do_lower_case", case)
-    is_stated = "do_lower_case" in values or marks_of(vocab_file) == ROBERTA
+    is_stated = (
+        "do_lower_case" in values or special_tokens_of(vocab_file) == ROBERTA
+    )
     if not is_stated and (share := cased_share(vocab)) >= CASED_SHARE:
         tells_case = tells_case and not said.is_hugging_face
         values["do_lower_case"] = not tells_case
@@ -428,7 +430,7 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
     else:
         path = files.local(path, is_vocabulary=True)
         vocab = check_any_vocabulary(path)
-        is_byte_level = marks_of(path) == ROBERTA
+        is_byte_level = special_tokens_of(path) == ROBERTA
         merges_file = files.vocabulary_files(path).get(files.MERGES)
         merges = (
             (files.content(merges_file) or b"").decode() if merges_file else ""
@@ -482,7 +484,7 @@ def settings_json(tokenizer: OpenedTokenizer) -> str:
     """A tokenizer_config.json that `open_tokenizer` reads the settings from;
     it states the case only where that is known."""
     values = dataclasses.asdict(tokenizer.settings)
-    is_byte_level = marks_of(tokenizer.vocab_file) == ROBERTA
+    is_byte_level = special_tokens_of(tokenizer.vocab_file) == ROBERTA
     unused = set(SETTINGS) - {"add_prefix_space"}
     if not is_byte_level:
         unused = {"add_prefix_space"}
@@ -518,7 +520,7 @@ def hugging_face_files(
     tokens = config.pop("added_tokens_decoder")
     for token in tokens.values():
         del token["is_word_piece"]
-    special_tokens = marks_of(tokenizer.vocab_file)
+    special_tokens = special_tokens_of(tokenizer.vocab_file)
     special = {
         "single_word": False,
         "lstrip": False,

@@ -89,7 +89,7 @@ def load_tokenizer(
     )
 
 
-def marks_of(vocab_file: str) -> SpecialTokens:
+def special_tokens_of(vocab_file: str) -> SpecialTokens:
     return ROBERTA if vocab_file.endswith(BYTE_LEVEL) else BERT
 
 

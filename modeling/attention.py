@@ -88,7 +88,7 @@ def _vector(
 
 
 class LayerNorm(keras.layers.Layer):
-    """gamma and beta [H]; the arithmetic is fused with its neighbours."""
+    """Only gamma and beta [H]: fused chains do the arithmetic."""
 
     def __init__(self, config: BertConfig):
         super().__init__(name="LayerNorm")
@@ -101,8 +101,8 @@ class LayerNorm(keras.layers.Layer):
 
 
 class Dense(keras.layers.Layer):
-    """kernel [input_size, output_size] and bias, which subclasses add in a
-    chain with what follows."""
+    """Only kernel [input_size, output_size] and bias, which subclasses apply:
+    the bias in one chain with what follows."""
 
     def __init__(
         self, config: BertConfig, input_size: int, output_size: int, name: str
@@ -230,7 +230,7 @@ def _by_head(products: list[Tensor]) -> list[Tensor]:
     return [part for x in turned for part in ops.unstack(x, axis=0)]
 
 
-class Residual(Dense):
+class DenseAddNorm(Dense):
     """LayerNorm(residual + dropout(x W + b)): ends both halves of a layer."""
 
     def __init__(self, config: BertConfig, input_size: int, name: str):

@@ -199,7 +199,7 @@ def resolve_checkpoint(path: str) -> str:
     return prefix
 
 
-class Checkpoint:
+class CheckpointReader:
     """Google's, read variable by variable. `Safetensors` has the same form."""
 
     family: str | None = None  # one of config.FAMILIES; the names do not tell
@@ -223,13 +223,15 @@ class Checkpoint:
         return value.astype(np.float32, copy=False)
 
 
-def open_weights(path: str) -> Checkpoint | Safetensors:
+def open_weights(path: str) -> CheckpointReader | Safetensors:
     """What `path` means as an `init_checkpoint`: Hugging Face's or Google's.
 
     Raises:
         InputError: no such checkpoint, a damaged one, or a pickle.
     """
-    return Safetensors(path) if is_hugging_face(path) else Checkpoint(path)
+    return (
+        Safetensors(path) if is_hugging_face(path) else CheckpointReader(path)
+    )
 
 
 @contextlib.contextmanager

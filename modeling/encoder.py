@@ -15,9 +15,9 @@ from keras import ops
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.attention import (
     Attention,
+    DenseAddNorm,
     Intermediate,
     LayerNorm,
-    Residual,
     additive_mask,
     initializer,
 )
@@ -124,14 +124,15 @@ class Encoder(keras.layers.Layer):
         embedded = self.embeddings(input_ids, segment_ids, seed, position_ids)
         run = recomputed if self.is_recomputed else TransformerLayer.__call__
         keys = [  # site 0 is the embeddings'
-            fused_ops.site_seed(seed, 1 + i * NOISE_SITES_PER_LAYER)
+            fused_ops.dropout_seed(seed, 1 + i * NOISE_SITES_PER_LAYER)
             for i in range(len(self.layers))
         ]
         x, outputs = embedded, []
         for layer, key in zip(self.layers[:-1], keys, strict=False):
             x = run(layer, x, mask, key)
             outputs.append(x)
-        # The last layer, and of what it gives what is pooled: [B, K, H].
+        # The last layer is computed only at the positions that are read: those
+        # that are pooled [B, K], and sequence_positions.
         last = functools.partial(run, self.layers[-1], x, mask, keys[-1])
         if pooled_positions is not None:
             pooled_at = pooled_positions
@@ -142,19 +143,19 @@ class Encoder(keras.layers.Layer):
         # On JAX it is whole: cuDNN's attention takes no odd number of queries.
         if sequence_positions is None or keras.config.backend() == "jax":
             x = last()
-            firsts = vectors_at(x, pooled_at)
+            to_pool = vectors_at(x, pooled_at)
             if sequence_positions is not None:
                 x = vectors_at(x, sequence_positions)
         else:
             positions = ops.concatenate([pooled_at, sequence_positions], axis=1)
-            # What is pooled is done sooner than its chains are compiled.
+            # [CLS] alone is less work than compiling the chains.
             is_little = sequence_positions.shape[1] == 0
             with fused_ops.uncompiled(is_little):
                 x = last(positions)
             num_pooled = ops.shape(pooled_at)[1]
-            firsts, x = x[:, :num_pooled], x[:, num_pooled:]
+            to_pool, x = x[:, :num_pooled], x[:, num_pooled:]
         outputs.append(x)
-        pooled = self.pooler(firsts)
+        pooled = self.pooler(to_pool)
         if pooled_positions is None:
             pooled = pooled[:, 0]
         return EncoderOutputs(embedded, tuple(outputs), x, pooled)
@@ -252,9 +253,9 @@ class TransformerLayer(keras.layers.Layer):
         super().__init__(name=name)
         hidden, expanded = config.hidden_size, config.intermediate_size
         self.attention = Attention(config, name="attention")
-        self.attention_output = Residual(config, hidden, "attention_output")
+        self.attention_output = DenseAddNorm(config, hidden, "attention_output")
         self.intermediate = Intermediate(config, "intermediate")
-        self.feed_forward_output = Residual(config, expanded, "output")
+        self.feed_forward_output = DenseAddNorm(config, expanded, "output")
 
     def build(self, input_shape: Any = None) -> None:
         self.attention.build()
@@ -271,13 +272,13 @@ class TransformerLayer(keras.layers.Layer):
     ) -> Tensor:
         """[B, S, H] -> [B, S, H], or [B, P, H] at int [B, P]; the mask is from
         `additive_mask`."""
-        every = None
+        keys_from = None  # where keys and values come from
         if positions is not None:
-            every, x = x, vectors_at(x, positions)
+            keys_from, x = x, vectors_at(x, positions)
             if mask.shape[2] != 1:  # what is seen differs by position
                 mask = vectors_at(mask[:, 0], positions)[:, None]
-        keys = [fused_ops.site_seed(seed, site) for site in (1, 2)]
-        context = self.attention(x, mask, seed, every)
+        keys = [fused_ops.dropout_seed(seed, site) for site in (1, 2)]
+        context = self.attention(x, mask, seed, keys_from)
         attended = self.attention_output(context, x, keys[0])
         expanded = self.intermediate(attended)  # [B, S, F]
         return self.feed_forward_output(expanded, attended, keys[1])
@@ -295,8 +296,8 @@ def recomputed(
     def run(x: Tensor) -> Tensor:
         key = seed
         if key is not None:
-            # Tied to x: noise, where it is drawn, would else be one operation
-            # in the graph of both passes, and kept from one to the other.
+            # The key depends on x, so that the noise of dropout is drawn again
+            # in the backward pass and not kept from the forward pass.
             key = ops.where(ops.isnan(x[0, 0, 0]), 0, key)
         return layer(x, mask, key, positions)
 

@@ -163,7 +163,7 @@ class ConcatenatedEncoders(keras.layers.Layer):
         """As Encoder, of padded rows: input_mask is [B, S]."""
         inputs = input_ids, input_mask, segment_ids
         one = self.first(*inputs, seed)
-        other_seed = fused_ops.site_seed(seed, self.first.num_noise_sites)
+        other_seed = fused_ops.dropout_seed(seed, self.first.num_noise_sites)
         two = self.second(*inputs, other_seed)
         outputs: EncoderOutputs = keras.tree.map_structure(
             lambda *pair: ops.concatenate(pair, axis=-1), one, two

@@ -48,7 +48,7 @@ class _Key(keras.random.SeedGenerator):
         return ops.cast(self.key, "uint32") if on_jax else self.key
 
 
-def site_seed(seed: Tensor | None, site: int) -> Tensor | None:
+def dropout_seed(seed: Tensor | None, site: int) -> Tensor | None:
     """The key of dropout number `site` among those that share `seed`, so that
     no two of them share bits; keys are int32 [2], or None outside training."""
     if seed is None:

@@ -36,7 +36,7 @@ def report(task: Task, context: RunContext, seed: int) -> None:
         trainer = Trainer(task, context, seed)
         plan = task.plan(trainer)
         settings = settings_of(context, plan)
-        trainer.load_or_resume(plan, settings, may_write=False)
+        trainer.load_start_or_check_settings(plan, settings, may_write=False)
         if saved_states(trainer.folder):
             trainer.restore_state()
         entries = _training(trainer, plan, size)

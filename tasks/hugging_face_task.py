@@ -17,7 +17,7 @@ from bert_keras.data.tokenizer_folder import (
     TokenizerOptions,
     open_tokenizer,
 )
-from bert_keras.data.tokenizers import check_any_vocabulary, marks_of
+from bert_keras.data.tokenizers import check_any_vocabulary, special_tokens_of
 from bert_keras.errors import InputError
 from bert_keras.files import beside, json_beside
 from bert_keras.modeling.checkpoint import open_weights
@@ -125,7 +125,9 @@ def check_tokens(
     vocab_file = tokenizer.vocab_file
     vocab = check_any_vocabulary(vocab_file, config.vocab_size)
     if path and is_hugging_face(path):
-        config.check_padding(vocab[marks_of(vocab_file).padding], vocab_file)
+        config.check_padding(
+            vocab[special_tokens_of(vocab_file).padding], vocab_file
+        )
     return vocab
 
 

@@ -87,10 +87,10 @@ from bert_keras.training.loop import (
 )
 from bert_keras.training.optimization import AdamW, Lamb
 
-FLAGS = "flags.txt"  # `flagfile=flags.txt` repeats the training
+FLAGS_FILE = "flags.txt"  # `flagfile=flags.txt` repeats the training
 # Settings that do not change what is learnt: names of files (their contents are
 # compared), what else a command does, how often it saves.
-FREE = {
+NOT_COMPARED = {
     "output_dir", "bert_config_file", "dry_run", "do_train", "do_eval",
     "flags", "data_files", "tokenizer", "save_checkpoints_steps",
     "keep_checkpoint_max", "steps_per_call", "num_seeds",
@@ -250,7 +250,7 @@ def settings_of(context: RunContext, plan: TrainingPlan) -> dict[str, Any]:
     ):  # fmt: skip
         source = settings.get(name)
         settings[f"{name}'s contents"] = source and weights_contents(source)
-    return {k: x for k, x in settings.items() if k not in FREE}
+    return {k: x for k, x in settings.items() if k not in NOT_COMPARED}
 
 
 def weights_contents(path: str) -> str | None:
@@ -317,7 +317,7 @@ class Trainer:
         plan = self.task.plan(self)
         settings = settings_of(self.context, plan)
         self._check_other_hosts(settings, plan.loop)
-        self.load_or_resume(plan, settings, host.is_chief)
+        self.load_start_or_check_settings(plan, settings, host.is_chief)
         if host.is_chief:
             self.task.keep_training_data()
         early_stopping = None
@@ -369,11 +369,12 @@ class Trainer:
                 self.best.forget()
             print(f"the model is in {self.folder}")
 
-    def load_or_resume(
+    def load_start_or_check_settings(
         self, plan: TrainingPlan, settings: dict[str, Any], may_write: bool
     ) -> None:
         """Loads `init_checkpoint` if output_dir has no state to resume from;
-        else compares the settings with those that the run was begun with.
+        else compares the settings with those that the run was begun with. The
+        state itself is read by `training.loop.train`.
 
         Args:
             settings: what `settings_of` says of the plan.
@@ -438,9 +439,8 @@ class Trainer:
         reorder(mappings, rows)
 
     def restore(self) -> None:
-        """Loads what output_dir has, else `init_checkpoint`.
-
-        What it has is its best model, its newest state, or just a model.
+        """Loads the weights of output_dir: its best model, else its newest
+        state, else its bert_model.ckpt; where it has none, `init_checkpoint`.
         """
         best_step = self.best.final_step()
         if uses_state(self.folder):
@@ -496,7 +496,7 @@ class Trainer:
         self._has_weights_of(step)
         if self.devices.host.is_chief:
             self._replace([EVAL_LOG, monitor.LOG])
-            self.best.adopt_model(step, metrics)
+            self.best.note_adopted(step, metrics)
 
     @functools.cached_property
     def predictor(self) -> Predictor:
@@ -639,7 +639,7 @@ class Trainer:
             TOKENIZER_CONFIG: settings_json(found) if found else None,
         }
         if folder == self.folder:
-            others[FLAGS] = self.run.flags
+            others[FLAGS_FILE] = self.run.flags
         save_model_folder(
             folder, self.config, self.model.mappings(), vocab_file, others
         )

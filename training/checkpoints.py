@@ -262,7 +262,7 @@ class BestCheckpoint:
         """output_dir's model is now the best one."""
         tf.io.gfile.copy(self.seen, self.final, overwrite=True)
 
-    def adopt_model(self, step: int, metrics: dict[str, float]) -> None:
+    def note_adopted(self, step: int, metrics: dict[str, float]) -> None:
         """output_dir's model is now another run's best one."""
         write_json(self.final, {"step": step, **metrics})
 

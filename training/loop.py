@@ -110,7 +110,7 @@ def train(
     if early_stopping is not None and host.is_chief:
         early_stopping.resume(step)
     check_hosts_agree(strategy, host, step)
-    # All read what the chief has put in order.
+    # The chief came first: it cuts the log off behind this step. Now all read.
     stopped = early_stopping is not None and early_stopping.resume(step)
     stopped = _is_any(stopped, strategy, host)
     if stopped or step >= num_train_steps:
@@ -119,9 +119,9 @@ def train(
     if step:
         print(f"{output_dir}: going on from its state after step {step}")
     else:
-        state.save(step)
-    told = output_dir if host.is_chief else None
-    progress = Progress(told, step, num_train_steps)
+        state.save(step)  # a run killed before its next state starts here again
+    log_dir = output_dir if host.is_chief else None
+    progress = Progress(log_dir, step, num_train_steps)
     nonfinite_steps = NonFiniteStepHandler(
         output_dir, host, step, config.skip_nonfinite_steps
     )
@@ -131,7 +131,8 @@ def train(
         periods.append(early_stopping.every_steps)
     with StopRequest() as request, contextlib.closing(progress):
         while step < num_train_steps and not stopped:
-            # Up to there nothing has to be done between steps.
+            # Up to the next save, evaluation or end; of each period that is the
+            # next multiple.
             stop = min(
                 num_train_steps,
                 step + config.steps_per_call,
@@ -188,8 +189,8 @@ def _stack(batches: Sequence[Mapping[str, Any]]) -> Batch:
 
 
 class StepFunction:
-    """Runs training steps, traced once for each number of them; and for each
-    shape of their batches, unless on one CPU whatever XLA does not compile."""
+    """Runs training steps. One trace is made for each number of steps; also one
+    for each shape of batches, except on a single CPU without XLA."""
 
     def __init__(
         self,
@@ -260,7 +261,7 @@ class StepFunction:
         if replica.num_replicas_in_sync > 1:
             parts = _widened(parts)
         gradients, loss, sums = _sum_over_replicas(replica, parts)
-        # Neither is NaN or infinite on one replica alone: both are sums.
+        # Sums over replicas, so that all of them see the same NaN.
         norm = self.optimizer.apply(gradients, step, loss)
         figures = {
             "loss": loss,

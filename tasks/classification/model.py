@@ -304,7 +304,7 @@ class PooledClassifier(TaskModel):
         """
         pooled = pooled_examples(self.encoder, batch, seed)
         return self.head(
-            pooled, fused_ops.site_seed(seed, self.encoder.num_noise_sites)
+            pooled, fused_ops.dropout_seed(seed, self.encoder.num_noise_sites)
         )
 
 

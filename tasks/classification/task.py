@@ -331,7 +331,7 @@ class TableFiles:
     train_file: str | None
     eval_file: str | None
     predict_file: str | None
-    target: str  # one of tasks.classification.model'
+    target: str  # one of TARGETS, in task_config.py
     label_separator: str
     class_weights: str | None
     keep_classifier_head: bool = False

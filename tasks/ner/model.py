@@ -85,7 +85,7 @@ class TokenClassifier(TaskModel):
             seed: int32 [2], the key of the dropout; None for none.
         """
         sequence = encode(self.encoder, batch, seed).sequence
-        site = fused_ops.site_seed(seed, self.encoder.num_noise_sites)
+        site = fused_ops.dropout_seed(seed, self.encoder.num_noise_sites)
         logits = self.head(sequence, site)  # [R, S, C]
         num_rows, length, num_tags = ops.shape(logits)
         first = (

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from bert_keras.data import text_files, validate_records
 from bert_keras.data.batching import HostShard
-from bert_keras.data.dynamic_masking import BatchMasker, NextPieces
+from bert_keras.data.dynamic_masking import BatchMasker, CausalLmLabels
 from bert_keras.data.input_pipeline import (
     Masker,
     RecordBatches,
@@ -394,7 +394,7 @@ class PretrainingTask(Task):
         pieces = read_masking_vocabulary(vocab, specials)
         direction = self.context.config.direction
         if direction != "bidirectional":
-            return NextPieces(pieces, direction)
+            return CausalLmLabels(pieces, direction)
         return BatchMasker(pieces, masks, seed, share)
 
 

@@ -200,9 +200,9 @@ def test_a_part_has_one_file_or_several() -> None:
 
 def test_outputs_of_one_name_in_two_buckets_have_two_folders() -> None:
     paths = "gs://a/records", "gs://b/records"
-    making = [dataclasses.replace(make(1, 1), output_files=(p,)) for p in paths]
-    assert len({m.folder for m in making}) == 2
-    assert all(os.path.dirname(m.folder) == "" for m in making)
+    build = [dataclasses.replace(make(1, 1), output_files=(p,)) for p in paths]
+    assert len({m.folder for m in build}) == 2
+    assert all(os.path.dirname(m.folder) == "" for m in build)
 
 
 def make(memory_mb: int, dupe_factor: int) -> RecordBuildConfig:

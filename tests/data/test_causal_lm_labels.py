@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.data.dynamic_masking import NextPieces
+from bert_keras.data.dynamic_masking import CausalLmLabels
 from bert_keras.data.masking import read_masking_vocabulary
 from bert_keras.data.record_schema import (
     pretraining_features,
@@ -39,7 +39,7 @@ def test_neighbours_by_hand() -> None:
         ("right_to_left", 1, [[2, 5, 6, 3, 0], [2, 7, 0, 0, 0]]),
     ):
         pieces = read_masking_vocabulary(VOCAB, BERT)
-        made = NextPieces(pieces, direction).mask(
+        made = CausalLmLabels(pieces, direction).mask(
             tf.constant(0, tf.int64), batch
         )
         np.testing.assert_array_equal(made["input_ids"], batch["input_ids"])

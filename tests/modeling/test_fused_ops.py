@@ -57,8 +57,8 @@ def test_dropout_depends_on_key_and_place_alone() -> None:
     np.testing.assert_array_equal(once[:143], kept((3, 5), 143))
     table = fused_ops.dropout(tf.ones((7, 11, 13)), 0.1, KEY).numpy()
     np.testing.assert_array_equal(once, table.ravel() > 0)
-    np.testing.assert_array_equal(fused_ops.site_seed(KEY, 2), [3, 7])
-    assert fused_ops.site_seed(None, 2) is None
+    np.testing.assert_array_equal(fused_ops.dropout_seed(KEY, 2), [3, 7])
+    assert fused_ops.dropout_seed(None, 2) is None
     assert not np.array_equal(once, kept((3, 7), 1001))
     assert not np.array_equal(once, kept((4, 5), 1001))
 

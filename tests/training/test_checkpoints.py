@@ -215,7 +215,7 @@ def test_damaged_settings_are_named(states: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b"{}"])
 def test_a_damaged_best_model_is_named(tmp_path: Path, content: bytes) -> None:
     best = BestCheckpoint(str(tmp_path))
-    best.adopt_model(7, {"f1": 0.5})
+    best.note_adopted(7, {"f1": 0.5})
     assert best.final_step() == 7
     (tmp_path / "best.json").write_bytes(content)
     with pytest.raises(InputError, match="best.json, .* damaged"):

@@ -180,7 +180,9 @@ def test_a_step_that_is_not_finite_changes_nothing(
 
 def test_no_two_dropouts_share_a_key() -> None:
     keys = {
-        tuple(np.asarray(fused_ops.site_seed(_fold(_fold(run, step), i), site)))
+        tuple(
+            np.asarray(fused_ops.dropout_seed(_fold(_fold(run, step), i), site))
+        )
         for run in (tf.constant([7, 0]), tf.constant([8, 0]))
         for step in range(3)
         for i in range(3)  # a replica, or a micro-batch

@@ -68,7 +68,7 @@ class WordFeatures(FeatureExtractor):
         return {"vectors": ops.sum(x, 2, keepdims=True) if self.is_sum else x}
 
 
-class LayerMix(keras.layers.Layer):
+class ScalarMix(keras.layers.Layer):
     """The weighted sum of K vectors."""
 
     def __init__(self, count: int, name: str = "layer_mix"):
@@ -149,9 +149,9 @@ class FeatureTagger(TaskModel):
         self.encoder = self.features.encoder
         self.encoder.trainable = False
         count, hidden = self.features.shape
-        self.mix: LayerMix | None = None
+        self.mix: ScalarMix | None = None
         if feature_layers.startswith("weighted_"):
-            self.mix = LayerMix(count)
+            self.mix = ScalarMix(count)
             self.mix.build()
             count = 1
         self.width = count * hidden
@@ -219,4 +219,4 @@ class FeatureTagger(TaskModel):
         rows, words = ops.shape(vectors)[:2]
         x = ops.reshape(x, (rows, words, self.width))
         x = self.lstm(x, lengths[:, 0])
-        return self.head(x, fused_ops.site_seed(seed, 0))
+        return self.head(x, fused_ops.dropout_seed(seed, 0))

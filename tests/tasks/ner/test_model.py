@@ -13,7 +13,7 @@ from bert_keras.errors import InputError
 from bert_keras.tasks.ner.feature_based.lstm_tagger import (
     CHOICES,
     FeatureTagger,
-    LayerMix,
+    ScalarMix,
     WordFeatures,
     WordLstm,
 )
@@ -143,7 +143,7 @@ def test_layers_are_those_of_their_names() -> None:
 
 def test_layers_are_mixed_by_learnt_shares() -> None:
     """Odds of 1 : 3, of a scale of 2: a half and one and a half."""
-    mix = LayerMix(2)
+    mix = ScalarMix(2)
     mix.build()
     x = tf.constant([[[[1.0, 10.0], [2.0, 20.0]]]])
     np.testing.assert_allclose(mix(x), [[[1.5, 15.0]]])  # at first their mean
