@@ -78,9 +78,9 @@ def test_direct_runner_makes_the_records_of_the_workers(
     assert f"{found[0]} is there already" in refusal
 
 
-def last_line(*args: str, **environment: str) -> str:
+def last_line(*args: str) -> str:
     """Of a command that fails; before it Beam logs where that was."""
-    process = start(SCRIPT, *args, **environment)
+    process = start(SCRIPT, *args)
     _, errors = process.communicate()
     assert process.returncode == 1
     return errors.strip().splitlines()[-1]
@@ -136,7 +136,8 @@ def test_refuses_flags_that_do_not_go_together(
 
 def test_says_what_to_install(text: Path, tmp_path: Path) -> None:
     (tmp_path / "apache_beam.py").write_text("raise ImportError('no sea')")
-    sentence = last_line(
+    sentence = fails_with(
+        SCRIPT,
         *flags(text, tmp_path / "a"),
         "--runner=DirectRunner",
         PYTHONPATH=str(tmp_path),
