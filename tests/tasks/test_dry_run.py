@@ -53,9 +53,9 @@ def test_pretraining_from_nothing(
     args = pretraining(config_file, tiny_records, tmp_path)
     entries = table(forked(*args, "--num_accumulation_steps=2"))
     assert list(entries) == NAMES
-    # embeddings (101 + 2 + 61) * 40 + 80; each layer 11,053; pooler 1,640;
+    # embeddings (101 + 2 + 61) * 40 + 80; its layer 11,053; pooler 1,640;
     # masked language model 1,821; next sentence 82
-    assert entries["parameters"].startswith("43,342, of which 43,342 ")
+    assert entries["parameters"].startswith("21,236, of which 21,236 ")
     assert entries["data"] == "141 records in 3 files"
     assert entries["steps"] == "47 of 6 rows, 2.00 epochs; 0 are done"
     assert "activations of 3 x 29" in entries["memory"]
