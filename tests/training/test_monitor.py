@@ -170,7 +170,8 @@ def test_too_many_in_a_row_stop_the_run(tmp_path: Path) -> None:
 def test_a_signal_is_obeyed_when_the_step_is_saved(
     number: signal.Signals, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = signal.getsignal(number)
+    before = signal.default_int_handler  # under nohup SIGHUP is ignored
+    own = signal.signal(number, before)
     with pytest.raises(SystemExit) as caught, StopRequest() as request:
         assert request.number is None
         os.kill(os.getpid(), number)
@@ -179,7 +180,7 @@ def test_a_signal_is_obeyed_when_the_step_is_saved(
         request.exit_as_requested(17)
     assert caught.value.code == code
     assert f"{number.name} after step 17" in capsys.readouterr().err
-    assert signal.getsignal(number) is before
+    assert signal.signal(number, own) is before
 
 
 def test_a_signal_that_nohup_ignores_stays_ignored() -> None:
