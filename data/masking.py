@@ -9,7 +9,8 @@ is Google's step by step (data/instances.py), data/vectorized_masking.py masks
 many records at once with NumPy, and data/dynamic_masking.py masks batches in
 the input pipeline with TensorFlow. Which pieces may be hidden, how many, by
 words or not, and what is shown instead must stay the same in all of them:
-tests/data/test_masking_agrees.py puts each through the same rules.
+tests/data/test_masking_agrees.py puts each through the same rules. The shares
+themselves stand once, in `MaskConfig`.
 
 Shapes: V pieces.
 """
