@@ -159,6 +159,10 @@ def train(
                 progress.flush()
                 state.save(step)
             if is_asked:
+                # No host leaves while the chief saves. One that has left since
+                # was there till then.
+                with contextlib.suppress(tf.errors.OpError):
+                    check_hosts_agree(strategy, host, step)
                 request.exit_as_requested(step)
     return step
 
