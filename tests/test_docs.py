@@ -36,8 +36,8 @@ def test_every_module_is_named_in_contributing() -> None:
     modules = {
         path.name
         for room in rooms
-        for path in (ROOT / room).glob("*.py")
-        if path.stat().st_size
+        for path in (ROOT / room).rglob("*.py")
+        if path.name != "__init__.py"
     }
     folders = {path.parent.name for path in (ROOT / "tasks").glob("*/*.py")}
     for name in (*modules, *(f"{folder}/" for folder in folders)):
