@@ -312,18 +312,16 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
 
     with contextlib.ExitStack() as stack:
         try:
-            if is_stream(path):
-                with open(path, "wb") as stream:
-                    yield stream
-                return
             folder, name = os.path.split(path)
             if not name or tf.io.gfile.isdir(path):
                 raise IsADirectoryError(None, "it is a folder")
-            tf.io.gfile.makedirs(folder or ".")
-            stack.enter_context(_only_writer(path, argument))
-            unfinished = stack.enter_context(atomic(path, overwrite=True))
+            target = path
+            if not is_stream(path):
+                tf.io.gfile.makedirs(folder or ".")
+                stack.enter_context(_only_writer(path, argument))
+                target = stack.enter_context(atomic(path, overwrite=True))
             opener = tf.io.gfile.GFile if "://" in path else open
-            file = opener(unfinished, "wb")
+            file = opener(target, "wb")
         except (OSError, tf.errors.OpError) as error:
             raise _unwritable(path, argument, error) from error
         try:

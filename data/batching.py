@@ -131,7 +131,7 @@ class InMemoryBatches:
         plans = []
         for piece in lengths:
             plan = best_fit(np.array([piece]), (width,))
-            # but for those without pieces
+            # Examples without pieces are left out.
             plans.append([[i for i in row if piece[i]] for row in plan])
         step = max(2, -(-len(pieces[0]) // ROW_COUNTS))
         num_rows = -(-max(map(len, plans)) // step) * step

@@ -114,7 +114,7 @@ class RecordBuildConfig:
         }
 
     def describe(self) -> dict[str, Any]:
-        """In JSON's types: what must be equal for the command to go on."""
+        """What must be equal for a command to resume, as JSON values."""
         vocabulary = b"".join(self.read_vocabulary().values())
         contents = []
         for path in self.paths:

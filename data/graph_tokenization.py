@@ -63,7 +63,7 @@ def rewrites(**settings: bool) -> dict[str, str]:
     basic = BasicTokenizer(**settings)
     table = {}
     for char in map(chr, range(sys.maxunicode + 1)):
-        # The unassigned stay as they are, but for those that count as CJK.
+        # Unassigned characters stay as they are, unless they count as CJK.
         is_unassigned = unicodedata.category(char) in ("Cn", "Co", "Cs")
         if is_unassigned and not is_ideograph(char):
             continue

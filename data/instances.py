@@ -186,8 +186,8 @@ def instances_from_document(
         whole_b = _concatenate(document[middle:stop])
         is_random_next = num_sentences == 1 or rng.random() < 0.5
         if is_random_next:
-            # After ten draws of the document at hand that one is taken after
-            # all, as in Google's code (with two documents, once in a thousand).
+            # As in Google's code, ten draws that all give this document take
+            # it anyway (with two documents, once in a thousand).
             for _ in range(10):
                 random_index = rng.randint(0, len(documents) - 1)
                 if random_index != document_index:

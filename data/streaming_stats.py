@@ -84,8 +84,11 @@ def fingerprint(thing: bytes) -> int:
 
 
 def percentile(counts: Sequence[int], percent: float) -> int:
-    """The least length that `percent` of all are no longer than; counts[i]
-    things, of which there is one at least, have length i."""
+    """The smallest length that at least `percent` of all things do not exceed.
+
+    Args:
+        counts: how many have length 0, 1, ...; at least one thing is there.
+    """
     cumulated = np.cumsum(counts)
     return int(np.searchsorted(cumulated, cumulated[-1] * percent / 100))
 

@@ -296,7 +296,7 @@ def _check_fixed(values: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
 
 
 def to_hugging_face(config: "BertConfig") -> dict[str, Any]:
-    """The values of a config.json, but for what the heads say.
+    """The values of a config.json, without those that depend on the head.
 
     Raises:
         InputError: the family there has no such model.

@@ -78,7 +78,7 @@ def folder_task(
     opened = open_tokenizer(path, options=options)
     known = opened.settings if opened else options or TokenizerOptions()
     case: dict[str, Any] = {name: getattr(known, name) for name in CASE}
-    if not opened:  # there is no vocabulary; what was not given is the folder's
+    if not opened:  # no vocabulary: the folder decides what was not given
         case = {k: value for k, value in case.items() if value is not None}
     if task is not None:
         settings = TaskConfig.from_folder(os.path.dirname(task))

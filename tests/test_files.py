@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from bert_keras import files
 from bert_keras.errors import InputError
@@ -63,6 +64,13 @@ def test_a_pipe_is_written_through(tmp_path: Path) -> None:
     reader.join()
     assert found == ["line\n"]
     assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_failure_beside_a_device_is_not_blamed_on_it() -> None:
+    error = tf.errors.ResourceExhaustedError(None, None, "OOM")
+    with pytest.raises(tf.errors.ResourceExhaustedError):  # noqa: SIM117
+        with files.writing(os.devnull, "output_file"):
+            raise error
 
 
 def test_a_device_stays(tmp_path: Path) -> None:

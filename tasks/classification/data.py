@@ -206,7 +206,7 @@ def encode_example(
     max_seq_length: int,
     doc_stride: int | None = None,
 ) -> tuple[list[InputFeatures], bool, int]:
-    """Its rows, whether it was cut, and its length in tokens before that.
+    """An example's rows, whether it was cut, and its length in tokens uncut.
 
     Windows together show all of the last text: of 7 pieces with room for 4 and
     a stride of 2 they are 0-3, 2-5 and 4-6. The first text of a pair keeps

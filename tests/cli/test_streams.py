@@ -82,6 +82,22 @@ def test_a_terminal_of_few_characters_shows_numbers(tmp_path: Path) -> None:
     assert done.stdout == "\\u6d77 \\xf6\n"
 
 
+def test_another_backend_of_keras_is_said_and_not_used() -> None:
+    code = (
+        "import os, sys; sys.argv = ['x']; from bert_keras.cli import command; "
+        "command.run(lambda: print(os.environ['KERAS_BACKEND']))"
+    )
+    line = f"KERAS_BACKEND=jax {sys.executable} -c"
+    done = subprocess.run(
+        ["bash", "-c", f'{line} "$0"', code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "tensorflow\n"
+    assert "KERAS_BACKEND=jax is not used" in done.stderr
+
+
 def test_a_command_works_without_a_standard_error(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("the sea\n" * 20)
     command = (

@@ -21,6 +21,7 @@ from bert_keras.tasks.classification.model import (
     pool_windows,
 )
 from tests.conftest import GOLDEN, TINY
+from tests.tasks.learning import assert_packing_changes_nothing
 
 TARGETS: dict[str, LabelType] = {
     "single label": SingleLabel(("a", "b", "c"), (0.5, 3.0, 2.0)),
@@ -343,15 +344,6 @@ def test_pieces_of_a_batch_add_up(model: TextClassifier) -> None:
     assert float(sum(parts)) == pytest.approx(loss_of(model, batch), rel=1e-6)
 
 
-def gradients_of(model: TextClassifier, batch: dict, totals: dict) -> tuple:
-    """Loss, metric sums and gradients."""
-    with tf.GradientTape() as tape:
-        loss, sums = model.loss(batch, totals, None)
-    trained = [v.value for v in model.trainable_variables]
-    gradients = tape.gradient(loss, trained)
-    return loss, sums, [tf.convert_to_tensor(g) for g in gradients]
-
-
 @pytest.mark.parametrize("num_pieces", [1, 3])
 def test_packed_rows_learn_what_padded_rows_do(
     model: TextClassifier, num_pieces: int
@@ -368,19 +360,7 @@ def test_packed_rows_learn_what_padded_rows_do(
     assert float(totals["rows"]) == pytest.approx(
         float(model.totals(packed)["rows"])
     )
-    expected = gradients_of(model, padded, totals)
-    parts = [
-        gradients_of(model, dict(zip(packed, values, strict=True)), totals)
-        for values in zip(
-            *(tf.split(value, num_pieces) for value in packed.values()),
-            strict=True,
-        )
-    ]
-    found = tf.nest.map_structure(lambda *x: sum(x), *parts)
-    for one, other in zip(
-        tf.nest.flatten(expected), tf.nest.flatten(found), strict=True
-    ):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    assert_packing_changes_nothing(model, padded, packed, num_pieces)
 
 
 def test_weightless_batches_cost_nothing() -> None:
