@@ -11,6 +11,7 @@ Shapes: B batch, S positions, V vocabulary, C classes, L layers, H hidden size.
 
 import contextlib
 import dataclasses
+import functools
 import os
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -99,8 +100,9 @@ def _layer_norm(root: str, layer: Any) -> list[VariableMapping]:
     return layer_mappings(f"{root}/LayerNorm/", norm, ("beta", "gamma"))
 
 
+@functools.singledispatch
 def encoder_mappings(encoder: Encoder) -> list[VariableMapping]:
-    """Everything below "bert/"."""
+    """Everything below "bert/". Other kinds register their own."""
     embeddings, root = encoder.embeddings, "bert/embeddings"
     mappings = [
         VariableMapping(f"{root}/{name}", table, family=encoder.config.family)

@@ -37,7 +37,14 @@ class EncoderOutputs(NamedTuple):
 
 
 class Encoder(keras.layers.Layer):
-    """Token ids to one vector a position and one for the whole input."""
+    """Token ids to one vector a position and one for the whole input.
+
+    Attributes:
+        reads_packed_rows: whether `call` takes positions; else it reads padded
+            rows and gives all of them.
+    """
+
+    reads_packed_rows = True
 
     def __init__(self, config: BertConfig, name: str = "bert"):
         super().__init__(name=name)

@@ -43,8 +43,10 @@ class BiLstmEncoder(Encoder):
     So heads are as wide as without it. Pooled are the outputs of the forward
     half at the last position and of the backward half at the first, side by
     side: each has read the whole text. The encoder's own pooler, of which
-    nothing is used, is not trained. Rows are padded, never packed.
+    nothing is used, is not trained.
     """
+
+    reads_packed_rows = False
 
     def __init__(self, config: BertConfig, name: str = "recurrent"):
         super().__init__(config, name)
@@ -96,18 +98,20 @@ class BiLstmEncoder(Encoder):
             pooled=ops.concatenate(ends, axis=-1),
         )
 
-    def mappings(self) -> list[VariableMapping]:
-        mappings = encoder_mappings(self)
-        for name, layer in (
-            ("forward", self.bilstm.forward_layer),
-            ("backward", self.bilstm.backward_layer),
-        ):
-            mappings += layer_mappings(
-                f"{BILSTM}/{name}/",
-                layer.cell,
-                ("kernel", "recurrent_kernel", "bias"),
-            )
-        return mappings
+
+@encoder_mappings.register
+def _(encoder: BiLstmEncoder) -> list[VariableMapping]:
+    mappings = encoder_mappings.dispatch(Encoder)(encoder)
+    for name, layer in (
+        ("forward", encoder.bilstm.forward_layer),
+        ("backward", encoder.bilstm.backward_layer),
+    ):
+        mappings += layer_mappings(
+            f"{BILSTM}/{name}/",
+            layer.cell,
+            ("kernel", "recurrent_kernel", "bias"),
+        )
+    return mappings
 
 
 class ConcatenatedEncoders(keras.layers.Layer):
@@ -115,8 +119,9 @@ class ConcatenatedEncoders(keras.layers.Layer):
 
     As ELMo has a left-to-right and a right-to-left model. All outputs are 2H
     wide; pooled are both poolers', each from where its encoder has seen all.
-    Rows are padded, never packed.
     """
+
+    reads_packed_rows = False
 
     def __init__(
         self, config: BertConfig, second_direction: str, name: str = "twin"
@@ -170,18 +175,28 @@ class ConcatenatedEncoders(keras.layers.Layer):
         )
         return outputs
 
-    def mappings(self) -> list[VariableMapping]:
-        return encoder_mappings(self.first) + [
-            dataclasses.replace(m, name=m.name.replace("bert/", SECOND, 1))
-            for m in encoder_mappings(self.second)
-        ]
+
+@encoder_mappings.register
+def _(encoder: ConcatenatedEncoders) -> list[VariableMapping]:
+    return encoder_mappings(encoder.first) + [
+        dataclasses.replace(m, name=m.name.replace("bert/", SECOND, 1))
+        for m in encoder_mappings(encoder.second)
+    ]
 
 
-AnyEncoder = Encoder | ConcatenatedEncoders
+def make_encoder(
+    config: BertConfig, bilstm: bool, second_direction: str | None
+) -> Any:
+    """An Encoder, or what stands in for one; by task.json's fields."""
+    if bilstm:
+        return BiLstmEncoder(config)
+    if second_direction:
+        return ConcatenatedEncoders(config, second_direction)
+    return Encoder(config)
 
 
 def load_encoders(
-    encoder: AnyEncoder,
+    encoder: Encoder | ConcatenatedEncoders,
     mappings: Sequence[VariableMapping],
     first: str,
     second: str | None,
@@ -199,10 +214,3 @@ def load_encoders(
         load_checkpoint(own, first),
         load_checkpoint(encoder_mappings(encoder.second), second),
     ]
-
-
-def any_encoder_mappings(encoder: AnyEncoder) -> list[VariableMapping]:
-    """All weights, "bert/" first."""
-    if isinstance(encoder, BiLstmEncoder | ConcatenatedEncoders):
-        return encoder.mappings()
-    return encoder_mappings(encoder)

@@ -13,25 +13,9 @@ Shapes: R rows, S positions, H hidden size, B examples, K at most in a row.
 from keras import ops
 
 from bert_keras.modeling.attention import same_sequence
-from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import LAST_SEES_ALL, Encoder, EncoderOutputs
-from bert_keras.modeling.encoder_variants import (
-    AnyEncoder,
-    BiLstmEncoder,
-    ConcatenatedEncoders,
-)
 from bert_keras.modeling.heads import row_weights
 from bert_keras.modeling.tensors import Batch, Tensor
-from bert_keras.tasks.task_config import TaskConfig
-
-
-def make_encoder(config: BertConfig, settings: TaskConfig) -> AnyEncoder:
-    """What task.json says stands below the head."""
-    if settings.bilstm:
-        return BiLstmEncoder(config)
-    if settings.second_direction:
-        return ConcatenatedEncoders(config, settings.second_direction)
-    return Encoder(config)
 
 
 def is_packed(batch: Batch) -> bool:
@@ -39,7 +23,7 @@ def is_packed(batch: Batch) -> bool:
 
 
 def encode(
-    encoder: AnyEncoder,
+    encoder: Encoder,
     batch: Batch,
     seed: Tensor | None,
     pooled_positions: Tensor | None = None,
@@ -47,8 +31,7 @@ def encode(
 ) -> EncoderOutputs:
     """What the encoder makes of the rows; the last two as it takes them."""
     ids, segments = batch["input_ids"], batch["segment_ids"]
-    # These read padded rows, and all of them.
-    if isinstance(encoder, BiLstmEncoder | ConcatenatedEncoders):
+    if not encoder.reads_packed_rows:
         return encoder(ids, batch["input_mask"], segments, seed)
     if is_packed(batch):
         mask = same_sequence(batch["sequence_numbers"])
@@ -63,7 +46,7 @@ def encode(
 
 
 def pooled_examples(
-    encoder: AnyEncoder, batch: Batch, seed: Tensor | None
+    encoder: Encoder, batch: Batch, seed: Tensor | None
 ) -> Tensor:
     """[B, H], the pooler's outputs."""
     nowhere = ops.zeros((ops.shape(batch["input_ids"])[0], 0), "int32")

@@ -37,10 +37,8 @@ from bert_keras.modeling.checkpoint import (
     save_model_folder,
 )
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder_variants import (
-    AnyEncoder,
-    load_encoders,
-)
+from bert_keras.modeling.encoder import Encoder
+from bert_keras.modeling.encoder_variants import load_encoders
 from bert_keras.modeling.hugging_face import CONFIG, INDEX, SAFETENSORS
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
@@ -117,7 +115,7 @@ MAY_CHANGE = {
 
 
 class Model(Objective, Protocol):
-    encoder: AnyEncoder
+    encoder: Encoder
 
     def mappings(self) -> list[VariableMapping]: ...
 

@@ -23,14 +23,11 @@ from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import (
     CLASSIFIER,
     VariableMapping,
+    encoder_mappings,
     linear_mappings,
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
-from bert_keras.modeling.encoder_variants import (
-    AnyEncoder,
-    any_encoder_mappings,
-)
 from bert_keras.modeling.heads import (
     LinearHead,
     binary_cross_entropy,
@@ -276,7 +273,7 @@ def _number_of(label: str, labels: tuple[str, ...]) -> int:
 class PooledClassifier(TaskModel):
     """An encoder with a linear head on its pooled output."""
 
-    def __init__(self, encoder: AnyEncoder, num_outputs: int, name: str):
+    def __init__(self, encoder: Encoder, num_outputs: int, name: str):
         """`name`: of the head."""
         self.encoder = encoder
         self.head = LinearHead(
@@ -288,7 +285,7 @@ class PooledClassifier(TaskModel):
 
     def mappings(self) -> list[VariableMapping]:
         return [
-            *any_encoder_mappings(self.encoder),
+            *encoder_mappings(self.encoder),
             *linear_mappings(self.head, CLASSIFIER),
         ]
 
@@ -315,7 +312,7 @@ class TextClassifier(PooledClassifier):
         self,
         config: BertConfig,
         target: LabelType,
-        encoder: AnyEncoder | None = None,
+        encoder: Encoder | None = None,
     ):
         """`encoder`: where it is not the plain one of the config."""
         self.target = target

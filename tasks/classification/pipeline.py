@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.tasks.base import Outputs, Question, TaskPipeline
 from bert_keras.tasks.classification.data import (
     InputExample,
@@ -18,7 +19,6 @@ from bert_keras.tasks.classification.model import (
     make_target,
     pool_windows,
 )
-from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.task_config import TaskConfig
 
 
@@ -31,7 +31,10 @@ class TextClassificationPipeline(TaskPipeline):
     @staticmethod
     def make_model(config: BertConfig, settings: TaskConfig) -> TextClassifier:
         target = make_target(settings.target, settings.labels)
-        return TextClassifier(config, target, make_encoder(config, settings))
+        encoder = make_encoder(
+            config, settings.bilstm, settings.second_direction
+        )
+        return TextClassifier(config, target, encoder)
 
     @staticmethod
     def exported(

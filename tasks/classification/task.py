@@ -19,6 +19,7 @@ from bert_keras.data.record_schema import classifier_features
 from bert_keras.data.tfrecords import RecordWriter, encode
 from bert_keras.errors import InputError, one_line, warn
 from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.tasks.classification.data import (
     InputExample,
     TableFormat,
@@ -49,7 +50,6 @@ from bert_keras.tasks.metrics import (
     diagnose_labels,
     diagnose_values,
 )
-from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.trainer import Trainer
@@ -97,7 +97,9 @@ class ClassificationTask(FineTuningTask):
         self.latest: tuple[np.ndarray, np.ndarray] | None = None
 
     def make_model(self, config: BertConfig) -> TextClassifier:
-        encoder = make_encoder(config, self.settings)
+        encoder = make_encoder(
+            config, self.settings.bilstm, self.settings.second_direction
+        )
         return TextClassifier(config, self.target, encoder)
 
     def training_data(self) -> TrainingData:

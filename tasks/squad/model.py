@@ -10,14 +10,11 @@ from keras import ops
 from bert_keras.modeling.checkpoint import (
     SPAN,
     VariableMapping,
+    encoder_mappings,
     linear_mappings,
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
-from bert_keras.modeling.encoder_variants import (
-    AnyEncoder,
-    any_encoder_mappings,
-)
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.base import TaskModel
@@ -37,7 +34,7 @@ class QuestionAnsweringModel(TaskModel):
         self,
         config: BertConfig,
         padding_in_loss: bool = True,
-        encoder: AnyEncoder | None = None,
+        encoder: Encoder | None = None,
     ):
         """`padding_in_loss`: whether padding is among the classes. `encoder`:
         where it is not the plain one of the config."""
@@ -52,7 +49,7 @@ class QuestionAnsweringModel(TaskModel):
 
     def mappings(self) -> list[VariableMapping]:
         return [
-            *any_encoder_mappings(self.encoder),
+            *encoder_mappings(self.encoder),
             *linear_mappings(self.head, SPAN),
         ]
 

@@ -6,8 +6,8 @@ from typing import Any
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.tasks.base import Outputs, Question, TaskPipeline
-from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.squad.data import SquadExample, split_words
 from bert_keras.tasks.squad.features import make_windows
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
@@ -31,7 +31,9 @@ class QuestionAnsweringPipeline(TaskPipeline):
     def make_model(
         config: BertConfig, settings: TaskConfig
     ) -> QuestionAnsweringModel:
-        encoder = make_encoder(config, settings)
+        encoder = make_encoder(
+            config, settings.bilstm, settings.second_direction
+        )
         return QuestionAnsweringModel(config, encoder=encoder)
 
     @staticmethod

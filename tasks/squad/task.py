@@ -24,6 +24,7 @@ from bert_keras.data.tfrecords import RecordWriter, encode
 from bert_keras.errors import InputError, warn, with_flags
 from bert_keras.files import write_whole
 from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.tasks.fine_tuning import (
     FineTuningConfig,
     FineTuningTask,
@@ -31,7 +32,6 @@ from bert_keras.tasks.fine_tuning import (
     train_losses,
 )
 from bert_keras.tasks.metrics import diagnose_losses
-from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.squad.data import (
     SquadExample,
@@ -109,7 +109,9 @@ class SquadTask(FineTuningTask):
         self.num_answered: int | None = None  # at the latest evaluation
 
     def make_model(self, config: BertConfig) -> QuestionAnsweringModel:
-        encoder = make_encoder(config, self.settings)
+        encoder = make_encoder(
+            config, self.settings.bilstm, self.settings.second_direction
+        )
         return QuestionAnsweringModel(
             config, self.problem.padding_in_loss, encoder
         )

@@ -20,11 +20,10 @@ from bert_keras.modeling.checkpoint import (
 )
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.encoder_variants import (
-    AnyEncoder,
     BiLstmEncoder,
     ConcatenatedEncoders,
-    any_encoder_mappings,
     load_encoders,
+    make_encoder,
 )
 from bert_keras.tasks.checkpoint_compatibility import check_second
 from bert_keras.tasks.classification.model import (
@@ -32,7 +31,6 @@ from bert_keras.tasks.classification.model import (
     Regression,
     TextClassifier,
 )
-from bert_keras.tasks.packed_inputs import make_encoder
 from bert_keras.tasks.pipeline import load
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.task_config import TASK, TaskConfig
@@ -51,7 +49,7 @@ ROWS = [
     InputFeatures([2, 5, 6, 7, 3], [0] * 5),
     InputFeatures([2, 8, 3], [0] * 3),
 ]
-MAKERS: dict[str, Callable[[], AnyEncoder]] = {
+MAKERS: dict[str, Callable[[], Encoder]] = {
     "BiLSTM": lambda: BiLstmEncoder(LEFT),
     "twin": lambda: ConcatenatedEncoders(LEFT, RIGHT.direction),
 }
@@ -76,13 +74,13 @@ def inputs(length: int) -> list[tf.Tensor]:
 
 
 @pytest.fixture(params=MAKERS)
-def unbuilt(request: pytest.FixtureRequest) -> AnyEncoder:
+def unbuilt(request: pytest.FixtureRequest) -> Encoder:
     keras.utils.set_random_seed(3)
     return MAKERS[request.param]()
 
 
 @pytest.fixture
-def encoder(unbuilt: AnyEncoder) -> AnyEncoder:
+def encoder(unbuilt: Encoder) -> Encoder:
     unbuilt.build()
     return unbuilt
 
@@ -146,7 +144,7 @@ def test_two_encoders_give_what_each_gives_alone() -> None:
             np.testing.assert_array_equal(found[..., half], wanted)
 
 
-def test_padding_changes_nothing(encoder: AnyEncoder) -> None:
+def test_padding_changes_nothing(encoder: Encoder) -> None:
     short, long = encoder(*inputs(5)), encoder(*inputs(11))
     np.testing.assert_allclose(short.pooled[:2], long.pooled[:2], atol=1e-6)
     for row, length in ((0, 5), (1, 3)):
@@ -155,21 +153,21 @@ def test_padding_changes_nothing(encoder: AnyEncoder) -> None:
         )
 
 
-def test_weights_come_back(encoder: AnyEncoder, tmp_path: Path) -> None:
-    save_model_folder(str(tmp_path), TINY, any_encoder_mappings(encoder), None)
+def test_weights_come_back(encoder: Encoder, tmp_path: Path) -> None:
+    save_model_folder(str(tmp_path), TINY, encoder_mappings(encoder), None)
     before = encoder(*inputs(7)).pooled.numpy()
-    names = [binding.name for binding in any_encoder_mappings(encoder)]
+    names = [binding.name for binding in encoder_mappings(encoder)]
     assert len(set(names)) == len(names)
-    bound = {id(binding.variable) for binding in any_encoder_mappings(encoder)}
+    bound = {id(binding.variable) for binding in encoder_mappings(encoder)}
     assert bound == {id(variable) for variable in encoder.variables}
     for variable in encoder.variables:
         variable.assign(variable * 0.5)
-    report = load_checkpoint(any_encoder_mappings(encoder), str(tmp_path))
+    report = load_checkpoint(encoder_mappings(encoder), str(tmp_path))
     assert not report.missing and not report.unused
     np.testing.assert_array_equal(encoder(*inputs(7)).pooled, before)
 
 
-def test_every_weight_learns(unbuilt: AnyEncoder) -> None:
+def test_every_weight_learns(unbuilt: Encoder) -> None:
     model = TextClassifier(TINY, Regression(), unbuilt)
     batch = batch_of(7) | {LABELS: tf.constant([[0.5], [2.0], [0.0]])}
     trained = [v.value for v in model.trainable_variables]
@@ -207,7 +205,7 @@ def test_each_dropout_of_two_encoders_has_a_seed_of_its_own() -> None:
     np.testing.assert_array_equal(one.sequence[..., 40:], other.sequence)
 
 
-def test_lower_layers_of_both_are_frozen(encoder: AnyEncoder) -> None:
+def test_lower_layers_of_both_are_frozen(encoder: Encoder) -> None:
     num_encoders = len(encoder.poolers)
     depths = [encoder.depth(v) for v in encoder.variables]
     assert depths.count(0) == 5 * num_encoders  # three tables and a LayerNorm
@@ -217,7 +215,7 @@ def test_lower_layers_of_both_are_frozen(encoder: AnyEncoder) -> None:
     assert {encoder.depth(v) for v in trained} == {2, 3}
 
 
-def test_spans_leave_out_every_pooler(unbuilt: AnyEncoder) -> None:
+def test_spans_leave_out_every_pooler(unbuilt: Encoder) -> None:
     model = QuestionAnsweringModel(TINY, encoder=unbuilt)
     trained = {id(v) for v in model.trainable_variables}
     for pooler in unbuilt.poolers:
@@ -286,7 +284,7 @@ def test_two_models_become_one_that_predicts(
     other = ConcatenatedEncoders(LEFT, RIGHT.direction)
     other.build()
     folders = [str(world / config.direction) for config in (LEFT, RIGHT)]
-    load_encoders(other, any_encoder_mappings(other), *folders)
+    load_encoders(other, encoder_mappings(other), *folders)
     np.testing.assert_array_equal(pooled, other(*inputs(7)).pooled)
 
 
@@ -294,7 +292,10 @@ def test_a_bilstm_comes_back_with_its_folder(
     world: Path, tmp_path: Path
 ) -> None:
     settings = TaskConfig("span", 29, True, doc_stride=7, bilstm=True)
-    model = QuestionAnsweringModel(LEFT, encoder=make_encoder(LEFT, settings))
+    model = QuestionAnsweringModel(
+        LEFT,
+        encoder=make_encoder(LEFT, settings.bilstm, settings.second_direction),
+    )
     vocab_file = str(world / "vocab.txt")
     save_model_folder(str(tmp_path), LEFT, model.mappings(), vocab_file)
     (tmp_path / TASK).write_text(settings.to_json())
