@@ -32,8 +32,8 @@ from bert_keras.cli import command, common_flags, streams
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
-    from bert_keras.tasks.base import Answer, Line
     from bert_keras.tasks.classification.data import TableFormat
+    from bert_keras.tasks.pipeline import Answer, Line
     from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = flags.FLAGS
@@ -83,7 +83,7 @@ def main(*texts: str) -> None:
     command.import_tensorflow()
 
     from bert_keras.data.text_files import expand_patterns
-    from bert_keras.tasks.base import EMPTY
+    from bert_keras.tasks.pipeline import EMPTY
     from bert_keras.training.inference import with_progress
 
     if FLAGS.output_file and FLAGS.input_file:
@@ -141,7 +141,7 @@ def _load(folder: str) -> "Callable[..., Iterator[Answer]]":
     """Reads the model; what was loaded is said on standard error."""
     import keras
 
-    from bert_keras.tasks import pipeline
+    from bert_keras.tasks import load
     from bert_keras.training.config import DeviceConfig
     from bert_keras.training.distribution import make_strategy
     from bert_keras.training.inference import Predictor, predict
@@ -149,9 +149,9 @@ def _load(folder: str) -> "Callable[..., Iterator[Answer]]":
     keras.config.set_dtype_policy(FLAGS.precision)
     strategy = make_strategy(DeviceConfig(), alone=True)
     with strategy.scope():
-        model = pipeline.load(
-            folder, common_flags.tokenizer_options(), FLAGS.top_k
-        )
+        model = load.load(folder, common_flags.tokenizer_options(), FLAGS.top_k)
+    if model.fault:
+        raise InputError(model.fault)
     print(model.report, file=sys.stderr)
     predictor = Predictor(model.model.forward, strategy, FLAGS.use_xla)
     return functools.partial(

@@ -222,7 +222,7 @@ def compare_speed(folders: list[Path]) -> None:
         model = EncoderModel(config)
         count = sum(
             math.prod(variable.shape)
-            for variable in model.encoder.variables
+            for variable in model.encoder.weights
             if config.traits.has_pooler or "/pooler/" not in variable.path
         )
         print(f"{folder.name}: {count:,} parameters")

@@ -94,10 +94,10 @@ def convert(source: Path, target: Path) -> None:
 
 def answer(folder: Path, lines: list[str]) -> list[dict[str, Any]]:
     """As predict.py does."""
-    from bert_keras.tasks import pipeline
+    from bert_keras.tasks import load
     from bert_keras.training.inference import Predictor, predict
 
-    model = pipeline.load(str(folder))
+    model = load.load(str(folder))
     run = functools.partial(predict, Predictor(model.model.forward))
     return [found.fields for found in model.answer_all(lines, run)]
 

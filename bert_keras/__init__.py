@@ -1,0 +1,36 @@
+"""BERT for TensorFlow and Keras 3: pre-train, fine-tune, predict, export.
+
+Names are imported when they are used: a script that needs a config alone does
+not wait for TensorFlow.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bert_keras.errors import InputError as InputError
+    from bert_keras.modeling.config import BertConfig as BertConfig
+    from bert_keras.modeling.encoder import Encoder as Encoder
+    from bert_keras.modeling.heads import LinearHead as LinearHead
+    from bert_keras.modeling.heads import MaskedLmHead as MaskedLmHead
+    from bert_keras.tasks.load import load as load
+
+_ROOMS = {
+    "BertConfig": "modeling.config",
+    "Encoder": "modeling.encoder",
+    "InputError": "errors",
+    "LinearHead": "modeling.heads",
+    "MaskedLmHead": "modeling.heads",
+    "load": "tasks.load",
+}
+__all__ = list(_ROOMS)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_ROOMS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

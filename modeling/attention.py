@@ -7,6 +7,7 @@ Shapes: B batch, S query positions, T key positions, H hidden size, N heads,
 D head size (H = N * D), F feed-forward size.
 """
 
+import dataclasses
 import math
 from typing import Any
 
@@ -78,37 +79,65 @@ def apply_direction(mask: Tensor, direction: str) -> Tensor:
     return ops.maximum(mask, ops.cast(key == query, "float32"))
 
 
-def _vector(
-    layer: keras.layers.Layer, name: str, size: int, start: str
-) -> keras.Variable:
-    """A float32 parameter of a fused chain, which computes in float32."""
-    return layer.add_weight(
-        name=name, shape=(size,), initializer=start, autocast=False
-    )
+class BertLayer(keras.layers.Layer):
+    """A layer that a BertConfig describes and Keras can save."""
+
+    def __init__(self, config: BertConfig, **kwargs: Any):
+        """`kwargs`: name, dtype and trainable, as every Keras layer has."""
+        super().__init__(**kwargs)
+        self.config = config
+
+    def get_config(self) -> dict[str, Any]:
+        config = dataclasses.asdict(self.config)
+        return {**super().get_config(), "config": config}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "BertLayer":
+        own = BertConfig(**config["config"])
+        layer: BertLayer = super().from_config({**config, "config": own})
+        return layer
+
+    def add_vector(self, name: str, size: int, start: str) -> keras.Variable:
+        """A parameter of a fused chain, which computes in float32."""
+        return self.add_weight(
+            name=name,
+            shape=(size,),
+            initializer=start,
+            dtype="float32",
+            autocast=False,
+        )
+
+    def check_key(self, seed: Tensor | None, training: bool | None) -> None:
+        """Raises a ValueError where dropout is asked for and has no key."""
+        if training and seed is None:
+            raise ValueError(
+                f"{type(self).__name__} was called with training=True and "
+                "without `seed`, the key of its dropout; expected both. "
+                "Encoder and LinearHead draw a key by themselves"
+            )
 
 
-class LayerNorm(keras.layers.Layer):
+class LayerNorm(BertLayer):
     """Only gamma and beta [H]: fused chains do the arithmetic."""
 
-    def __init__(self, config: BertConfig):
-        super().__init__(name="LayerNorm")
-        self.size = config.hidden_size
-        self.epsilon = config.layer_norm_eps
-
     def build(self, input_shape: Any = None) -> None:
-        self.gamma = _vector(self, "gamma", self.size, "ones")
-        self.beta = _vector(self, "beta", self.size, "zeros")
+        size = self.config.hidden_size
+        self.gamma = self.add_vector("gamma", size, "ones")
+        self.beta = self.add_vector("beta", size, "zeros")
 
 
-class Dense(keras.layers.Layer):
+class Dense(BertLayer):
     """Only kernel [input_size, output_size] and bias, which subclasses apply:
     the bias in one chain with what follows."""
 
     def __init__(
-        self, config: BertConfig, input_size: int, output_size: int, name: str
+        self,
+        config: BertConfig,
+        input_size: int,
+        output_size: int,
+        **kwargs: Any,
     ):
-        super().__init__(name=name)
-        self.config = config
+        super().__init__(config, **kwargs)
         self.sizes = input_size, output_size
 
     def build(self, input_shape: Any = None) -> None:
@@ -117,7 +146,7 @@ class Dense(keras.layers.Layer):
             shape=self.sizes,
             initializer=initializer(self.config),
         )
-        self.bias = _vector(self, "bias", self.sizes[1], "zeros")
+        self.bias = self.add_vector("bias", self.sizes[1], "zeros")
 
 
 def _has_kernel() -> bool:
@@ -130,7 +159,8 @@ def _has_kernel() -> bool:
     return jax.default_backend() != "tpu"
 
 
-class Attention(keras.layers.Layer):
+@keras.saving.register_keras_serializable("bert_keras")
+class Attention(BertLayer):
     """Scaled dot-product attention over N heads, before its output product.
 
     One kernel [H, 3H] holds query, key and value side by side, so that
@@ -139,12 +169,11 @@ class Attention(keras.layers.Layer):
     """
 
     def __init__(self, config: BertConfig, **kwargs: Any):
-        super().__init__(**kwargs)
+        super().__init__(config, **kwargs)
         self.num_heads = config.num_attention_heads
         self.head_size = config.hidden_size // config.num_attention_heads
         self.scale = 1.0 / math.sqrt(self.head_size)
         self.dropout_rate = config.attention_probs_dropout_prob
-        self.config = config
 
     def build(self, input_shape: Any = None) -> None:
         hidden = self.config.hidden_size
@@ -153,7 +182,7 @@ class Attention(keras.layers.Layer):
             shape=(hidden, 3 * hidden),
             initializer=initializer(self.config),
         )
-        self.qkv_bias = _vector(self, "qkv_bias", 3 * hidden, "zeros")
+        self.qkv_bias = self.add_vector("qkv_bias", 3 * hidden, "zeros")
 
     def call(
         self,
@@ -161,6 +190,7 @@ class Attention(keras.layers.Layer):
         mask: Tensor,
         seed: Tensor | None = None,
         to_tensor: Tensor | None = None,
+        training: bool | None = None,
     ) -> Tensor:
         """Attends from each of S positions to T of them.
 
@@ -173,6 +203,7 @@ class Attention(keras.layers.Layer):
         Returns:
             The context [B, S, H].
         """
+        self.check_key(seed, training)
         products = self._project(from_tensor, to_tensor)
         drops = seed is not None and self.dropout_rate > 0.0
         if _has_kernel() and not drops:
@@ -233,9 +264,9 @@ def _by_head(products: list[Tensor]) -> list[Tensor]:
 class DenseAddNorm(Dense):
     """LayerNorm(residual + dropout(x W + b)): ends both halves of a layer."""
 
-    def __init__(self, config: BertConfig, input_size: int, name: str):
-        super().__init__(config, input_size, config.hidden_size, name)
-        self.layer_norm = LayerNorm(config)
+    def __init__(self, config: BertConfig, input_size: int, **kwargs: Any):
+        super().__init__(config, input_size, config.hidden_size, **kwargs)
+        self.layer_norm = LayerNorm(config, name="LayerNorm")
 
     def build(self, input_shape: Any = None) -> None:
         super().build()
@@ -251,7 +282,7 @@ class DenseAddNorm(Dense):
             residual,
             self.layer_norm.gamma,
             self.layer_norm.beta,
-            self.layer_norm.epsilon,
+            self.config.layer_norm_eps,
             self.config.hidden_dropout_prob,
             seed,
         )
@@ -260,9 +291,9 @@ class DenseAddNorm(Dense):
 class Intermediate(Dense):
     """activation(x W + b), from H to F."""
 
-    def __init__(self, config: BertConfig, name: str):
+    def __init__(self, config: BertConfig, **kwargs: Any):
         sizes = config.hidden_size, config.intermediate_size
-        super().__init__(config, *sizes, name)
+        super().__init__(config, *sizes, **kwargs)
 
     def call(self, x: Tensor) -> Tensor:
         """[B, S, H] -> [B, S, F]."""

@@ -7,6 +7,7 @@ of a row, L layers, N heads.
 """
 
 import functools
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -15,6 +16,7 @@ from keras import ops
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.attention import (
     Attention,
+    BertLayer,
     DenseAddNorm,
     Intermediate,
     LayerNorm,
@@ -22,7 +24,7 @@ from bert_keras.modeling.attention import (
     initializer,
 )
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.tensors import Tensor
+from bert_keras.modeling.tensors import Batch, Tensor
 
 LAST_SEES_ALL = "left_to_right"  # of config.DIRECTIONS; in others the first
 
@@ -36,8 +38,26 @@ class EncoderOutputs(NamedTuple):
     pooled: Tensor  # [B, H], or [B, K, H] where K positions were asked for
 
 
-class Encoder(keras.layers.Layer):
+@keras.saving.register_keras_serializable("bert_keras")
+class Encoder(BertLayer):
     """Token ids to one vector a position and one for the whole input.
+
+    >>> config = BertConfig.of_size("tiny", vocab_size=30522)
+    >>> encoder = Encoder(config)
+    >>> outputs = encoder(np.array([[101, 7592, 102]]))
+    >>> outputs.sequence.shape, outputs.pooled.shape
+    (TensorShape([1, 3, 128]), TensorShape([1, 128]))
+
+    In a functional model it takes a dictionary, by the names of our records:
+
+    >>> inputs = {
+    ...     name: keras.Input((None,), dtype="int32", name=name)
+    ...     for name in ("input_ids", "input_mask", "segment_ids")
+    ... }
+    >>> logits = keras.layers.Dense(2)(encoder(inputs).pooled)
+    >>> model = keras.Model(inputs, logits)
+
+    `fit` trains it with dropout; `model.save("model.keras")` saves it.
 
     Attributes:
         reads_packed_rows: whether `call` takes positions; else it reads padded
@@ -46,12 +66,12 @@ class Encoder(keras.layers.Layer):
 
     reads_packed_rows = True
 
-    def __init__(self, config: BertConfig, name: str = "bert"):
-        super().__init__(name=name)
-        self.config = config
-        self.embeddings = Embeddings(config, name="embeddings")
+    def __init__(self, config: BertConfig, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        dtype = self.dtype_policy
+        self.embeddings = Embeddings(config, name="embeddings", dtype=dtype)
         self.layers = [
-            TransformerLayer(config, name=f"layer_{i}")
+            TransformerLayer(config, name=f"layer_{i}", dtype=dtype)
             for i in range(config.num_hidden_layers)
         ]
         # In DistilBERT it is a part of the classifier, and a relu.
@@ -60,8 +80,10 @@ class Encoder(keras.layers.Layer):
             activation=config.traits.pooler_act,
             kernel_initializer=initializer(config),
             name="pooler",
+            dtype=dtype,
         )
         self.is_recomputed = False
+        self.keys = fused_ops.DropoutKeys()
 
     @property
     def poolers(self) -> list[keras.layers.Layer]:
@@ -101,23 +123,26 @@ class Encoder(keras.layers.Layer):
 
     def call(
         self,
-        input_ids: Tensor,
-        input_mask: Tensor,
-        segment_ids: Tensor,
+        input_ids: Tensor | Batch,
+        input_mask: Tensor | None = None,
+        segment_ids: Tensor | None = None,
         seed: Tensor | None = None,
         position_ids: Tensor | None = None,
         pooled_positions: Tensor | None = None,
         sequence_positions: Tensor | None = None,
+        training: bool | None = None,
     ) -> EncoderOutputs:
         """Encodes a batch.
 
         Args:
-            input_ids: int [B, S], each below vocab_size.
+            input_ids: int [B, S], each below vocab_size; or a list of the
+                first three, or a dictionary by their names.
             input_mask: [B, S], or [B, S, S] with a row for each query; 1 where
-                a position may be attended to.
+                a position may be attended to; None for everywhere.
             segment_ids: int [B, S], each below type_vocab_size; if that is 0
-                or 1, nothing looks at them.
-            seed: int32 [2], the key of this step's dropout; None for none.
+                or 1, nothing looks at them. None for 0.
+            seed: int32 [2], the key of this step's dropout; None for one that
+                is drawn in training, and otherwise for no dropout.
             position_ids: int [B, S], each below max_position_embeddings, of
                 packed rows; None for 0, 1, 2, ...
             pooled_positions: int [B, K], of each [CLS] of packed rows; None for
@@ -126,7 +151,27 @@ class Encoder(keras.layers.Layer):
             sequence_positions: int [B, P], where the sequence is wanted; None
                 for everywhere. Under TensorFlow the last layer is computed
                 there and at what is pooled alone.
+            training: whether there is dropout, where no `seed` says it; Keras
+                gives it.
         """
+        if isinstance(input_ids, Mapping):
+            input_mask = input_ids.get("input_mask", input_mask)
+            segment_ids = input_ids.get("segment_ids", segment_ids)
+            input_ids = input_ids["input_ids"]
+        elif isinstance(input_ids, list | tuple):
+            input_ids, input_mask, segment_ids = input_ids
+        longest = self.config.max_position_embeddings
+        if (input_ids.shape[1] or 0) > longest:
+            raise ValueError(
+                f"input_ids has {input_ids.shape[1]} positions; expected at "
+                f"most {longest}, the config's max_position_embeddings"
+            )
+        if input_mask is None:
+            input_mask = ops.ones_like(input_ids)
+        if segment_ids is None:
+            segment_ids = ops.zeros_like(input_ids)
+        if training and seed is None:
+            seed = self.keys.draw()
         mask = additive_mask(input_mask, self.config.direction)
         embedded = self.embeddings(input_ids, segment_ids, seed, position_ids)
         run = recomputed if self.is_recomputed else TransformerLayer.__call__
@@ -167,6 +212,35 @@ class Encoder(keras.layers.Layer):
             pooled = pooled[:, 0]
         return EncoderOutputs(embedded, tuple(outputs), x, pooled)
 
+    def compute_output_spec(
+        self,
+        input_ids: Tensor | Batch,
+        *args: Any,
+        pooled_positions: Tensor | None = None,
+        sequence_positions: Tensor | None = None,
+        **kwargs: Any,
+    ) -> EncoderOutputs:
+        ids = input_ids
+        if isinstance(ids, Mapping):
+            ids = ids["input_ids"]
+        elif isinstance(ids, list | tuple):
+            ids = ids[0]
+        rows, length = ids.shape
+
+        def vectors(*shape: int | None) -> keras.KerasTensor:
+            shape = rows, *shape, self.config.hidden_size
+            return keras.KerasTensor(shape, self.compute_dtype)
+
+        layers = [vectors(length) for _ in self.layers]
+        if sequence_positions is not None:
+            layers[-1] = vectors(sequence_positions.shape[1])
+        pooled = vectors()
+        if pooled_positions is not None:
+            pooled = vectors(pooled_positions.shape[1])
+        return EncoderOutputs(
+            vectors(length), tuple(layers), layers[-1], pooled
+        )
+
 
 def attention_maps(
     encoder: Encoder, input_ids: Tensor, input_mask: Tensor, segment_ids: Tensor
@@ -184,13 +258,12 @@ def attention_maps(
     )
 
 
-class Embeddings(keras.layers.Layer):
+class Embeddings(BertLayer):
     """LayerNorm of word + segment + position vectors, then dropout."""
 
-    def __init__(self, config: BertConfig, name: str):
-        super().__init__(name=name)
-        self.config = config
-        self.layer_norm = LayerNorm(config)
+    def __init__(self, config: BertConfig, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.layer_norm = LayerNorm(config, name="LayerNorm")
 
     def build(self, input_shape: Any = None) -> None:
         config = self.config
@@ -207,6 +280,7 @@ class Embeddings(keras.layers.Layer):
                 name=name,
                 shape=(number, config.hidden_size),
                 initializer=initializer(config),
+                dtype="float32",
                 autocast=False,
             )
             for name, number in rows.items()
@@ -253,16 +327,24 @@ class Embeddings(keras.layers.Layer):
         return ops.cast(normed, self.compute_dtype)
 
 
-class TransformerLayer(keras.layers.Layer):
+@keras.saving.register_keras_serializable("bert_keras")
+class TransformerLayer(BertLayer):
     """Self-attention, then a feed-forward network, each with its residual."""
 
-    def __init__(self, config: BertConfig, name: str):
-        super().__init__(name=name)
+    def __init__(self, config: BertConfig, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        dtype = self.dtype_policy
         hidden, expanded = config.hidden_size, config.intermediate_size
-        self.attention = Attention(config, name="attention")
-        self.attention_output = DenseAddNorm(config, hidden, "attention_output")
-        self.intermediate = Intermediate(config, "intermediate")
-        self.feed_forward_output = DenseAddNorm(config, expanded, "output")
+        self.attention = Attention(config, name="attention", dtype=dtype)
+        self.attention_output = DenseAddNorm(
+            config, hidden, name="attention_output", dtype=dtype
+        )
+        self.intermediate = Intermediate(
+            config, name="intermediate", dtype=dtype
+        )
+        self.feed_forward_output = DenseAddNorm(
+            config, expanded, name="output", dtype=dtype
+        )
 
     def build(self, input_shape: Any = None) -> None:
         self.attention.build()
@@ -274,11 +356,13 @@ class TransformerLayer(keras.layers.Layer):
         self,
         x: Tensor,
         mask: Tensor,
-        seed: Tensor | None,
+        seed: Tensor | None = None,
         positions: Tensor | None = None,
+        training: bool | None = None,
     ) -> Tensor:
         """[B, S, H] -> [B, S, H], or [B, P, H] at int [B, P]; the mask is from
         `additive_mask`."""
+        self.check_key(seed, training)
         keys_from = None  # where keys and values come from
         if positions is not None:
             keys_from, x = x, vectors_at(x, positions)

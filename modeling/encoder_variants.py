@@ -48,8 +48,8 @@ class BiLstmEncoder(Encoder):
 
     reads_packed_rows = False
 
-    def __init__(self, config: BertConfig, name: str = "recurrent"):
-        super().__init__(config, name)
+    def __init__(self, config: BertConfig, **kwargs: Any):
+        super().__init__(config, **kwargs)
         if config.hidden_size % 2:
             raise InputError(
                 f"the config has hidden_size = {config.hidden_size}; a BiLSTM "
@@ -65,11 +65,6 @@ class BiLstmEncoder(Encoder):
             dtype="float32",
             name=BILSTM,
         )
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        """Without the seeds that Keras keeps for dropouts of the LSTM."""
-        return self.weights
 
     def build(self, input_shape: Any = None) -> None:
         super().build()

@@ -16,6 +16,7 @@ import contextlib
 import contextvars
 import functools
 import math
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -46,6 +47,26 @@ class _Key(keras.random.SeedGenerator):
     def next(self, ordered: bool = True) -> Tensor:
         on_jax = keras.config.backend() == "jax"  # where keys are unsigned
         return ops.cast(self.key, "uint32") if on_jax else self.key
+
+
+class DropoutKeys(keras.random.SeedGenerator):
+    """What a layer draws keys from when Keras calls it with training=True.
+
+    Keras's initializers draw their seeds from Python's generator. This begins
+    at what that would give next and leaves it undrawn, so that the weights
+    made after it are the same with it and without.
+    """
+
+    def __init__(self) -> None:
+        python = random.Random()
+        python.setstate(random.getstate())
+        super().__init__(python.randint(1, 10**9))
+
+    def draw(self) -> Tensor:
+        """int32 [2], of which the second number is left to `dropout_seed`."""
+        start, count = ops.unstack(ops.cast(self.next(), "int32"))
+        # The golden ratio's multiples lie far apart.
+        return ops.stack([start + count * -0x61C88647, ops.zeros_like(count)])
 
 
 def dropout_seed(seed: Tensor | None, site: int) -> Tensor | None:

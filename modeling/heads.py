@@ -14,7 +14,12 @@ import keras
 from keras import ops
 
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.attention import Dense, LayerNorm, initializer
+from bert_keras.modeling.attention import (
+    BertLayer,
+    Dense,
+    LayerNorm,
+    initializer,
+)
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.tensors import Sums, Tensor
 
@@ -76,6 +81,7 @@ def squared_error(
     return ops.sum(weights * ops.square(error)), ops.sum(weights)
 
 
+@keras.saving.register_keras_serializable("bert_keras")
 class MaskedLmHead(Dense):
     """Scores the vocabulary at the masked positions.
 
@@ -83,9 +89,10 @@ class MaskedLmHead(Dense):
     activation is the encoder's.
     """
 
-    def __init__(self, config: BertConfig, name: str = "masked_lm"):
-        super().__init__(config, config.hidden_size, config.hidden_size, name)
-        self.layer_norm = LayerNorm(config)
+    def __init__(self, config: BertConfig, **kwargs: Any):
+        size = config.hidden_size
+        super().__init__(config, size, size, **kwargs)
+        self.layer_norm = LayerNorm(config, name="LayerNorm")
 
     def build(self, input_shape: Any = None) -> None:
         super().build()
@@ -104,13 +111,14 @@ class MaskedLmHead(Dense):
             self.config.hidden_act,
             self.layer_norm.gamma,
             self.layer_norm.beta,
-            self.layer_norm.epsilon,
+            self.config.layer_norm_eps,
         )
         table = ops.cast(word_embeddings, transformed.dtype)
         return fused_ops.row_products(transformed, table) + self.output_bias
 
 
-class LinearHead(keras.layers.Layer):
+@keras.saving.register_keras_serializable("bert_keras")
+class LinearHead(BertLayer):
     """Scores C classes for each vector, after a dropout of its own.
 
     On pooled outputs: next sentence (class 1: it is random), classification,
@@ -122,13 +130,20 @@ class LinearHead(keras.layers.Layer):
         config: BertConfig,
         num_classes: int,
         dropout_prob: float = 0.0,
-        name: str = "linear_head",
+        **kwargs: Any,
     ):
         # In bfloat16 the scores of different inputs would often be equal.
-        super().__init__(name=name, dtype="float32")
-        self.config = config
+        super().__init__(config, **{"dtype": "float32", **kwargs})
         self.num_classes = num_classes
         self.dropout_prob = dropout_prob
+        self.keys = fused_ops.DropoutKeys()
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "num_classes": self.num_classes,
+            "dropout_prob": self.dropout_prob,
+        }
 
     def build(self, input_shape: Any = None) -> None:
         self.output_weights = self.add_weight(
@@ -140,8 +155,19 @@ class LinearHead(keras.layers.Layer):
             name="output_bias", shape=(self.num_classes,), initializer="zeros"
         )
 
-    def call(self, x: Tensor, seed: Tensor | None = None) -> Tensor:
-        """[..., H] -> logits [..., C]; seed: the key of the dropout."""
+    def call(
+        self,
+        x: Tensor,
+        seed: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Tensor:
+        """[..., H] -> logits [..., C].
+
+        Args:
+            seed: int32 [2], the key of the dropout; None: drawn in training.
+        """
+        if training and seed is None:
+            seed = self.keys.draw()
         dropped = fused_ops.dropout(x, self.dropout_prob, seed)
         weights = ops.transpose(self.output_weights)
         return ops.matmul(dropped, weights) + self.output_bias

@@ -1,32 +1,24 @@
-"""What all tasks share: opening a model folder, models, and pipelines.
+"""What all tasks share: opening a model folder, and models.
 
 A model folder holds weights, their config, a tokenizer and, if the model was
-fine-tuned, task.json (tasks/task_config.py). A pipeline turns a line of text
-into rows and the model's outputs into an answer; each task has its own, and
-tasks/pipeline.py says which.
+fine-tuned, task.json (tasks/task_config.py).
 """
 
 import abc
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import keras
 import numpy as np
 
 from bert_keras import files
-from bert_keras.data.input_features import (
-    IndexedBatch,
-    InputFeatures,
-    run_documents,
-)
 from bert_keras.data.tokenizer_folder import (
     OpenedTokenizer,
     TokenizerOptions,
     open_tokenizer,
 )
 from bert_keras.data.tokenizers import Tokenizer
-from bert_keras.errors import InputError, with_flags
+from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import LoadReport, VariableMapping
 from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.tasks.checkpoint_compatibility import (
@@ -40,14 +32,7 @@ MODEL_FOLDER = (
     "a model folder: weights, bert_config.json and vocab.txt (or vocab.json "
     "and merges.txt)"
 )
-BATCH_SIZE = 32  # rows
-EMPTY = "the line is empty"
-
-# A text with tabs between its parts, or the columns of a table's row.
-Line = str | tuple[str, ...]
-
 Outputs = dict[str, np.ndarray]
-Run = Callable[[Iterable[IndexedBatch]], Iterator[Outputs]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,6 +126,8 @@ def missing_weight(report: LoadReport, needs_pooler: bool) -> str | None:
 
 
 class Model(Protocol):
+    encoder: Any
+
     def mappings(self) -> list[VariableMapping]: ...
 
     def forward(self, batch: dict[str, Any]) -> dict[str, Any]: ...
@@ -153,7 +140,7 @@ class TaskModel(abc.ABC):
 
     @property
     def variables(self) -> list[keras.Variable]:
-        return [v for part in self.parts for v in part.variables]
+        return [v for part in self.parts for v in part.weights]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
@@ -162,125 +149,3 @@ class TaskModel(abc.ABC):
     @abc.abstractmethod
     def mappings(self) -> list[VariableMapping]:
         """Where their weights are in a checkpoint."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Answer:
-    """What a model says to a line."""
-
-    number: int  # of the line, from 1
-    fields: dict[str, Any]  # for programs; "error" alone: there is no answer
-    columns: list[str]  # for people
-    note: str = ""  # what was done to the line, if anything
-
-
-@dataclasses.dataclass(frozen=True)
-class Question:
-    """A line, as a pipeline reads it."""
-
-    number: int
-    rows: Sequence[InputFeatures]
-    content: Any = None  # what the pipeline keeps for its answer
-    note: str = ""
-    error: str = ""  # why there will be no answer
-
-
-class Pipeline(abc.ABC):
-    """A model that answers lines of text.
-
-    Lines that cannot be answered get an answer that says why, so that answers
-    and lines stay side by side.
-    """
-
-    needs_pooler: ClassVar[bool]  # whether answers look at the pooler
-    purpose: ClassVar[str] = "predict"  # in "the model cannot ..."
-
-    model: Model
-    tokenizer: Tokenizer
-    max_length: int  # positions of the model
-    report: LoadReport  # of the weights
-
-    @abc.abstractmethod
-    def read(self, number: int, texts: Sequence[str]) -> Question:
-        """Raises an InputError if it cannot answer such a line.
-
-        Args:
-            texts: of a line, between its tabs.
-        """
-
-    @abc.abstractmethod
-    def answer(
-        self, question: Question, outputs: Sequence[Outputs]
-    ) -> tuple[dict[str, Any], list[str]]:
-        """Fields and columns, of the outputs of the question's rows."""
-
-    def answer_all(
-        self,
-        lines: Iterable[Line],
-        run: Run,
-        batch_size: int = BATCH_SIZE,
-        first_number: int = 1,
-        fine_buckets: bool = False,
-    ) -> Iterator[Answer]:
-        """Yields an answer for each line, in their order.
-
-        Lines are read many batches at a time and sorted by length; to have
-        each answered at once, hand them over one by one.
-
-        Args:
-            run: batches in, the outputs of each row out, in order.
-            batch_size, fine_buckets: as in `bucket_by_length`.
-            first_number: that of the first line.
-        """
-        questions = (
-            self._read(number, line)
-            for number, line in enumerate(lines, first_number)
-        )
-        results = run_documents(
-            questions, run, batch_size, self.max_length, fine_buckets
-        )
-        for question, outputs in results:
-            if question.error:
-                fields: dict[str, Any] = {"error": question.error}
-                columns: list[str] = []
-            else:
-                fields, columns = self.answer(question, outputs)
-            yield Answer(question.number, fields, columns, question.note)
-
-    def _read(self, number: int, line: Line) -> Question:
-        if isinstance(line, str):
-            line = tuple(line.rstrip("\r\n").split("\t"))
-        if not "".join(line).strip():
-            return Question(number, [], error=EMPTY)
-        try:
-            return self.read(number, line)
-        except InputError as error:
-            return Question(number, [], error=with_flags(str(error)))
-
-
-class TaskPipeline(Pipeline):
-    """That of a fine-tuned model, which can be exported, too."""
-
-    answers_pieces: ClassVar[bool] = False  # and not whole texts
-    reads_pairs: ClassVar[bool] = False  # whatever task.json says
-
-    def __init__(
-        self, config: BertConfig, tokenizer: Tokenizer, settings: TaskConfig
-    ):
-        self.model = self.make_model(config, settings)
-        self.max_length = config.max_position_embeddings
-        self.tokenizer = tokenizer
-        self.settings = settings
-
-    @staticmethod
-    @abc.abstractmethod
-    def make_model(config: BertConfig, settings: TaskConfig) -> Model:
-        """The model that a task.json describes."""
-
-    @staticmethod
-    @abc.abstractmethod
-    def exported(
-        outputs: dict[str, Any], settings: TaskConfig
-    ) -> dict[str, Any]:
-        """The model's outputs as an exported model gives them, in a TensorFlow
-        graph and by predict.py's names."""

@@ -26,7 +26,7 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.tasks.base import Model, missing_weight, open_model_folder
 from bert_keras.tasks.hugging_face_task import folder_task
-from bert_keras.tasks.pipeline import PIPELINES
+from bert_keras.tasks.load import PIPELINES
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.export import Signature
 

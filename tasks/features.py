@@ -49,9 +49,15 @@ class FeatureExtractor:
     Args:
         layers: numbers from 0, or from -1, the last one, downwards; or
             EMBEDDINGS.
+        encoder: one that is built; None: a new one.
     """
 
-    def __init__(self, config: BertConfig, layers: Sequence[int | None]):
+    def __init__(
+        self,
+        config: BertConfig,
+        layers: Sequence[int | None],
+        encoder: Encoder | None = None,
+    ):
         num_layers = config.num_hidden_layers
         for layer in layers:
             if layer is not None and not -num_layers <= layer < num_layers:
@@ -60,8 +66,9 @@ class FeatureExtractor:
                     f"0 to {num_layers - 1}, or -{num_layers} to -1"
                 )
         self.layers = layers
-        self.encoder = Encoder(config)
-        self.encoder.build()
+        self.encoder = encoder or Encoder(config)
+        if encoder is None:
+            self.encoder.build()
 
     def mappings(self) -> list[VariableMapping]:
         return encoder_mappings(self.encoder)
@@ -105,9 +112,23 @@ def read_document(
             it is cut. A pair that is longer is always cut.
     """
     pair = PAIR.match(line.strip())
+    if pair:
+        return make_document(pair[1], pair[2], tokenizer, max_length, stride)
     # A line's end is not text; byte-level vocabularies have a token for it.
-    first = tokenizer.tokenize(pair[1] if pair else line.rstrip("\r\n"))
-    second = tokenizer.tokenize(pair[2]) if pair else []
+    text = line.rstrip("\r\n")
+    return make_document(text, None, tokenizer, max_length, stride)
+
+
+def make_document(
+    text: str,
+    text_b: str | None,
+    tokenizer: Tokenizer,
+    max_length: int,
+    stride: int = 0,
+) -> Document:
+    """One text, or a pair; other arguments are those of `read_document`."""
+    first = tokenizer.tokenize(text)
+    second = tokenizer.tokenize(text_b) if text_b else []
     special_tokens = tokenizer.special_tokens
     room = max_length - special_tokens.count(bool(second))
     if second or not stride:

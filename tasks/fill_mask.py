@@ -7,6 +7,7 @@ Shapes: B batch, S positions, P masked positions, K likeliest pieces, V
 vocabulary.
 """
 
+import dataclasses
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -29,7 +30,8 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import MaskedLmHead
-from bert_keras.tasks.base import Outputs, Pipeline, Question
+from bert_keras.tasks.base import Outputs
+from bert_keras.tasks.pipeline import BATCH_SIZE, Pipeline, Question
 
 
 def encode(
@@ -121,21 +123,59 @@ class BlankFiller:
         return {"ids": ids, "probabilities": shares}
 
 
+@dataclasses.dataclass(frozen=True)
+class Token:
+    """What may stand in a blank."""
+
+    piece: str
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True)
+class FilledText:
+    """A text with the likeliest token in each blank."""
+
+    text: str
+    blanks: list[list[Token]]  # of each the likeliest, the best first
+
+
 class FillMaskPipeline(Pipeline):
     """A text with [MASK]s (or <mask>s): the likeliest pieces for each."""
 
     needs_pooler = False
+    method = "fill"
     purpose = (
         "fill in blanks, and neither task.json nor config.json says what else "
         "it was trained for"
     )
 
     def __init__(self, config: BertConfig, tokenizer: Tokenizer, count: int):
+        super().__init__(config, tokenizer)
         self.model = BlankFiller(config, tokenizer.inv_vocab, count)
-        self.max_length = config.max_position_embeddings
-        self.tokenizer = tokenizer
 
-    def read(self, number: int, texts: Sequence[str]) -> Question:
+    def fill(
+        self,
+        texts: str | Sequence[str],
+        batch_size: int = BATCH_SIZE,
+        progress: bool = False,
+    ) -> Any:
+        """Fills the [MASK]s (or <mask>s) of one text, or of several.
+
+        Returns:
+            A FilledText, or a list of them.
+        """
+        several = [texts] if isinstance(texts, str) else texts
+        lines = [(text,) for text in several]
+        found = [
+            FilledText(
+                answer["text"],
+                [[Token(**x) for x in blank] for blank in answer["blanks"]],
+            )
+            for answer in self.ask(lines, batch_size, progress)
+        ]
+        return found[0] if isinstance(texts, str) else found
+
+    def preprocess(self, number: int, texts: Sequence[str]) -> Question:
         line = "\t".join(texts)
         rows = encode(line, self.tokenizer, self.max_length)
         note = (
@@ -145,7 +185,7 @@ class FillMaskPipeline(Pipeline):
         )
         return Question(number, rows, line, note)
 
-    def answer(
+    def postprocess(
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
         tokenizer = self.tokenizer

@@ -1,66 +1,275 @@
-"""A model folder's answers to lines of text, whatever it was trained for:
+"""What answers texts with a model, whatever task it is of.
 
-    model = load("/tmp/mrpc")
-    run = functools.partial(predict, Predictor(model.model.forward))
-    for answer in model.answer_all(["One text.\\tAnother."], run):
-        print(answer.fields)
-
-`predict` and `Predictor` are training.inference's.
+A pipeline turns a text into rows and the model's outputs into an answer; each
+task has its own, and tasks/load.py says which.
 """
 
-from bert_keras.data.tokenizer_folder import TokenizerOptions
-from bert_keras.errors import InputError
-from bert_keras.modeling.checkpoint import load_checkpoint
-from bert_keras.tasks.base import (
-    Pipeline,
-    TaskPipeline,
-    missing_weight,
-    open_with_task,
+import abc
+import dataclasses
+import functools
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bert_keras.data.input_features import (
+    IndexedBatch,
+    InputFeatures,
+    run_documents,
 )
-from bert_keras.tasks.classification.pipeline import (
-    TextClassificationPipeline,
+from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.errors import InputError, with_flags
+from bert_keras.modeling.checkpoint import LoadReport
+from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.base import Model, Outputs
+from bert_keras.tasks.features import (
+    FeatureExtractor,
+    encode_documents,
+    make_document,
 )
-from bert_keras.tasks.fill_mask import FillMaskPipeline
-from bert_keras.tasks.multiple_choice.pipeline import MultipleChoicePipeline
-from bert_keras.tasks.ner.pipeline import TokenClassificationPipeline
-from bert_keras.tasks.squad.pipeline import QuestionAnsweringPipeline
+from bert_keras.tasks.sentence_pooling import (
+    SentencePooling,
+    pooling_file,
+    read_sentence_pooling,
+)
+from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.training.inference import Predictor, predict, with_progress
 
-# By the target in task.json. Where there is none, a model fills in blanks.
-PIPELINES: dict[str, type[TaskPipeline]] = {
-    "single_label": TextClassificationPipeline,
-    "multi_label": TextClassificationPipeline,
-    "regression": TextClassificationPipeline,
-    "span": QuestionAnsweringPipeline,
-    "choice": MultipleChoicePipeline,
-    "tags": TokenClassificationPipeline,
-}
+BATCH_SIZE = 32  # rows
+EMPTY = "the line is empty"
+METHODS = ("predict", "answer", "tag", "choose", "fill")
+
+# A text with tabs between its parts, or the columns of a table's row.
+Line = str | tuple[str, ...]
+
+Run = Callable[[Iterable[IndexedBatch]], Iterator[Outputs]]
 
 
-def load(
-    folder: str, options: TokenizerOptions | None = None, top_k: int = 5
-) -> Pipeline:
-    """Reads a model folder.
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What a model says to a line."""
 
-    Its task.json, or Hugging Face's config.json, says what it was trained for;
-    where neither does, it is asked to fill in blanks.
+    number: int  # of the line, from 1
+    fields: dict[str, Any]  # for programs; "error" alone: there is no answer
+    columns: list[str]  # for people
+    note: str = ""  # what was done to the line, if anything
 
-    Args:
-        options: override the folder's settings of its tokenizer.
-        top_k: pieces wanted for a blank.
 
-    Raises:
-        InputError: a file is missing or does not fit the others.
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A line, as a pipeline reads it."""
+
+    number: int
+    rows: Sequence[InputFeatures]
+    content: Any = None  # what the pipeline keeps for its answer
+    note: str = ""
+    error: str = ""  # why there will be no answer
+
+
+class Pipeline(abc.ABC):
+    """A model that answers texts; `bert_keras.load` gives one.
+
+    `answer_all` is of a file's lines: those that cannot be answered get an
+    answer that says why, so that answers and lines stay side by side. Other
+    methods are of Python's lists and raise an InputError instead. They may be
+    called from several threads, which take turns.
     """
-    task, config, tokenizer = open_with_task(folder, options)
-    pipeline: Pipeline = (
-        FillMaskPipeline(config, tokenizer, top_k)
-        if task is None
-        else PIPELINES[task.target](config, tokenizer, task)
-    )
-    pipeline.report = load_checkpoint(pipeline.model.mappings(), folder)
-    if name := missing_weight(pipeline.report, pipeline.needs_pooler):
-        raise InputError(
-            f"the model in {folder} cannot {pipeline.purpose}: its checkpoint "
-            f"has no {name}"
+
+    needs_pooler: ClassVar[bool]  # whether answers look at the pooler
+    purpose: ClassVar[str] = "predict"  # in "the model cannot ..."
+    method: ClassVar[str]  # one of METHODS
+
+    model: Model
+    report: LoadReport  # of the weights
+    folder: str  # from which it was loaded
+    fault: str = ""  # why it cannot answer, though it can encode
+
+    def __init__(self, config: BertConfig, tokenizer: Tokenizer):
+        self.config = config
+        self.tokenizer = tokenizer
+        self.max_length = config.max_position_embeddings
+        self.turn = threading.Lock()
+        self.extractors: dict[int, Predictor] = {}  # by the layer they read
+
+    @functools.cached_property
+    def predictor(self) -> Predictor:
+        return Predictor(self.model.forward)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in METHODS:
+            raise AttributeError(
+                self.fault
+                or f"the model in {self.folder} has no {name}(): call "
+                f"{self.method}() or encode(), by what it was trained for"
+            )
+        raise AttributeError(name)
+
+    def ask(
+        self, texts: Sequence[Line], batch_size: int, progress: bool
+    ) -> list[dict[str, Any]]:
+        """The fields of each text's answer, in their order.
+
+        Args:
+            texts: each a tuple of its parts.
+            batch_size: rows at once; of short ones more.
+            progress: whether a bar on standard error shows how many are done.
+
+        Raises:
+            InputError: a text cannot be answered.
+        """
+        if self.fault:
+            raise InputError(self.fault)
+        with self.turn:
+            answers = self.answer_all(
+                texts,
+                functools.partial(predict, self.predictor),
+                batch_size,
+                0,
+                self.predictor.shapes_are_cheap,
+            )
+            if progress:
+                answers = with_progress(answers, len(texts), " texts")
+            found = []
+            for answer in answers:
+                if error := answer.fields.get("error"):
+                    raise InputError(f"number {answer.number}: {error}")
+                found.append(answer.fields)
+        return found
+
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        pooling: str | None = None,
+        layer: int = -1,
+        batch_size: int = BATCH_SIZE,
+        progress: bool = False,
+    ) -> np.ndarray:
+        """A vector of each text, as extract_features.py's --pooled_file has.
+
+        Args:
+            texts: one or several; what is longer than the model is cut.
+            pooling: of the tokens' vectors: "mean", "max" or "cls"; None: what
+                the folder of a sentence-transformers model says, else the mean.
+            layer: a number from 0, or from -1, the last, downwards.
+
+        Returns:
+            float32 [N, H], or [H] of one text.
+        """
+        own = pooling_file(self.folder) if pooling is None else None
+        pool = SentencePooling(pooling or "mean")
+        if own:
+            pool = read_sentence_pooling(own)
+        several = [texts] if isinstance(texts, str) else texts
+        with self.turn:
+            if layer not in self.extractors:
+                extractor = FeatureExtractor(
+                    self.config, [layer], self.model.encoder
+                )
+                self.extractors[layer] = Predictor(extractor.forward)
+            results = encode_documents(
+                self.extractors[layer],
+                (
+                    make_document(text, None, self.tokenizer, self.max_length)
+                    for text in several
+                ),
+                batch_size,
+                self.max_length,
+                (1, self.config.hidden_size),
+            )
+            vectors = [
+                pool.vector(document.vectors(rows)[:, 0])
+                for document, rows in (
+                    with_progress(results, len(several), " texts")
+                    if progress
+                    else results
+                )
+            ]
+        found = np.array(vectors, np.float32).reshape(
+            len(several), self.config.hidden_size
         )
-    return pipeline
+        return found[0] if isinstance(texts, str) else found
+
+    @abc.abstractmethod
+    def preprocess(self, number: int, texts: Sequence[str]) -> Question:
+        """Raises an InputError if it cannot answer such a line.
+
+        Args:
+            texts: of a line, between its tabs.
+        """
+
+    @abc.abstractmethod
+    def postprocess(
+        self, question: Question, outputs: Sequence[Outputs]
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Fields and columns, of the outputs of the question's rows."""
+
+    def answer_all(
+        self,
+        lines: Iterable[Line],
+        run: Run,
+        batch_size: int = BATCH_SIZE,
+        first_number: int = 1,
+        fine_buckets: bool = False,
+    ) -> Iterator[Answer]:
+        """Yields an answer for each line, in their order.
+
+        Lines are read many batches at a time and sorted by length; to have
+        each answered at once, hand them over one by one.
+
+        Args:
+            run: batches in, the outputs of each row out, in order.
+            batch_size, fine_buckets: as in `bucket_by_length`.
+            first_number: that of the first line.
+        """
+        questions = (
+            self._read(number, line)
+            for number, line in enumerate(lines, first_number)
+        )
+        results = run_documents(
+            questions, run, batch_size, self.max_length, fine_buckets
+        )
+        for question, outputs in results:
+            if question.error:
+                fields: dict[str, Any] = {"error": question.error}
+                columns: list[str] = []
+            else:
+                fields, columns = self.postprocess(question, outputs)
+            yield Answer(question.number, fields, columns, question.note)
+
+    def _read(self, number: int, line: Line) -> Question:
+        if isinstance(line, str):
+            line = tuple(line.rstrip("\r\n").split("\t"))
+        if not "".join(line).strip():
+            return Question(number, [], error=EMPTY)
+        try:
+            return self.preprocess(number, line)
+        except InputError as error:
+            return Question(number, [], error=with_flags(str(error)))
+
+
+class TaskPipeline(Pipeline):
+    """That of a fine-tuned model, which can be exported, too."""
+
+    answers_pieces: ClassVar[bool] = False  # and not whole texts
+    reads_pairs: ClassVar[bool] = False  # whatever task.json says
+
+    def __init__(
+        self, config: BertConfig, tokenizer: Tokenizer, settings: TaskConfig
+    ):
+        super().__init__(config, tokenizer)
+        self.model = self.make_model(config, settings)
+        self.settings = settings
+
+    @staticmethod
+    @abc.abstractmethod
+    def make_model(config: BertConfig, settings: TaskConfig) -> Model:
+        """The model that a task.json describes."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def exported(
+        outputs: dict[str, Any], settings: TaskConfig
+    ) -> dict[str, Any]:
+        """The model's outputs as an exported model gives them, in a TensorFlow
+        graph and by predict.py's names."""

@@ -1,5 +1,6 @@
 """Answers of a text classifier: a class, several, or a number."""
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,7 @@ import tensorflow as tf
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder_variants import make_encoder
-from bert_keras.tasks.base import Outputs, Question, TaskPipeline
+from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.classification.data import (
     InputExample,
     encode_example,
@@ -19,7 +20,30 @@ from bert_keras.tasks.classification.model import (
     make_target,
     pool_windows,
 )
+from bert_keras.tasks.pipeline import BATCH_SIZE, Question, TaskPipeline
 from bert_keras.tasks.task_config import TaskConfig
+
+Text = str | tuple[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Classification:
+    """One of the labels."""
+
+    label: str
+    probabilities: dict[str, float]  # of each label; their sum is 1
+
+    @property
+    def probability(self) -> float:
+        return self.probabilities[self.label]
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiLabelClassification:
+    """Any of the labels: those that are likelier than not."""
+
+    labels: list[str]
+    probabilities: dict[str, float]  # of each label by itself
 
 
 class TextClassificationPipeline(TaskPipeline):
@@ -27,6 +51,35 @@ class TextClassificationPipeline(TaskPipeline):
 
     model: TextClassifier
     needs_pooler = True
+    method = "predict"
+
+    def predict(
+        self,
+        texts: Text | Sequence[Text],
+        batch_size: int = BATCH_SIZE,
+        progress: bool = False,
+    ) -> Any:
+        """Classifies one text or pair, or several.
+
+        Args:
+            texts: a string, or a tuple of the two of a pair; or a list of
+                either.
+
+        Returns:
+            A Classification, a MultiLabelClassification or, from a regression,
+            a float; of a list, a list of these.
+        """
+        several = [texts] if isinstance(texts, str | tuple) else texts
+        lines = [(x,) if isinstance(x, str) else x for x in several]
+        answers = self.ask(lines, batch_size, progress)
+        found: list[Any]
+        if self.settings.target == "regression":
+            found = [answer["value"] for answer in answers]
+        elif self.settings.target == "multi_label":
+            found = [MultiLabelClassification(**answer) for answer in answers]
+        else:
+            found = [Classification(**answer) for answer in answers]
+        return found[0] if several is not texts else found
 
     @staticmethod
     def make_model(config: BertConfig, settings: TaskConfig) -> TextClassifier:
@@ -56,7 +109,7 @@ class TextClassificationPipeline(TaskPipeline):
             "labels": tf.gather(names, chosen),
         }
 
-    def read(self, number: int, texts: Sequence[str]) -> Question:
+    def preprocess(self, number: int, texts: Sequence[str]) -> Question:
         takes_pairs = self.settings.takes_pairs
         if len(texts) > 2 or takes_pairs not in (None, len(texts) == 2):
             expected = {None: "one or two", True: "two", False: "one"}
@@ -79,7 +132,7 @@ class TextClassificationPipeline(TaskPipeline):
             note = f"it is read through {len(rows)} windows of {length} pieces"
         return Question(number, rows, note=note)
 
-    def answer(
+    def postprocess(
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
         logits = (output["logits"] for output in outputs)

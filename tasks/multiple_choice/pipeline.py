@@ -1,5 +1,6 @@
 """Answers of a multiple choice model: which of several texts fits."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,14 +8,24 @@ import numpy as np
 
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.base import Outputs, Question, TaskPipeline
+from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.multiple_choice.data import (
     CHOICES_TOO,
     MultipleChoiceExample,
     encode_question,
 )
 from bert_keras.tasks.multiple_choice.model import MultipleChoice, log_shares
+from bert_keras.tasks.pipeline import BATCH_SIZE, Question, TaskPipeline
 from bert_keras.tasks.task_config import TaskConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The choice that fits best."""
+
+    choice: int  # its index
+    text: str
+    probabilities: list[float]  # of each choice; their sum is 1
 
 
 class MultipleChoicePipeline(TaskPipeline):
@@ -22,6 +33,31 @@ class MultipleChoicePipeline(TaskPipeline):
 
     needs_pooler = True
     reads_pairs = True
+    method = "choose"
+
+    def choose(
+        self,
+        contexts: str | Sequence[str],
+        choices: Sequence[str] | Sequence[Sequence[str]],
+        batch_size: int = BATCH_SIZE,
+        progress: bool = False,
+    ) -> Any:
+        """Chooses what fits a context, or what fits each of several.
+
+        Args:
+            choices: two or more texts; of several contexts a list of such
+                lists.
+
+        Returns:
+            A Choice, or a list of them.
+        """
+        is_one = isinstance(contexts, str)
+        pairs = zip(contexts, choices, strict=True)
+        questions: Any = [(contexts, choices)] if is_one else pairs
+        lines = [(context, *texts) for context, texts in questions]
+        answers = self.ask(lines, batch_size, progress)
+        found = [Choice(**answer) for answer in answers]
+        return found[0] if is_one else found
 
     @staticmethod
     def make_model(config: BertConfig, settings: TaskConfig) -> MultipleChoice:
@@ -34,7 +70,7 @@ class MultipleChoicePipeline(TaskPipeline):
         """Of [B, 1] logits; a softmax over a question's rows is left."""
         return {"score": outputs["logits"][:, 0]}
 
-    def read(self, number: int, texts: Sequence[str]) -> Question:
+    def preprocess(self, number: int, texts: Sequence[str]) -> Question:
         context, *choices = texts
         if len(choices) < 2:
             raise InputError(
@@ -48,7 +84,7 @@ class MultipleChoicePipeline(TaskPipeline):
         note = f"its {what} cut to {length} pieces" if cut else ""
         return Question(number, rows, choices, note)
 
-    def answer(
+    def postprocess(
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
         logs = log_shares([output["logits"] for output in outputs])

@@ -1,22 +1,43 @@
 """Answers of a tagger: words with their tags, and entities."""
 
+import dataclasses
 import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.base import Outputs, Question, TaskPipeline
+from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.classification.pipeline import label_outputs
 from bert_keras.tasks.ner.feature_based.lstm_tagger import FeatureTagger
 from bert_keras.tasks.ner.features import read_words
 from bert_keras.tasks.ner.iob_tags import are_tags, entities, to_tags
 from bert_keras.tasks.ner.model import TokenClassifier
+from bert_keras.tasks.pipeline import BATCH_SIZE, Question, TaskPipeline
 from bert_keras.tasks.task_config import TaskConfig
 
 # From a letter or digit to the last one before a space, or what is neither by
 # itself: of "(Reuters)." four words, of "it's" and "U.S" one.
 WORD = re.compile(r"\w(?:\S*\w)?|[^\w\s]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Entity:
+    """A name in a text: text[begin:end]."""
+
+    kind: str
+    text: str
+    begin: int  # characters
+    end: int
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggedText:
+    """A text's words, with a tag each."""
+
+    words: list[str]
+    tags: list[str]
+    entities: list[Entity]  # none if the tags are not those of entities
 
 
 class TokenClassificationPipeline(TaskPipeline):
@@ -30,6 +51,30 @@ class TokenClassificationPipeline(TaskPipeline):
 
     needs_pooler = False
     answers_pieces = True
+    method = "tag"
+
+    def tag(
+        self,
+        texts: str | Sequence[str],
+        batch_size: int = BATCH_SIZE,
+        progress: bool = False,
+    ) -> Any:
+        """Tags the words of one text, or of several.
+
+        Returns:
+            A TaggedText, or a list of them.
+        """
+        several = [texts] if isinstance(texts, str) else texts
+        lines = [(text,) for text in several]
+        found = [
+            TaggedText(
+                answer["words"],
+                answer["tags"],
+                [Entity(**x) for x in answer.get("entities", ())],
+            )
+            for answer in self.ask(lines, batch_size, progress)
+        ]
+        return found[0] if isinstance(texts, str) else found
 
     @staticmethod
     def make_model(
@@ -49,7 +94,7 @@ class TokenClassificationPipeline(TaskPipeline):
         """Of [B, S, C] logits."""
         return label_outputs(outputs["logits"], settings)
 
-    def read(self, number: int, texts: Sequence[str]) -> Question:
+    def preprocess(self, number: int, texts: Sequence[str]) -> Question:
         line = "\t".join(texts)
         spans = word_spans(line)
         length = self.settings.max_seq_length
@@ -66,7 +111,7 @@ class TokenClassificationPipeline(TaskPipeline):
         )
         return Question(number, text.rows, (line, spans, text), note)
 
-    def answer(
+    def postprocess(
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
         line, spans, text = question.content

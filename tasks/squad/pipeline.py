@@ -1,5 +1,6 @@
 """Answers of a question answering model: a part of a paragraph."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,8 @@ from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder_variants import make_encoder
-from bert_keras.tasks.base import Outputs, Question, TaskPipeline
+from bert_keras.tasks.base import Outputs
+from bert_keras.tasks.pipeline import BATCH_SIZE, Question, TaskPipeline
 from bert_keras.tasks.squad.data import SquadExample, split_words
 from bert_keras.tasks.squad.features import make_windows
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
@@ -15,11 +17,47 @@ from bert_keras.tasks.squad.postprocessing import Answerer, Logits
 from bert_keras.tasks.task_config import TaskConfig
 
 
+@dataclasses.dataclass(frozen=True)
+class PredictedAnswer:
+    """A part of a paragraph: paragraph[begin:end], with single spaces."""
+
+    answer: str  # "" where the paragraph has none
+    probability: float  # among the best spans
+    score: float  # the sum of both ends' logits
+    begin: int | None  # characters; None where there is no answer
+    end: int | None
+    null_odds: float | None = None  # the score of none less the best answer's
+
+
 class QuestionAnsweringPipeline(TaskPipeline):
     """A question, a tab, a paragraph: the part of it that is the answer."""
 
     needs_pooler = False
     answers_pieces = True
+    method = "answer"
+
+    def answer(
+        self,
+        questions: str | Sequence[str],
+        paragraphs: str | Sequence[str],
+        batch_size: int = BATCH_SIZE,
+        progress: bool = False,
+    ) -> Any:
+        """Answers a question, or several.
+
+        Args:
+            paragraphs: one of each question, or one for all.
+
+        Returns:
+            A PredictedAnswer, or a list of them.
+        """
+        several = [questions] if isinstance(questions, str) else questions
+        if isinstance(paragraphs, str):
+            paragraphs = [paragraphs] * len(several)
+        lines = list(zip(several, paragraphs, strict=True))
+        answers = self.ask(lines, batch_size, progress)
+        found = [PredictedAnswer(**answer) for answer in answers]
+        return found[0] if isinstance(questions, str) else found
 
     def __init__(
         self, config: BertConfig, tokenizer: Tokenizer, settings: TaskConfig
@@ -42,7 +80,7 @@ class QuestionAnsweringPipeline(TaskPipeline):
     ) -> dict[str, Any]:
         return outputs
 
-    def read(self, number: int, texts: Sequence[str]) -> Question:
+    def preprocess(self, number: int, texts: Sequence[str]) -> Question:
         question, paragraph = texts[0], "\t".join(texts[1:])
         if not question.strip() or not paragraph.strip():
             raise InputError("expected a question, a tab and a paragraph")
@@ -64,7 +102,7 @@ class QuestionAnsweringPipeline(TaskPipeline):
         rows = [window.row for window in windows]
         return Question(number, rows, (example, windows), "; ".join(notes))
 
-    def answer(
+    def postprocess(
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
         example, windows = question.content
@@ -73,10 +111,13 @@ class QuestionAnsweringPipeline(TaskPipeline):
         text = found.text(self.settings.null_score_diff_threshold)
         place = [entry.text for entry in found.nbest].index(text)
         probability = found.probabilities[place]
+        begin, end = found.nbest[place].place or (None, None)
         fields = {
             "answer": text,
             "probability": probability,
             "score": found.nbest[place].score,
+            "begin": begin,
+            "end": end,
         }
         if found.null_odds is not None:
             fields["null_odds"] = found.null_odds

@@ -58,6 +58,7 @@ class Scored(NamedTuple):
     text: str  # "": there is no answer
     start_logit: float
     end_logit: float
+    place: tuple[int, int] | None = None  # its characters in the paragraph
 
     @property
     def score(self) -> float:
@@ -120,20 +121,20 @@ class Answerer:
         null = min(nulls, key=lambda n: n.score, default=Scored("", 0.0, 0.0))
         candidates = _candidates(windows, logits, self.settings)
         if has_null:
-            _, *scores = null
-            candidates = np.append(candidates, [[0, 0, 0, *scores]], axis=0)
+            row = [0, 0, 0, null.start_logit, null.end_logit]
+            candidates = np.append(candidates, [row], axis=0)
         # Of equal scores the first one counts as the better.
         order = np.argsort(-candidates[:, 3:].sum(axis=1), kind="stable")
         found: dict[str, Scored] = {}  # the n best of different texts
         for number, start, end, *scores in candidates[order].tolist():
             if len(found) >= self.settings.n_best_size:
                 break
-            text = ""
+            text, place = "", None
             if start:
                 window = windows[int(number)]
-                text = self._span_text(example, window, int(start), int(end))
+                text, place = self._span(example, window, int(start), int(end))
             if text not in found:
-                found[text] = Scored(text, *scores)
+                found[text] = Scored(text, scores[0], scores[1], place)
         if has_null:
             found.setdefault("", null)
         nbest = list(found.values()) or [Scored(NOTHING, 0.0, 0.0)]
@@ -152,26 +153,32 @@ class Answerer:
         probabilities = [x / total for x in exponentials]
         return Prediction(nbest, probabilities, best.text if best else "", odds)
 
-    def _span_text(
+    def _span(
         self, example: SquadExample, window: SquadFeatures, start: int, end: int
-    ) -> str:
-        """The paragraph's text for the pieces at these places of the row."""
+    ) -> tuple[str, tuple[int, int]]:
+        """The paragraph's text for the pieces at these places of the row, and
+        where its characters begin and end: those of whole words with
+        `answer_offsets=google`, which aligns texts alone."""
         tokens, word_of, first_piece = window.pieces
         start, end = start - window.shift, end - window.shift
         first, last = word_of[start], word_of[end]
-        words = example.paragraph.words
+        words, starts = example.paragraph.words, example.paragraph.starts
         around = " ".join(words[first : last + 1])
+        whole = starts[first], starts[last] + len(words[last])
         if self.settings.answer_offsets == "google":
             joined = self.tokenizer.to_text(tokens[start : end + 1])
-            return final_text(" ".join(joined.split()), around, self._cut)
+            found = final_text(" ".join(joined.split()), around, self._cut)
+            return found, whole
         if start == first_piece[first] and end + 1 == first_piece[last + 1]:
-            return around  # with any character that the tokenizer drops
+            return around, whole  # with what the tokenizer drops
         begins = self._offsets(words[first], first == 0)
         ends = self._offsets(words[last], last == 0)
         begin = begins[start - first_piece[first]].start
         num_after = len(words[last]) - ends[end - first_piece[last]].end
-        # A byte-level token may be the space before a word and nothing else.
-        return around[begin : len(around) - num_after] or around
+        text = around[begin : len(around) - num_after]
+        if not text:  # a byte-level token may be the space before a word alone
+            return around, whole
+        return text, (whole[0] + begin, whole[1] - num_after)
 
     def _cut(self, text: str) -> str:
         return " ".join(filter(None, map(self._cut_word, text.split(" "))))

@@ -17,11 +17,11 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.modeling.hugging_face import save_hugging_face_folder
 from bert_keras.modeling.hugging_face_names import TAGGER
-from bert_keras.tasks.base import Answer
 from bert_keras.tasks.classification.model import TextClassifier, make_target
 from bert_keras.tasks.export import load_model, open_folder
+from bert_keras.tasks.load import load
 from bert_keras.tasks.ner.model import TokenClassifier
-from bert_keras.tasks.pipeline import load
+from bert_keras.tasks.pipeline import Answer
 from bert_keras.training.inference import Predictor, predict
 from tests.conftest import GOLDEN, TINY, forked, results
 
@@ -143,8 +143,7 @@ def test_tags_and_other_labels_of_words(tmp_path: Path, name: str) -> None:
 
 def test_a_classifier_of_an_unknown_class_is_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, "tagger", architectures=["BertCrfForNer"])
-    with pytest.raises(InputError, match="config.json says what else it was"):
-        load(folder)
+    assert "config.json says what else it was" in load(folder).fault
 
 
 VOCAB = str(GOLDEN / "tiny_vocab.txt")

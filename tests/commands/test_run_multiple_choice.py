@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bert_keras.modeling import fused_ops
-from bert_keras.tasks import pipeline
+from bert_keras.tasks import load
 from bert_keras.training.inference import Predictor, predict
 from tests.conftest import ONE_LAYER, fails_with, forked, results
 
@@ -93,7 +93,7 @@ def test_it_learns_evaluates_and_predicts(world: Path) -> None:
     assert np.mean(right) > 0.8
     task = json.loads((out / "task.json").read_text())
     assert (task["target"], task["max_seq_length"]) == ("choice", 17)
-    model = pipeline.load(str(out))
+    model = load.load(str(out))
     lines = [
         "n1\tn2 bad\tn3 good\tn4 bad",
         "n1\tn2 good",

@@ -31,7 +31,7 @@ from bert_keras.tasks.classification.model import (
     Regression,
     TextClassifier,
 )
-from bert_keras.tasks.pipeline import load
+from bert_keras.tasks.load import load
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.task_config import TASK, TaskConfig
 from tests.conftest import TINY, fails_with, forked
@@ -159,8 +159,8 @@ def test_weights_come_back(encoder: Encoder, tmp_path: Path) -> None:
     names = [binding.name for binding in encoder_mappings(encoder)]
     assert len(set(names)) == len(names)
     bound = {id(binding.variable) for binding in encoder_mappings(encoder)}
-    assert bound == {id(variable) for variable in encoder.variables}
-    for variable in encoder.variables:
+    assert bound == {id(variable) for variable in encoder.weights}
+    for variable in encoder.weights:
         variable.assign(variable * 0.5)
     report = load_checkpoint(encoder_mappings(encoder), str(tmp_path))
     assert not report.missing and not report.unused
@@ -207,7 +207,7 @@ def test_each_dropout_of_two_encoders_has_a_seed_of_its_own() -> None:
 
 def test_lower_layers_of_both_are_frozen(encoder: Encoder) -> None:
     num_encoders = len(encoder.poolers)
-    depths = [encoder.depth(v) for v in encoder.variables]
+    depths = [encoder.depth(v) for v in encoder.weights]
     assert depths.count(0) == 5 * num_encoders  # three tables and a LayerNorm
     assert depths.count(2) == 12 * num_encoders
     encoder.freeze(1)
@@ -219,7 +219,7 @@ def test_spans_leave_out_every_pooler(unbuilt: Encoder) -> None:
     model = QuestionAnsweringModel(TINY, encoder=unbuilt)
     trained = {id(v) for v in model.trainable_variables}
     for pooler in unbuilt.poolers:
-        assert not trained & {id(v) for v in pooler.variables}
+        assert not trained & {id(v) for v in pooler.weights}
     assert model.forward(batch_of(7))["start_logits"].shape == (3, 7)
 
 

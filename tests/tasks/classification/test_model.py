@@ -242,7 +242,7 @@ def make(target: LabelType) -> TextClassifier:
     report = load_checkpoint(model.mappings(), str(GOLDEN / "tiny_bert"))
     assert set(report.missing) == {"output_weights", "output_bias"}
     rng = np.random.default_rng(1)
-    for variable in model.head.variables:
+    for variable in model.head.weights:
         variable.assign(rng.normal(size=variable.shape))
     return model
 
@@ -299,7 +299,7 @@ def test_logits_are_a_linear_map_of_the_pooled_output(
     pooled = model.encoder(
         batch["input_ids"], batch["input_mask"], batch["segment_ids"]
     ).pooled
-    weights, bias = (v.numpy() for v in model.head.variables)
+    weights, bias = (v.numpy() for v in model.head.weights)
     expected = pooled.numpy() @ weights.T + bias
     np.testing.assert_allclose(
         model.forward(batch)["logits"], expected, atol=1e-5
@@ -402,7 +402,7 @@ def test_frozen_layers_are_not_trained() -> None:
         model.head,
     ]
     assert {id(v) for v in trained} == {
-        id(v) for part in kept for v in part.variables
+        id(v) for part in kept for v in part.weights
     }
     assert {id(v) for v in model.variables} == all_variables
 

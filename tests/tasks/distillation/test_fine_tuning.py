@@ -25,7 +25,7 @@ TASK = TaskDistillation(
 
 def moved(model: Any) -> Any:
     """As a student: with a head of its own."""
-    for variable in model.head.variables:
+    for variable in model.head.weights:
         variable.assign(variable[::-1] * 0.7)
     return model
 

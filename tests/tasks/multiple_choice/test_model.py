@@ -47,7 +47,7 @@ def model() -> MultipleChoice:
     report = load_checkpoint(model.mappings(), str(GOLDEN / "tiny_bert"))
     assert set(report.missing) == {"output_weights", "output_bias"}
     rng = np.random.default_rng(1)
-    for variable in model.head.variables:
+    for variable in model.head.weights:
         variable.assign(rng.normal(size=variable.shape))
     return model
 

@@ -190,6 +190,6 @@ def test_vectors_kept_and_rows_give_the_same_tags() -> None:
             kept[i, :length], found[i, :length], atol=1e-5
         )
     trained = {id(v) for v in model.trainable_variables}
-    assert not trained & {id(v) for v in model.encoder.variables}
+    assert not trained & {id(v) for v in model.encoder.weights}
     bound = {id(b.variable) for b in model.mappings()}
     assert {id(v) for v in model.variables} <= bound

@@ -24,7 +24,7 @@ def make(padding_in_loss: bool = True) -> QuestionAnsweringModel:
     assert report.missing == ("cls/squad/output_weights",
                               "cls/squad/output_bias")  # fmt: skip
     rng = np.random.default_rng(1)
-    for variable in model.head.variables:
+    for variable in model.head.weights:
         variable.assign(rng.normal(size=variable.shape))
     return model
 
@@ -113,7 +113,7 @@ def test_logits_are_a_linear_map_of_the_last_layer(
     sequence = model.encoder(
         batch["input_ids"], batch["input_mask"], batch["segment_ids"]
     ).sequence
-    weights, bias = (v.numpy() for v in model.head.variables)
+    weights, bias = (v.numpy() for v in model.head.weights)
     expected = sequence.numpy() @ weights.T + bias
     outputs = model.forward(batch)
     assert np.allclose(outputs["start_logits"], expected[..., 0], atol=1e-5)

@@ -1,11 +1,14 @@
-"""Tests of tasks/pipeline.py and of each task's pipeline: answers worked out by
-hand from given logits, and real models read from their folders."""
+"""Tests of tasks/load.py, tasks/pipeline.py and each task's pipeline: answers
+worked out by hand from given logits, and real models read from their folders.
+"""
 
+import dataclasses
 import functools
 import json
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +17,17 @@ import pytest
 
 from bert_keras.data.input_features import IndexedBatch
 from bert_keras.errors import InputError
-from bert_keras.modeling.checkpoint import save_model_folder
-from bert_keras.tasks.base import Answer, Pipeline
+from bert_keras.modeling.checkpoint import encoder_mappings, save_model_folder
+from bert_keras.modeling.encoder import Encoder
 from bert_keras.tasks.classification.model import TextClassifier, make_target
+from bert_keras.tasks.features import make_document
 from bert_keras.tasks.fill_mask import BlankFiller
+from bert_keras.tasks.load import load
+from bert_keras.tasks.multiple_choice.model import MultipleChoice
 from bert_keras.tasks.ner.feature_based.lstm_tagger import FeatureTagger
 from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.ner.pipeline import word_spans
-from bert_keras.tasks.pipeline import load
+from bert_keras.tasks.pipeline import Answer, Pipeline
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.inference import Predictor, predict
@@ -251,7 +257,7 @@ def test_a_long_question_is_cut_which_is_noted(tmp_path: Path) -> None:
     model = load(save(tmp_path, QuestionAnsweringModel(ONE_LAYER), **short))
     cut = LINE.replace("Who", "Who saw")
     lines = [LINE, cut, cut + " An island." * 5]
-    notes = [model.read(1, line.split("\t")).note for line in lines]
+    notes = [model.preprocess(1, line.split("\t")).note for line in lines]
     assert notes == [
         "",
         "its question is cut to 2 tokens",
@@ -343,10 +349,129 @@ def test_folders_that_cannot_answer(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="max_seq_length 3; expected at least"):
         load(folder)
     (tmp_path / "task.json").unlink()
-    with pytest.raises(
-        InputError, match="neither task.json nor.*has no cls/predictions"
-    ):
-        load(folder)
+    headless: Any = load(folder)  # it can encode
+    why = "neither task.json nor.*has no cls/predictions"
+    with pytest.raises(InputError, match=why):
+        headless.fill("The [MASK].")
+    with pytest.raises(AttributeError, match=why):
+        headless.predict("The sea.")
     (tmp_path / "vocab.txt").unlink()
     with pytest.raises(InputError, match="has no vocabulary"):
         load(folder)
+
+
+def test_python_gets_what_lines_get(tmp_path: Path) -> None:
+    """Of one text and of several, by the names of what each was trained for."""
+    folders = {
+        target: text_folder(tmp_path / target, target)
+        for target in ("single_label", "multi_label", "regression")
+    }
+    texts = ["The sea.", "an old captain", ("the sea", "the storm")]
+    lines = ["The sea.", "an old captain", "the sea\tthe storm"]
+    for target, folder in folders.items():
+        model: Any = load(folder)
+        found = model.predict(texts)
+        expected = [x.fields for x in model.answer_all(lines, runner(model))]
+        if target == "regression":
+            assert found == [fields["value"] for fields in expected]
+        else:
+            assert [dataclasses.asdict(x) for x in found] == expected
+        assert type(model.predict(texts[2])) is type(found[2])
+    assert load(folders["single_label"]).predict([]) == []
+
+
+def test_python_answers_tags_chooses_and_fills(tmp_path: Path) -> None:
+    model: Any = load(
+        save(tmp_path / "q", QuestionAnsweringModel(ONE_LAYER), **SPANS)
+    )
+    question, paragraph = LINE.split("\t")
+    (line,) = model.answer_all([LINE], runner(model))
+    answer = model.answer(question, paragraph)
+    assert dataclasses.asdict(answer) == {"null_odds": None, **line.fields}
+    found = paragraph[answer.begin : answer.end]
+    assert " ".join(found.split()) == answer.answer
+    assert model.answer([question, question], paragraph) == [answer, answer]
+
+    labels = ("O", "B-PER", "I-PER")
+    model = load(
+        save(
+            tmp_path / "t",
+            TokenClassifier(ONE_LAYER, 3),
+            target="tags",
+            max_seq_length=16,
+            labels=labels,
+        )
+    )
+    text = "The sea (old)  was, sea."
+    (line,) = model.answer_all([text], runner(model))
+    assert dataclasses.asdict(model.tag(text)) == line.fields
+    for entity in model.tag([text])[0].entities:
+        assert text[entity.begin : entity.end] == entity.text
+
+    model = load(
+        save(
+            tmp_path / "c",
+            MultipleChoice(ONE_LAYER),
+            target="choice",
+            max_seq_length=16,
+        )
+    )
+    choices = ["a storm", "the sea"]
+    (line,) = model.answer_all(["old\t" + "\t".join(choices)], runner(model))
+    chosen = model.choose("old", choices)
+    assert dataclasses.asdict(chosen) == line.fields
+    assert chosen.text == choices[chosen.choice]
+    assert model.choose(["old"], [choices]) == [chosen]
+
+    model = load(save(tmp_path / "m", BlankFiller(ONE_LAYER, range(95))))
+    (line,) = model.answer_all(["The [MASK]."], runner(model))
+    assert dataclasses.asdict(model.fill("The [MASK].")) == line.fields
+
+
+def test_every_model_encodes(tmp_path: Path) -> None:
+    """[CLS], the words and [SEP], pooled; a model without a head does, too."""
+    model: Any = load(text_folder(tmp_path / "one", "single_label"))
+    texts = ["The sea.", "an old captain saw the sea"]
+    for pooling, pool in (
+        ("cls", lambda x: x[0]),
+        ("mean", lambda x: x.mean(0)),
+    ):
+        vectors = model.encode(texts, pooling)
+        assert vectors.shape == (2, ONE_LAYER.hidden_size)
+        for vector, text in zip(vectors, texts, strict=True):
+            document = make_document(text, None, model.tokenizer, 61)
+            row = document.rows[0]
+            ids = np.array([row.input_ids])
+            outputs = model.model.encoder(ids).sequence
+            np.testing.assert_allclose(
+                vector, pool(np.array(outputs)[0]), atol=1e-5
+            )
+    assert model.encode("The sea.").shape == (ONE_LAYER.hidden_size,)
+    assert model.encode([]).shape == (0, ONE_LAYER.hidden_size)
+    encoder = Encoder(ONE_LAYER)
+    encoder.build()
+    (tmp_path / "bare").mkdir()
+    mappings = encoder_mappings(encoder)
+    save_model_folder(str(tmp_path / "bare"), ONE_LAYER, mappings, VOCAB)
+    bare: Any = load(str(tmp_path / "bare"))
+    assert bare.encode(texts).shape == (2, ONE_LAYER.hidden_size)
+    with pytest.raises(InputError, match="has no cls/predictions"):
+        bare.fill("The [MASK].")
+
+
+def test_what_a_model_cannot_do_is_said(tmp_path: Path) -> None:
+    model: Any = load(text_folder(tmp_path, "regression", takes_pairs=False))
+    with pytest.raises(AttributeError, match=r"no tag\(\): call predict\(\)"):
+        model.tag("the sea")
+    with pytest.raises(InputError, match="number 1: the line is empty"):
+        model.predict(["the sea", " "])
+    with pytest.raises(InputError, match="number 0: it has 2 texts"):
+        model.predict(("the sea", "a storm"))
+
+
+def test_threads_take_turns(tmp_path: Path) -> None:
+    model: Any = load(text_folder(tmp_path, "regression"))
+    texts = ["the sea " * n for n in range(1, 7)]
+    expected = [model.predict(text) for text in texts]
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(model.predict, texts * 5)) == expected * 5

@@ -1,0 +1,71 @@
+"""Opening a model folder, whatever it was trained for."""
+
+import keras
+
+from bert_keras.data.tokenizer_folder import TokenizerOptions
+from bert_keras.errors import InputError
+from bert_keras.modeling.checkpoint import load_checkpoint
+from bert_keras.tasks.base import missing_weight, open_with_task
+from bert_keras.tasks.classification.pipeline import (
+    TextClassificationPipeline,
+)
+from bert_keras.tasks.fill_mask import FillMaskPipeline
+from bert_keras.tasks.multiple_choice.pipeline import MultipleChoicePipeline
+from bert_keras.tasks.ner.pipeline import TokenClassificationPipeline
+from bert_keras.tasks.pipeline import Pipeline, TaskPipeline
+from bert_keras.tasks.squad.pipeline import QuestionAnsweringPipeline
+
+# By the target in task.json. Where there is none, a model fills in blanks.
+PIPELINES: dict[str, type[TaskPipeline]] = {
+    "single_label": TextClassificationPipeline,
+    "multi_label": TextClassificationPipeline,
+    "regression": TextClassificationPipeline,
+    "span": QuestionAnsweringPipeline,
+    "choice": MultipleChoicePipeline,
+    "tags": TokenClassificationPipeline,
+}
+
+
+def load(
+    folder: str, options: TokenizerOptions | None = None, top_k: int = 5
+) -> Pipeline:
+    """Reads a model folder: ours, Google's or Hugging Face's.
+
+    Its task.json, or Hugging Face's config.json, says what it was trained for,
+    and so which method answers: `predict` of a text classifier, `answer` of
+    question answering, `tag`, `choose`, or `fill` where neither says anything.
+    Each has `encode`.
+
+    >>> model = bert_keras.load("/tmp/mrpc")
+    >>> model.predict([("The sky is blue.", "Blue is the sky.")])[0].label
+    '1'
+
+    Args:
+        folder: or weights in one.
+        options: override the folder's settings of its tokenizer.
+        top_k: pieces wanted for a blank.
+
+    Raises:
+        InputError: a file is missing or does not fit the others.
+    """
+    if (backend := keras.config.backend()) != "tensorflow":
+        raise InputError(
+            f"models answer on TensorFlow and KERAS_BACKEND is {backend}; "
+            "expected KERAS_BACKEND=tensorflow"
+        )
+    task, config, tokenizer = open_with_task(folder, options)
+    pipeline: Pipeline = (
+        FillMaskPipeline(config, tokenizer, top_k)
+        if task is None
+        else PIPELINES[task.target](config, tokenizer, task)
+    )
+    pipeline.folder = folder
+    pipeline.report = load_checkpoint(pipeline.model.mappings(), folder)
+    if name := missing_weight(pipeline.report, pipeline.needs_pooler):
+        pipeline.fault = (
+            f"the model in {folder} cannot {pipeline.purpose}: its checkpoint "
+            f"has no {name}"
+        )
+        if task is not None or not name.startswith("cls/predictions"):
+            raise InputError(pipeline.fault)
+    return pipeline

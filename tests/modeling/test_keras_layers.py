@@ -1,0 +1,197 @@
+"""Tests of the layers as Keras's: saved, loaded, trained by fit, with dropout
+where training=True says so. On TensorFlow, and some once more on JAX."""
+
+import dataclasses
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras.src.testing import TestCase
+
+from bert_keras.modeling.attention import additive_mask
+from bert_keras.modeling.encoder import Encoder, TransformerLayer
+from bert_keras.modeling.fused_ops import DropoutKeys
+from bert_keras.modeling.heads import LinearHead, MaskedLmHead
+from tests.conftest import ROOT, SEQ_LENGTH, TINY, tiny_batch
+
+ON_JAX = "checks or saved or training_drops or fit"
+NAMES = ("input_ids", "input_mask", "segment_ids")
+DROPS = dataclasses.replace(
+    TINY, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2
+)
+
+
+def batch(rows: int = 6) -> dict[str, np.ndarray]:
+    return {name: tiny_batch(rows)[name] for name in NAMES}
+
+
+def functional(length: int | None = SEQ_LENGTH) -> keras.Model:
+    inputs = {
+        name: keras.Input((length,), dtype="int32", name=name) for name in NAMES
+    }
+    pooled = Encoder(DROPS)(inputs).pooled
+    return keras.Model(inputs, LinearHead(DROPS, 2, 0.1)(pooled))
+
+
+def numbers(x: Any) -> np.ndarray:
+    return np.asarray(keras.ops.convert_to_numpy(x))
+
+
+@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed")
+def test_keras_checks_of_a_layer() -> None:
+    keras_test = TestCase()
+    keras_test.run_layer_test(
+        LinearHead,
+        {"config": DROPS, "num_classes": 3, "dropout_prob": 0.3},
+        input_shape=(2, 5, DROPS.hidden_size),
+        expected_output_shape=(2, 5, 3),
+        expected_num_trainable_weights=2,
+        expected_num_seed_generators=1,
+        run_mixed_precision_check=False,  # it is float32 whatever the policy
+    )
+    keras_test.run_layer_test(
+        Encoder,
+        {"config": DROPS},
+        input_data=batch()["input_ids"],
+        expected_num_seed_generators=1,
+        run_training_check=False,  # it gives several outputs
+    )
+    for layer in (MaskedLmHead(TINY), TransformerLayer(TINY, name="own")):
+        config = layer.get_config()
+        assert type(layer).from_config(config).get_config() == config
+
+
+def test_a_model_is_saved_and_loaded_to_the_bit(tmp_path: Path) -> None:
+    model = functional()
+    expected = numbers(model(batch()))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(numbers(loaded(batch())), expected)
+    assert loaded.layers[-2].config == DROPS
+    model.save_weights(tmp_path / "model.weights.h5")
+    other = functional()
+    assert not np.allclose(numbers(other(batch())), expected)
+    other.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(numbers(other(batch())), expected)
+
+
+def test_training_drops_and_inference_does_not() -> None:
+    model, inputs = functional(), batch()
+    one, two = (numbers(model(inputs, training=True)) for _ in range(2))
+    assert np.abs(one - two).min() > 0
+    one, two = (numbers(model(inputs, training=False)) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(one, numbers(model(inputs)))
+
+
+def test_a_key_that_is_given_wins() -> None:
+    encoder, key = Encoder(DROPS), np.array([3, 5], "int32")
+    one = encoder(batch(), seed=key, training=True).pooled
+    two = encoder(batch(), seed=key).pooled
+    np.testing.assert_array_equal(numbers(one), numbers(two))
+    assert np.abs(numbers(encoder(batch()).pooled) - one).max() > 1e-3
+
+
+def test_keys_differ_and_leave_what_initializers_draw() -> None:
+    state = random.getstate()
+    keys = DropoutKeys()
+    assert random.getstate() == state
+    drawn = [tuple(numbers(keys.draw()).tolist()) for _ in range(5)]
+    assert len(set(drawn)) == 5
+    assert {second for _, second in drawn} == {0}  # dropout_seed counts there
+    one, two = Encoder(TINY), Encoder(TINY)
+    one.build()
+    two.build()
+    own = [numbers(encoder.keys.draw()) for encoder in (one, two)]
+    assert (own[0] != own[1]).any()
+
+
+def test_fit_learns_and_a_frozen_encoder_stays() -> None:
+    model, inputs = functional(), batch(16)
+    labels = (inputs["input_ids"][:, 1] > 50).astype("int32")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.AdamW(3e-3), loss)
+    history = model.fit(inputs, labels, batch_size=8, epochs=12, verbose=0)
+    assert history.history["loss"][-1] < 0.8 * history.history["loss"][0]
+    encoder, head = model.layers[-2:]
+    encoder.trainable = False
+    model.compile(keras.optimizers.AdamW(1e-2), loss)
+    before = [numbers(v) for v in (*encoder.weights, *head.weights)]
+    model.fit(inputs, labels, batch_size=8, epochs=1, verbose=0)
+    after = [numbers(v) for v in (*encoder.weights, *head.weights)]
+    changed = [
+        not np.array_equal(*pair) for pair in zip(before, after, strict=True)
+    ]
+    assert changed == [False] * len(encoder.weights) + [True, True]
+
+
+def test_two_encoders_in_one_model_of_any_length() -> None:
+    ids = keras.Input((None,), dtype="int32")
+    pooled = [Encoder(TINY)(ids).pooled for _ in range(2)]
+    model = keras.Model(ids, keras.layers.Dot(1)(pooled))
+    assert len({layer.name for layer in model.layers}) == len(model.layers)
+    for length in (7, 11):
+        x = np.full((3, length), 5, "int32")
+        assert numbers(model(x)).shape == (3, 1)
+
+
+def test_inputs_may_be_named_listed_or_left_out() -> None:
+    encoder, inputs = Encoder(TINY), batch()
+    expected = numbers(encoder(*inputs.values()).sequence)
+    for given in (inputs, list(inputs.values())):
+        np.testing.assert_array_equal(
+            numbers(encoder(given).sequence), expected
+        )
+    ids = inputs["input_ids"]
+    plain = encoder(ids, np.ones_like(ids), np.zeros_like(ids)).sequence
+    np.testing.assert_array_equal(
+        numbers(encoder(ids).sequence), numbers(plain)
+    )
+
+
+def test_a_type_by_argument() -> None:
+    outputs = Encoder(TINY, dtype="bfloat16")(batch())
+    assert keras.backend.standardize_dtype(outputs.pooled.dtype) == "bfloat16"
+    exact = Encoder(TINY, dtype="mixed_bfloat16")
+    assert {v.dtype for v in exact.weights} <= {"float32"}
+
+
+def test_what_cannot_be_done_is_said() -> None:
+    longer = TINY.max_position_embeddings + 1
+    with pytest.raises(ValueError, match=f"has {longer} positions"):
+        Encoder(TINY)(np.ones((2, longer), "int32"))
+    layer = TransformerLayer(TINY)
+    x = np.zeros((2, 3, TINY.hidden_size), "float32")
+    mask = additive_mask(np.ones((2, 3), "int32"))
+    with pytest.raises(ValueError, match="without `seed`"):
+        layer(x, mask, training=True)
+
+
+@pytest.mark.skipif(
+    keras.config.backend() != "tensorflow", reason="it starts JAX"
+)
+def test_on_jax() -> None:
+    # Keras 3.15 is older there than the NumPy that warns of it.
+    options = (
+        "-qx",
+        "-p",
+        "no:xdist",
+        "-W",
+        "ignore::DeprecationWarning",
+        "-k",
+        ON_JAX,
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, __file__],
+        cwd=ROOT,
+        env={**os.environ, "KERAS_BACKEND": "jax"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
