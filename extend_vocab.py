@@ -59,6 +59,7 @@ def main() -> None:
     from bert_keras.files import VOCABULARY, new_folder
     from bert_keras.modeling.checkpoint import (
         AnyModel,
+        check_sizes,
         load_checkpoint,
         open_weights,
         save_model_folder,
@@ -69,6 +70,7 @@ def main() -> None:
 
     config_file, opened = _files()
     config = BertConfig.from_json_file(files.local(config_file))
+    check_sizes(config, FLAGS.init_checkpoint, needs_all_layers=True)
     vocab_file = opened.vocab_file
     pieces = vocabulary.check_vocabulary(vocab_file)
     check_any_vocabulary(vocab_file, config.vocab_size)

@@ -22,6 +22,7 @@ from bert_keras.modeling.attention import (
     initializer,
 )
 from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.cost import check_weights_fit
 from bert_keras.modeling.tensors import Tensor
 
 LAST_SEES_ALL = "left_to_right"  # of config.DIRECTIONS; in others the first
@@ -48,6 +49,7 @@ class Encoder(keras.layers.Layer):
 
     def __init__(self, config: BertConfig, name: str = "bert"):
         super().__init__(name=name)
+        check_weights_fit(config)
         self.config = config
         self.embeddings = Embeddings(config, name="embeddings")
         self.layers = [

@@ -27,7 +27,11 @@ from bert_keras.data.tokenizer_folder import (
 )
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, with_flags
-from bert_keras.modeling.checkpoint import LoadReport, VariableMapping
+from bert_keras.modeling.checkpoint import (
+    LoadReport,
+    VariableMapping,
+    check_sizes,
+)
 from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
@@ -103,6 +107,7 @@ def open_model_folder(
     config = BertConfig.from_json_file(files.local(found))
     if config_file:
         check_config(config, path)
+    check_sizes(config, path, needs_all_layers=True)
     return ModelFolder(path, config, opened, vocab_file, expected)
 
 
