@@ -70,13 +70,13 @@ def main() -> None:
 
     config_file, opened = _files()
     config = BertConfig.from_json_file(files.local(config_file))
-    check_sizes(config, FLAGS.init_checkpoint, needs_all_layers=True)
     vocab_file = opened.vocab_file
     pieces = vocabulary.check_vocabulary(vocab_file)
     check_any_vocabulary(vocab_file, config.vocab_size)
     unused = _unused_places(opened, pieces)
     task = _task()
     with new_folder(FLAGS.output_dir) as folder:
+        check_sizes(config, FLAGS.init_checkpoint, needs_all_layers=True)
         shapes = open_weights(FLAGS.init_checkpoint).shapes
         model = AnyModel(config, shapes)
         report = load_checkpoint(model.mappings(), FLAGS.init_checkpoint)

@@ -379,7 +379,7 @@ def check_sizes(
     number = 1 + max((int(found[1]) for found in layers if found), default=-1)
     if needs_all_layers and 0 < number < config.num_hidden_layers:
         raise InputError(
-            f"{weights.source} has no layer beyond {number - 1} but the "
+            f"{weights.source} has no bert/encoder/layer_{number} but the "
             f"config's num_hidden_layers is {config.num_hidden_layers}; check "
             "`bert_config_file`, or the config beside them"
         )

@@ -107,7 +107,6 @@ def open_model_folder(
     config = BertConfig.from_json_file(files.local(found))
     if config_file:
         check_config(config, path)
-    check_sizes(config, path, needs_all_layers=True)
     return ModelFolder(path, config, opened, vocab_file, expected)
 
 
@@ -123,6 +122,7 @@ def open_with_task(
     task = folder_task(path, options)
     folder = open_model_folder(path, options)
     config, tokenizer = folder.config, folder.tokenizer()
+    check_sizes(config, path, needs_all_layers=True)
     longest = config.max_position_embeddings
     least = tokenizer.special_tokens.count(is_pair=True) + 1
     if task is not None and not least <= task.max_seq_length <= longest:
