@@ -21,11 +21,8 @@ def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
     shapes do not tell."""
     if not init_checkpoint:
         return
-    check_sizes(config, init_checkpoint)
     path = model_config_file(init_checkpoint)
-    if path is None:
-        return
-    start = BertConfig.from_json_file(files.local(path))
+    start = BertConfig.from_json_file(files.local(path)) if path else config
     for name in ("num_attention_heads", "family", "position_offset"):
         if difference := _difference(name, config, start):
             raise InputError(
@@ -34,6 +31,7 @@ def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
     for name in ("hidden_act", "layer_norm_eps", "direction"):
         if difference := _difference(name, config, start):
             warn(f"{difference} ({path})")
+    check_sizes(config, init_checkpoint)
 
 
 def _difference(name: str, config: BertConfig, start: BertConfig) -> str:
