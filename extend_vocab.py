@@ -59,6 +59,7 @@ def main() -> None:
     from bert_keras.files import VOCABULARY, new_folder
     from bert_keras.modeling.checkpoint import (
         AnyModel,
+        check_sizes,
         load_checkpoint,
         open_weights,
         save_model_folder,
@@ -75,6 +76,7 @@ def main() -> None:
     unused = _unused_places(opened, pieces)
     task = _task()
     with new_folder(FLAGS.output_dir) as folder:
+        check_sizes(config, FLAGS.init_checkpoint, needs_all_layers=True)
         shapes = open_weights(FLAGS.init_checkpoint).shapes
         model = AnyModel(config, shapes)
         report = load_checkpoint(model.mappings(), FLAGS.init_checkpoint)

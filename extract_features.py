@@ -158,7 +158,7 @@ def _load(config: "BertConfig", layers: list[int]) -> "Predictor":
     """The model, of which these layers are wanted."""
     import keras
 
-    from bert_keras.modeling.checkpoint import load_checkpoint
+    from bert_keras.modeling.checkpoint import check_sizes, load_checkpoint
     from bert_keras.tasks.base import missing_weight
     from bert_keras.tasks.features import FeatureExtractor
     from bert_keras.training.distribution import make_strategy
@@ -167,6 +167,7 @@ def _load(config: "BertConfig", layers: list[int]) -> "Predictor":
     keras.config.set_dtype_policy(FLAGS.precision)
     devices = command.from_flags(DeviceConfig)
     strategy = make_strategy(devices, alone=True)
+    check_sizes(config, FLAGS.init_checkpoint, needs_all_layers=True)
     with strategy.scope():
         extractor = FeatureExtractor(config, layers)
     report = load_checkpoint(extractor.mappings(), FLAGS.init_checkpoint)

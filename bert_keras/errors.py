@@ -20,6 +20,18 @@ class InputError(ValueError):
     and what to change. A command prints it and exits with 1.
     """
 
+    def __init__(self, sentence: str):
+        super().__init__("\n".join(map(printable, sentence.split("\n"))))
+
+
+def printable(text: str) -> str:
+    """The text with escapes for control characters, which may be in names from
+    files that anyone may have written."""
+    return "".join(
+        c if c.isprintable() or (c.isspace() and c > "\x9f") else ascii(c)[1:-1]
+        for c in text
+    )
+
 
 def first_line(error: Exception) -> str:
     """The first line of another library's error, to quote in a sentence."""
@@ -38,10 +50,9 @@ def say_once(sentence: str) -> None:
 
 
 def one_line(sentence: str) -> str:
-    """The sentence without control characters, and not too long: it may hold
-    names from files that anyone may have written."""
-    words = " ".join(with_flags(sentence).split())
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
+    """The sentence on one line, without control characters and not too
+    long."""
+    shown = printable(" ".join(with_flags(sentence).split()))
     if len(shown) > MAX_SENTENCE:
         half = MAX_SENTENCE // 2
         shown = f"{shown[:half]} ... {shown[-half:]}"

@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,7 +22,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from bert_keras.errors import InputError, first_line
+from bert_keras.checkpoint_index import read_index
+from bert_keras.errors import InputError, first_line, printable
 from bert_keras.files import (
     BYTE_LEVEL,
     MERGES,
@@ -52,6 +54,8 @@ PICKLES = (".bin", ".pt", ".pth", ".pkl")
 WEIGHT_TYPES = ("float32", "float64", "float16", "bfloat16")
 
 SAMPLE_ROWS, SAMPLE_LENGTH = 4, 48  # of the batch that compares models
+
+LAYER = re.compile(r"bert/encoder/layer_(\d{1,9})/")
 
 # What Google's optimiser keeps beside the weights in a training checkpoint.
 TRAINING_STATE = ("/adam_m", "/adam_v", "global_step")
@@ -161,7 +165,7 @@ class LoadReport:
         ]
         lines += [f"  missing, starts at random: {n}" for n in self.missing]
         lines += [f"  unused: {n}" for n in self.unused]
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
 
 def resolve_checkpoint(path: str) -> str:
@@ -211,17 +215,19 @@ class CheckpointReader:
 
         self.source = resolve_checkpoint(path)
         with _as_input_error(self.source):
-            self._reader = tf.train.load_checkpoint(self.source)
-            self.shapes = self._reader.get_variable_to_shape_map()
+            self._variables = read_index(self.source)
+            self._reader = tf.compat.v1.train.NewCheckpointReader(self.source)
+        self.shapes = {name: x.shape for name, x in self._variables.items()}
 
     def read(self, name: str) -> np.ndarray:
+        dtype = self._variables[name].dtype
+        if dtype not in WEIGHT_TYPES:
+            raise InputError(
+                f"{self.source} holds {name} as {dtype}; expected one of "
+                f"{', '.join(WEIGHT_TYPES)}"
+            )
         with _as_input_error(self.source):
             value = self._reader.get_tensor(name)
-        if value.dtype.name not in WEIGHT_TYPES:
-            raise InputError(
-                f"{self.source} holds {name} as {value.dtype.name}; expected "
-                f"one of {', '.join(WEIGHT_TYPES)}"
-            )
         return value.astype(np.float32, copy=False)
 
 
@@ -242,8 +248,10 @@ def _as_input_error(prefix: str) -> Iterator[None]:
 
     try:
         yield
+    except InputError:
+        raise
     except (
-        tf.errors.OpError, RuntimeError, IndexError, UnicodeDecodeError,
+        tf.errors.OpError, RuntimeError, IndexError, ValueError,
     ) as error:  # fmt: skip
         raise InputError(
             f"{prefix} cannot be read ({first_line(error)}); "
@@ -262,7 +270,8 @@ def load_checkpoint(
 
     Raises:
         InputError: no such checkpoint, a damaged one, a pickle, a variable of
-            another shape, or nothing of the encoder in it.
+            another shape or with numbers that are not finite, or nothing of
+            the encoder in it.
     """
     weights = open_weights(path)
     source, shapes = weights.source, weights.shapes
@@ -285,7 +294,9 @@ def load_checkpoint(
             "expected; check `bert_config_file`, or the config beside them"
         )
     for mapping in found:
-        mapping.write(weights.read(mapping.name))
+        value = weights.read(mapping.name)
+        _check_finite(source, mapping.name, value)
+        mapping.write(value)
     if not any(m.name.startswith("bert/") for m in found):
         raise InputError(
             f"{source} holds no variable of a BERT encoder (its first is "
@@ -303,6 +314,75 @@ def load_checkpoint(
             if name not in names and not name.endswith(TRAINING_STATE)
         ),
     )
+
+
+def _check_finite(source: str, name: str, value: np.ndarray) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = value.sum()
+    # The quick test; a sum of finite numbers may overflow, too.
+    if np.isfinite(total) or np.isfinite(value).all():
+        return
+    raise InputError(
+        f"{source} has {name} with {(~np.isfinite(value)).sum():,} of "
+        f"{value.size:,} numbers infinite or not a number, from which no "
+        "answer would mean anything; give weights from before that happened"
+    )
+
+
+def check_sizes(
+    config: BertConfig, path: str, needs_all_layers: bool = False
+) -> None:
+    """Compares the config with the shapes of a checkpoint: to build a model of
+    wrong sizes may take all time and memory.
+
+    Args:
+        path: as of `load_checkpoint`, which is to say what cannot be read.
+        needs_all_layers: whether none may start at random.
+
+    Raises:
+        InputError: a size is another one.
+    """
+    try:
+        weights = open_weights(path)
+    except InputError:
+        return
+    shapes = weights.shapes
+    positions = config.position_offset + config.max_position_embeddings
+    words = "bert/embeddings/word_embeddings"
+    segments = "bert/embeddings/token_type_embeddings"
+    for size, name, axis, number in (
+        ("vocab_size", words, 0, config.vocab_size),
+        ("hidden_size", words, 1, config.hidden_size),
+        (
+            "max_position_embeddings",
+            "bert/embeddings/position_embeddings",
+            0,
+            positions,
+        ),
+        ("type_vocab_size", segments, 0, config.type_vocab_size),
+        (
+            "intermediate_size",
+            "bert/encoder/layer_0/intermediate/dense/kernel",
+            1,
+            config.intermediate_size,
+        ),
+    ):
+        shape = shapes.get(name, ())
+        if number and len(shape) == 2 and shape[axis] != number:
+            raise InputError(
+                f"{weights.source} does not fit the config: {name} is "
+                f"mis-shaped, {list(shape)} where {size} asks for {number} "
+                f"instead of {shape[axis]}; check `bert_config_file`, or the "
+                "config beside them"
+            )
+    layers = [LAYER.match(name) for name in shapes]
+    number = 1 + max((int(found[1]) for found in layers if found), default=-1)
+    if needs_all_layers and 0 < number < config.num_hidden_layers:
+        raise InputError(
+            f"{weights.source} has no bert/encoder/layer_{number} but the "
+            f"config's num_hidden_layers is {config.num_hidden_layers}; check "
+            "`bert_config_file`, or the config beside them"
+        )
 
 
 def save_model_folder(
@@ -379,7 +459,9 @@ class AnyModel:
         self.heads: dict[str, LinearHead] = {}
         for root in (NEXT_SENTENCE, CLASSIFIER, SPAN):
             if f"{root}output_weights" in shapes:
-                num_classes = shapes[f"{root}output_weights"][0]
+                shape = tuple(shapes[f"{root}output_weights"])
+                fits = shape[1:] == (config.hidden_size,)  # or load refuses
+                num_classes = shape[0] if fits else 1
                 self.heads[root] = LinearHead(config, num_classes)
                 self.heads[root].build()
 

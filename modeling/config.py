@@ -31,6 +31,7 @@ DIRECTIONS = ("bidirectional", "left_to_right", "right_to_left")
 
 _ADVICE = "`bert_config_file` must name a bert_config.json"
 MAX_SIZE = 2**31 - 1  # of any axis
+MAX_LAYERS = 1000  # each takes time and memory however small it is
 
 # name: (layers, hidden size, heads); feed-forward is four times the hidden size
 SIZES = {
@@ -90,6 +91,11 @@ class BertConfig:
             # a list: the value may be anything
             is_choice = getattr(self, name) in list(choices)
             check(name, is_choice, f"one of {', '.join(choices)}")
+        check(
+            "num_hidden_layers",
+            self.num_hidden_layers <= MAX_LAYERS,
+            f"at most {MAX_LAYERS}",
+        )
         has_segments = self.traits.has_segments
         number = "a positive whole number" if has_segments else "0"
         check(

@@ -15,7 +15,9 @@ layers, V vocabulary, P masked predictions and K pooled positions of a row.
 """
 
 import dataclasses
+import os
 
+from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
 
 FLOAT32_BYTES = 4
@@ -44,6 +46,28 @@ class Memory:
     @property
     def total(self) -> int:
         return sum(dataclasses.astuple(self))
+
+
+def check_weights_fit(config: BertConfig) -> None:
+    """Raises an InputError where an encoder's weights alone are more than the
+    memory of this machine."""
+    hidden, inner = config.hidden_size, config.intermediate_size
+    rows = config.vocab_size + config.max_position_embeddings
+    rows += config.type_vocab_size
+    matrices = hidden * (4 * hidden + 2 * inner)
+    number = rows * hidden + config.num_hidden_layers * matrices
+    if not hasattr(os, "sysconf"):  # Windows
+        return
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if FLOAT32_BYTES * number > memory:
+        raise InputError(
+            f"the config describes an encoder of {number:,} weights, which "
+            f"take {FLOAT32_BYTES * number >> 30:,} GiB where this machine has "
+            f"{memory >> 30:,} GiB of memory; check its vocab_size "
+            f"{config.vocab_size}, hidden_size {hidden}, num_hidden_layers "
+            f"{config.num_hidden_layers}, intermediate_size {inner} and "
+            f"max_position_embeddings {config.max_position_embeddings}"
+        )
 
 
 def step_flop(

@@ -24,6 +24,7 @@ from bert_keras.modeling.attention import (
     initializer,
 )
 from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.cost import check_weights_fit
 from bert_keras.modeling.tensors import Batch, Tensor
 
 LAST_SEES_ALL = "left_to_right"  # of config.DIRECTIONS; in others the first
@@ -68,6 +69,7 @@ class Encoder(BertLayer):
 
     def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
+        check_weights_fit(config)
         dtype = self.dtype_policy
         self.embeddings = Embeddings(config, name="embeddings", dtype=dtype)
         self.layers = [

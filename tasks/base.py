@@ -19,7 +19,11 @@ from bert_keras.data.tokenizer_folder import (
 )
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
-from bert_keras.modeling.checkpoint import LoadReport, VariableMapping
+from bert_keras.modeling.checkpoint import (
+    LoadReport,
+    VariableMapping,
+    check_sizes,
+)
 from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
@@ -103,6 +107,7 @@ def open_with_task(
     task = folder_task(path, options)
     folder = open_model_folder(path, options)
     config, tokenizer = folder.config, folder.tokenizer()
+    check_sizes(config, path, needs_all_layers=True)
     longest = config.max_position_embeddings
     least = tokenizer.special_tokens.count(is_pair=True) + 1
     if task is not None and not least <= task.max_seq_length <= longest:

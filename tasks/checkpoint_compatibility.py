@@ -11,16 +11,18 @@ from bert_keras import files
 from bert_keras.data.tokenizer_folder import open_tokenizer
 from bert_keras.data.tokenizers import check_any_vocabulary
 from bert_keras.errors import InputError, warn
+from bert_keras.modeling.checkpoint import check_sizes
 from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.training.config import OptimizerConfig
 
 
 def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
-    """Looks at what the shapes of `init_checkpoint`'s weights do not tell."""
-    path = init_checkpoint and model_config_file(init_checkpoint)
-    if not path:
+    """Looks at the sizes of `init_checkpoint`'s weights, and at what their
+    shapes do not tell."""
+    if not init_checkpoint:
         return
-    start = BertConfig.from_json_file(files.local(path))
+    path = model_config_file(init_checkpoint)
+    start = BertConfig.from_json_file(files.local(path)) if path else config
     for name in ("num_attention_heads", "family", "position_offset"):
         if difference := _difference(name, config, start):
             raise InputError(
@@ -29,6 +31,7 @@ def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
     for name in ("hidden_act", "layer_norm_eps", "direction"):
         if difference := _difference(name, config, start):
             warn(f"{difference} ({path})")
+    check_sizes(config, init_checkpoint)
 
 
 def _difference(name: str, config: BertConfig, start: BertConfig) -> str:

@@ -21,6 +21,7 @@ from bert_keras.errors import InputError, with_flags
 from bert_keras.modeling.checkpoint import (
     AnyModel,
     VariableMapping,
+    check_sizes,
     largest_difference,
     load_checkpoint,
     open_weights,
@@ -104,6 +105,7 @@ def convert(
         if task and tokenizer:  # of `vocab_file` the folder does not know
             case = {name: getattr(tokenizer.settings, name) for name in CASE}
             task = dataclasses.replace(task, **case)
+        check_sizes(config, init_checkpoint, needs_all_layers=True)
         shapes = dict(open_weights(init_checkpoint).shapes)
         if task is None and is_hugging_face(init_checkpoint):
             values = files.json_beside(init_checkpoint, HUGGING_FACE_CONFIG)

@@ -19,6 +19,7 @@ from bert_keras.data.tokenizers import check_any_vocabulary
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import (
     VariableMapping,
+    check_sizes,
     encoder_mappings,
     load_checkpoint,
 )
@@ -87,6 +88,7 @@ def load_model(
     folder: str, config: BertConfig, settings: TaskConfig | None
 ) -> Model:
     """The model with its weights."""
+    check_sizes(config, folder, needs_all_layers=True)
     model = make_model(config, settings)
     report = load_checkpoint(model.mappings(), folder)
     print(report, file=sys.stderr)

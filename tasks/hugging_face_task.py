@@ -5,6 +5,7 @@ Names: transformers configuration_utils.py (id2label, problem_type).
 """
 
 import dataclasses
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -157,7 +158,7 @@ def task_of(
             return TaskConfig("choice", longest, *case)
         if not name.endswith((TAGGER, CLASSIFIER)):
             return None
-        labels = _labels(values, shapes["output_bias"][0])
+        labels = _labels(values, math.prod(shapes["output_bias"]))
         if name.endswith(TAGGER):
             stride = longest // 2
             return TaskConfig("tags", longest, *case, labels, stride)

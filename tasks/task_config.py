@@ -20,6 +20,7 @@ TARGETS = (
 )  # fmt: skip
 POOLINGS = ("mean", "max")
 ANSWER_OFFSETS = ("exact", "google")
+MAX_LSTM_SIZE = 8192  # whose weights take two gigabytes
 FEATURE_LAYERS = (  # the rows of Devlin et al. 2018, table 7, and plain sums
     "embeddings", "second_to_last", "last", "sum_last_four", "sum_all",
     "weighted_sum_last_four", "weighted_sum_all", "concat_last_four",
@@ -101,6 +102,11 @@ class TaskConfig:
                 raise InputError(
                     f"{field.name} is {value!r}; expected {expected}"
                 )
+        if self.lstm_size > MAX_LSTM_SIZE:
+            raise InputError(
+                f"lstm_size is {self.lstm_size}; expected at most "
+                f"{MAX_LSTM_SIZE}"
+            )
         if len(set(self.labels)) < len(self.labels):
             raise InputError(
                 f"the labels {', '.join(self.labels)} are not all different; "

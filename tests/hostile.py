@@ -21,8 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from hypothesis import strategies as st
+from tensorflow.core.protobuf.tensor_bundle_pb2 import (
+    BundleEntryProto,
+    BundleHeaderProto,
+)
 
+from bert_keras import checkpoint_index
 from bert_keras.data import (
     bpe,
     corpus,
@@ -46,6 +52,7 @@ from bert_keras.tasks.multiple_choice import data as multiple_choice_data
 from bert_keras.tasks.ner import data as ner_data
 from bert_keras.tasks.squad import data as squad_data
 from bert_keras.tasks.task_config import TaskConfig
+from tests import crafted_index
 
 GOLDEN = Path(__file__).parent / "golden"
 SEQ_LENGTH, NUM_PREDICTIONS, VOCAB_SIZE = 7, 2, 11
@@ -388,8 +395,16 @@ def read_index(content: bytes) -> None:
 
 
 def read_checkpoint(case: tuple[bytes, bytes]) -> None:
+    """What is read is in the file: nothing that lay in memory."""
     write("part.data-00000-of-00001", case[1])
-    read_weights(write("part.index", case[0]).removesuffix(".index"))
+    prefix = write("part.index", case[0]).removesuffix(".index")
+    read_weights(prefix)
+    weights = survives(lambda: checkpoint.CheckpointReader(prefix))
+    for name in weights.shapes if weights else ():
+        value = survives(functools.partial(weights.read, name))
+        if value is not None and weights._variables[name].dtype == "float32":
+            stored = value.tobytes(), value.byteswap().tobytes()
+            assert any(text in case[1] for text in stored), name
 
 
 def _record(ids: Sequence[int]) -> dict[str, list[float]]:
@@ -512,6 +527,100 @@ def _checkpoint_files() -> st.SearchStrategy[tuple[bytes, bytes]]:
         damaged(index) | st.sampled_from(FOREIGN),
         damaged(data) | st.sampled_from(FOREIGN),
     )
+
+
+@st.composite
+def _crafted_indexes(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    """Up to three fields, or other things, are changed; checksums are right."""
+    index, data = _checkpoint()
+    items = list(checkpoint_index._table(index))
+    numbers = st.sampled_from(
+        [-(2**63), -1, 0, 1, 2, 3, 6, 8, 24, 2**31, 2**40, 2**62, 2**63 - 1]
+    )
+    small = st.sampled_from([-(2**31), -1, 0, 1, 2, 5, 100, 101, 2**31 - 1])
+    dtypes = st.integers(-1, 35) | small
+    sizes = st.lists(numbers | st.integers(0, 9), max_size=4)
+    for _ in range(draw(st.integers(0, 3))):
+        place = draw(st.integers(0, len(items) - 1))
+        key, value = items[place]
+        kind = draw(
+            st.sampled_from(
+                ["field", "field", "field", "bytes", "name", "twice", "drop"]
+            )
+        )
+        if kind == "field":
+            value = _changed_entry(draw, key, value, numbers, dtypes, sizes)
+        elif kind == "bytes":
+            value = draw(damaged(value) | st.binary(max_size=9))
+        elif kind == "name":
+            key = draw(damaged(key) | st.binary(max_size=9))
+        items[place] = key, value
+        if kind == "twice":
+            items.insert(place, (key, value))
+        elif kind == "drop" and len(items) > 1:
+            del items[place]
+    if draw(st.booleans()):
+        items.sort()
+    cut = draw(st.integers(0, len(items)))
+    parts = [part for part in (items[:cut], items[cut:]) if part]
+    separators = [part[-1][0] for part in parts]
+    blocks = [crafted_index.block(part) for part in parts]
+    kind = draw(st.sampled_from(["good"] * 5 + ["restarts", "bytes", "names"]))
+    if kind == "restarts":
+        restarts = st.lists(st.integers(0, 2**32 - 1) | small.map(abs))
+        blocks[0] = crafted_index.block(parts[0], draw(restarts))
+    elif kind == "bytes":
+        blocks[0] = draw(damaged(blocks[0]))
+    elif kind == "names":
+        separators[0] = draw(st.binary(max_size=9))
+    handle = draw(st.none() | st.none() | st.tuples(numbers, numbers))
+    compression = draw(st.sampled_from([0] * 9 + [1, 7]))
+    return crafted_index.table(blocks, separators, compression, handle), data
+
+
+def _changed_entry(
+    draw: st.DrawFn,
+    key: bytes,
+    value: bytes,
+    numbers: st.SearchStrategy[int],
+    dtypes: st.SearchStrategy[int],
+    sizes: st.SearchStrategy[list[int]],
+) -> bytes:
+    try:
+        if not key:
+            header = BundleHeaderProto.FromString(value)
+            header.num_shards = draw(dtypes)
+            header.endianness = draw(st.integers(0, 2))
+            header.version.min_consumer = draw(st.sampled_from([0, 1, 99]))
+            return header.SerializeToString()
+        entry = BundleEntryProto.FromString(value)
+    except DecodeError:
+        return value
+    field = draw(
+        st.sampled_from(
+            ["dtype", "shape", "rank", "shard_id", "offset", "size", "slices"]
+        )
+    )
+    if field == "shape":
+        del entry.shape.dim[:]
+        for size in draw(sizes):
+            entry.shape.dim.add(size=size)
+    elif field == "rank":
+        entry.shape.unknown_rank = True
+    elif field == "slices":
+        part = entry.slices.add()
+        for size in draw(sizes):
+            part.extent.add(start=draw(numbers), length=size)
+    else:
+        narrow = field in ("dtype", "shard_id")
+        setattr(entry, field, draw(dtypes if narrow else numbers))
+    end = entry.offset + entry.size
+    if 0 <= entry.offset <= end <= len(_checkpoint()[1]) and draw(
+        st.booleans()
+    ):
+        part_of = _checkpoint()[1][entry.offset : end]
+        entry.crc32c = crafted_index.checksum(part_of)
+    return entry.SerializeToString()
 
 
 _QUESTION = {
@@ -641,4 +750,5 @@ TARGETS = (
     Target("safetensors", _safetensors_files(), read_safetensors),
     Target("safetensors' index", hostile_json(_INDEX), read_index),
     Target("checkpoints", _checkpoint_files(), read_checkpoint),
+    Target("checkpoints' index", _crafted_indexes(), read_checkpoint),
 )

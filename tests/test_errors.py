@@ -13,6 +13,11 @@ def test_a_program_reads_arguments_and_a_command_shows_flags() -> None:
     assert errors.with_flags(sentence) == shown
 
 
+def test_a_sentence_commands_no_terminal() -> None:
+    error = errors.InputError("a\x1b[2J\x07\rb\u202e\nc\u3000d")
+    assert str(error) == "a\\x1b[2J\\x07\\rb\\u202e\nc\u3000d"
+
+
 @pytest.mark.parametrize(
     ("sentence", "shown"),
     [

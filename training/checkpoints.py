@@ -15,7 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_keras.errors import InputError, first_line
+from bert_keras.checkpoint_index import read_index
+from bert_keras.errors import InputError, first_line, one_line
 from bert_keras.files import read_json, remove, write_json
 
 FOLDER = "training_state"  # under output_dir
@@ -113,15 +114,18 @@ class TrainingState:
         states = saved_states(self.output_dir)
         for state in states:
             try:
-                reader = tf.train.load_checkpoint(state)
-                for name in reader.get_variable_to_shape_map():
+                variables = read_index(state)
+                reader = tf.compat.v1.train.NewCheckpointReader(state)
+                for name in variables:
                     reader.get_tensor(name)
             except NO_DAMAGE:
                 raise
-            except (tf.errors.OpError, RuntimeError, IndexError) as error:
+            except (
+                tf.errors.OpError, RuntimeError, IndexError, ValueError,
+            ) as error:  # fmt: skip
+                sentence = f"{state} is damaged ({first_line(error)})"
                 print(
-                    f"{state} is damaged ({first_line(error)}); trying the one "
-                    "before",
+                    one_line(f"{sentence}; trying the one before"),
                     file=sys.stderr,
                 )
                 continue

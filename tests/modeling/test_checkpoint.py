@@ -12,11 +12,14 @@ from bert_keras.errors import InputError
 from bert_keras.modeling import checkpoint
 from bert_keras.modeling.checkpoint import (
     AnyModel,
+    LoadReport,
+    check_sizes,
     largest_difference,
     load_checkpoint,
     resolve_checkpoint,
     save_model_folder,
 )
+from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.tasks.pretraining.model import Pretraining
 from tests.conftest import GOLDEN, TINY
 
@@ -110,6 +113,89 @@ def test_a_checkpoint_of_something_else_is_an_error(tmp_path: Path) -> None:
         load_checkpoint(model.mappings(), prefix)
     with pytest.raises(InputError, match="no checkpoint at"):
         load_checkpoint(model.mappings(), str(tmp_path / "absent"))
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_named(
+    number: float, tmp_path: Path
+) -> None:
+    model = Pretraining(TINY)
+    values = model.encoder.embeddings.word_embeddings.numpy()
+    values[7, 3:5] = number
+    model.encoder.embeddings.word_embeddings.assign(values)
+    save_model_folder(str(tmp_path), TINY, model.mappings(), None)
+    named = "word_embeddings with 2 of 4,040 numbers infinite or not a number"
+    with pytest.raises(InputError, match=named):
+        load_checkpoint(Pretraining(TINY).mappings(), str(tmp_path))
+
+
+def test_finite_weights_may_have_an_infinite_sum(tmp_path: Path) -> None:
+    model = Pretraining(TINY)
+    table = model.encoder.embeddings.word_embeddings
+    table.assign(np.full(table.shape, 3e38, np.float32))
+    save_model_folder(str(tmp_path), TINY, model.mappings(), None)
+    load_checkpoint(Pretraining(TINY).mappings(), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("size", "value", "message"),
+    [
+        ("vocab_size", 102, "vocab_size asks for 102 instead of 101"),
+        ("hidden_size", 45, "hidden_size asks for 45 instead of 40"),
+        ("intermediate_size", 2**30, "asks for 1073741824 instead of 53"),
+        ("max_position_embeddings", 9, "asks for 9 instead of 61"),
+        ("type_vocab_size", 3, "type_vocab_size asks for 3 instead of 2"),
+    ],
+)
+def test_a_size_is_compared_before_a_model_is_built(
+    size: str, value: int, message: str
+) -> None:
+    config = dataclasses.replace(TINY, **{size: value})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=f"is mis-shaped, .*{message}"):
+        check_sizes(config, str(TINY_BERT))
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [f.parent for f in GOLDEN.rglob("*config.json")],
+    ids=lambda folder: folder.name,
+)
+def test_sizes_of_every_family_fit(folder: Path) -> None:
+    config_file = model_config_file(str(folder))
+    assert config_file is not None
+    config = BertConfig.from_json_file(config_file)
+    check_sizes(config, str(folder), needs_all_layers=True)
+    wider = dataclasses.replace(
+        config, max_position_embeddings=config.max_position_embeddings + 1
+    )
+    with pytest.raises(InputError, match="max_position_embeddings asks for"):
+        check_sizes(wider, str(folder))
+
+
+def test_layers_that_a_checkpoint_lacks() -> None:
+    """In training they may start at random, and fewer are all right."""
+    deeper = dataclasses.replace(TINY, num_hidden_layers=1000)
+    check_sizes(deeper, str(TINY_BERT))
+    with pytest.raises(InputError, match="num_hidden_layers is 1000"):
+        check_sizes(deeper, str(TINY_BERT), needs_all_layers=True)
+    fewer = dataclasses.replace(TINY, num_hidden_layers=1)
+    check_sizes(fewer, str(TINY_BERT), needs_all_layers=True)
+
+
+@pytest.mark.parametrize("shape", [(), (2**31, 0), (2, 3, 40)])
+def test_a_head_of_an_impossible_shape_is_not_built(
+    shape: tuple[int, ...],
+) -> None:
+    model = AnyModel(TINY, {"output_weights": shape})
+    assert model.heads[""].output_weights.shape == (1, 40)
+
+
+def test_a_report_commands_no_terminal() -> None:
+    report = LoadReport("a\x07", ("b",), (), ("\x1b[2Jevil\n  missing: c",))
+    assert str(report).splitlines() == [
+        r"a\x07: 1 variables loaded, 0 missing, 1 unused, 0 mis-shaped",
+        r"  unused: \x1b[2Jevil\n  missing: c",
+    ]
 
 
 def test_a_truncated_checkpoint_is_an_error(tmp_path: Path) -> None:

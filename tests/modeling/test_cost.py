@@ -4,8 +4,10 @@ import dataclasses
 
 import pytest
 
+from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.cost import Memory, Rows, step_flop, training_memory
+from bert_keras.modeling.encoder import Encoder
 
 SMALL = BertConfig(
     vocab_size=11,
@@ -14,6 +16,20 @@ SMALL = BertConfig(
     num_attention_heads=3,
     intermediate_size=7,
 )
+
+
+@pytest.mark.parametrize(
+    "size",
+    ["vocab_size", "intermediate_size", "max_position_embeddings"],
+)
+def test_more_weights_than_memory_are_not_built(size: str) -> None:
+    huge = dataclasses.replace(
+        SMALL,
+        hidden_size=9999,
+        **{size: 2**31 - 1},  # type: ignore[arg-type]
+    )
+    with pytest.raises(InputError, match=f"GiB of memory; .*{size} 2147483647"):
+        Encoder(huge)
 
 
 def test_operations_of_a_small_step() -> None:

@@ -77,7 +77,10 @@ def test_what_does_not_fit_is_said(
     start = f"--init_checkpoint={GOLDEN}/tiny_bert"
     before = files_in(tmp_path)
     for extra, named in (
-        ([start, f"--bert_config_file={narrow}"], "variables are mis-shaped"),
+        (
+            [start, f"--bert_config_file={narrow}"],
+            "hidden_size asks for 45 instead of 40",
+        ),
         ([start, f"--bert_config_file={heads}"], "num_attention_heads = 4 but"),
         ([f"--vocab_file={vocabulary}"], "with another vocabulary"),
         ([f"--output_dir={tmp_path}/file/x"], "that you may write to"),

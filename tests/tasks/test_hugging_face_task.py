@@ -92,6 +92,15 @@ def test_a_span_and_no_task() -> None:
     assert problem_type(None) is None
 
 
+def test_a_head_of_no_size() -> None:
+    """`2**40` labels are not made up for it."""
+    for shape in ((), (2**40, 0)):
+        values = {"architectures": ["BertForSequenceClassification"]}
+        task = settings(values, {"output_bias": shape})
+        assert task is not None
+        assert len(task.labels) < 2
+
+
 def test_lengths() -> None:
     """The model's positions, or what its tokenizer says, if it says any."""
     long = BertConfig(vocab_size=101, max_position_embeddings=4096)
