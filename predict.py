@@ -19,7 +19,6 @@ Ours; google-research/bert has no such command.
 
 import collections
 import functools
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -113,7 +112,7 @@ def main(*texts: str) -> None:
             for sentence in filter(None, (answer.note, error)):
                 notices.say(answer.number, sentence)
             if FLAGS.output_format == "jsonl":
-                yield json.dumps({"line": answer.number, **answer.fields})
+                yield files.to_json({"line": answer.number, **answer.fields})
             else:
                 yield "\t".join(answer.columns)
 
