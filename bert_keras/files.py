@@ -45,6 +45,16 @@ def beside(path: str, names: Iterable[str]) -> str | None:
     return next((c for c in candidates if tf.io.gfile.exists(c)), None)
 
 
+def names_in(folder: str) -> list[str]:
+    """The names of what is in a folder, also on gs:// and the like; of a local
+    one in any encoding, which TensorFlow cannot give."""
+    if "://" not in folder:
+        return os.listdir(folder)
+    import tensorflow as tf
+
+    return [name.rstrip("/") for name in tf.io.gfile.listdir(folder)]
+
+
 def copy_beside(path: str, names: Iterable[str], folder: str) -> None:
     """Copies those of these files that are in the folder that `path` is, or
     lies in; their names may have folders in them."""

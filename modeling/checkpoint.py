@@ -27,6 +27,7 @@ from bert_keras.files import (
     MERGES,
     VOCABULARY,
     copy_vocabulary,
+    names_in,
     remove,
     vocabulary_files,
     write_whole,
@@ -185,7 +186,7 @@ def resolve_checkpoint(path: str) -> str:
     if not tf.io.gfile.exists(prefix + ".index"):
         names = [path]
         if tf.io.gfile.isdir(path):
-            names = [os.path.join(path, n) for n in tf.io.gfile.listdir(path)]
+            names = [os.path.join(path, n) for n in names_in(path)]
         for name in sorted(names):
             if name.endswith(PICKLES):
                 raise InputError(

@@ -90,7 +90,7 @@ def is_hugging_face(path: str) -> bool:
 
     if not tf.io.gfile.isdir(path):
         return path.endswith((SAFETENSORS, INDEX))
-    names = tf.io.gfile.listdir(path)
+    names = files.names_in(path)
     return (WEIGHTS in names or INDEX in names) and not any(
         name.endswith(".ckpt.index") for name in names
     )
