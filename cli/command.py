@@ -64,6 +64,9 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
     os.environ["KERAS_BACKEND"] = "tensorflow"  # also over ~/.keras/keras.json
     if backend != "tensorflow":
         warn(f"KERAS_BACKEND={backend} is not used: commands run TensorFlow")
+    if re.search(BYTES, os.environ.get("TMPDIR", "")):
+        warn("TMPDIR is not UTF-8 and not used, as TensorFlow cannot")
+        del os.environ["TMPDIR"]
     show_flags()
     module = main.__module__
     if module != "__main__":

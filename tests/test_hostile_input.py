@@ -36,6 +36,10 @@ from tests.hostile import TARGETS, Target
 NUM_CASES = 50  # benchmarks/fuzz.py tries as many as there is time for
 DEEP = "[" * 900 + "]" * 900  # that json.loads reads
 DEEPER = "[" * 100_000
+NAN = "NaN is not a number in JSON: line 1 column 1"
+SPAN = (
+    TaskConfig("span", 9, True, doc_stride=333).to_json().replace("333", "null")
+)
 HALF = "a\ud800b"  # half of a sign that takes two
 
 
@@ -145,6 +149,23 @@ def read_tokenizer(path: Path) -> object:
     ("read", "name", "text", "message"),
     [
         (read_config, "x.json", DEEPER, "is not a JSON file"),
+        (read_config, "x.json", '{"vocab_size": NaN}', NAN),
+        (
+            read_squad,
+            "x.json",
+            '{"data": NaN}',
+            "line 1, column 10 is not JSON",
+        ),
+        (read_table, "x.jsonl", '{"a": NaN}', "line 1, column 7 is not"),
+        (read_task, TASK, '{"labels": NaN}', NAN),
+        (read_task, TASK, SPAN, "doc_stride is None; a model that finds spans"),
+        (read_weights, hugging_face.INDEX, '{"weight_map": NaN}', NAN),
+        (
+            read_tokenizer,
+            "tokenizer.json",
+            '{"model": Infinity}',
+            "Infinity is",
+        ),
         (read_config, "x.json", '{"vocab_size": 1e999}', "vocab_size = inf"),
         (read_config, "x.json", f'{{"vocab_size": {2**31}}}', "below 2..31"),
         (read_squad, "x.json", DEEPER, "is not JSON"),
