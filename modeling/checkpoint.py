@@ -180,7 +180,14 @@ def resolve_checkpoint(path: str) -> str:
     if tf.io.gfile.isdir(path):
         prefix = os.path.join(path, CHECKPOINT)
         if not tf.io.gfile.exists(prefix + ".index"):
-            prefix = tf.train.latest_checkpoint(path) or prefix
+            try:
+                prefix = tf.train.latest_checkpoint(path) or prefix
+            except (ValueError, tf.errors.OpError) as error:
+                raise InputError(
+                    f"{path}/checkpoint, which should name the newest "
+                    f"checkpoint beside it, is damaged ({first_line(error)}); "
+                    "remove it, or name the checkpoint itself"
+                ) from error
     for ending in (".index", ".meta", ".data-00000-of-00001"):
         prefix = prefix.removesuffix(ending)
     if not tf.io.gfile.exists(prefix + ".index"):

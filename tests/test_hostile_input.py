@@ -141,6 +141,10 @@ def read_weights(path: Path) -> object:
     return open_weights(str(path))
 
 
+def read_pointer(path: Path) -> object:
+    return open_weights(str(path.parent))
+
+
 def read_tokenizer(path: Path) -> object:
     return open_tokenizer(str(path.parent))
 
@@ -173,6 +177,8 @@ def read_tokenizer(path: Path) -> object:
         (read_table, "x.jsonl", f'{{"text": {DEEP}}}', "line 1 has a list in"),
         (read_table, "x.jsonl", DEEPER, "x.jsonl is not JSON"),
         (read_task, TASK, DEEPER, "task.json cannot be used"),
+        (read_pointer, "checkpoint", "", "checkpoint, which should name"),
+        (read_pointer, "checkpoint", "\ud800", "checkpoint, which should name"),
         (read_weights, hugging_face.INDEX, DEEPER, "cannot be read"),
         (read_weights, hugging_face.INDEX, '{"weight_map": {}}', "no file"),
         (read_tokenizer, "tokenizer.json", DEEPER, "is not a JSON file"),
@@ -186,7 +192,7 @@ def test_json_of_any_depth_and_size(
     message: str,
 ) -> None:
     path = tmp_path / name
-    path.write_text(text)
+    path.write_text(text, errors="surrogatepass")
     with pytest.raises(InputError, match=message):
         read(path)
 
