@@ -9,7 +9,6 @@ such command.
 import dataclasses
 import importlib.util
 import itertools
-import json
 from typing import IO, TYPE_CHECKING
 
 from absl import flags
@@ -95,7 +94,7 @@ def main() -> None:
     if FLAGS.report_json:
         with files.writing(FLAGS.report_json, "report_json") as file:
             numbers = dataclasses.asdict(summary)
-            file.write(json.dumps(numbers).encode() + b"\n")
+            file.write(files.to_json(numbers).encode() + b"\n")
     if FLAGS.histogram_png:
         with files.writing(FLAGS.histogram_png, "histogram_png") as file:
             draw_lengths(summary.length_counts, summary.max_seq_length, file)

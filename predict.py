@@ -14,12 +14,14 @@ A .csv, .json or .jsonl file is a table, as in run_classifier.py: each row gets
 one line in answer. A .tsv file is a table if its header names the columns that
 the model was trained on, or if --text_column is given.
 
+In columns of answers a tab, a newline, a carriage return and a backslash are
+written as \\t, \\n, \\r and \\\\.
+
 Ours; google-research/bert has no such command.
 """
 
 import collections
 import functools
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = flags.FLAGS
+ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 TARGETS = "single_label", "multi_label", "regression"  # of texts and pairs
 
 flags.DEFINE_string(
@@ -56,8 +59,9 @@ flags.DEFINE_enum(
     "output_format",
     "tsv",
     ["tsv", "jsonl"],
-    "Columns with tabs between them, an empty line where there is no answer; or"
-    " an object a line, with an error where there is no answer.",
+    "Columns with tabs between them, an empty line where there is no answer "
+    r"(within a column a tab, newline or backslash is \t, \n, \r or \\); or an "
+    "object a line, with an error where there is no answer.",
 )
 flags.DEFINE_integer(
     "batch_size", 32, "Rows at once; of short ones more.", lower_bound=1
@@ -113,9 +117,9 @@ def main(*texts: str) -> None:
             for sentence in filter(None, (answer.note, error)):
                 notices.say(answer.number, sentence)
             if FLAGS.output_format == "jsonl":
-                yield json.dumps({"line": answer.number, **answer.fields})
+                yield files.to_json({"line": answer.number, **answer.fields})
             else:
-                yield "\t".join(answer.columns)
+                yield "\t".join(c.translate(ESCAPES) for c in answer.columns)
 
     shown = formatted()
     if FLAGS.output_file or not sys.stdout.isatty():

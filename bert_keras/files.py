@@ -9,6 +9,7 @@ import contextlib
 import gzip
 import json
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -21,9 +22,18 @@ from bert_keras.errors import InputError
 VOCABULARY = "vocab.txt"
 BYTE_LEVEL, MERGES = "vocab.json", "merges.txt"
 END_BYTES = 1 << 20  # at each end of a file, of which a checksum is made
+# In a JSON text, a string, or a word for a number that Python alone takes
+BARE = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
 LOCK = "lock"  # of the file in a folder that is locked
 # Locks by folder, open as long as the process is
 _held: dict[str, contextlib.AbstractContextManager[None]] = {}
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+_JSON = json.JSONDecoder(parse_constant=_refuse)
 
 
 def beside(path: str, names: Iterable[str]) -> str | None:
@@ -33,6 +43,16 @@ def beside(path: str, names: Iterable[str]) -> str | None:
     folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
     candidates = (os.path.join(folder, name) for name in names)
     return next((c for c in candidates if tf.io.gfile.exists(c)), None)
+
+
+def names_in(folder: str) -> list[str]:
+    """The names of what is in a folder, also on gs:// and the like; of a local
+    one in any encoding, which TensorFlow cannot give."""
+    if "://" not in folder:
+        return os.listdir(folder)
+    import tensorflow as tf
+
+    return [name.rstrip("/") for name in tf.io.gfile.listdir(folder)]
 
 
 def copy_beside(path: str, names: Iterable[str], folder: str) -> None:
@@ -115,14 +135,55 @@ def read_json(path: str, advice: str = "expected one object") -> dict[str, Any]:
     Raises:
         InputError: the file cannot be read, or does not hold one JSON object.
     """
+    text = content(path) or b""
     try:
-        return dict(json.loads((content(path) or b"").decode()))
-    except InputError:
-        raise
-    except (ValueError, TypeError, RecursionError) as error:
+        values = parse_json(text)
+        if not isinstance(values, dict):
+            raise ValueError("it holds no object")
+        return values
+    except ValueError as error:
         raise InputError(
             f"{path} is not a JSON file ({error}); {advice}"
         ) from error
+
+
+def parse_json(text: bytes | str) -> Any:
+    """The value of a JSON text. Where an object has a name twice, the last
+    counts, as for all common readers.
+
+    Raises:
+        ValueError: it is not JSON, to which NaN and Infinity do not belong; or
+            too deep, or with too long a number, to be read.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8-sig")
+    try:
+        return _JSON.decode(text)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError as error:
+        raise ValueError("its values are nested too deeply") from error
+    except ValueError as error:
+        found = next((x for x in BARE.finditer(text) if x[1]), None)
+        if found is None:
+            raise ValueError("it has a number of too many digits") from error
+        raise json.JSONDecodeError(
+            f"{found[1]} is not a number in JSON", text, found.start()
+        ) from error
+
+
+def to_json(values: Any, **form: Any) -> str:
+    """JSON text; of numbers that are not finite, which JSON has not, null.
+
+    Args:
+        form: what else json.dumps is given.
+    """
+    try:
+        return json.dumps(values, allow_nan=False, **form)
+    except ValueError:
+        loose = json.dumps(values)
+        values = json.loads(loose, parse_constant=lambda name: None)
+        return json.dumps(values, **form)
 
 
 def temporary_folder() -> str:
@@ -278,7 +339,7 @@ def copy_whole(source: str, path: str) -> str:
 
 
 def write_json(path: str, values: Mapping[str, Any]) -> None:
-    write_whole(path, (json.dumps(values, indent=2) + "\n").encode())
+    write_whole(path, (to_json(values, indent=2) + "\n").encode())
 
 
 def write_whole(path: str, content: bytes) -> str:

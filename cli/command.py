@@ -7,6 +7,7 @@ Heavy imports (TensorFlow, Keras) belong inside a command's `main`, so that
 import collections
 import contextlib
 import dataclasses
+import errno
 import gc
 import glob
 import math
@@ -30,11 +31,22 @@ MAX_NOTICES = 10  # of each kind, line by line; others are only counted
 # plots and converters that no command uses: a third of the time of an import.
 UNUSED = ("jax", "matplotlib", "sklearn")
 
+BYTES = "[\udc80-\udcff]"  # as Python keeps those that are not UTF-8
 DISK_FAULTS = (
     "No space left on device",
     "Disk quota exceeded",
     "Read-only file system",
     "File too large",
+)
+
+FILE_ERRORS = (
+    "AbortedError",
+    "AlreadyExistsError",
+    "DataLossError",
+    "DeadlineExceededError",
+    "NotFoundError",
+    "UnauthenticatedError",
+    "UnavailableError",
 )
 
 
@@ -52,6 +64,9 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
     os.environ["KERAS_BACKEND"] = "tensorflow"  # also over ~/.keras/keras.json
     if backend != "tensorflow":
         warn(f"KERAS_BACKEND={backend} is not used: commands run TensorFlow")
+    if re.search(BYTES, os.environ.get("TMPDIR", "")):
+        warn("TMPDIR is not UTF-8 and not used, as TensorFlow cannot")
+        del os.environ["TMPDIR"]
     show_flags()
     module = main.__module__
     if module != "__main__":
@@ -70,6 +85,11 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
             # absl's bounds let infinity through
             if isinstance(value, float) and not math.isfinite(value):
                 _fail(f"--{name}={value} is not a finite number")
+            if isinstance(value, str) and re.search(BYTES, value):
+                _fail(
+                    f"--{name}={value} is not UTF-8, in which TensorFlow takes "
+                    "the names of files; rename it"
+                )
         try:
             main(*arguments)
         except Exception as error:
@@ -132,7 +152,15 @@ def explained(error: Exception) -> str | None:
                 "start the same command on all of them again, and it goes on "
                 "from the newest state in --output_dir"
             )
-    return None
+    # Of TensorFlow's errors those of files and networks, which have no place in
+    # the code, or the system's words after a path.
+    words = map(os.strerror, errno.errorcode)
+    if isinstance(error, OSError) and error.errno:
+        names = filter(None, (error.filename, error.filename2))
+        text = "; ".join([*map(os.fsdecode, names), str(error.strerror)])
+    elif kind not in FILE_ERRORS and not any(f"; {x}" in text for x in words):
+        return None
+    return f"the system refuses: {text.strip()}; mend that and try again"
 
 
 def import_tensorflow(computes: bool = True) -> None:

@@ -7,10 +7,18 @@ one of the three may be closed from the start, or show few characters.
 import errno
 import io
 import os
+import re
 import sys
 from typing import Any
 
 from bert_keras.errors import InputError
+
+# Characters that command a terminal or turn around what follows them; \r only
+# inside of what is written, as a progress bar begins its line anew by it.
+COMMANDING = re.compile(
+    r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+    r"|(?<=[^\n])\r"
+)
 
 
 class _Forgiving(io.FileIO):
@@ -27,6 +35,14 @@ class _Forgiving(io.FileIO):
             return len(data)
 
 
+class _Terminal(io.TextIOWrapper):
+    """Shows what is in names and texts, and obeys none of it."""
+
+    def write(self, text: str) -> int:
+        shown = COMMANDING.sub(lambda found: ascii(found[0])[1:-1], text)
+        return super().write(shown)
+
+
 def _to_nowhere(descriptor: int) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, descriptor)
@@ -35,7 +51,9 @@ def _to_nowhere(descriptor: int) -> None:
 
 def prepare() -> None:
     """Call it first of all. Where an error cannot be shown it changes nothing;
-    characters that a terminal has not are shown as \\u6d77."""
+    characters that a terminal has not, or would obey, are shown as \\u6d77.
+    """
+    os.environ.setdefault("PYTHON_COLORS", "0")  # of tracebacks
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -50,7 +68,8 @@ def prepare() -> None:
         if own is not None:
             own.flush()
         raw = _Forgiving(descriptor, "w", closefd=False)
-        stream = io.TextIOWrapper(
+        kind = _Terminal if raw.isatty() else io.TextIOWrapper
+        stream = kind(
             io.BufferedWriter(raw),
             encoding=own.encoding if own else "utf-8",
             errors="backslashreplace",

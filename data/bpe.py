@@ -8,17 +8,15 @@ Radford et al. 2019, section 2.2; Liu et al. 2019, section 4.4. Upstream file:
 openai/gpt-2 src/encoder.py. Hugging Face `tokenizers` does the work.
 """
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from bert_keras.data.added_tokens import AddedToken, AddedTokens
 from bert_keras.data.special_tokens import ROBERTA
 from bert_keras.data.tokenization import MAX_CACHED_WORDS, Span
 from bert_keras.errors import InputError
-from bert_keras.files import MERGES
+from bert_keras.files import MERGES, parse_json
 
 MAX_ID = 2**31 - 1  # of an int32
 
@@ -223,13 +221,13 @@ def load_byte_level(
 def check_byte_level(vocab_file: str) -> dict[str, int]:
     """Loads a vocab.json, or says in an InputError what is wrong with it."""
     try:
-        with open(vocab_file, encoding="utf-8") as file:
-            vocab: Any = json.load(file)
+        with open(vocab_file, "rb") as file:
+            vocab = parse_json(file.read())
     except OSError as error:
         raise InputError(
             f"cannot read `vocab_file={vocab_file}`: {error.strerror}"
         ) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(
             f"the vocabulary {vocab_file} is not a JSON file ({error})"
         ) from error

@@ -425,7 +425,7 @@ def read_chunks(path: str) -> Iterator[bytes]:
         InputError: the file, or what is beside it, has lost something.
     """
     ends = [-1]
-    with contextlib.suppress(OSError, EOFError, ValueError):
+    with contextlib.suppress(FileNotFoundError, EOFError, ValueError):
         ends = np.load(f"{path}.npy")
     if not os.path.exists(path) or os.path.getsize(path) != ends[-1]:
         raise InputError(

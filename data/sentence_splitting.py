@@ -6,13 +6,13 @@ which has rules for many languages.
 """
 
 import dataclasses
-import json
 import re
 from collections.abc import Iterator
 
 import sentencex
 
 from bert_keras.data.text_files import without_half_characters
+from bert_keras.files import parse_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,8 +53,8 @@ class TextFormat:
             if not line.strip():
                 continue
             try:
-                document = json.loads(line)
-            except (ValueError, RecursionError) as error:
+                document = parse_json(line)
+            except ValueError as error:
                 raise LineError(number, f"is not JSON ({error})") from error
             is_object = isinstance(document, dict)
             found = document.get(self.text_field) if is_object else None

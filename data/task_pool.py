@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import signal
 import statistics
 import sys
 import threading
@@ -26,7 +27,7 @@ from tqdm import tqdm
 
 from bert_keras import files
 from bert_keras.data.instances import Summary
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, warn
 
 SETTINGS, DONE = "settings.json", "done.json"
 read_json = functools.partial(
@@ -111,21 +112,30 @@ class Workers:
         self._starts: dict[int, float] = {}  # a process's first task's, unix
         self._pool: concurrent.futures.Executor | None = None
         if num_workers > 1:
-            # A fork would copy TensorFlow's threads, half.
-            self._pool = concurrent.futures.ProcessPoolExecutor(
-                num_workers,
-                multiprocessing.get_context("spawn"),
-                initializer=_begin,
-                initargs=(begin, pickle.dumps(prepare)),
-            )
-        else:
+            try:
+                # A fork would copy TensorFlow's threads, half.
+                self._pool = concurrent.futures.ProcessPoolExecutor(
+                    num_workers,
+                    multiprocessing.get_context("spawn"),
+                    initializer=_begin,
+                    initargs=(begin, pickle.dumps(prepare)),
+                )
+            except OSError as error:
+                warn(
+                    "one process does all the work: several need /dev/shm to "
+                    f"be there and writable ({error.strerror})"
+                )
+        if self._pool is None:
             prepare()
 
     def __enter__(self) -> "Workers":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._pool:
+            if kind is KeyboardInterrupt:
+                for process in multiprocessing.active_children():
+                    process.terminate()
             self._pool.shutdown(cancel_futures=True)
 
     def run(
@@ -149,7 +159,8 @@ class Workers:
         self.num_skipped += num_done
         results: Iterator[tuple[int, float]] = itertools.starmap(_do, tasks)
         if self._pool:
-            futures = [self._pool.submit(_do, *task) for task in tasks]
+            with _interrupts_wait():  # here, and for ever in the processes
+                futures = [self._pool.submit(_do, *task) for task in tasks]
             finished = concurrent.futures.as_completed(futures)
             results = (future.result() for future in finished)
         is_shown = sys.stderr.isatty()
@@ -187,6 +198,20 @@ class Workers:
         """
         now = time.time()
         return now - statistics.mean(self._starts.values() or [now])
+
+
+@contextlib.contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C reaches the processes of a terminal alike; those begun in the
+    block never see it, so that the first one can end them quietly."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _do(

@@ -38,6 +38,12 @@ def expand_patterns(patterns: str, argument: str = "input_file") -> list[str]:
     for pattern in patterns.split(","):
         try:
             matches = sorted(tf.io.gfile.glob(pattern))
+        except UnicodeDecodeError as error:
+            name = os.fsdecode(error.object)
+            raise InputError(
+                f"`{argument}={pattern}` has {name}, whose name is not UTF-8 "
+                "as TensorFlow takes it; rename it"
+            ) from error
         except tf.errors.OpError as error:  # a bucket that cannot be read
             raise InputError(
                 f"cannot look for `{argument}={pattern}` "

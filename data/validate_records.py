@@ -4,7 +4,6 @@ of damaged files without the records that cannot be used.
 
 import enum
 import itertools
-import json
 import math
 import os
 import sys
@@ -363,7 +362,7 @@ class CleanRecords:
         if unknown:
             path = os.path.join(self.folder, REPORT)
             with files.writing(path, "output_dir") as file:
-                file.write(json.dumps(report, indent=2).encode() + b"\n")
+                file.write(files.to_json(report, indent=2).encode() + b"\n")
 
     def files(self, paths: Sequence[str]) -> list[str]:
         """What to read instead of `paths`, after `make`.

@@ -29,6 +29,7 @@ from bert_keras.files import (
     MERGES,
     VOCABULARY,
     copy_vocabulary,
+    names_in,
     remove,
     vocabulary_files,
     write_whole,
@@ -183,13 +184,20 @@ def resolve_checkpoint(path: str) -> str:
     if tf.io.gfile.isdir(path):
         prefix = os.path.join(path, CHECKPOINT)
         if not tf.io.gfile.exists(prefix + ".index"):
-            prefix = tf.train.latest_checkpoint(path) or prefix
+            try:
+                prefix = tf.train.latest_checkpoint(path) or prefix
+            except (ValueError, tf.errors.OpError) as error:
+                raise InputError(
+                    f"{path}/checkpoint, which should name the newest "
+                    f"checkpoint beside it, is damaged ({first_line(error)}); "
+                    "remove it, or name the checkpoint itself"
+                ) from error
     for ending in (".index", ".meta", ".data-00000-of-00001"):
         prefix = prefix.removesuffix(ending)
     if not tf.io.gfile.exists(prefix + ".index"):
         names = [path]
         if tf.io.gfile.isdir(path):
-            names = [os.path.join(path, n) for n in tf.io.gfile.listdir(path)]
+            names = [os.path.join(path, n) for n in names_in(path)]
         for name in sorted(names):
             if name.endswith(PICKLES):
                 raise InputError(

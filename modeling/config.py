@@ -7,13 +7,12 @@ Face transformers (configuration_bert.py there) is read too.
 
 import dataclasses
 import functools
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from bert_keras.errors import InputError, warn
-from bert_keras.files import beside
+from bert_keras.files import beside, parse_json, to_json
 from bert_keras.modeling.hugging_face import (
     CONFIG,
     HUGGING_FACE_CONFIG,
@@ -171,9 +170,9 @@ class BertConfig:
                 Hugging Face model that is no such encoder.
         """
         try:
-            with open(path, encoding="utf-8") as file:
-                values = json.load(file)
-        except (OSError, ValueError, RecursionError) as error:
+            with open(path, "rb") as file:
+                values = parse_json(file.read())
+        except (OSError, ValueError) as error:
             wrong = f"{path} is not a JSON file ({error})"
             if isinstance(error, OSError):
                 wrong = f"cannot read {path} ({error.strerror})"
@@ -204,7 +203,7 @@ class BertConfig:
                 del values[name]
         if self.pad_token_id is None:
             del values["pad_token_id"]
-        return json.dumps(values, indent=2, sort_keys=True) + "\n"
+        return to_json(values, indent=2, sort_keys=True) + "\n"
 
 
 def model_config_file(path: str) -> str | None:

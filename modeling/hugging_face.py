@@ -90,7 +90,7 @@ def is_hugging_face(path: str) -> bool:
 
     if not tf.io.gfile.isdir(path):
         return path.endswith((SAFETENSORS, INDEX))
-    names = tf.io.gfile.listdir(path)
+    names = files.names_in(path)
     return (WEIGHTS in names or INDEX in names) and not any(
         name.endswith(".ckpt.index") for name in names
     )
@@ -162,8 +162,8 @@ def _open(path: str) -> list[Any]:
     paths = [path]
     try:
         if path.endswith(INDEX):
-            with open(path, encoding="utf-8") as file:
-                names = sorted(set(json.load(file)["weight_map"].values()))
+            listed = files.read_json(path)["weight_map"]
+            names = sorted(set(listed.values()))
             if not names:
                 raise ValueError("it names no file")
             for name in names:
@@ -179,7 +179,7 @@ def _open(path: str) -> list[Any]:
         return opened
     except (
         OSError, ValueError, TypeError, LookupError, AttributeError,
-        RecursionError, SafetensorError,
+        SafetensorError,
     ) as error:  # fmt: skip
         raise InputError(
             f"{path} cannot be read ({error}); expected whole safetensors"

@@ -205,7 +205,7 @@ class FillMaskPipeline(Pipeline):
             if filled.startswith(" "):  # it brings the space along
                 text = text.rstrip()
             text += filled + part
-        columns = [text.replace("\t", " ")]
+        columns = [text]
         columns += [
             "  ".join(f"{p['piece']} {p['probability']:.6f}" for p in blank)
             for blank in blanks

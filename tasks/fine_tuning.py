@@ -10,7 +10,6 @@ import abc
 import contextlib
 import dataclasses
 import functools
-import json
 import os
 import zlib
 from collections.abc import Iterable, Mapping
@@ -23,7 +22,7 @@ import tensorflow as tf
 from bert_keras.data.batching import HostShard, InMemoryBatches
 from bert_keras.data.input_features import InputFeatures
 from bert_keras.errors import InputError
-from bert_keras.files import write_json
+from bert_keras.files import parse_json, write_json
 from bert_keras.tasks import checkpoint_compatibility
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.metrics import summarize
@@ -445,7 +444,10 @@ def train_losses(folder: str) -> list[float]:
     losses = []
     with tf.io.gfile.GFile(path, "rb") as log:
         for line in log:
-            with contextlib.suppress(ValueError, TypeError, KeyError):
-                figures = json.loads(line)
-                losses.append(figures.get("task_loss", figures["loss"]))
-    return [loss for loss in losses if loss is not None]
+            with contextlib.suppress(
+                ValueError, TypeError, LookupError, OverflowError
+            ):
+                figures: dict[str, Any] = parse_json(line)
+                loss = figures.get("task_loss", figures["loss"])
+                losses.append(float(loss))
+    return losses

@@ -38,6 +38,7 @@ from bert_keras.training.inference import Predictor, predict, with_progress
 
 BATCH_SIZE = 32  # rows
 EMPTY = "the line is empty"
+NOT_FINITE = "the model's numbers for it overflow"
 METHODS = ("predict", "answer", "tag", "choose", "fill")
 
 # A text with tabs between its parts, or the columns of a table's row.
@@ -230,8 +231,12 @@ class Pipeline(abc.ABC):
             questions, run, batch_size, self.max_length, fine_buckets
         )
         for question, outputs in results:
-            if question.error:
-                fields: dict[str, Any] = {"error": question.error}
+            error = question.error
+            arrays = (x for row in outputs for x in row.values())
+            if not all(np.isfinite(x).all() for x in arrays):
+                error = NOT_FINITE
+            if error:
+                fields: dict[str, Any] = {"error": error}
                 columns: list[str] = []
             else:
                 fields, columns = self.postprocess(question, outputs)

@@ -4,14 +4,13 @@ results.json beside them says so. When the folder gets another model, they are
 moved to earlier_results.
 """
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from bert_keras.files import content, write_json, write_whole
+from bert_keras.files import content, parse_json, write_json, write_whole
 
 RESULTS = "results.json"
 EARLIER = "earlier_results"  # folder
@@ -90,7 +89,7 @@ class Results:
     def _noted(self) -> dict[str, Any]:
         """results.json; empty where it is absent or damaged."""
         try:
-            noted = json.loads(content(self.file) or b"{}")
+            noted = parse_json(content(self.file) or b"{}")
             results = dict(noted.get("results", {}))
             results = {os.path.basename(n): x for n, x in results.items()}
             return {**noted, "results": results}

@@ -5,14 +5,13 @@ the tokens' vectors become one. Names: sentence-transformers 6.2,
 sentence_transformers/sentence_transformer/modules/pooling.py.
 """
 
-import json
 import os
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.files import beside, content, copy_beside
+from bert_keras.files import beside, content, copy_beside, parse_json
 
 POOLINGS = ("cls", "mean", "max")
 MODULES, POOLING = "modules.json", "1_Pooling/config.json"
@@ -109,6 +108,6 @@ def _read_json(path: str) -> Any:
     if text is None:
         raise InputError(f"{path} is missing; give `pooling`")
     try:
-        return json.loads(text.decode())
-    except (ValueError, RecursionError) as error:
+        return parse_json(text)
+    except ValueError as error:
         raise InputError(f"{path} is not JSON ({error})") from error

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from bert_keras.data.text_files import read_text_lines
 from bert_keras.errors import InputError, warn, with_flags
+from bert_keras.files import parse_json
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".json")
 SEPARATORS = {"\t": "tab", ",": ",", ";": ";", "|": "|"}  # for the argument
@@ -137,8 +138,8 @@ def parse_objects(path: str, lines: Iterable[str]) -> Iterator[JsonObject]:
     )
     first = []  # the value of the first line, if it is one
     if not head.lstrip().startswith("["):
-        with contextlib.suppress(ValueError, RecursionError):
-            first = [(begin, json.loads(head))]
+        with contextlib.suppress(ValueError):
+            first = [(begin, parse_json(head))]
     values: Iterable[tuple[int, Any]]
     if first:
         unit, others = "line", enumerate(rest, begin + 1)
@@ -160,8 +161,8 @@ def parse_objects(path: str, lines: Iterable[str]) -> Iterator[JsonObject]:
 
 def _parse(path: str, first_line: int, text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return parse_json(text)
+    except ValueError as error:
         place, reason = path, str(error)
         if isinstance(error, json.JSONDecodeError):
             line = first_line + error.lineno - 1

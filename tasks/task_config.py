@@ -4,7 +4,6 @@ Whoever predicts with the folder then needs no argument of the training run.
 """
 
 import dataclasses
-import json
 import math
 import os
 import re
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from bert_keras.errors import InputError
-from bert_keras.files import content
+from bert_keras.files import content, parse_json, to_json
 
 TASK = "task.json"
 TARGETS = (
@@ -112,6 +111,11 @@ class TaskConfig:
                 f"the labels {', '.join(self.labels)} are not all different; "
                 "expected each once"
             )
+        if self.target == "span" and self.doc_stride is None:
+            raise InputError(
+                "doc_stride is None; a model that finds spans reads a long "
+                "paragraph through windows, so expected a number"
+            )
         if self.bilstm and self.second_direction:
             raise InputError(
                 "a BiLSTM stands on one encoder, and here are two; leave out "
@@ -125,7 +129,7 @@ class TaskConfig:
         return not any(others)
 
     def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+        return to_json(dataclasses.asdict(self), indent=2) + "\n"
 
     @classmethod
     def from_folder(cls, folder: str) -> "TaskConfig | None":
@@ -139,11 +143,11 @@ class TaskConfig:
         if text is None:
             return None
         try:
-            values: dict[str, Any] = json.loads(text.decode())
+            values = parse_json(text)
             if isinstance(values["labels"], list):  # as JSON has a tuple
                 values["labels"] = tuple(values["labels"])
             return cls(**values)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError) as error:
             raise InputError(
                 f"{path} cannot be used ({error}); it should be as a training "
                 "command wrote it"

@@ -28,7 +28,7 @@ from bert_keras.data.tokenizer_folder import (
 )
 from bert_keras.data.tokenizers import TokenizerSettings, vocabulary_digest
 from bert_keras.errors import InputError, warn, with_flags
-from bert_keras.files import VOCABULARY, content, fingerprint
+from bert_keras.files import VOCABULARY, content, fingerprint, parse_json
 from bert_keras.modeling.checkpoint import (
     CHECKPOINT,
     VariableMapping,
@@ -268,7 +268,7 @@ def weights_contents(path: str) -> str | None:
 
 def _learnt(task: str | bytes | None) -> dict[str, Any]:
     """The settings in a task.json that are fixed once the model is trained."""
-    values = dict(json.loads(task or "{}"))
+    values = dict(parse_json(task or "{}"))
     return {name: x for name, x in values.items() if name not in MAY_CHANGE}
 
 

@@ -1,6 +1,7 @@
 """Tests of bert_keras/files.py: what is written appears whole or not at all."""
 
 import os
+import sys
 import threading
 from pathlib import Path
 
@@ -119,3 +120,39 @@ def test_damaged_json_is_named(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="latin-1")
     with pytest.raises(InputError, match=r"file\.json is not .* give another"):
         files.read_json(str(path), "give another")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (
+            '{"a": "NaN \\" -Infinity", "b": [1,\n NaN]}',
+            "NaN .* line 2 column 2",
+        ),
+        ("-Infinity", "-Infinity is not a number in JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ("1" * 5000, "a number of too many digits"),
+        (b"\xff", "can't decode byte 0xff"),
+        ("", "Expecting value"),
+    ],
+)
+def test_json_is_what_all_programs_call_so(
+    text: str | bytes, fault: str
+) -> None:
+    with pytest.raises(ValueError, match=fault):
+        files.parse_json(text)
+
+
+def test_json_has_no_other_numbers() -> None:
+    assert files.parse_json(b'\xef\xbb\xbf{"a": [1.5, "NaN"]}') == {
+        "a": [1.5, "NaN"]
+    }
+    values = {"a": [float("nan"), "NaN"], "b": float("-inf")}
+    assert files.to_json(values) == '{"a": [null, "NaN"], "b": null}'
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes")
+def test_names_in_any_encoding_do_not_hide_the_others(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / os.fsdecode(b"caf\xe9")).touch()
+    assert sorted(files.names_in(str(tmp_path))) == ["a", "caf\udce9"]

@@ -36,6 +36,10 @@ from tests.hostile import TARGETS, Target
 NUM_CASES = 50  # benchmarks/fuzz.py tries as many as there is time for
 DEEP = "[" * 900 + "]" * 900  # that json.loads reads
 DEEPER = "[" * 100_000
+NAN = "NaN is not a number in JSON: line 1 column 1"
+SPAN = (
+    TaskConfig("span", 9, True, doc_stride=333).to_json().replace("333", "null")
+)
 HALF = "a\ud800b"  # half of a sign that takes two
 
 
@@ -137,6 +141,10 @@ def read_weights(path: Path) -> object:
     return open_weights(str(path))
 
 
+def read_pointer(path: Path) -> object:
+    return open_weights(str(path.parent))
+
+
 def read_tokenizer(path: Path) -> object:
     return open_tokenizer(str(path.parent))
 
@@ -145,6 +153,23 @@ def read_tokenizer(path: Path) -> object:
     ("read", "name", "text", "message"),
     [
         (read_config, "x.json", DEEPER, "is not a JSON file"),
+        (read_config, "x.json", '{"vocab_size": NaN}', NAN),
+        (
+            read_squad,
+            "x.json",
+            '{"data": NaN}',
+            "line 1, column 10 is not JSON",
+        ),
+        (read_table, "x.jsonl", '{"a": NaN}', "line 1, column 7 is not"),
+        (read_task, TASK, '{"labels": NaN}', NAN),
+        (read_task, TASK, SPAN, "doc_stride is None; a model that finds spans"),
+        (read_weights, hugging_face.INDEX, '{"weight_map": NaN}', NAN),
+        (
+            read_tokenizer,
+            "tokenizer.json",
+            '{"model": Infinity}',
+            "Infinity is",
+        ),
         (read_config, "x.json", '{"vocab_size": 1e999}', "vocab_size = inf"),
         (read_config, "x.json", f'{{"vocab_size": {2**31}}}', "below 2..31"),
         (
@@ -158,6 +183,8 @@ def read_tokenizer(path: Path) -> object:
         (read_table, "x.jsonl", f'{{"text": {DEEP}}}', "line 1 has a list in"),
         (read_table, "x.jsonl", DEEPER, "x.jsonl is not JSON"),
         (read_task, TASK, DEEPER, "task.json cannot be used"),
+        (read_pointer, "checkpoint", "", "checkpoint, which should name"),
+        (read_pointer, "checkpoint", "\ud800", "checkpoint, which should name"),
         (read_weights, hugging_face.INDEX, DEEPER, "cannot be read"),
         (read_weights, hugging_face.INDEX, '{"weight_map": {}}', "no file"),
         (read_tokenizer, "tokenizer.json", DEEPER, "is not a JSON file"),
@@ -171,7 +198,7 @@ def test_json_of_any_depth_and_size(
     message: str,
 ) -> None:
     path = tmp_path / name
-    path.write_text(text)
+    path.write_text(text, errors="surrogatepass")
     with pytest.raises(InputError, match=message):
         read(path)
 
@@ -200,14 +227,15 @@ def test_an_index_names_files_beside_it_only(
         ("labels", "ab"),
         ("labels", [1, 2]),
         ("labels", [HALF]),
-        ("null_score_diff_threshold", float("nan")),
+        ("null_score_diff_threshold", float("inf")),
     ],
 )
 def test_every_field_of_task_json_is_checked(
     tmp_path: Path, field: str, value: object
 ) -> None:
     good = json.loads(TaskConfig("single_label", 7, True).to_json())
-    (tmp_path / TASK).write_text(json.dumps({**good, field: value}))
+    text = json.dumps({**good, field: value}).replace("Infinity", "1e999")
+    (tmp_path / TASK).write_text(text)
     with pytest.raises(InputError, match=f"{field} is .*; expected"):
         TaskConfig.from_folder(str(tmp_path))
 

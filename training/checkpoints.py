@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from bert_keras.checkpoint_index import read_index
 from bert_keras.errors import InputError, first_line, one_line
-from bert_keras.files import read_json, remove, write_json
+from bert_keras.files import names_in, read_json, remove, write_json
 
 FOLDER = "training_state"  # under output_dir
 SETTINGS = "settings.json"  # what a run that goes on has to have
@@ -41,8 +41,9 @@ def _steps(folder: str, ending: str) -> set[int]:
     """The steps of the files in a folder whose names are step-N and this."""
     if not tf.io.gfile.isdir(folder):
         return set()
-    names = (name.rstrip("/") for name in tf.io.gfile.listdir(folder))
-    found = (re.fullmatch(rf"step-(\d+){ending}", name) for name in names)
+    found = (
+        re.fullmatch(rf"step-(\d+){ending}", name) for name in names_in(folder)
+    )
     return {int(match[1]) for match in found if match}
 
 
@@ -251,8 +252,7 @@ class BestCheckpoint:
         tf.io.gfile.makedirs(folder)
         save(folder)
         write_json(self.seen, {"step": step, **metrics})
-        for name in tf.io.gfile.listdir(self.parent):
-            name = name.rstrip("/")
+        for name in names_in(self.parent):
             is_model = re.fullmatch(r"step-\d+", name)  # not a user's file
             if is_model and name != os.path.basename(folder):
                 remove(os.path.join(self.parent, name))

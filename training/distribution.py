@@ -7,7 +7,6 @@ always that of the global batch, all replicas together.
 
 import dataclasses
 import functools
-import json
 import os
 import re
 import signal
@@ -19,6 +18,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_keras.errors import InputError, first_line
+from bert_keras.files import parse_json
 from bert_keras.training.config import DeviceConfig
 
 MAX_PORT = 65535
@@ -158,9 +158,9 @@ def num_hosts() -> int:
     if not text:
         return 1
     try:
-        config = json.loads(text)
+        config = parse_json(text)
         fault = _tf_config_fault(config)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         fault = f"it is not JSON ({error})"
     if fault:
         raise InputError(

@@ -5,7 +5,6 @@ that a run that goes on decides as if it had never stopped.
 """
 
 import dataclasses
-import json
 import math
 import os
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from bert_keras.errors import InputError
+from bert_keras.files import parse_json, to_json
 from bert_keras.training.monitor import forget_steps_after
 
 EVAL_LOG = "eval_log.jsonl"
@@ -51,13 +51,16 @@ class EarlyStopping:
         if tf.io.gfile.exists(self.path):
             try:
                 with tf.io.gfile.GFile(self.path, "rb") as log:
-                    lines = [json.loads(line) for line in log]
+                    lines = [parse_json(line) for line in log]
+                for line in lines:  # as `check` writes what is no number
+                    if line[self.metric] is None:
+                        line[self.metric] = math.nan
                 self.seen = [
-                    (line["step"], line[self.metric])
+                    (int(line["step"]), float(line[self.metric]))
                     for line in lines
                     if line["step"] <= step
                 ]
-            except (ValueError, TypeError, KeyError) as error:
+            except (ValueError, TypeError, KeyError, OverflowError) as error:
                 raise InputError(
                     f"{self.path}, which says what evaluations have found, is "
                     "damaged, so that the run cannot go on as it would have; "
@@ -73,7 +76,7 @@ class EarlyStopping:
         self.seen.append((step, figures[self.metric]))
         if self.writes:
             with tf.io.gfile.GFile(self.path, "a") as log:
-                log.write(json.dumps({"step": step, **figures}) + "\n")
+                log.write(to_json({"step": step, **figures}) + "\n")
         if self._best() == len(self.seen) - 1:
             self.keep(step, figures)
         return self._is_exhausted()

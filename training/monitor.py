@@ -7,7 +7,6 @@ finite, or counts it. Such a step changes no weights
 SIGTERM and SIGINT end a run only when its state is saved.
 """
 
-import json
 import math
 import os
 import signal
@@ -21,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.files import write_whole
+from bert_keras.files import parse_json, to_json, write_whole
 from bert_keras.training.distribution import Host
 
 LOG = "train_log.jsonl"
@@ -72,14 +71,11 @@ class Progress:
         self.last_step_at = now
         for step, figures in steps:
             figures["tokens_per_second"] = rate
-            line: dict[str, float | None] = {"step": step}
             # All in one protocol buffer: one write, not nine.
             summary = tf.compat.v1.Summary()
             for name, value in figures.items():
-                # JSON has neither NaN nor infinity.
-                line[name] = value if math.isfinite(value) else None
                 summary.value.add(tag=name, simple_value=value)
-            self.log.write(json.dumps(line) + "\n")
+            self.log.write(to_json({"step": step, **figures}) + "\n")
             with self.events.as_default(step):
                 tf.summary.experimental.write_raw_pb(
                     summary.SerializeToString(), step
@@ -137,8 +133,8 @@ def forget_steps_after(path: str, step: int) -> None:
 def _step_of(line: bytes) -> float:
     """Of a line of a log; infinity if it is none."""
     try:
-        return float(json.loads(line)["step"])
-    except (ValueError, TypeError, KeyError):
+        return float(parse_json(line)["step"])
+    except (ValueError, TypeError, LookupError, OverflowError):
         return float("inf")
 
 
@@ -222,7 +218,7 @@ class NonFiniteStepHandler:
         if self.host.is_chief:
             line = {"step": step, **{k: str(v) for k, v in values.items()}}
             with tf.io.gfile.GFile(self.path, "a") as log:
-                log.write(json.dumps({**line, "batch": path}) + "\n")
+                log.write(to_json({**line, "batch": path}) + "\n")
         return path
 
 

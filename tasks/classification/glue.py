@@ -143,7 +143,12 @@ class GlueTask:
         another split's columns: in a dev.tsv copied to test.tsv, the labels of
         CoLA and SST-2 and the ids of QQP would be read as texts."""
         cell = row[0 if table.label is None else table.label]
-        if self._has_label(cell) or to_number(cell) is not None:
+        is_text = table.label is None and 0 in (table.text_a, table.text_b)
+        if (
+            self._has_label(cell)
+            or to_number(cell) is not None
+            or (is_text and " " in cell)
+        ):
             raise InputError(
                 f"{place} looks like an example ({cell!r} in column "
                 f"{row.index(cell) + 1}); {self.name} expects a first line in "

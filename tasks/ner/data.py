@@ -39,7 +39,7 @@ from bert_keras.data.text_files import (
     without_half_characters,
 )
 from bert_keras.errors import InputError
-from bert_keras.files import content
+from bert_keras.files import content, parse_json
 from bert_keras.tasks.ner.iob_tags import (
     IOB2,
     OUTSIDE,
@@ -294,10 +294,8 @@ def read_tagged_json(
     objects = list(read_objects(path))
     names: list[str] = []  # of tags that are numbers, where they are known
     info = content(os.path.join(os.path.dirname(path), INFO)) or b"{}"
-    with contextlib.suppress(
-        ValueError, TypeError, LookupError, RecursionError
-    ):
-        feature = json.loads(info.decode())["features"][tag_field]["feature"]
+    with contextlib.suppress(ValueError, TypeError, LookupError):
+        feature = parse_json(info)["features"][tag_field]["feature"]
         if isinstance(feature["names"], list):
             names = [str(name) for name in feature["names"]]
     has_tags = any(tag_field in found.values for found in objects)

@@ -12,7 +12,6 @@ Shapes: S positions of a window, K candidates.
 """
 
 import functools
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -21,6 +20,7 @@ import numpy as np
 
 from bert_keras.data.input_features import InputFeatures
 from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.files import to_json
 from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.squad.data import SquadExample
 from bert_keras.tasks.squad.features import SquadFeatures, word_offsets
@@ -276,6 +276,6 @@ def to_files(
     if settings.version_2_with_negative:
         contents[NULL_ODDS] = [p.null_odds for p in predictions]
     return {
-        name: json.dumps(dict(zip(ids, values, strict=True)), indent=4) + "\n"
+        name: to_json(dict(zip(ids, values, strict=True)), indent=4) + "\n"
         for name, values in contents.items()
     }

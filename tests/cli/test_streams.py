@@ -107,3 +107,14 @@ def test_a_command_works_without_a_standard_error(tmp_path: Path) -> None:
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path)
     assert done.returncode == 0
     assert "the" in (tmp_path / "vocab.txt").read_text().split()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+def test_a_terminal_obeys_nothing_that_is_printed(tmp_path: Path) -> None:
+    """And a pipe gets what is printed as it is."""
+    code = BEGIN + "print('\\x1b[31m\\x9b\\x7fa\\rb\\tc\\u202e\u00e9')"
+    done = run(code, tmp_path / "end", "")
+    assert done.stdout == "\x1b[31m\x9b\x7fa\nb\tc\u202e\u00e9\n"  # as text
+    within = f"import pty, sys; pty.spawn([sys.executable, '-c', {code!r}])"
+    shown = run(within, tmp_path / "end", "").stdout.strip()
+    assert shown == "\\x1b[31m\\x9b\\x7fa\\rb\tc\\u202e\u00e9"

@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -177,6 +178,32 @@ def test_blanks_of_arguments(blanks: str) -> None:
     )
     answer = "blue 0.500000  red 0.250000"
     assert output == (f"A blue.\t{answer}\n\nblue blue\t{answer}\t{answer}\n")
+
+
+def test_a_column_holds_any_text(blanks: str) -> None:
+    args = [f"--model_dir={blanks}", "--top_k=1"]
+    output = forked("predict.py", *args, "a\t\\ [MASK]\r.")
+    text, answer = output.removesuffix("\n").split("\t")
+    assert answer == "blue 0.500000"
+    ends = {"t": "\t", "r": "\r"}
+    back = re.sub(r"\\(.)", lambda found: ends.get(found[1], found[1]), text)
+    assert back == "a\t\\ blue\r."
+
+
+def test_numbers_that_overflow_are_no_answer(
+    regression: tuple[str, TextClassifier], tmp_path: Path
+) -> None:
+    folder, model = regression
+    path = shutil.copytree(folder, tmp_path / "large")
+    before = {b.name: b.read() for b in model.mappings()}
+    for binding in model.mappings():
+        if binding.name == "output_weights":
+            binding.write(np.full(binding.shape, 3e38, np.float32))
+    save_model_folder(str(path), ONE_LAYER, model.mappings(), VOCAB)
+    for binding in model.mappings():
+        binding.write(before[binding.name])
+    sentence = fails_with("predict.py", f"--model_dir={path}", "the sea")
+    assert "no line has an answer" in sentence
 
 
 def test_a_file_to_a_file(blanks: str, tmp_path: Path) -> None:

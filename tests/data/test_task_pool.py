@@ -1,7 +1,14 @@
 """Tasks for several processes, in a folder that a later run resumes."""
 
+import errno
+import functools
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
+from multiprocessing import synchronize
 from pathlib import Path
 
 import pytest
@@ -9,6 +16,7 @@ import pytest
 from bert_keras.data import task_pool
 from bert_keras.data.instances import Summary
 from bert_keras.errors import InputError
+from tests.conftest import ROOT
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
@@ -72,3 +80,63 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
         task_pool.Workers(str(tmp_path), 1, lambda: None) as workers,
     ):
         workers.run("text", fail, texts)
+
+
+def test_without_semaphores_one_process_works(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(synchronize.SemLock, "__init__", refuse)
+    prepared: list[int] = []
+    with task_pool.Workers(
+        str(tmp_path), 2, functools.partial(prepared.append, 1)
+    ) as workers:
+        assert workers.run("text", count, [("the",)] * 2).num_pieces == 6
+    assert prepared == [1]
+    assert "writable (Read-only file system)" in capsys.readouterr().err
+
+
+INTERRUPTED = """
+import os, signal, sys, time
+from bert_keras.data import task_pool
+
+def prepare():
+    pass
+
+def task(folder):
+    open(f"{folder}/{os.getpid()}", "w")
+    time.sleep(60)
+
+if __name__ == "__main__":
+    with task_pool.Workers(sys.argv[1], 2, prepare) as workers:
+        workers.run("text", task, [(sys.argv[2],)] * 2)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no process groups")
+def test_ctrl_c_ends_all_processes_and_only_the_first_says_so(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "script.py").write_text(INTERRUPTED)
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "script.py", ".", "begun"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    while len(os.listdir(begun)) < 2:
+        assert process.poll() is None
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert errors.count(b"Traceback") == 1, errors
+    for worker in os.listdir(begun):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(worker), 0)

@@ -3,6 +3,7 @@
 import gzip
 import os
 import pathlib
+import sys
 
 import pytest
 import tensorflow as tf
@@ -34,6 +35,13 @@ def test_a_bucket_that_cannot_be_read_is_a_sentence(
     monkeypatch.setattr(tf.io.gfile, "glob", refuse)
     with pytest.raises(InputError, match=r"`input_file=gs://b/x\*` \(no host"):
         text_files.expand_patterns("gs://b/x*")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes")
+def test_a_name_that_is_not_utf8(tmp_path: pathlib.Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).touch()
+    with pytest.raises(InputError, match="/caf\udce9.txt, whose name is not"):
+        text_files.expand_patterns(f"{tmp_path}/*.txt")
 
 
 def test_read_lines(tmp_path: pathlib.Path) -> None:

@@ -73,3 +73,14 @@ def test_no_number_is_worse_than_any(tmp_path: Path) -> None:
     for step in (10, 20, 30):
         run.stopping.check(step)
     assert run.steps == [10, 20]
+
+
+def test_no_number_is_null_in_the_log_and_comes_back(tmp_path: Path) -> None:
+    first = Kept(tmp_path, [0.0, float("nan")])
+    for step in (10, 20):
+        first.stopping.check(step)
+    log = (tmp_path / "eval_log.jsonl").read_text()
+    assert log.endswith('{"step": 20, "f1": null, "loss": 1.0}\n')
+    resumed = Kept(tmp_path, [-1.0])
+    assert not resumed.stopping.resume(20)
+    assert resumed.stopping.check(30), "two were worse than the first"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from bert_keras.data.input_features import InputFeatures
-from bert_keras.files import write_whole
+from bert_keras.files import read_json, write_whole
 from bert_keras.modeling.checkpoint import VariableMapping
 from bert_keras.tasks.features import npy_header
 
@@ -65,10 +65,9 @@ def cached(
     index = path.removesuffix(".npy") + ".json"
     done = 0  # texts whose vectors are there
     with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
-        with open(index, encoding="utf-8") as file:
-            found = json.load(file)
+        found = read_json(index)
         if found["digest"] == digest and os.path.exists(path):
-            done = int(found["texts"])
+            done = range(len(lengths) + 1).index(found["texts"])
     header = npy_header((sum(lengths), *shape))
     size = len(header) + 4 * math.prod(shape) * sum(lengths[:done])
     if done and os.path.getsize(path) < size:  # somebody has cut it off

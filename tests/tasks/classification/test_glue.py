@@ -7,7 +7,12 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.classification.data import InputExample
-from bert_keras.tasks.classification.glue import TASKS, find_task
+from bert_keras.tasks.classification.glue import (
+    TASKS,
+    GlueTask,
+    Table,
+    find_task,
+)
 from tests.conftest import ROOT
 
 SHARED = ROOT.parent / "shared" / "data" / "glue"
@@ -310,6 +315,17 @@ def test_an_example_in_place_of_the_header_is_not_lost(
     folder = write(tmp_path, file, line, line)
     with pytest.raises(InputError, match="line 1 looks like an example"):
         find_task(task).read(folder, split)
+
+
+def test_texts_alone_in_place_of_the_header_are_not_lost(
+    tmp_path: Path,
+) -> None:
+    task = GlueTask("own", ("no", "yes"), ("accuracy",), {"test": Table(0)}, {})
+    folder = write(tmp_path, "test.tsv", "sentence", "A boat.")
+    assert [x.text_a for x in task.read(folder, "test")] == ["A boat."]
+    folder = write(tmp_path, "test.tsv", "A boat.", "A ship.")
+    with pytest.raises(InputError, match="line 1 looks like an example"):
+        task.read(folder, "test")
 
 
 @pytest.mark.parametrize("task", ["cola", "sst-2", "qqp"])
