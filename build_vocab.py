@@ -49,7 +49,7 @@ def main() -> None:
     command.import_tensorflow(computes=False)
     from bert_keras.data import text_files
 
-    paths = text_files.expand_patterns(FLAGS.input_file)
+    paths = text_files.expand_patterns(FLAGS.input_file, takes_pipes=True)
     files.refuse_inputs("output_file", FLAGS.output_file, input_file=paths)
     with files.writing(FLAGS.output_file, "output_file") as file:
         word_counts = vocabulary.count_words(

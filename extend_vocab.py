@@ -181,7 +181,7 @@ def _count_words(opened: "OpenedTokenizer") -> dict[str, int]:
 
     tokenizer = opened.load()
     assert isinstance(tokenizer, FullTokenizer), "it has a vocab.txt"
-    paths = text_files.expand_patterns(FLAGS.input_file)
+    paths = text_files.expand_patterns(FLAGS.input_file, takes_pipes=True)
     return vocabulary.count_words(
         text_files.read_with_progress(paths), tokenizer.basic_tokenizer
     )

@@ -106,10 +106,11 @@ def main() -> None:
     from bert_keras.tasks.base import open_model_folder
     from bert_keras.tasks.features import encode_documents, read_document
 
-    paths = expand_patterns(FLAGS.input_file)
+    paths = expand_patterns(FLAGS.input_file, takes_pipes=True)
     for name in ("output_file", "pooled_file"):
         if path := FLAGS[name].value:
             files.refuse_inputs(name, path, input_file=paths)
+    paths = [*map(files.seekable, paths)]  # to count lines, and to read them
     num_lines = sum(1 for path in paths for _ in read_lines(path))
     folder = open_model_folder(
         FLAGS.init_checkpoint,

@@ -76,17 +76,20 @@ def main() -> None:
 
     source = "text_file" if FLAGS.text_file else "input_file"
     patterns = FLAGS.text_file or FLAGS.input_file
-    read = {source: expand_patterns(patterns, source)}
+    paths = expand_patterns(patterns, source, takes_pipes=True)
     for name in ("report_json", "histogram_png"):
         if path := FLAGS[name].value:
-            files.refuse_inputs(name, path, **read)
+            files.refuse_inputs(name, path, **{source: paths})
+    paths = [*map(files.seekable, paths)]  # each is read twice
 
     options = common_flags.tokenizer_options()
     opened = open_tokenizer(None, FLAGS.vocab_file, options)
     assert opened is not None, "--vocab_file is required"
     tokenizer = opened.load()
     summary = (
-        report_on_text(tokenizer) if FLAGS.text_file else inspect(tokenizer)
+        report_on_text(tokenizer, paths)
+        if FLAGS.text_file
+        else inspect(tokenizer, paths)
     )
     streams.output_is_read()
     if summary is None:
@@ -100,11 +103,10 @@ def main() -> None:
             draw_lengths(summary.length_counts, summary.max_seq_length, file)
 
 
-def inspect(tokenizer: "Tokenizer") -> "RecordSummary | None":
+def inspect(tokenizer: "Tokenizer", paths: list[str]) -> "RecordSummary | None":
     """Prints the first records, and the report if one is asked for."""
-    from bert_keras.data import inspect_records, text_files
+    from bert_keras.data import inspect_records
 
-    paths = text_files.expand_patterns(FLAGS.input_file)
     table = inspect_records.find_table(paths, FLAGS.max_seq_length)
     size = max(tokenizer.vocab.values()) + 1
     names = {number: piece for piece, number in tokenizer.vocab.items()}
@@ -145,11 +147,12 @@ def inspect(tokenizer: "Tokenizer") -> "RecordSummary | None":
     return summary
 
 
-def report_on_text(tokenizer: "Tokenizer") -> corpus_report.TextSummary:
+def report_on_text(
+    tokenizer: "Tokenizer", paths: list[str]
+) -> corpus_report.TextSummary:
     """Prints the report on --text_file."""
     from bert_keras.data import text_files
 
-    paths = text_files.expand_patterns(FLAGS.text_file, "text_file")
     counter = corpus_report.TextCounter(tokenizer, FLAGS.max_seq_length)
     for line in text_files.read_with_progress(paths):
         counter.add(line)

@@ -91,7 +91,7 @@ def main(*texts: str) -> None:
     from bert_keras.training.inference import with_progress
 
     if FLAGS.output_file and FLAGS.input_file:
-        paths = expand_patterns(FLAGS.input_file)
+        paths = expand_patterns(FLAGS.input_file, takes_pipes=True)
         files.refuse_inputs("output_file", FLAGS.output_file, input_file=paths)
     notices = command.Notices()
     folder = _local_folder(FLAGS.model_dir)
@@ -192,6 +192,7 @@ def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
         text_lines,
     )
     from bert_keras.tasks.classification.data import read_table
+    from bert_keras.tasks.tables import ENDINGS
     from bert_keras.tasks.task_config import TaskConfig
 
     if texts:
@@ -201,7 +202,9 @@ def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
         yield from text_lines(sys.stdin.buffer, FLAGS.encoding)
     else:
         settings = TaskConfig.from_folder(folder)
-        for path in expand_patterns(FLAGS.input_file):
+        for path in expand_patterns(FLAGS.input_file, takes_pipes=True):
+            if path.removesuffix(".gz").endswith(ENDINGS):
+                path = files.seekable(path)  # its header is read first
             table = _table(path, settings)
             if table is None:
                 yield from read_text_lines(path, FLAGS.encoding, refuses=False)

@@ -7,6 +7,7 @@ latter the path of vocab.json stands for both.
 import atexit
 import contextlib
 import gzip
+import hashlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import secrets
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from bert_keras.errors import InputError
@@ -22,11 +23,14 @@ from bert_keras.errors import InputError
 VOCABULARY = "vocab.txt"
 BYTE_LEVEL, MERGES = "vocab.json", "merges.txt"
 END_BYTES = 1 << 20  # at each end of a file, of which a checksum is made
+DIGEST_BYTES = 1 << 30  # at most, of all the files that are compared
+BLOCK_BYTES = 1 << 18
 # In a JSON text, a string, or a word for a number that Python alone takes
 BARE = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
 LOCK = "lock"  # of the file in a folder that is locked
 # Locks by folder, open as long as the process is
 _held: dict[str, contextlib.AbstractContextManager[None]] = {}
+_kept_streams: dict[str, str] = {}  # copies of what pipes held, by name
 
 
 def _refuse(constant: str) -> None:
@@ -110,7 +114,7 @@ def content(path: str) -> bytes | None:
     with reading(path):
         if not tf.io.gfile.exists(path):
             return None
-        with tf.io.gfile.GFile(path, "rb") as file:
+        with tf.io.gfile.GFile(seekable(path), "rb") as file:
             found: bytes = file.read()
             return found
 
@@ -243,6 +247,22 @@ def is_stream(path: str) -> bool:
     return not (os.path.isfile(path) or os.path.isdir(path))
 
 
+def seekable(path: str) -> str:
+    """The path itself; of a pipe that of a copy, which can be read again."""
+    if not is_stream(path):
+        return path
+    if path not in _kept_streams:
+        copy = os.path.join(temporary_folder(), os.path.basename(path))
+        with (
+            reading(path),
+            open(path, "rb") as source,
+            open(copy, "wb") as file,
+        ):
+            shutil.copyfileobj(source, file)
+        _kept_streams[path] = copy
+    return _kept_streams[path]
+
+
 def refuse_inputs(argument: str, path: str, **inputs: Iterable[str]) -> None:
     """Raises an InputError where `path`, which is about to be written, is one
     of the files that are read.
@@ -319,8 +339,9 @@ def copy_vocabulary(vocab_file: str, folder: str) -> str:
 
 
 def local(path: str, is_vocabulary: bool = False) -> str:
-    """The path itself, or that of a copy of what lies on gs:// and the like."""
-    if "://" not in path:
+    """The path itself, or that of a copy of what lies on gs:// and the like or
+    comes from a pipe."""
+    if "://" not in path and not is_stream(path):
         return path
     with reading(path):
         folder = temporary_folder()
@@ -333,7 +354,7 @@ def copy_whole(source: str, path: str) -> str:
     """Copies a file, which may be itself; returns `path`."""
     import tensorflow as tf
 
-    with tf.io.gfile.GFile(source, "rb") as file:
+    with tf.io.gfile.GFile(seekable(source), "rb") as file:
         content = file.read()
     return write_whole(path, content)
 
@@ -432,6 +453,28 @@ def fingerprint(path: str) -> str:
             file.seek(max(END_BYTES, size - END_BYTES))
             crc = zlib.crc32(file.read(END_BYTES), crc)
     return f"{size} bytes, checksum {crc:08x}"
+
+
+def identities(paths: Sequence[str], most: int = DIGEST_BYTES) -> list[str]:
+    """Identifies the contents of each file, more surely than `fingerprint`.
+
+    The digest after the fingerprint is of all bytes if the files together have
+    `most` at the most; else of blocks at equal distances, together as many.
+    Files on gs:// and the like, where that takes too long, have none.
+    """
+    if any("://" in path for path in paths):
+        return [*map(fingerprint, paths)]
+    sizes = [*map(os.path.getsize, paths)]
+    step = max(BLOCK_BYTES, sum(sizes) * BLOCK_BYTES // most)
+    found = []
+    for path, size in zip(paths, sizes, strict=True):
+        digest = hashlib.blake2b(digest_size=8)
+        with open(path, "rb") as file:
+            for start in range(0, size, step):
+                file.seek(start)
+                digest.update(file.read(BLOCK_BYTES))
+        found.append(f"{fingerprint(path)}, digest {digest.hexdigest()}")
+    return found
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 Normalized = tuple[str, Sequence[int]]  # text, and each character's source
+WORD, SPACE = re.compile(r"\w"), re.compile(r"\s*")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,10 +76,9 @@ class AddedTokens:
                 start = part.start + sources[first]
                 end = part.start + sources[last] + 1
                 if found.token.lstrip:
-                    start = max(begin, len(text[:start].rstrip()))
+                    start = begin + len(text[begin:start].rstrip())
                 if found.token.rstrip:
-                    rest = text[end : part.end]
-                    end += len(rest) - len(rest.lstrip())
+                    end = _after_spaces(text, end, part.end)
                 if begin < start:
                     yield Part(None, begin, start)
                 yield Part(found.token, start, end)
@@ -94,16 +94,23 @@ def _find(text: str, tokens: dict[str, AddedToken]) -> Iterator[Part]:
     pattern = "|".join(map(re.escape, contents))
     for match in re.finditer(pattern, text) if tokens else ():
         token, (start, end) = tokens[match.group()], match.span()
-        touches = re.search(r"\w$", text[:start]) or re.match(r"\w", text[end:])
+        touches = (start and WORD.match(text, start - 1)) or WORD.match(
+            text, end
+        )
         if token.single_word and touches:
             continue
         if token.lstrip:
-            start = max(begin, len(text[:start].rstrip()))
+            start = begin + len(text[begin:start].rstrip())
         if token.rstrip:
-            end = len(text) - len(text[end:].lstrip())
+            end = _after_spaces(text, end, len(text))
         if begin < start:
             yield Part(None, begin, start)
         yield Part(token, start, end)
         begin = end
     if begin < len(text):
         yield Part(None, begin, len(text))
+
+
+def _after_spaces(text: str, start: int, stop: int) -> int:
+    spaces = SPACE.match(text, start, stop)
+    return spaces.end() if spaces else start

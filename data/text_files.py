@@ -13,7 +13,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from bert_keras.errors import InputError
-from bert_keras.files import open_unpacked
+from bert_keras.files import is_stream, open_unpacked
 
 MAX_LINE_BYTES = 1 << 28
 # What the "surrogateescape" of Python's codecs makes of bytes out of place.
@@ -27,12 +27,18 @@ BYTE_ORDER_MARKS = {  # UTF-32's before UTF-16's, which begins alike
 }
 
 
-def expand_patterns(patterns: str, argument: str = "input_file") -> list[str]:
+def expand_patterns(
+    patterns: str, argument: str = "input_file", takes_pipes: bool = False
+) -> list[str]:
     """The files of a comma-separated list of names and globs: "a,b*,c".
 
     Theirs: each glob's files in whatever order the file system gives. Ours:
     sorted, so that a run depends on its inputs alone, and without names that
     begin with a dot.
+
+    Args:
+        takes_pipes: whether each is read only once, from its beginning to its
+            end.
     """
     paths: list[str] = []
     for pattern in patterns.split(","):
@@ -62,6 +68,12 @@ def expand_patterns(patterns: str, argument: str = "input_file") -> list[str]:
                 raise InputError(
                     f"`{argument}={pattern}` must name files, and {path} is a "
                     f"folder; give {os.path.join(path, '*')} for what is in it"
+                )
+            if is_stream(path) and not takes_pipes:
+                raise InputError(
+                    f"`{argument}={path}` is a pipe or a device, which can be "
+                    "read only once, and it is read several times; write what "
+                    "it gives to a file, and name that"
                 )
         paths += matches
     return paths

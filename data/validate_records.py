@@ -391,7 +391,11 @@ class CleanRecords:
 
     def _identity(self, path: str) -> dict[str, Any]:
         """What the file is now, and what was looked for in it."""
-        return {"contents": files.fingerprint(path), "kind": self.kind}
+        return {
+            "contents": files.fingerprint(path),  # of its ends
+            "changed": tf.io.gfile.stat(path).mtime_nsec,
+            "kind": self.kind,
+        }
 
     def _unknown(
         self, paths: Sequence[str], report: Mapping[str, Any]

@@ -22,7 +22,7 @@ import tensorflow as tf
 from bert_keras.data.batching import HostShard, InMemoryBatches
 from bert_keras.data.input_features import InputFeatures
 from bert_keras.errors import InputError
-from bert_keras.files import parse_json, write_json
+from bert_keras.files import is_stream, parse_json, write_json
 from bert_keras.tasks import checkpoint_compatibility
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.metrics import summarize
@@ -36,7 +36,13 @@ from bert_keras.tasks.run_context import (
     uses_state,
 )
 from bert_keras.tasks.task_config import TaskConfig
-from bert_keras.tasks.trainer import DataSize, Task, Trainer, TrainingPlan
+from bert_keras.tasks.trainer import (
+    DataSize,
+    Task,
+    Trainer,
+    TrainingPlan,
+    file_settings,
+)
 from bert_keras.training.checkpoints import read_settings
 from bert_keras.training.config import (
     LoopConfig,
@@ -155,11 +161,13 @@ class FineTuningTask(Task):
     Attributes:
         problem: what is learnt and asked.
         loss_settings: of the loss, beside `settings`.
+        eval_argument: the argument of the data that models are compared on.
     """
 
     problem: Any
     settings: TaskConfig
     loss_settings: Mapping[str, Any] = {}
+    eval_argument: str = "eval_file"
 
     def __init__(
         self,
@@ -214,6 +222,13 @@ class FineTuningTask(Task):
         )
         self.metric(self.config.selection)
         return self.training_data()
+
+    def _evaluation_files(self, run: RunConfig) -> dict[str, Any]:
+        """What the best model is chosen by, where it is a file."""
+        path = run.data_files.get(self.eval_argument, "")
+        if not tf.io.gfile.exists(path) or is_stream(path):
+            return {}
+        return file_settings(self.eval_argument, [path])
 
     def data_size(self) -> DataSize:
         examples, rows = self.data.num_examples, self.data.num_rows
@@ -281,6 +296,7 @@ class FineTuningTask(Task):
                 if eval_steps
                 else None,
                 "training data": data.digest,
+                **(self._evaluation_files(trainer.run) if eval_steps else {}),
                 **self.loss_settings,
             },
             begins_at_random=not trainer.run.init_checkpoint,

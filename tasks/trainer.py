@@ -28,7 +28,13 @@ from bert_keras.data.tokenizer_folder import (
 )
 from bert_keras.data.tokenizers import TokenizerSettings, vocabulary_digest
 from bert_keras.errors import InputError, warn, with_flags
-from bert_keras.files import VOCABULARY, content, fingerprint, parse_json
+from bert_keras.files import (
+    VOCABULARY,
+    content,
+    fingerprint,
+    identities,
+    parse_json,
+)
 from bert_keras.modeling.checkpoint import (
     CHECKPOINT,
     VariableMapping,
@@ -85,6 +91,7 @@ from bert_keras.training.loop import (
 )
 from bert_keras.training.optimization import AdamW, Lamb
 
+WEIGHTS_BYTES = 1 << 26  # of which they are told from others
 FLAGS_FILE = "flags.txt"  # `flagfile=flags.txt` repeats the training
 # Settings that do not change what is learnt: names of files (their contents are
 # compared), what else a command does, how often it saves.
@@ -251,6 +258,19 @@ def settings_of(context: RunContext, plan: TrainingPlan) -> dict[str, Any]:
     return {k: x for k, x in settings.items() if k not in NOT_COMPARED}
 
 
+def file_settings(argument: str, paths: Sequence[str]) -> dict[str, list[str]]:
+    """The names of files, and what identifies their contents."""
+    return {
+        argument: [
+            f"{path}, {tf.io.gfile.stat(path).length} bytes" for path in paths
+        ],
+        f"{argument}'s contents": [
+            f"{os.path.basename(path)}, {found}"
+            for path, found in zip(paths, identities(paths), strict=True)
+        ],
+    }
+
+
 def weights_contents(path: str) -> str | None:
     """Identifies the weights that `path` names; None if they no longer
     exist."""
@@ -263,7 +283,9 @@ def weights_contents(path: str) -> str | None:
     paths = [source]
     if source.endswith(INDEX):
         paths = tf.io.gfile.glob(f"{os.path.dirname(source)}/*{SAFETENSORS}")
-    return ", ".join(map(fingerprint, sorted(paths)))
+    if len(paths) > 1:  # as earlier versions stored it
+        return ", ".join(map(fingerprint, sorted(paths)))
+    return identities(paths, WEIGHTS_BYTES)[0]
 
 
 def _learnt(task: str | bytes | None) -> dict[str, Any]:

@@ -156,3 +156,34 @@ def test_names_in_any_encoding_do_not_hide_the_others(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     (tmp_path / os.fsdecode(b"caf\xe9")).touch()
     assert sorted(files.names_in(str(tmp_path))) == ["a", "caf\udce9"]
+
+
+def test_the_middle_of_a_large_file_counts(tmp_path: Path) -> None:
+    blocks = [bytes([i]) * files.BLOCK_BYTES for i in range(16)]
+    (tmp_path / "one").write_bytes(b"".join(blocks))
+    (tmp_path / "copy").write_bytes(b"".join(blocks))
+    blocks[6], blocks[7] = blocks[7], blocks[6]
+    (tmp_path / "other").write_bytes(b"".join(blocks))
+    paths = [str(tmp_path / name) for name in ("one", "copy", "other")]
+    assert len({*map(files.fingerprint, paths)}) == 1
+    one, copy, other = files.identities(paths)
+    assert one == copy != other
+    assert one.startswith(f"{files.fingerprint(paths[0])}, digest ")
+    # Only every fourth block is read, and not the two.
+    one, copy, other = files.identities(paths, most=12 * files.BLOCK_BYTES)
+    assert one == copy == other
+    read = files.identities([paths[1], paths[0]], most=32 * files.BLOCK_BYTES)
+    assert read == files.identities(paths[:2])
+
+
+def test_a_pipe_is_kept_to_be_read_again(tmp_path: Path) -> None:
+    pipe = tmp_path / "vocab.txt"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_text("a\nb\n"))
+    writer.start()
+    assert files.content(str(pipe)) == b"a\nb\n"
+    writer.join()
+    assert Path(files.seekable(str(pipe))).read_text() == "a\nb\n"
+    copy = Path(files.local(str(pipe), is_vocabulary=True))
+    assert copy.read_text() == "a\nb\n"
+    assert files.seekable(str(copy)) == str(copy)

@@ -242,6 +242,7 @@ class DistilledTask(FineTuningTask):
         self.config = task.config
         self.metric_names = task.metric_names
         self.other_names = task.other_names
+        self.eval_argument = task.eval_argument
         self.distillation = distillation
         self.folder = distillation.teacher_model_dir
         self.teacher_config = check_teacher(task, self.folder)

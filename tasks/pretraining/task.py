@@ -33,7 +33,7 @@ from bert_keras.data.record_schema import (
 )
 from bert_keras.data.tfrecords import parse_batch, read_records
 from bert_keras.errors import InputError, with_flags
-from bert_keras.files import fingerprint, temporary_folder
+from bert_keras.files import temporary_folder
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.pretraining.model import MaskedLm, Pretraining
 from bert_keras.tasks.run_context import (
@@ -44,7 +44,13 @@ from bert_keras.tasks.run_context import (
     find_tokenizer,
     read_config,
 )
-from bert_keras.tasks.trainer import DataSize, Task, Trainer, TrainingPlan
+from bert_keras.tasks.trainer import (
+    DataSize,
+    Task,
+    Trainer,
+    TrainingPlan,
+    file_settings,
+)
 from bert_keras.training.config import (
     LoopConfig,
     ModelSelection,
@@ -297,7 +303,7 @@ class PretrainingTask(Task):
         watched = {
             "eval_steps": config.selection.eval_steps,
             "best_metric": self.metric(config.selection),
-            **_contents("eval_file", inputs.held_out),
+            **file_settings("eval_file", inputs.held_out),
             "eval_batch_size": config.eval_batch_size,
             "max_eval_steps": config.max_eval_steps,
             "eval_masked_lm_prob": config.eval_masked_lm_prob,
@@ -312,7 +318,7 @@ class PretrainingTask(Task):
                 "max_seq_length": config.max_seq_length,
                 "max_predictions_per_seq": config.max_predictions_per_seq,
                 "skip_corrupt_records": config.skip_corrupt_records or None,
-                **_contents("input_file", inputs.given),
+                **file_settings("input_file", inputs.given),
                 "train_batch_size": config.train_batch_size,
                 "seed": config.seed,
                 "direction": None
@@ -396,15 +402,3 @@ class PretrainingTask(Task):
         if direction != "bidirectional":
             return CausalLmLabels(pieces, direction)
         return BatchMasker(pieces, masks, seed, share)
-
-
-def _contents(argument: str, paths: Sequence[str]) -> dict[str, list[str]]:
-    """The names of files, and what identifies their contents."""
-    return {
-        argument: [
-            f"{path}, {tf.io.gfile.stat(path).length} bytes" for path in paths
-        ],
-        f"{argument}'s contents": [
-            f"{os.path.basename(path)}, {fingerprint(path)}" for path in paths
-        ],
-    }

@@ -93,6 +93,7 @@ class SquadTask(FineTuningTask):
     """Answers in paragraphs, fine-tuned."""
 
     problem: SquadConfig
+    eval_argument = "predict_file"
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from bert_keras.data.record_schema import (
     pretraining_features,
     without_next_sentence,
 )
-from bert_keras.data.tfrecords import RecordWriter, encode, read_records
+from bert_keras.data.tfrecords import RecordWriter, encode, frame, read_records
 from bert_keras.data.validate_records import check_files, decode
 from bert_keras.tasks.pretraining.task import Inputs, length_hint
 from tests.conftest import (
@@ -599,6 +599,39 @@ def test_damaged_states_and_changed_flags(
     for path in states.glob("step-*.index"):
         cut(int(path.stem.removeprefix("step-")))
     assert "every state" in fails_with("run_pretraining.py", *args)
+
+
+def test_records_in_another_order_are_other_records(
+    tiny_records: str, config_file: str, tmp_path: Path
+) -> None:
+    [first, *_] = sorted(tf.io.gfile.glob(tiny_records))
+    content = Path(first).read_bytes()
+    records = [*read_records(first)]
+    swapped = frame(records[::-1])
+    assert len(swapped) == len(content) and swapped != content
+    around = content * (files.END_BYTES // len(content) + 1)
+    path = tmp_path / "records"
+    path.write_bytes(around + content + around)
+    args = [
+        *train_args(config_file, str(path), tmp_path / "out"),
+        "--num_train_steps=1",
+    ]
+    forked("run_pretraining.py", *args)
+    settings = tmp_path / "out" / "training_state" / "settings.json"
+    began = settings.read_text()
+
+    path.write_bytes(around + swapped + around)
+    sentence = fails_with("run_pretraining.py", *args, "--num_train_steps=2")
+    assert "--input_file's contents is 'records, " in sentence
+    (tmp_path / "copy").mkdir()
+    copy = tmp_path / "copy" / "records"
+    copy.write_bytes(around + content + around)
+    # An earlier version stored no digest.
+    settings.write_text(re.sub(", digest [0-9a-f]+", "", began))
+    args[1] = f"--input_file={copy}"
+    for number in (2, 3):
+        forked("run_pretraining.py", *args, f"--num_train_steps={number}")
+    assert ", digest " in settings.read_text()
 
 
 def test_a_loss_that_is_no_number_stops_the_run(

@@ -76,6 +76,14 @@ def test_a_folder_is_no_file(tmp_path: pathlib.Path) -> None:
         text_files.expand_patterns(str(tmp_path / "*"))
 
 
+def test_a_pipe_is_not_read_twice(tmp_path: pathlib.Path) -> None:
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match="is a pipe .* write what it gives"):
+        text_files.expand_patterns(pipe)
+    assert text_files.expand_patterns(pipe, takes_pipes=True) == [pipe]
+
+
 def test_a_fingerprint_is_of_what_is_in_a_file(tmp_path: pathlib.Path) -> None:
     def of(name: str, content: bytes) -> str:
         (tmp_path / name).write_bytes(content)

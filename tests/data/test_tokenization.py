@@ -2,6 +2,8 @@
 
 import json
 import pathlib
+import random
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from bert_keras.data import tokenization
 from bert_keras.errors import InputError
 from tests.conftest import GOLDEN, ROOT
+from tests.limits import time_limit
 
 SHARED = ROOT.parent / "shared"
 VOCABULARIES = (
@@ -73,6 +76,29 @@ def test_case_and_accents_apart() -> None:
 
 def test_final_sigma_is_the_words() -> None:
     assert make_tokenizer().tokenize("ΟΔΥΣ") == ["ο", "##δ", "##υ", "##ς"]
+
+
+def test_marks_of_a_long_word_are_ordered() -> None:
+    pool = [
+        chr(i)
+        for i in range(0x30000)
+        if unicodedata.normalize("NFD", chr(i)) != chr(i)
+        or unicodedata.combining(chr(i))
+    ]
+    rng = random.Random(3)
+    for _ in range(20):
+        word = "".join(rng.choices([*pool, *"aeo"], k=2000))
+        expected = unicodedata.normalize("NFD", word)
+        assert tokenization._decompose(word) == expected
+
+
+@pytest.mark.parametrize(
+    "marks", ["\u0301\u0327" * 100_000, "\u0301" * 100_000 + "\u0327" * 100_000]
+)
+def test_marks_take_time_in_proportion(marks: str) -> None:
+    with time_limit(60):
+        [span] = make_tokenizer().tokenize_with_offsets(f"e{marks}")
+    assert span.start == 0
 
 
 def test_words() -> None:

@@ -199,6 +199,19 @@ def test_a_copy_of_a_file_is_the_same() -> None:
         check_settings("out", began, changed, {})
 
 
+def test_a_digest_is_compared_where_it_was_stored() -> None:
+    name = "input_file's contents"
+    old, new = "a, 7 bytes, checksum 1", "a, 7 bytes, checksum 1, digest 2"
+    for began, now in ((old, new), (new, old), (new, new)):
+        assert check_settings("out", {name: [began]}, {name: [now]}, {}) == []
+        assert check_settings("out", {name: began}, {name: now}, {}) == []
+    for began, now in ((new, new[:-1] + "3"), (old, new.replace("1", "4"))):
+        with pytest.raises(InputError, match=f"is '{now}' but was '{began}'"):
+            check_settings("out", {name: [new, began]}, {name: [new, now]}, {})
+    with pytest.raises(InputError, match="a list of 1"):
+        check_settings("out", {name: [old, old]}, {name: [new]}, {})
+
+
 def test_damaged_settings_are_named(states: Path) -> None:
     folder = str(states.parent)
     (states / "settings.json").write_text('{"seed": 3')

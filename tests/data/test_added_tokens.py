@@ -1,0 +1,63 @@
+"""Tests of data/added_tokens.py: what is kept whole, and how fast."""
+
+import random
+
+import pytest
+import tokenizers
+from tokenizers import models, normalizers
+
+from bert_keras.data.added_tokens import AddedToken, AddedTokens
+from bert_keras.data.tokenization import FullTokenizer
+from tests.conftest import GOLDEN
+from tests.limits import time_limit
+
+CONTENTS = "[E1]", "[E", "ab", "1]"
+PIECES = *CONTENTS, "a", "b", " ", "  ", "\n", "\t", "\u3000", "é", "."
+
+
+def test_texts_are_cut_as_by_hugging_face() -> None:
+    rng = random.Random(3)
+    for _ in range(3000):
+        tokens = [
+            AddedToken(content, i, *rng.choices((True, False), k=3))
+            for i, content in enumerate(rng.sample(CONTENTS, 3))
+        ]
+        library = tokenizers.Tokenizer(models.WordLevel({"?": 0}, "?"))
+        library.normalizer = normalizers.Sequence([])
+        library.add_tokens(
+            [
+                tokenizers.AddedToken(
+                    t.content,
+                    single_word=t.single_word,
+                    lstrip=t.lstrip,
+                    rstrip=t.rstrip,
+                    normalized=False,
+                )
+                for t in tokens
+            ]
+        )
+        text = "".join(rng.choices(PIECES, k=rng.randint(0, 14)))
+        found = library.encode(text)
+        theirs = [
+            (library.id_to_token(number) if number else None, *place)
+            for number, place in zip(found.ids, found.offsets, strict=True)
+        ]
+        added = AddedTokens(tokens, lambda text: (text, range(len(text))))
+        ours = [
+            (part.token and part.token.content, part.start, part.end)
+            for part in added.split(text)
+        ]
+        assert ours == theirs, (text, tokens)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_time_is_in_proportion_to_the_text(normalized: bool) -> None:
+    token = AddedToken(
+        "[E1]", 9000, lstrip=True, rstrip=True, normalized=normalized
+    )
+    tokenizer = FullTokenizer(
+        str(GOLDEN / "tiny_vocab.txt"), added_tokens=[token]
+    )
+    with time_limit(60):
+        assert len(tokenizer.tokenize("[E1]" * 100_000)) == 100_000
+        assert len(tokenizer.tokenize("[E1]  a " * 50_000)) == 100_000
