@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # end: upstream's iterations_per_loop of 1000 is taken as far as this.
 MAX_STEPS_PER_CALL = 50
 
+MODEL_SIZES = ["tiny", "mini", "small", "medium", "base", "large"]
+
 flags.disclaim_key_flags()  # they are of the command that calls
 
 
@@ -45,6 +47,13 @@ def define_training() -> None:
     """What every command that trains has."""
     flags.DEFINE_string(
         "bert_config_file", None, "Path of the model's bert_config.json."
+    )
+    flags.DEFINE_enum(
+        "model_size",
+        None,
+        MODEL_SIZES,
+        "Instead of --bert_config_file: a released size, with the number of "
+        "tokens in --vocab_file.",
     )
     flags.DEFINE_string(
         "vocab_file",

@@ -43,6 +43,7 @@ class RunConfig:
 
     output_dir: str
     bert_config_file: str | None = None
+    model_size: str | None = None  # one of SIZES, with a token a row
     vocab_file: str | None = None
     init_checkpoint: str | None = None
     precision: str = "float32"
@@ -111,12 +112,16 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
     path = run.bert_config_file or (
         start or own if run.do_train else own or start
     )
-    if path is None:
+    if run.model_size:
+        config = _config_of_size(run)
+    elif path:
+        config = BertConfig.from_json_file(files.local(path))
+    else:
         raise InputError(
-            "the model's config is not known: give `bert_config_file`, or an "
-            "`init_checkpoint` with a bert_config.json beside it"
+            "the model's config is not known: give `bert_config_file`, "
+            "`model_size` with `vocab_file`, or an `init_checkpoint` with a "
+            "bert_config.json beside it"
         )
-    config = BertConfig.from_json_file(files.local(path))
     if run.direction:
         config = dataclasses.replace(config, direction=run.direction)
     if max_seq_length > config.max_position_embeddings:
@@ -128,6 +133,22 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
     check_config(config, run.init_checkpoint)
     check_second(config, run.init_checkpoint, run.second_init_checkpoint)
     return config
+
+
+def _config_of_size(run: RunConfig) -> BertConfig:
+    assert run.model_size
+    if run.bert_config_file:
+        raise InputError(
+            f"`model_size={run.model_size}` and `bert_config_file="
+            f"{run.bert_config_file}` are given; drop one"
+        )
+    found = open_tokenizer(None, run.vocab_file)
+    if found is None:
+        raise InputError(
+            f"`model_size={run.model_size}` needs `vocab_file`, whose number "
+            "of tokens the model will have"
+        )
+    return BertConfig.of_size(run.model_size, len(found.load().vocab))
 
 
 def find_tokenizer(

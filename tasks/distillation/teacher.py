@@ -72,12 +72,12 @@ class DistilledPretrainingTask(PretrainingTask):
     ):
         folder = student.teacher_model_dir
         check_not_overwritten(run.output_dir, teacher_model_dir=folder)
-        if run.bert_config_file:
-            raise InputError(
-                f"`bert_config_file={run.bert_config_file}` is of no use with "
-                "`teacher_model_dir`, from whose config the student's follows; "
-                "leave it out"
-            )
+        for name in ("bert_config_file", "model_size"):
+            if given := getattr(run, name):
+                raise InputError(
+                    f"`{name}={given}` is of no use with `teacher_model_dir`, "
+                    "from whose config the student's follows; leave it out"
+                )
         if run.direction:
             raise InputError(
                 f"`direction={run.direction}` is of no use with "
