@@ -65,8 +65,9 @@ def check_weights_fit(config: BertConfig) -> None:
             f"take {FLOAT32_BYTES * number >> 30:,} GiB where this machine has "
             f"{memory >> 30:,} GiB of memory; check its vocab_size "
             f"{config.vocab_size}, hidden_size {hidden}, num_hidden_layers "
-            f"{config.num_hidden_layers}, intermediate_size {inner} and "
-            f"max_position_embeddings {config.max_position_embeddings}"
+            f"{config.num_hidden_layers}, intermediate_size {inner}, "
+            f"max_position_embeddings {config.max_position_embeddings} and "
+            f"type_vocab_size {config.type_vocab_size}"
         )
 
 

@@ -16,7 +16,7 @@ from bert_keras.data.tokenizer_folder import (
     open_tokenizer,
 )
 from bert_keras.errors import InputError
-from bert_keras.modeling.checkpoint import CHECKPOINT
+from bert_keras.modeling.checkpoint import CHECKPOINT, check_sizes
 from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.modeling.hugging_face import WEIGHTS
 from bert_keras.tasks.checkpoint_compatibility import (
@@ -132,6 +132,8 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
         )
     check_config(config, run.init_checkpoint)
     check_second(config, run.init_checkpoint, run.second_init_checkpoint)
+    if not run.do_train:
+        check_sizes(config, os.path.join(folder, CHECKPOINT))
     return config
 
 

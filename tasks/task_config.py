@@ -19,7 +19,7 @@ TARGETS = (
 )  # fmt: skip
 POOLINGS = ("mean", "max")
 ANSWER_OFFSETS = ("exact", "google")
-MAX_LSTM_SIZE = 8192  # whose weights take two gigabytes
+MAX_LSTM_SIZE = 4096  # whose weights take half a gigabyte and more
 FEATURE_LAYERS = (  # the rows of Devlin et al. 2018, table 7, and plain sums
     "embeddings", "second_to_last", "last", "sum_last_four", "sum_all",
     "weighted_sum_last_four", "weighted_sum_all", "concat_last_four",

@@ -15,7 +15,11 @@ from bert_keras.data.tokenizer_folder import (
 )
 from bert_keras.data.tokenizers import check_any_vocabulary
 from bert_keras.errors import InputError, warn
-from bert_keras.modeling.checkpoint import VariableMapping, load_checkpoint
+from bert_keras.modeling.checkpoint import (
+    VariableMapping,
+    check_sizes,
+    load_checkpoint,
+)
 from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.tasks import checkpoint_compatibility
 from bert_keras.tasks.base import missing_weight
@@ -202,6 +206,7 @@ def check_teacher(task: FineTuningTask, folder: str) -> BertConfig:
                 f"`teacher_model_dir={folder}` was trained with {name} = "
                 f"{other!r} but here it is {ours!r}; expected the same"
             )
+    check_sizes(config, folder, needs_all_layers=True)
     if settings.max_seq_length > config.max_position_embeddings:
         raise InputError(
             f"`max_seq_length` is {settings.max_seq_length} but the teacher "

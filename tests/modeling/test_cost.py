@@ -20,7 +20,12 @@ SMALL = BertConfig(
 
 @pytest.mark.parametrize(
     "size",
-    ["vocab_size", "intermediate_size", "max_position_embeddings"],
+    [
+        "vocab_size",
+        "intermediate_size",
+        "max_position_embeddings",
+        "type_vocab_size",
+    ],
 )
 def test_more_weights_than_memory_are_not_built(size: str) -> None:
     huge = dataclasses.replace(
