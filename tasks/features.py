@@ -106,8 +106,10 @@ def read_document(
     """
     pair = PAIR.match(line.strip())
     # A line's end is not text; byte-level vocabularies have a token for it.
-    first = tokenizer.tokenize(pair[1] if pair else line.rstrip("\r\n"))
-    second = tokenizer.tokenize(pair[2]) if pair else []
+    enough = None if stride else max_length
+    text = pair[1] if pair else line.rstrip("\r\n")
+    first = tokenizer.tokenize(text, enough)
+    second = tokenizer.tokenize(pair[2], enough) if pair else []
     special_tokens = tokenizer.special_tokens
     room = max_length - special_tokens.count(bool(second))
     if second or not stride:
