@@ -188,6 +188,7 @@ def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
     """Lines of the arguments, else of files, else of standard input."""
     from bert_keras.data.text_files import (
         expand_patterns,
+        numbered,
         read_text_lines,
         text_lines,
     )
@@ -199,7 +200,8 @@ def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
         for text in texts:
             yield os.fsencode(text).decode(errors="surrogateescape")
     elif FLAGS.input_file is None:
-        yield from text_lines(sys.stdin.buffer, FLAGS.encoding)
+        lines = text_lines(sys.stdin.buffer, FLAGS.encoding)
+        yield from (line for _, line in numbered("standard input", lines))
     else:
         settings = TaskConfig.from_folder(folder)
         for path in expand_patterns(FLAGS.input_file, takes_pipes=True):

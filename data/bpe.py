@@ -10,7 +10,7 @@ openai/gpt-2 src/encoder.py. Hugging Face `tokenizers` does the work.
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bert_keras.data.added_tokens import AddedToken, AddedTokens
 from bert_keras.data.special_tokens import ROBERTA
@@ -18,6 +18,8 @@ from bert_keras.data.tokenization import MAX_CACHED_WORDS, Span
 from bert_keras.errors import InputError
 from bert_keras.files import MERGES, parse_json
 
+STRETCH = 1 << 16  # characters of a text that are tokenized at once
+BREAK = re.compile("(?<=[A-Za-z]) (?=[A-Za-z])")  # where a word begins
 MAX_ID = 2**31 - 1  # of an int32
 
 # The character for each byte: itself where it shows, in Latin 1; the others are
@@ -73,10 +75,13 @@ class ByteLevelBpe:
             add_prefix_space=False, trim_offsets=True
         )
 
-    def tokenize(self, text: str) -> list[str]:
+    def tokenize(self, text: str, enough: int | None = None) -> list[str]:
         """The text's pieces: "the sea." gives the, U+0120 sea, and a dot.
 
         What looks like a special token ("</s>") is text like any other.
+
+        Args:
+          enough: with so many of a long text, the rest may be left out.
         """
         pieces = []
         for added, start, end in self.added_tokens.split(text):
@@ -84,7 +89,10 @@ class ByteLevelBpe:
                 pieces.append(added.content)
             else:
                 readable, _ = self._readable(text[start:end])
-                pieces += self._library.encode(readable).tokens
+                for _, part in _stretches(readable):
+                    pieces += self._library.encode(part).tokens
+                    if enough is not None and len(pieces) >= enough:
+                        return pieces
         return pieces
 
     def tokenize_with_offsets(self, text: str) -> list[Span]:
@@ -98,13 +106,15 @@ class ByteLevelBpe:
                 spans.append(Span(added.content, first, last))
                 continue
             readable, shift = self._readable(text[first:last])
-            found = self._library.encode(readable)
-            spans += [
-                Span(piece, first + start - shift, first + end - shift)
-                for piece, (start, end) in zip(
-                    found.tokens, found.offsets, strict=True
-                )
-            ]
+            for place, part in _stretches(readable):
+                found = self._library.encode(part)
+                begin = first + place - shift
+                spans += [
+                    Span(piece, begin + start, begin + end)
+                    for piece, (start, end) in zip(
+                        found.tokens, found.offsets, strict=True
+                    )
+                ]
         return spans
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
@@ -167,6 +177,16 @@ class ByteLevelBpe:
 
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.inv_vocab[number] for number in ids]
+
+
+def _stretches(text: str) -> Iterator[tuple[int, str]]:
+    """Cuts a long text between words, so that the library takes little memory;
+    yields each part with its place."""
+    begin = 0
+    while found := BREAK.search(text, begin + STRETCH):
+        yield begin, text[begin : found.start()]
+        begin = found.start()
+    yield begin, text[begin:]
 
 
 def read_bytes(text: str) -> str:

@@ -194,9 +194,10 @@ def _next_document(
         rest += data
         if match := document_end.search(rest):
             return offset + num_seen + match.end()
-        line = max(rest.rfind(b"\n"), 0)  # the end of a document may begin here
-        num_seen += line
-        rest = rest[line:]
+        # The end of a document may begin in what is blank.
+        blank = len(rest) - len(rest.rstrip(b" \t\r\n"))
+        num_seen += len(rest) - blank
+        rest = rest[len(rest) - blank :]
         _check_length(path, num_seen)
     return offset + num_seen + len(rest)
 

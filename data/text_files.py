@@ -15,7 +15,8 @@ from tqdm import tqdm
 from bert_keras.errors import InputError
 from bert_keras.files import is_stream, open_unpacked
 
-MAX_LINE_BYTES = 1 << 28
+MAX_LINE_BYTES = 1 << 26
+MAX_JSON_BYTES = 1 << 28  # of a line: it may hold all entries of a table
 # What the "surrogateescape" of Python's codecs makes of bytes out of place.
 ESCAPED = re.compile("[\udc80-\udcff]")
 BYTE_ORDER_MARKS = {  # UTF-32's before UTF-16's, which begins alike
@@ -93,7 +94,7 @@ def read_lines(
         is_remote = isinstance(file, tf.io.gfile.GFile)
         longest = () if is_remote else (MAX_LINE_BYTES + 1,)
         lines = iter(lambda: file.readline(*longest), b"")
-        for number, line in _numbered(path, lines):
+        for number, line in numbered(path, lines, MAX_LINE_BYTES):
             progress(len(line))
             try:
                 yield line.replace(b"\r", b"").decode("utf-8")
@@ -128,6 +129,7 @@ def read_text_lines(
     encoding: str | None = None,
     any_end: bool = False,
     refuses: bool = True,
+    longest: int = MAX_LINE_BYTES,
 ) -> Iterator[str]:
     """Lines of a file, plain or .gz, each with its end as it is there.
 
@@ -138,6 +140,7 @@ def read_text_lines(
         encoding, any_end: see `text_lines`.
         refuses: whether bytes of another encoding are an error; if not, they
             become the "surrogateescape" of Python's codecs.
+        longest: characters that a line may have.
     """
 
     number, shown = 0, (encoding or "UTF-8").upper()
@@ -145,8 +148,8 @@ def read_text_lines(
         if isinstance(reader, tf.io.gfile.GFile):
             reader = io.BytesIO(reader.read())
         try:
-            for number, line in _numbered(
-                path, text_lines(reader, encoding, any_end)
+            for number, line in numbered(
+                path, text_lines(reader, encoding, any_end, longest), longest
             ):
                 if refuses and number == 1 and "\0" in line:
                     raise InputError(
@@ -170,15 +173,16 @@ def read_text_lines(
             ) from error
 
 
-def _numbered(
-    path: str, lines: Iterable[AnyStr]
+def numbered(
+    name: str, lines: Iterable[AnyStr], longest: int = MAX_LINE_BYTES
 ) -> Iterator[tuple[int, AnyStr]]:
-    """The lines of a file with their numbers from 1, if none is too long."""
+    """The lines of what has this name with their numbers from 1, if none is
+    too long."""
     for number, line in enumerate(lines, 1):
-        if len(line) > MAX_LINE_BYTES:
+        if len(line) > longest:
             raise InputError(
-                f"{path}, line {number} is longer than "
-                f"{MAX_LINE_BYTES >> 20} MiB; is this a text file?"
+                f"{name}, line {number} is longer than {longest >> 20} MiB; "
+                "expected texts of lines"
             )
         yield number, line
 
@@ -190,7 +194,10 @@ def without_half_characters(text: str) -> str:
 
 
 def text_lines(
-    reader: Any, encoding: str | None = None, any_end: bool = False
+    reader: Any,
+    encoding: str | None = None,
+    any_end: bool = False,
+    longest: int = MAX_LINE_BYTES,
 ) -> Iterator[str]:
     """Lines of a buffered binary file, which stays open.
 
@@ -200,6 +207,7 @@ def text_lines(
     Args:
         encoding: None: what a byte-order mark says, else UTF-8.
         any_end: lines end at "\\r" and "\\r\\n" too, as the csv module has it.
+        longest: a longer line comes as several, each of one character more.
 
     Raises:
         InputError: Python does not know the encoding.
@@ -221,11 +229,11 @@ def text_lines(
             "utf-16, cp1252 or another of Python's text encodings"
         ) from error
     try:
-        first = text.readline(MAX_LINE_BYTES + 1).removeprefix("\ufeff")
-        if not any_end and len(first) <= MAX_LINE_BYTES and "\n" not in first:
+        first = text.readline(longest + 1).removeprefix("\ufeff")
+        if not any_end and len(first) <= longest and "\n" not in first:
             yield from io.StringIO(first, newline="\r")
         elif first:
             yield first
-        yield from iter(lambda: text.readline(MAX_LINE_BYTES + 1), "")
+        yield from iter(lambda: text.readline(longest + 1), "")
     finally:
         text.detach()

@@ -11,7 +11,7 @@ import functools
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from bert_keras.data.added_tokens import AddedToken, AddedTokens
@@ -21,6 +21,14 @@ from bert_keras.errors import InputError
 UNKNOWN = BERT.unknown
 MAX_CHARS_PER_WORD = 200  # longer words are [UNK]; Hugging Face has 100
 MAX_DECOMPOSED_AT_ONCE = 1000  # characters of a word
+MAX_CACHED_CHARS = 1000  # of a word
+STRETCH = 1 << 16  # characters of a text that are tokenized at once
+# Before these a text can be cut; where it has Σ, whose lower case depends on
+# the letters around, before white space alone.
+SPACES = re.compile(r"[ \t\n\r\u3000]")
+BREAKS = re.compile(
+    r"[ \t\n\r\u3000!-/:-@\[-`{-~\u3001\u3002\uff01\uff0c\uff1f]"
+)
 MAX_CACHED_WORDS = 300_000  # distinct words; some 200 MB at the most
 
 LOWER_CASE_MODELS = frozenset({
@@ -93,16 +101,25 @@ class FullTokenizer:
         )
         self._cache: dict[str, tuple[list[str], list[Span]]] = {}
 
-    def tokenize(self, text: str | bytes) -> list[str]:
-        """The text's pieces: "unaffable" gives un, ##aff, ##able."""
+    def tokenize(
+        self, text: str | bytes, enough: int | None = None
+    ) -> list[str]:
+        """The text's pieces: "unaffable" gives un, ##aff, ##able.
+
+        Args:
+          enough: with so many of a long text, the rest may be left out.
+        """
         text = convert_to_unicode(text)
         pieces: list[str] = []
         for added, start, end in self.added_tokens.split(text):
             if added is not None:
                 pieces.append(added.content)
                 continue
-            for word in self.basic_tokenizer.clean(text[start:end]).split():
-                pieces += self._split(word)[0]
+            for _, part in stretches(text[start:end]):
+                for word in self.basic_tokenizer.clean(part).split():
+                    pieces += self._split(word)[0]
+                if enough is not None and len(pieces) >= enough:
+                    return pieces
         return pieces
 
     def tokenize_with_offsets(self, text: str) -> list[Span]:
@@ -117,13 +134,15 @@ class FullTokenizer:
             if added is not None:
                 spans.append(Span(added.content, first, last))
                 continue
-            words = self.basic_tokenizer.locate_words(text[first:last])
-            for word, positions in words:
-                for piece, start, end in self._split(word)[1]:
-                    begin = first + positions[start]
-                    spans.append(
-                        Span(piece, begin, first + positions[end - 1] + 1)
-                    )
+            for place, part in stretches(text[first:last]):
+                shift = first + place
+                words = self.basic_tokenizer.locate_words(part)
+                for word, positions in words:
+                    for piece, start, end in self._split(word)[1]:
+                        begin = shift + positions[start]
+                        spans.append(
+                            Span(piece, begin, shift + positions[end - 1] + 1)
+                        )
         return spans
 
     def tokenize_words(self, words: Sequence[str]) -> list[list[str]]:
@@ -152,16 +171,33 @@ class FullTokenizer:
 
     def _split(self, word: str) -> tuple[list[str], list[Span]]:
         """A cleaned word's pieces and their places in it, remembered."""
-        if word not in self._cache:
-            if len(self._cache) >= MAX_CACHED_WORDS:
-                self._cache.clear()
-            spans = [
-                Span(piece, sources[start], sources[end - 1] + 1)
-                for part, sources in self.basic_tokenizer.split_word(word)
-                for piece, start, end in self.wordpiece_tokenizer.split(part)
-            ]
-            self._cache[word] = [span.piece for span in spans], spans
-        return self._cache[word]
+        if word in self._cache:
+            return self._cache[word]
+        spans = [
+            Span(piece, sources[start], sources[end - 1] + 1)
+            for part, sources in self.basic_tokenizer.split_word(word)
+            for piece, start, end in self.wordpiece_tokenizer.split(part)
+        ]
+        found = [span.piece for span in spans], spans
+        if len(self._cache) >= MAX_CACHED_WORDS:
+            self._cache.clear()
+        if len(word) <= MAX_CACHED_CHARS:
+            self._cache[word] = found
+        return found
+
+
+def stretches(text: str) -> Iterator[tuple[int, str]]:
+    """Cuts a long text, so that tokenizing it takes little memory; yields each
+    part with its place. Their pieces are those of the text: words end there, or
+    parts of words at a sign that is a part of its own, and in lower case and
+    NFD nothing before such a sign depends on it or on what follows."""
+    begin = 0
+    if len(text) > STRETCH:
+        places = SPACES if "Σ" in text else BREAKS
+        while found := places.search(text, begin + STRETCH):
+            yield begin, text[begin : found.start()]
+            begin = found.start()
+    yield begin, text[begin:]
 
 
 class BasicTokenizer:
@@ -193,7 +229,8 @@ class BasicTokenizer:
     def tokenize(self, text: str | bytes) -> list[str]:
         return [
             part
-            for word in self.clean(convert_to_unicode(text)).split()
+            for _, stretch in stretches(convert_to_unicode(text))
+            for word in self.clean(stretch).split()
             for part, _ in self.split_word(word)
         ]
 
@@ -246,7 +283,10 @@ class BasicTokenizer:
         sigma depends on its neighbours, and so does the order of combining
         marks. Their lengths do not, which is what places the characters.
         """
-        chars, sources = word, list(range(len(word)))
+        chars = word
+        sources: Sequence[int] = range(len(word))
+        if word.isascii():
+            return (word.lower() if self.do_lower_case else word), sources
         if self.do_lower_case:
             sources = [
                 i

@@ -51,7 +51,9 @@ class Tokenizer(Protocol):
     @property
     def inv_vocab(self) -> Mapping[int, str]: ...
 
-    def tokenize(self, text: str) -> list[str]: ...
+    def tokenize(self, text: str, enough: int | None = None) -> list[str]:
+        """The text's pieces; with `enough` of a long text, the rest may be
+        left out."""
 
     def tokenize_with_offsets(self, text: str) -> list[Span]: ...
 

@@ -127,8 +127,9 @@ def make_document(
     stride: int = 0,
 ) -> Document:
     """One text, or a pair; other arguments are those of `read_document`."""
-    first = tokenizer.tokenize(text)
-    second = tokenizer.tokenize(text_b) if text_b else []
+    enough = None if stride else max_length
+    first = tokenizer.tokenize(text, enough)
+    second = tokenizer.tokenize(text_b, enough) if text_b else []
     special_tokens = tokenizer.special_tokens
     room = max_length - special_tokens.count(bool(second))
     if second or not stride:

@@ -7,6 +7,7 @@ Shapes: B batch, S positions, P masked positions, K likeliest pieces, V
 vocabulary.
 """
 
+import collections
 import dataclasses
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -61,12 +62,13 @@ def encode(
     width = max_length - special_tokens.count(False)
     spans = windows(len(pieces), width, (width + 1) // 2)
     owners = max_context_window(spans, len(pieces))
+    places = collections.defaultdict[int, list[int]](list)  # by window
+    for i in masks:
+        places[owners[i]].append(1 + i - spans[owners[i]].start)
     rows = []
-    for number, span in enumerate(spans):
-        own = [1 + i - span.start for i in masks if owners[i] == number]
-        if own:
-            shown = pieces[span.start : span.stop]
-            rows.append(make_features(shown, None, max_length, tokenizer, own))
+    for number, own in sorted(places.items()):
+        shown = pieces[spans[number].start : spans[number].stop]
+        rows.append(make_features(shown, None, max_length, tokenizer, own))
     return rows
 
 

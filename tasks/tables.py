@@ -13,14 +13,17 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bert_keras.data.text_files import read_text_lines
+from bert_keras.data.text_files import (
+    MAX_JSON_BYTES,
+    MAX_LINE_BYTES,
+    read_text_lines,
+)
 from bert_keras.errors import InputError, warn, with_flags
 from bert_keras.files import parse_json
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".json")
 SEPARATORS = {"\t": "tab", ",": ",", ";": ";", "|": "|"}  # for the argument
 QUOTED = re.compile('"(?:[^"]|"")*"')  # a cell as CSV encloses it
-MAX_CELL = 1 << 30  # characters; the csv module's own limit is 131,072
 HEADER_WORDS = frozenset(
     "category class id index label labels question review score sentence"
     " sentence1 sentence2 target text title".split()
@@ -77,7 +80,7 @@ def read_rows(
             _check_columns(found.place, [*found.values], wanted)
             yield found.place, found.values
         return
-    csv.field_size_limit(MAX_CELL)
+    csv.field_size_limit(MAX_LINE_BYTES)  # by default it is 131,072
     lines = list(read_text_lines(path, encoding, any_end=is_csv))
     if separator is None:
         separator = "," if is_csv else "\t"
@@ -127,7 +130,8 @@ def read_objects(
     Raises:
         InputError: it cannot be read, is not JSON or has something else.
     """
-    return parse_objects(path, read_text_lines(path, encoding))
+    lines = read_text_lines(path, encoding, longest=MAX_JSON_BYTES)
+    return parse_objects(path, lines)
 
 
 def parse_objects(path: str, lines: Iterable[str]) -> Iterator[JsonObject]:

@@ -96,8 +96,8 @@ FLAGS_FILE = "flags.txt"  # `flagfile=flags.txt` repeats the training
 # Settings that do not change what is learnt: names of files (their contents are
 # compared), what else a command does, how often it saves.
 NOT_COMPARED = {
-    "output_dir", "bert_config_file", "model_size", "dry_run", "do_train", "do_eval",
-    "flags", "data_files", "tokenizer", "save_checkpoints_steps",
+    "output_dir", "bert_config_file", "model_size", "dry_run", "do_train",
+    "do_eval", "flags", "data_files", "tokenizer", "save_checkpoints_steps",
     "keep_checkpoint_max", "steps_per_call", "num_seeds",
 }  # fmt: skip
 NEW_END = "; the learning rate now falls to 0 at the new end"

@@ -205,16 +205,18 @@ def encode_example(
     tokenizer: Tokenizer,
     max_seq_length: int,
     doc_stride: int | None = None,
+    enough: int | None = None,
 ) -> tuple[list[InputFeatures], bool, int]:
-    """An example's rows, whether it was cut, and its length in tokens uncut.
+    """An example's rows, whether it was cut, and its length in tokens uncut,
+    or `enough` of each text at least.
 
     Windows together show all of the last text: of 7 pieces with room for 4 and
     a stride of 2 they are 0-3, 2-5 and 4-6. The first text of a pair keeps
     half of the room, or what the second leaves of it.
     """
-    first = tokenizer.tokenize(example.text_a)
+    first = tokenizer.tokenize(example.text_a, enough)
     # As upstream, a second text without pieces is none.
-    second = tokenizer.tokenize(example.text_b or "") or None
+    second = tokenizer.tokenize(example.text_b or "", enough) or None
     num_special = tokenizer.special_tokens.count(second is not None)
     room = max_seq_length - num_special
     length = len(first) + len(second or ()) + num_special

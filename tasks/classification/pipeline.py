@@ -126,6 +126,7 @@ class TextClassificationPipeline(TaskPipeline):
             self.tokenizer,
             length,
             self.settings.doc_stride,
+            length if self.settings.doc_stride is None else None,
         )
         note = f"it is cut to {length} pieces" if is_cut else ""
         if len(rows) > 1:

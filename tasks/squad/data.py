@@ -9,6 +9,7 @@ read_squad_examples. Two forms are read, as one JSON value or as JSON lines:
                                        a question, as the Hugging Face hub has
 """
 
+import bisect
 import collections
 import contextlib
 import dataclasses
@@ -334,18 +335,27 @@ def locate(
     if text == text.strip() and paragraph.context.startswith(text, begin):
         place = range(begin, begin + len(text))
         return AnswerSpan(text, first_word, last_word, place)
-    wanted = r"\s+".join(map(re.escape, text.split()))
     first = paragraph.starts[first_word]
     past = paragraph.starts[last_word] + len(words[-1])
-    places = [  # looked for ahead, since they may overlap
-        range(*match.span(1))
-        for match in re.compile(f"(?=({wanted}))").finditer(
-            paragraph.context, first, past
-        )
+    places = [
+        i
+        for i in range(first, past)
+        if i == first or not paragraph.context[i - 1 : i + 1].isspace()
     ]
-    if not places:
+    # With a space for each stretch of white space
+    shown = "".join(paragraph.context[i] for i in places)
+    shown, wanted = re.sub(r"\s", " ", shown), " ".join(text.split())
+    middle = bisect.bisect_left(places, begin)
+    before = shown[: max(middle - 1, 0) + len(wanted)]  # begins before it
+    backward = before[::-1].find(wanted[::-1]) if middle else -1
+    starts = [
+        *([len(before) - backward - len(wanted)] if backward >= 0 else []),
+        *([i] if (i := shown.find(wanted, middle)) >= 0 else []),
+    ]
+    if not starts:
         return None
-    place = min(places, key=lambda place: abs(place.start - begin))
+    start = min(starts, key=lambda i: abs(places[i] - begin))
+    place = range(places[start], places[start + len(wanted) - 1] + 1)
     return AnswerSpan(text, first_word, last_word, place)
 
 

@@ -177,14 +177,18 @@ def _answer_pieces(
     last = pieces.first_piece[answer.last_word + 1] - 1
     # Where pieces have the space before them, these are two spellings.
     spellings = [tokenizer.tokenize(f"{s}{answer.text}") for s in ("", " ")]
-    matches = [
-        (begin, begin + len(wanted) - 1)
-        for begin in range(first, last + 1)
-        for wanted in filter(None, spellings)
-        if begin + len(wanted) <= last + 1
-        and pieces.tokens[begin : begin + len(wanted)] == wanted
-    ]
-    found = matches[0] if matches else (first, last)
+    # As a text with a character for each token, which is searched fast.
+    tokens = pieces.tokens[first : last + 1]
+    chars = {token: chr(i) for i, token in enumerate(dict.fromkeys(tokens))}
+    text = "".join(chars[token] for token in tokens)
+    matches = []
+    for wanted in spellings:
+        if wanted and chars.keys() >= set(wanted):
+            begin = text.find("".join(chars[token] for token in wanted))
+            if begin >= 0:
+                begin += first
+                matches.append((begin, begin + len(wanted) - 1))
+    found = min(matches, key=lambda x: x[0], default=(first, last))
     words = range(answer.first_word, answer.last_word + 1)
     has_spaces = not any(UNSPACED.search(paragraph.words[i]) for i in words)
     if answer.place is None or (has_spaces and not matches):

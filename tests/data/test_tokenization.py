@@ -101,6 +101,32 @@ def test_marks_take_time_in_proportion(marks: str) -> None:
     assert span.start == 0
 
 
+@settings(deadline=None)
+@given(text=st.text(st.sampled_from("aEΣσİß,.。、\n\u3000\x0b\u0301海 ")))
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_a_long_text_is_tokenized_in_stretches(
+    do_lower_case: bool, text: str
+) -> None:
+    tokenizer = make_tokenizer(do_lower_case)
+    expected = tokenizer.tokenize_with_offsets(text)
+    words = tokenizer.split_like_pieces(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenization, "STRETCH", 3)
+        assert tokenizer.tokenize_with_offsets(text) == expected
+        assert tokenizer.split_like_pieces(text) == words
+        pieces = tokenizer.tokenize(text)
+        assert pieces == [span.piece for span in expected]
+        some = tokenizer.tokenize(text, enough=4)
+        assert some == pieces[: len(some)]
+        assert len(some) >= min(4, len(pieces))
+
+
+def test_little_is_read_of_a_text_that_is_cut() -> None:
+    with time_limit(20):
+        pieces = make_tokenizer().tokenize("." * 60_000_000, enough=10)
+    assert 10 <= len(pieces) < 100_000
+
+
 def test_words() -> None:
     words = tokenization.BasicTokenizer().tokenize(
         '"Sea!!" ship-s\u0301 \u0301'

@@ -10,6 +10,7 @@ from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.fill_mask import BlankFiller, encode
+from tests.limits import time_limit
 
 PIECES = "[PAD] [UNK] [CLS] [SEP] [MASK] a . sky ##y".split()
 CONFIG = BertConfig(
@@ -28,6 +29,14 @@ def tokenizer(tmp_path: Path) -> FullTokenizer:
     path = tmp_path / "vocab.txt"
     path.write_text("".join(piece + "\n" for piece in PIECES))
     return FullTokenizer(str(path))
+
+
+def test_many_blanks_take_time_in_proportion(
+    tokenizer: FullTokenizer,
+) -> None:
+    with time_limit(60):
+        rows = encode("[MASK] a " * 50_000, tokenizer, 16)
+    assert sum(len(row.positions) for row in rows) == 50_000
 
 
 def test_encode(tokenizer: FullTokenizer) -> None:

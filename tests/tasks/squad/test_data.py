@@ -15,6 +15,7 @@ from bert_keras.tasks.squad.data import (
     read_examples,
     split_words,
 )
+from tests.limits import time_limit
 
 CONTEXT = "John Smith\u202f(1895-1943)\n  was a keeper."
 
@@ -29,6 +30,16 @@ def write(path: Path, *questions: dict, **changes: Any) -> str:
     content = {"data": [{"paragraphs": [paragraph]}]}
     path.write_text(json.dumps(content), encoding="utf-8")
     return str(path)
+
+
+def test_a_long_answer_is_found_in_linear_time() -> None:
+    paragraph = split_words("a" * 400_000)
+    with time_limit(60):
+        assert locate("a" * 200_000 + "b", 0, paragraph) is None
+    paragraph = split_words("a\u00a0" * 200_000)
+    with time_limit(60):
+        answer = locate("a " * 50_000, 101, paragraph)
+    assert answer is not None and answer.place == range(100, 100_099)
 
 
 def test_words_end_at_upstreams_white_space_only() -> None:
