@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from bert_keras.modeling.encoder import Encoder as Encoder
     from bert_keras.modeling.heads import LinearHead as LinearHead
     from bert_keras.modeling.heads import MaskedLmHead as MaskedLmHead
+    from bert_keras.tasks.classification.training import (
+        train_classifier as train_classifier,
+    )
     from bert_keras.tasks.load import load as load
 
 _ROOMS = {
@@ -22,6 +25,7 @@ _ROOMS = {
     "LinearHead": "modeling.heads",
     "MaskedLmHead": "modeling.heads",
     "load": "tasks.load",
+    "train_classifier": "tasks.classification.training",
 }
 __all__ = list(_ROOMS)
 

@@ -7,7 +7,7 @@ google-research/bert asks for a processor class for each data set.
 import dataclasses
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_keras.data.input_features import (
@@ -73,6 +73,25 @@ def read_table(
     Raises:
         InputError: no such file, or a row that does not fit the format.
     """
+    rows = read_rows(
+        path,
+        wanted=[*table.text_columns, *([table.label_column] * has_labels)],
+        has_header=table.has_header,
+        separator=table.separator,
+        encoding=table.encoding,
+    )
+    examples = to_examples(rows, table, has_labels)
+    if not examples:
+        raise InputError(f"{path} holds no example")
+    return examples
+
+
+def to_examples(
+    rows: Iterable[tuple[str, Mapping[str, Any]]],
+    table: TableFormat,
+    has_labels: bool,
+) -> list[InputExample]:
+    """Examples of rows, each its place, for people, and its columns."""
 
     def text(place: str, column: str, value: Any) -> str:
         if isinstance(value, list | dict):
@@ -86,14 +105,7 @@ def read_table(
         return without_half_characters(value).strip()
 
     examples = []
-    wanted = [*table.text_columns, *([table.label_column] * has_labels)]
-    for place, row in read_rows(
-        path,
-        wanted=wanted,
-        has_header=table.has_header,
-        separator=table.separator,
-        encoding=table.encoding,
-    ):
+    for place, row in rows:
         first, *rest = (text(place, x, row[x]) for x in table.text_columns)
         label: Label = None
         if has_labels:
@@ -107,8 +119,6 @@ def read_table(
         examples.append(
             InputExample(place, first, rest[0] if rest else None, label)
         )
-    if not examples:
-        raise InputError(f"{path} holds no example")
     return examples
 
 

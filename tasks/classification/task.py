@@ -330,8 +330,8 @@ def glue_problem(name: str, data_dir: str, wanted: Actions) -> Problem:
 
 @dataclasses.dataclass(frozen=True)
 class TableFiles:
-    train_file: str | None
-    eval_file: str | None
+    train_file: str | list[InputExample] | None  # or what has been read
+    eval_file: str | list[InputExample] | None
     predict_file: str | None
     target: str  # one of TARGETS, in task_config.py
     label_separator: str
@@ -360,8 +360,10 @@ def table_problem(
     """
 
     def read(
-        path: str | None, argument: str, has_labels: bool
+        path: str | list[InputExample] | None, argument: str, has_labels: bool
     ) -> list[InputExample]:
+        if isinstance(path, list):
+            return path
         if not path:
             raise InputError(
                 f"`{argument}` is missing: it names the table to read"

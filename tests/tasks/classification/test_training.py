@@ -1,0 +1,104 @@
+"""Tests of tasks/classification/training.py: a run from Python is the
+command's, whatever form its data has."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+from bert_keras.errors import InputError
+from bert_keras.tasks.classification.training import train_classifier
+from tests.conftest import GOLDEN, forked
+
+TEXTS = ["the sea", "an old captain", "the storm", "the old sea", "a captain"]
+LABELS = [0, 1, 0, 0, 1]
+PAIRS = [(text, "the wind blew") for text in TEXTS]
+SETTINGS: dict[str, Any] = {
+    "init_checkpoint": str(GOLDEN / "tiny_bert"),
+    "vocab_file": str(GOLDEN / "tiny_vocab.txt"),
+    "max_seq_length": 16,
+    "num_train_epochs": 2,
+    "train_batch_size": 3,
+    "seed": 7,
+}
+
+
+class Frame:
+    """What is asked of a pandas.DataFrame, which need not be installed."""
+
+    def __init__(self, rows: list[dict[str, Any]]):
+        self.rows = rows
+        self.columns = list(rows[0])
+
+    def to_dict(self, orient: str) -> list[dict[str, Any]]:
+        assert orient == "records"
+        return self.rows
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "bert_model.ckpt.data-00000-of-00001").read_bytes()
+
+
+def test_file_frame_lists_and_command_give_the_same_bits(
+    tmp_path: Path,
+) -> None:
+    table = tmp_path / "table.csv"
+    rows = [
+        {"text": text, "label": label}
+        for text, label in zip(TEXTS, LABELS, strict=True)
+    ]
+    with table.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["text", "label"])
+        writer.writeheader()
+        writer.writerows(rows)
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = train_classifier(
+            str(table),
+            output_dir=str(tmp_path / "file"),
+            evaluation=(TEXTS, LABELS),
+            **SETTINGS,
+        )
+        assert keras.config.dtype_policy().name == "mixed_bfloat16"
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert len(model.history) == 3
+    assert {"loss", "step"} <= model.history[0].keys()
+    assert 0 <= model.metrics["eval_accuracy"] <= 1
+    assert model.predict("the sea").label in ("0", "1")
+    for name, data in {
+        "lists": (TEXTS, LABELS),
+        "frame": Frame(rows),
+    }.items():
+        folder = tmp_path / name
+        train_classifier(data, output_dir=str(folder), **SETTINGS)
+        assert weights(folder) == weights(tmp_path / "file")
+    flags = [f"--{name}={value}" for name, value in SETTINGS.items()]
+    flags += ["--do_train", f"--train_file={table}"]
+    forked(
+        "run_classifier.py",
+        *flags,
+        f"--output_dir={tmp_path / 'command'}",
+        compiles=True,
+    )
+    assert weights(tmp_path / "command") == weights(tmp_path / "file")
+
+
+def test_pairs_are_told_by_their_texts(tmp_path: Path) -> None:
+    model = train_classifier(
+        (PAIRS, LABELS), output_dir=str(tmp_path), **SETTINGS
+    )
+    assert model.settings.takes_pairs
+    assert model.predict(PAIRS[0]).label in ("0", "1")
+
+
+def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
+    data, folder = (TEXTS, LABELS), str(tmp_path / "run")
+    with pytest.raises(TypeError, match="no setting learnin_rate"):
+        train_classifier(data, output_dir=folder, learnin_rate=1, **SETTINGS)
+    frame = Frame([{"review": "the sea", "label": 1}])
+    with pytest.raises(InputError, match="no column text; it has review"):
+        train_classifier(frame, output_dir=folder, **SETTINGS)
+    assert not (tmp_path / "run").exists()
