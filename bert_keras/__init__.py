@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bert_keras.data.record_dataset import record_dataset as record_dataset
     from bert_keras.errors import InputError as InputError
     from bert_keras.modeling.config import BertConfig as BertConfig
     from bert_keras.modeling.encoder import Encoder as Encoder
@@ -25,6 +26,7 @@ _ROOMS = {
     "LinearHead": "modeling.heads",
     "MaskedLmHead": "modeling.heads",
     "load": "tasks.load",
+    "record_dataset": "data.record_dataset",
     "train_classifier": "tasks.classification.training",
 }
 __all__ = list(_ROOMS)
