@@ -376,6 +376,9 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
             folder, name = os.path.split(path)
             if not name or tf.io.gfile.isdir(path):
                 raise IsADirectoryError(None, "it is a folder")
+            if "://" not in path:
+                with contextlib.suppress(FileNotFoundError):
+                    os.lstat(path)  # the name may be too long
             target = path
             if not is_stream(path):
                 tf.io.gfile.makedirs(folder or ".")
