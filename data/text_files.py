@@ -13,7 +13,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from bert_keras.errors import InputError
-from bert_keras.files import open_unpacked
+from bert_keras.files import open_unpacked, refuse_hidden
 
 MAX_LINE_BYTES = 1 << 28
 # What the "surrogateescape" of Python's codecs makes of bytes out of place.
@@ -56,6 +56,7 @@ def expand_patterns(patterns: str, argument: str = "input_file") -> list[str]:
                 if not os.path.basename(path).startswith(".")
             ]
         if not matches:
+            refuse_hidden(pattern)
             raise InputError(f"no file matches `{argument}={pattern}`")
         for path in matches:
             if os.path.isdir(path):  # TensorFlow reads it as an empty file
