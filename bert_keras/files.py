@@ -45,8 +45,23 @@ def beside(path: str, names: Iterable[str]) -> str | None:
     import tensorflow as tf
 
     folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
-    candidates = (os.path.join(folder, name) for name in names)
-    return next((c for c in candidates if tf.io.gfile.exists(c)), None)
+    for candidate in (os.path.join(folder, name) for name in names):
+        if tf.io.gfile.exists(candidate):
+            return candidate
+        refuse_hidden(candidate)
+    return None
+
+
+def refuse_hidden(path: str) -> None:
+    """Raises an InputError if the system does not say whether there is such a
+    local file, as in a folder that this user may not enter; TensorFlow takes it
+    not to exist."""
+    if "://" not in path:
+        with (
+            reading(path),
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+        ):
+            os.stat(path)
 
 
 def names_in(folder: str) -> list[str]:
@@ -397,6 +412,9 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
             folder, name = os.path.split(path)
             if not name or tf.io.gfile.isdir(path):
                 raise IsADirectoryError(None, "it is a folder")
+            if "://" not in path:
+                with contextlib.suppress(FileNotFoundError):
+                    os.lstat(path)  # the name may be too long
             target = path
             if not is_stream(path):
                 tf.io.gfile.makedirs(folder or ".")

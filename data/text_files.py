@@ -13,7 +13,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from bert_keras.errors import InputError
-from bert_keras.files import is_stream, open_unpacked
+from bert_keras.files import is_stream, open_unpacked, refuse_hidden
 
 MAX_LINE_BYTES = 1 << 26
 MAX_JSON_BYTES = 1 << 28  # of a line: it may hold all entries of a table
@@ -63,6 +63,7 @@ def expand_patterns(
                 if not os.path.basename(path).startswith(".")
             ]
         if not matches:
+            refuse_hidden(pattern)
             raise InputError(f"no file matches `{argument}={pattern}`")
         for path in matches:
             if os.path.isdir(path):  # TensorFlow reads it as an empty file

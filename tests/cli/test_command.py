@@ -39,7 +39,7 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("place", ["", "file/x.bin"])
+@pytest.mark.parametrize("place", ["", "file/x.bin", "x" * 300])
 def test_where_nothing_can_be_written(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("")
     with (

@@ -37,6 +37,17 @@ def test_a_bucket_that_cannot_be_read_is_a_sentence(
         text_files.expand_patterns("gs://b/x*")
 
 
+def test_what_the_system_does_not_tell_is_not_taken_to_be_absent(
+    tmp_path: pathlib.Path,
+) -> None:
+    """As in a folder that may not be entered, which root may."""
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(InputError, match="cannot read .*loop/a: Too many"):
+        text_files.expand_patterns(f"{tmp_path}/loop/a")
+    with pytest.raises(InputError, match="cannot read .*/loop: Too many"):
+        files.beside(str(tmp_path), ["none", "loop"])
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="names are bytes")
 def test_a_name_that_is_not_utf8(tmp_path: pathlib.Path) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).touch()
