@@ -1,12 +1,16 @@
 """Pickles and archives given to every command: nothing in them ever runs."""
 
+import json
 import pickle
 import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto
 
+from bert_keras import checkpoint_index
 from bert_keras.data import tfrecords
 from tests.command_world import (
     FILES,
@@ -16,6 +20,7 @@ from tests.command_world import (
     make_world,
 )
 from tests.conftest import ROOT, forking
+from tests.crafted_index import checksum, index
 from tests.forked_commands import Commands
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork")
@@ -91,3 +96,53 @@ def test_no_payload_ever_runs(
             )
             assert ended.is_refusal, (flag, name, ended)
             assert not marker.exists(), (flag, name)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [name for name, kinds in FILES.items() if "model" in kinds.values()],
+)
+def test_weights_that_lie_are_refused(
+    tmp_path: Path, commands: Commands, command: str
+) -> None:
+    """TensorFlow ends the process at the first."""
+    make_world(tmp_path)
+    if command == "run_pretraining":
+        making = "create_pretraining_data"
+        args = arguments(making, output_file="some.tfrecord")
+        commands.run(f"{making}.py", *args, cwd=str(tmp_path))
+    model = tmp_path / "model"
+    index_file = model / "bert_model.ckpt.index"
+    data_file = model / "bert_model.ckpt.data-00000-of-00001"
+    whole = index_file.read_bytes(), data_file.read_bytes()
+    name = b"bert/embeddings/LayerNorm/beta"
+    items = dict(checkpoint_index._table(whole[0]))
+
+    def refused() -> str:
+        args = arguments(command)
+        ended = commands.run(f"{command}.py", *args, cwd=str(tmp_path))
+        assert ended.is_refusal, ended
+        return ended.errors
+
+    entry = BundleEntryProto.FromString(items[name])
+    entry.shape.dim[0].size = -1
+    lying = {**items, name: entry.SerializeToString()}
+    index_file.write_bytes(index(sorted(lying.items())))
+    assert "LayerNorm/beta has an impossible shape" in refused()
+
+    entry = BundleEntryProto.FromString(items[name])
+    data = bytearray(whole[1])
+    values = np.full(40, np.nan, np.float32).tobytes()
+    data[entry.offset : entry.offset + entry.size] = values
+    data_file.write_bytes(data)
+    entry.crc32c = checksum(values)
+    lying = {**items, name: entry.SerializeToString()}
+    index_file.write_bytes(index(sorted(lying.items())))
+    assert "LayerNorm/beta with 40 of 40 numbers infinite or" in refused()
+
+    index_file.write_bytes(whole[0])
+    data_file.write_bytes(whole[1])
+    config_file = model / "bert_config.json"
+    config = json.loads(config_file.read_text()) | {"vocab_size": 10**6}
+    config_file.write_text(json.dumps(config))
+    assert "vocab_size asks for 1000000 instead of 101" in refused()
