@@ -86,6 +86,7 @@ setup(
         "test": [
             *PLOT,
             "ai-edge-litert",
+            "fastapi",
             "hypothesis",
             "jax",
             "mypy",
@@ -94,6 +95,7 @@ setup(
             "pytest-xdist",
             "ruff",
             "scipy",
+            "uvicorn",
         ],
     },
     entry_points={

@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.exported_model import make_folder
+from tests.web_server import measure
 
 PAGES = [
     ROOT / "README.md", ROOT / "CONTRIBUTING.md",
@@ -80,3 +81,10 @@ def test_attention_page_reads_a_map(tmp_path: Path) -> None:
     found = re.search(r'AttentionReader\("([^"]+)"', block)
     assert found
     exec(block.replace(found[1], str(tmp_path / "model")), {})
+
+
+def test_the_web_server_answers_as_the_model(tmp_path: Path) -> None:
+    make_folder(tmp_path / "model")
+    texts = ["the sea", "an old captain saw the sea", "the storm"]
+    latencies, _, wrong = measure(str(tmp_path / "model"), texts, 24, 8)
+    assert (len(latencies), wrong) == (24, 0)
