@@ -22,6 +22,7 @@ from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, with_flags
 from bert_keras.modeling.checkpoint import LoadReport
 from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.encoder import Encoder
 from bert_keras.tasks.base import Model, Outputs
 from bert_keras.tasks.features import (
     FeatureExtractor,
@@ -92,6 +93,12 @@ class Pipeline(abc.ABC):
         self.max_length = config.max_position_embeddings
         self.turn = threading.Lock()
         self.extractors: dict[int, Predictor] = {}  # by the layer they read
+
+    @property
+    def encoder(self) -> Encoder:
+        """The Keras layer with the folder's weights, for models of your own."""
+        encoder: Encoder = self.model.encoder
+        return encoder
 
     @functools.cached_property
     def predictor(self) -> Predictor:

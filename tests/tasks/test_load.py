@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 
@@ -447,6 +448,9 @@ def test_every_model_encodes(tmp_path: Path) -> None:
                 vector, pool(np.array(outputs)[0]), atol=1e-5
             )
     assert model.encode("The sea.").shape == (ONE_LAYER.hidden_size,)
+    ids = keras.Input((None,), dtype="int32")
+    own = keras.Model(ids, model.encoder(ids).pooled)
+    assert own(np.array([[1, 2, 3]])).shape == (1, ONE_LAYER.hidden_size)
     assert model.encode([]).shape == (0, ONE_LAYER.hidden_size)
     encoder = Encoder(ONE_LAYER)
     encoder.build()
