@@ -183,7 +183,7 @@ def numbered(
         if len(line) > longest:
             raise InputError(
                 f"{name}, line {number} is longer than {longest >> 20} MiB; "
-                "expected texts of lines"
+                "expected a text file with shorter lines"
             )
         yield number, line
 

@@ -25,10 +25,9 @@ MAX_CACHED_CHARS = 1000  # of a word
 STRETCH = 1 << 16  # characters of a text that are tokenized at once
 # Before these a text can be cut; where it has Σ, whose lower case depends on
 # the letters around, before white space alone.
-SPACES = re.compile(r"[ \t\n\r\u3000]")
-BREAKS = re.compile(
-    r"[ \t\n\r\u3000!-/:-@\[-`{-~\u3001\u3002\uff01\uff0c\uff1f]"
-)
+SPACES = r"[ \t\n\r\u3000]"
+BREAKS = SPACES[:-1] + r"!-/:-@\[-`{-~\u3001\u3002\uff01\uff0c\uff1f]"
+IDEOGRAPHS = BREAKS[:-1] + r"\u4e00-\u9fff]"  # where each is a word
 MAX_CACHED_WORDS = 300_000  # distinct words; some 200 MB at the most
 
 LOWER_CASE_MODELS = frozenset({
@@ -115,7 +114,7 @@ class FullTokenizer:
             if added is not None:
                 pieces.append(added.content)
                 continue
-            for _, part in stretches(text[start:end]):
+            for _, part in self.basic_tokenizer.stretches(text[start:end]):
                 for word in self.basic_tokenizer.clean(part).split():
                     pieces += self._split(word)[0]
                 if enough is not None and len(pieces) >= enough:
@@ -134,7 +133,7 @@ class FullTokenizer:
             if added is not None:
                 spans.append(Span(added.content, first, last))
                 continue
-            for place, part in stretches(text[first:last]):
+            for place, part in self.basic_tokenizer.stretches(text[first:last]):
                 shift = first + place
                 words = self.basic_tokenizer.locate_words(part)
                 for word, positions in words:
@@ -186,20 +185,6 @@ class FullTokenizer:
         return found
 
 
-def stretches(text: str) -> Iterator[tuple[int, str]]:
-    """Cuts a long text, so that tokenizing it takes little memory; yields each
-    part with its place. Their pieces are those of the text: words end there, or
-    parts of words at a sign that is a part of its own, and in lower case and
-    NFD nothing before such a sign depends on it or on what follows."""
-    begin = 0
-    if len(text) > STRETCH:
-        places = SPACES if "Σ" in text else BREAKS
-        while found := places.search(text, begin + STRETCH):
-            yield begin, text[begin : found.start()]
-            begin = found.start()
-    yield begin, text[begin:]
-
-
 class BasicTokenizer:
     """Splits text at white space, punctuation and CJK ideographs.
 
@@ -229,10 +214,27 @@ class BasicTokenizer:
     def tokenize(self, text: str | bytes) -> list[str]:
         return [
             part
-            for _, stretch in stretches(convert_to_unicode(text))
+            for _, stretch in self.stretches(convert_to_unicode(text))
             for word in self.clean(stretch).split()
             for part, _ in self.split_word(word)
         ]
+
+    def stretches(self, text: str) -> Iterator[tuple[int, str]]:
+        """Cuts a long text, so that tokenizing it takes little memory; yields
+        each part with its place.
+
+        Their pieces are those of the text: words end there, or parts of words
+        at a sign that is a part of its own, and in lower case and NFD nothing
+        before such a sign depends on it or on what follows.
+        """
+        begin = 0
+        if len(text) > STRETCH:
+            breaks = IDEOGRAPHS if self.tokenize_chinese_chars else BREAKS
+            places = re.compile(SPACES if "Σ" in text else breaks)
+            while found := places.search(text, begin + STRETCH):
+                yield begin, text[begin : found.start()]
+                begin = found.start()
+        yield begin, text[begin:]
 
     def clean(self, text: str) -> str:
         """Drops control characters, spaces out ideographs, unifies space."""

@@ -1,6 +1,7 @@
 """Tests of data/text_files.py."""
 
 import gzip
+import io
 import os
 import pathlib
 import sys
@@ -85,6 +86,17 @@ def test_a_folder_is_no_file(tmp_path: pathlib.Path) -> None:
     (tmp_path / "text").mkdir()
     with pytest.raises(InputError, match=r"text is a folder; give .*text/\*"):
         text_files.expand_patterns(str(tmp_path / "*"))
+
+
+def test_a_line_that_is_too_long_is_named() -> None:
+    def read(longest: int) -> list[tuple[int, str]]:
+        reader = io.BytesIO(b"a\nbcdefg\nh\n")
+        lines = text_files.text_lines(reader, longest=longest)
+        return [*text_files.numbered("standard input", lines, longest)]
+
+    assert read(7) == [(1, "a\n"), (2, "bcdefg\n"), (3, "h\n")]
+    with pytest.raises(InputError, match="standard input, line 2 is longer"):
+        read(5)
 
 
 def test_a_pipe_is_not_read_twice(tmp_path: pathlib.Path) -> None:
