@@ -303,7 +303,7 @@ def load_checkpoint(
         )
     for mapping in found:
         value = weights.read(mapping.name)
-        _check_finite(source, mapping.name, value)
+        check_finite(source, mapping.name, value)
         mapping.write(value)
     if not any(m.name.startswith("bert/") for m in found):
         raise InputError(
@@ -324,7 +324,8 @@ def load_checkpoint(
     )
 
 
-def _check_finite(source: str, name: str, value: np.ndarray) -> None:
+def check_finite(source: str, name: str, value: np.ndarray) -> None:
+    """Raises an InputError where a weight is infinite or not a number."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = value.sum()
     # The quick test; a sum of finite numbers may overflow, too.
@@ -437,7 +438,9 @@ def save_model_folder(
         # and the new one comes last.
         index = f"{CHECKPOINT}.index"
         for name in (index, *stale):
-            remove(os.path.join(folder, name))
+            path = os.path.join(folder, name)
+            if not tf.io.gfile.isdir(path):  # a folder is somebody else's
+                remove(path)
         names = tf.io.gfile.listdir(new)
         for name in sorted(names, key=lambda name: name == index):
             source = os.path.join(new, name)

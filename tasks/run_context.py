@@ -43,7 +43,6 @@ class RunConfig:
 
     output_dir: str
     bert_config_file: str | None = None
-    model_size: str | None = None  # one of SIZES, with a token a row
     vocab_file: str | None = None
     init_checkpoint: str | None = None
     precision: str = "float32"
@@ -59,6 +58,7 @@ class RunConfig:
     # the data that results are of, by argument
     data_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     keep_classifier_head: bool = False  # although its labels have other names
+    model_size: str | None = None  # one of SIZES, for `bert_config_file`
 
     @property
     def begins_anew(self) -> bool:

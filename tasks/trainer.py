@@ -38,6 +38,7 @@ from bert_keras.files import (
 from bert_keras.modeling.checkpoint import (
     CHECKPOINT,
     VariableMapping,
+    check_finite,
     load_checkpoint,
     open_weights,
     save_model_folder,
@@ -505,6 +506,8 @@ class Trainer:
         weights = [v.value for v in self.model.variables]
         state = TrainingState(self.folder, {"weights": weights}, 1, False)
         self._has_weights_of(state.restore())
+        for mapping in self.model.mappings():
+            check_finite(self.folder, mapping.name, mapping.read())
         print(f"the model is that of {self.folder} after step {self.step}")
 
     def adopt_model(

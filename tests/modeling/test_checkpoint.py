@@ -207,6 +207,15 @@ def test_a_truncated_checkpoint_is_an_error(tmp_path: Path) -> None:
             load_checkpoint(Pretraining(TINY).mappings(), str(path))
 
 
+def test_a_folder_with_a_file_s_name_stays(tmp_path: Path) -> None:
+    (tmp_path / "vocab.json").mkdir()
+    (tmp_path / "vocab.json" / "mine").touch()
+    mappings = Pretraining(TINY).mappings()
+    vocabulary = str(GOLDEN / "tiny_vocab.txt")
+    save_model_folder(str(tmp_path), TINY, mappings, vocabulary)
+    assert (tmp_path / "vocab.json" / "mine").exists()
+
+
 def test_a_model_folder_has_three_files(tmp_path: Path) -> None:
     vocabulary = tmp_path / "pieces.txt"
     vocabulary.write_text("[PAD]\n")
