@@ -127,7 +127,7 @@ def test_wrong_ids_are_refused(weights: str) -> None:
 @pytest.mark.parametrize(
     ("family", "weights", "task"),
     [
-        ("bert", "float16", {"target": "span"}),
+        ("bert", "float16", {"target": "span", "doc_stride": 4}),
         ("bert", "float32", {"target": "tags", "labels": ("O", "B-A", "I-A")}),
         ("bert", "float32", {"target": "choice"}),
         ("bert", "float32", {"target": "regression", "bilstm": True}),

@@ -99,7 +99,7 @@ def test_without_a_number_the_model_stays_as_large_as_it_is(
     model: Path,
 ) -> None:
     """And its task says how words are read: here in their case."""
-    task = TaskConfig("span", max_seq_length=16, do_lower_case=False)
+    task = TaskConfig("span", 16, do_lower_case=False, doc_stride=5)
     (model / "task.json").write_text(task.to_json())
     (model.parent / "text.txt").write_text("Windsail Windsail windsail the")
     forked(COMMAND, *flags(model, do_lower_case=None))

@@ -12,6 +12,7 @@ import pytest
 
 from bert_keras.modeling import fused_ops
 from bert_keras.tasks import load
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.inference import Predictor, predict
 from tests.conftest import ONE_LAYER, fails_with, forked, results
 
@@ -123,8 +124,8 @@ def test_what_is_asked_must_be_there(tmp_path: Path) -> None:
         (["--do_eval"], "--eval_file is missing"),
     ):
         assert expected in fails_with("run_multiple_choice.py", folder, *flags)
-    task = {"target": "span", "max_seq_length": 16, "do_lower_case": True}
-    (tmp_path / "task.json").write_text(json.dumps({**task, "labels": []}))
+    task = TaskConfig("span", 16, True, doc_stride=5)
+    (tmp_path / "task.json").write_text(task.to_json())
     flags = [folder, "--do_eval", "--eval_file=a.json"]
     assert "was trained for span, not for choice" in fails_with(
         "run_multiple_choice.py", *flags

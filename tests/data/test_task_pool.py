@@ -112,6 +112,7 @@ def task(folder):
     time.sleep(60)
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup ignores it
     with task_pool.Workers(sys.argv[1], 2, prepare) as workers:
         workers.run("text", task, [(sys.argv[2],)] * 2)
 """

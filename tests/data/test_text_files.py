@@ -52,7 +52,7 @@ def test_what_the_system_does_not_tell_is_not_taken_to_be_absent(
 @pytest.mark.skipif(sys.platform != "linux", reason="names are bytes")
 def test_a_name_that_is_not_utf8(tmp_path: pathlib.Path) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).touch()
-    with pytest.raises(InputError, match="/caf\udce9.txt, whose name is not"):
+    with pytest.raises(InputError, match=r"/caf\\udce9.txt, whose name is not"):
         text_files.expand_patterns(f"{tmp_path}/*.txt")
 
 

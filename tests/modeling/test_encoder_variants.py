@@ -229,7 +229,9 @@ def test_what_cannot_be() -> None:
         BiLstmEncoder(odd)
     with pytest.raises(InputError, match="a BiLSTM stands on one encoder"):
         TaskConfig(
-            "span", 29, True, bilstm=True, second_direction="left_to_right"
+            *("single_label", 29, True),
+            bilstm=True,
+            second_direction="left_to_right",
         )
 
 

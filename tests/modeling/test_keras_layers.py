@@ -21,6 +21,9 @@ from bert_keras.modeling.heads import LinearHead, MaskedLmHead
 from tests.conftest import ROOT, SEQ_LENGTH, TINY, tiny_batch
 
 ON_JAX = "checks or saved or training_drops or fit"
+# Of Keras's own conversions to NumPy
+pytestmark = pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning")
+
 NAMES = ("input_ids", "input_mask", "segment_ids")
 DROPS = dataclasses.replace(
     TINY, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2

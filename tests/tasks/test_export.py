@@ -172,7 +172,7 @@ def test_one_text_or_two_are_asked_as_in_training(
 
 
 def test_a_span_has_ids_alone(graph: GraphTokenizer) -> None:
-    task = settings("span")
+    task = dataclasses.replace(settings("tags"), target="span", doc_stride=4)
     model = make(task)
     assert list(signatures(model, ONE_LAYER, task, graph)) == [
         "serving_default"

@@ -194,6 +194,11 @@ def test_a_signal_that_nohup_ignores_stays_ignored() -> None:
 
 
 def test_a_signal_that_nobody_saw_takes_effect_in_the_end() -> None:
-    with pytest.raises(SystemExit) as caught, StopRequest():
-        os.kill(os.getpid(), signal.SIGINT)
+    # One that is ignored from the start, as in the background, stays so.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(SystemExit) as caught, StopRequest():
+            os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert caught.value.code == 130

@@ -102,13 +102,16 @@ def test_a_row_of_empty_cells_is_a_row(tmp_path: Path) -> None:
 
 
 def test_values_of_json_are_cells(tmp_path: Path) -> None:
-    lines = ["2", "2.5", "true", "null", "NaN", '["b", 2]', "[]", '"b, a"']
+    lines = ["2", "2.5", "true", "null", '["b", 2]', "[]", '"b, a"']
     text = "".join(f'{{"text": "t", "label": {x}}}\n' for x in lines)
     path = write(tmp_path, "a.json", text)
     found = read_table(path, ONE_TEXT, has_labels=True)
     assert [e.label for e in found] == [
-        "2", "2.5", "true", "", "", ("b", "2"), (), "b, a",
+        "2", "2.5", "true", "", ("b", "2"), (), "b, a",
     ]  # fmt: skip
+    path = write(tmp_path, "b.json", '{"text": "t", "label": NaN}\n')
+    with pytest.raises(InputError, match="line 1.*NaN is not a number in JSON"):
+        read_table(path, ONE_TEXT, has_labels=True)
 
 
 def test_listed_labels_may_hold_a_comma(tmp_path: Path) -> None:
