@@ -194,8 +194,6 @@ def _write(
     Args:
         wanted: the layers in --output_file; behind them is the pooled one.
     """
-    import numpy as np
-
     from bert_keras.tasks.features import npy_header, to_json
     from bert_keras.training.inference import with_progress
 
@@ -216,11 +214,6 @@ def _write(
         lines = with_progress(results, num_lines)
         for number, (document, rows) in enumerate(lines):
             vectors = document.vectors(rows)  # [T, L, H]
-            if not np.isfinite(vectors).all():
-                raise InputError(
-                    f"line {number + 1}: the model's numbers for it overflow; "
-                    "is --init_checkpoint whole?"
-                )
             if document.is_cut:
                 notices.say(number + 1, cut)
             if json_file:

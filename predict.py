@@ -59,9 +59,10 @@ flags.DEFINE_enum(
     "output_format",
     "tsv",
     ["tsv", "jsonl"],
-    "Columns with tabs between them, an empty line where there is no answer "
-    r"(within a column a tab, newline or backslash is \t, \n, \r or \\); or an "
-    "object a line, with an error where there is no answer.",
+    "tsv writes columns with tabs between them, and an empty line where there "
+    r"is no answer; \t, \n, \r and \\ stand for a tab, a newline, a carriage "
+    "return and a backslash in a column. jsonl writes a JSON object a line, "
+    "with an error where there is no answer.",
 )
 flags.DEFINE_integer(
     "batch_size", 32, "Rows at once; of short ones more.", lower_bound=1

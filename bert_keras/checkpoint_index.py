@@ -85,7 +85,7 @@ def _variables(prefix: str, content: bytes) -> dict[str, Variable]:
         if not dtype:
             raise ValueError(f"{name} is of an unknown type, {entry.dtype}")
         if not 0 <= entry.shard_id < header.num_shards:
-            raise ValueError(f"{name} is in a file that there is not")
+            raise ValueError(f"{name} is in a file beyond the last one")
         data = f"{prefix}.data-{entry.shard_id:05}-of-{header.num_shards:05}"
         end = entry.offset + entry.size
         if entry.offset < 0 or not entry.offset <= end <= sizes(data):
@@ -111,7 +111,8 @@ def _size(path: str) -> int:
 
 @functools.cache
 def _dtype(number: int) -> tuple[str, int]:
-    """Its name and the bytes of a number; "" where no file holds such."""
+    """A type's name and the bytes of a number; "" and 0 for a type that
+    checkpoints do not store."""
     import tensorflow as tf
 
     try:

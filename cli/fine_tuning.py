@@ -147,19 +147,11 @@ class FineTuningCommand:
     def task_settings(self, **values: Any) -> "TaskConfig":
         """The task's settings: `values`, flags and the tokenizer's case; for a
         model that is used as trained, its own where no flag is given."""
-        from bert_keras.data.tokenizers import TokenizerSettings
-        from bert_keras.tasks.run_context import find_tokenizer
+        from bert_keras.tasks import fine_tuning
         from bert_keras.tasks.task_config import TaskConfig
 
-        found = find_tokenizer(self.run, None)  # else `open` refuses
-        case = found.settings if found else TokenizerSettings()
-        return command.from_flags(
-            TaskConfig,
-            self.fixed_task,
-            do_lower_case=case.do_lower_case,
-            strip_accents=case.strip_accents,
-            **values,
-        )
+        case = fine_tuning.tokenizer_case(self.run)
+        return command.from_flags(TaskConfig, self.fixed_task, **case, **values)
 
     def check_target(self, target: str) -> None:
         """Refuses to use a model that was trained for another."""

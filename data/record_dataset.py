@@ -43,9 +43,9 @@ def record_dataset(
 
     The batches are those that run_pretraining.py makes with the same seed.
 
-    >>> data = bert_keras.record_dataset("records/*.tfrecord", batch_size=32)
-    >>> next(iter(data))["input_ids"].shape
-    TensorShape([32, 128])
+        data = bert_keras.record_dataset("records/*.tfrecord", batch_size=32)
+        for batch in data.take(1000):
+            train(batch["input_ids"], batch["masked_lm_ids"])
 
     Args:
         input_file: comma-separated names and globs, also on gs://.

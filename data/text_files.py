@@ -15,8 +15,8 @@ from tqdm import tqdm
 from bert_keras.errors import InputError
 from bert_keras.files import is_stream, open_unpacked, refuse_hidden
 
-MAX_LINE_BYTES = 1 << 26
-MAX_JSON_BYTES = 1 << 28  # of a line: it may hold all entries of a table
+MAX_LINE_BYTES = 1 << 28  # of a corpus or JSON, which may be one line
+MAX_ROW_BYTES = 1 << 26  # of what is answered, or of a table
 # What the "surrogateescape" of Python's codecs makes of bytes out of place.
 ESCAPED = re.compile("[\udc80-\udcff]")
 BYTE_ORDER_MARKS = {  # UTF-32's before UTF-16's, which begins alike
@@ -130,7 +130,7 @@ def read_text_lines(
     encoding: str | None = None,
     any_end: bool = False,
     refuses: bool = True,
-    longest: int = MAX_LINE_BYTES,
+    longest: int = MAX_ROW_BYTES,
 ) -> Iterator[str]:
     """Lines of a file, plain or .gz, each with its end as it is there.
 
@@ -175,10 +175,10 @@ def read_text_lines(
 
 
 def numbered(
-    name: str, lines: Iterable[AnyStr], longest: int = MAX_LINE_BYTES
+    name: str, lines: Iterable[AnyStr], longest: int = MAX_ROW_BYTES
 ) -> Iterator[tuple[int, AnyStr]]:
-    """The lines of what has this name with their numbers from 1, if none is
-    too long."""
+    """Yields lines with their numbers, from 1; raises an InputError at one
+    that is too long, with the `name` of where they are from."""
     for number, line in enumerate(lines, 1):
         if len(line) > longest:
             raise InputError(
@@ -198,7 +198,7 @@ def text_lines(
     reader: Any,
     encoding: str | None = None,
     any_end: bool = False,
-    longest: int = MAX_LINE_BYTES,
+    longest: int = MAX_ROW_BYTES,
 ) -> Iterator[str]:
     """Lines of a buffered binary file, which stays open.
 

@@ -45,7 +45,7 @@ class AttentionReader:
     """A model folder's encoder."""
 
     def __init__(self, folder: str, options: TokenizerOptions | None = None):
-        """Arguments and errors are those of `pipeline.load`."""
+        """Arguments and errors are those of `load.load`."""
         _, config, self.tokenizer = open_with_task(folder, options)
         self.max_length = config.max_position_embeddings
         self.encoder = Encoder(config)

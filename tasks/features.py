@@ -193,9 +193,12 @@ def encode_documents(
         batch_size: rows of `max_length` at once; of shorter ones more.
         max_length: of a row, in pieces.
         shape: of what is computed of a piece, in float32.
+
+    Raises:
+        InputError: the vectors of a document are not finite.
     """
     held_positions = max(1, HELD_BYTES // (4 * math.prod(shape)))
-    return run_documents(
+    results = run_documents(
         documents,
         functools.partial(predict, predictor),
         batch_size,
@@ -203,6 +206,13 @@ def encode_documents(
         predictor.shapes_are_cheap,
         min(CHUNK_POSITIONS, held_positions),
     )
+    for number, (document, rows) in enumerate(results, 1):
+        if not all(np.isfinite(row["vectors"]).all() for row in rows):
+            raise InputError(
+                f"text {number}: its vectors are not finite; are the weights "
+                "whole?"
+            )
+        yield document, rows
 
 
 def npy_header(shape: tuple[int, ...]) -> bytes:

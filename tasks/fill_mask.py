@@ -141,6 +141,10 @@ class FilledText:
     blanks: list[list[Token]]  # of each the likeliest, the best first
 
 
+def _filled(text: str, blanks: list[list[dict[str, Any]]]) -> FilledText:
+    return FilledText(text, [[Token(**x) for x in blank] for blank in blanks])
+
+
 class FillMaskPipeline(Pipeline):
     """A text with [MASK]s (or <mask>s): the likeliest pieces for each."""
 
@@ -168,14 +172,9 @@ class FillMaskPipeline(Pipeline):
         """
         several = [texts] if isinstance(texts, str) else texts
         lines = [(text,) for text in several]
-        found = [
-            FilledText(
-                answer["text"],
-                [[Token(**x) for x in blank] for blank in answer["blanks"]],
-            )
-            for answer in self.ask(lines, batch_size, progress)
-        ]
-        return found[0] if isinstance(texts, str) else found
+        return self.ask(
+            lines, several is not texts, _filled, batch_size, progress
+        )
 
     def preprocess(self, number: int, texts: Sequence[str]) -> Question:
         line = "\t".join(texts)

@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from bert_keras.data.batching import HostShard, InMemoryBatches
 from bert_keras.data.input_features import InputFeatures
+from bert_keras.data.tokenizers import TokenizerSettings
 from bert_keras.errors import InputError
 from bert_keras.files import is_stream, parse_json, write_json
 from bert_keras.tasks import checkpoint_compatibility
@@ -383,6 +384,16 @@ def open_context(
             "a merges.txt)"
         )
     return RunContext(devices, run, config, tokenizer)
+
+
+def tokenizer_case(run: RunConfig) -> dict[str, Any]:
+    """Fields of a TaskConfig: the case of the run's tokenizer."""
+    found = find_tokenizer(run, None)  # if there is none, open_context says so
+    case = found.settings if found else TokenizerSettings()
+    return {
+        "do_lower_case": case.do_lower_case,
+        "strip_accents": case.strip_accents,
+    }
 
 
 def stored_settings(run: RunConfig) -> TaskConfig | None:

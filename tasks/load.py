@@ -36,9 +36,8 @@ def load(
     question answering, `tag`, `choose`, or `fill` where neither says anything.
     Each has `encode`.
 
-    >>> model = bert_keras.load("/tmp/mrpc")
-    >>> model.predict([("The sky is blue.", "Blue is the sky.")])[0].label
-    '1'
+        model = bert_keras.load("/tmp/mrpc")
+        model.predict(("The sky is blue.", "Blue is the sky.")).label
 
     Args:
         folder: or weights in one.

@@ -52,9 +52,9 @@ Run = Callable[[Iterable[IndexedBatch]], Iterator[Outputs]]
 class Answer:
     """What a model says to a line."""
 
-    number: int  # of the line, from 1
-    fields: dict[str, Any]  # for programs; "error" alone: there is no answer
-    columns: list[str]  # for people
+    number: int  # of the line
+    fields: dict[str, Any]  # by name; {"error": why} where there is no answer
+    columns: list[str]  # the same, to be read by people
     note: str = ""  # what was done to the line, if anything
 
 
@@ -114,20 +114,28 @@ class Pipeline(abc.ABC):
         raise AttributeError(name)
 
     def ask(
-        self, texts: Sequence[Line], batch_size: int, progress: bool
-    ) -> list[dict[str, Any]]:
-        """The fields of each text's answer, in their order.
+        self,
+        texts: Sequence[Line],
+        is_one: bool,
+        make: Callable[..., Any],
+        batch_size: int,
+        progress: bool,
+    ) -> Any:
+        """Answers texts from Python.
 
         Args:
             texts: each a tuple of its parts.
+            is_one: whether the caller gave one text, not a list.
+            make: what is given the fields of an answer, by name.
             batch_size: rows at once; of short ones more.
             progress: whether a bar on standard error shows how many are done.
+
+        Returns:
+            What `make` makes, in the order of the texts; of one text, that.
 
         Raises:
             InputError: a text cannot be answered.
         """
-        if self.fault:
-            raise InputError(self.fault)
         with self.turn:
             answers = self.answer_all(
                 texts,
@@ -142,8 +150,8 @@ class Pipeline(abc.ABC):
             for answer in answers:
                 if error := answer.fields.get("error"):
                     raise InputError(f"number {answer.number}: {error}")
-                found.append(answer.fields)
-        return found
+                found.append(make(**answer.fields))
+        return found[0] if is_one else found
 
     def encode(
         self,
@@ -153,10 +161,11 @@ class Pipeline(abc.ABC):
         batch_size: int = BATCH_SIZE,
         progress: bool = False,
     ) -> np.ndarray:
-        """A vector of each text, as extract_features.py's --pooled_file has.
+        """Gives each text a vector, its tokens' vectors pooled.
 
         Args:
-            texts: one or several; what is longer than the model is cut.
+            texts: one or several. Of one with more tokens than the model has
+                positions, the first are read.
             pooling: of the tokens' vectors: "mean", "max" or "cls"; None: what
                 the folder of a sentence-transformers model says, else the mean.
             layer: a number from 0, or from -1, the last, downwards.
@@ -168,12 +177,11 @@ class Pipeline(abc.ABC):
         pool = SentencePooling(pooling or "mean")
         if own:
             pool = read_sentence_pooling(own)
-        several = [texts] if isinstance(texts, str) else texts
+        several = [texts] if isinstance(texts, str) else list(texts)
+        size = self.encoder.config.hidden_size
         with self.turn:
             if layer not in self.extractors:
-                extractor = FeatureExtractor(
-                    self.config, [layer], self.model.encoder
-                )
+                extractor = FeatureExtractor(self.config, [layer], self.encoder)
                 self.extractors[layer] = Predictor(extractor.forward)
             results = encode_documents(
                 self.extractors[layer],
@@ -183,19 +191,15 @@ class Pipeline(abc.ABC):
                 ),
                 batch_size,
                 self.max_length,
-                (1, self.config.hidden_size),
+                (1, size),
             )
+            if progress:
+                results = with_progress(results, len(several), " texts")
             vectors = [
                 pool.vector(document.vectors(rows)[:, 0])
-                for document, rows in (
-                    with_progress(results, len(several), " texts")
-                    if progress
-                    else results
-                )
+                for document, rows in results
             ]
-        found = np.array(vectors, np.float32).reshape(
-            len(several), self.config.hidden_size
-        )
+        found = np.array(vectors, np.float32).reshape(len(several), size)
         return found[0] if isinstance(texts, str) else found
 
     @abc.abstractmethod
@@ -229,7 +233,12 @@ class Pipeline(abc.ABC):
             run: batches in, the outputs of each row out, in order.
             batch_size, fine_buckets: as in `bucket_by_length`.
             first_number: that of the first line.
+
+        Raises:
+            InputError: the model answers nothing: `fault`.
         """
+        if self.fault:
+            raise InputError(self.fault)
         questions = (
             self._read(number, line)
             for number, line in enumerate(lines, first_number)
@@ -261,7 +270,7 @@ class Pipeline(abc.ABC):
 
 
 class TaskPipeline(Pipeline):
-    """That of a fine-tuned model, which can be exported, too."""
+    """Answers with a fine-tuned model, and says how it is exported."""
 
     answers_pieces: ClassVar[bool] = False  # and not whole texts
     reads_pairs: ClassVar[bool] = False  # whatever task.json says

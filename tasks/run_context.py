@@ -113,7 +113,7 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
         start or own if run.do_train else own or start
     )
     if run.model_size:
-        config = _config_of_size(run)
+        config = _config_of_size(run, run.model_size)
     elif path:
         config = BertConfig.from_json_file(files.local(path))
     else:
@@ -137,20 +137,20 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
     return config
 
 
-def _config_of_size(run: RunConfig) -> BertConfig:
-    assert run.model_size
+def _config_of_size(run: RunConfig, size: str) -> BertConfig:
     if run.bert_config_file:
         raise InputError(
-            f"`model_size={run.model_size}` and `bert_config_file="
+            f"`model_size={size}` and `bert_config_file="
             f"{run.bert_config_file}` are given; drop one"
         )
     found = open_tokenizer(None, run.vocab_file)
     if found is None:
         raise InputError(
-            f"`model_size={run.model_size}` needs `vocab_file`, whose number "
+            f"`model_size={size}` needs `vocab_file`, whose number "
             "of tokens the model will have"
         )
-    return BertConfig.of_size(run.model_size, len(found.load().vocab))
+    number = 1 + max(found.load().vocab.values())  # ids may have gaps
+    return BertConfig.of_size(size, number)
 
 
 def find_tokenizer(

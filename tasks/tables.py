@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_keras.data.text_files import (
-    MAX_JSON_BYTES,
     MAX_LINE_BYTES,
+    MAX_ROW_BYTES,
     read_text_lines,
 )
 from bert_keras.errors import InputError, warn, with_flags
@@ -80,7 +80,7 @@ def read_rows(
             _check_columns(found.place, [*found.values], wanted)
             yield found.place, found.values
         return
-    csv.field_size_limit(MAX_LINE_BYTES)  # by default it is 131,072
+    csv.field_size_limit(MAX_ROW_BYTES)  # by default it is 131,072
     lines = list(read_text_lines(path, encoding, any_end=is_csv))
     if separator is None:
         separator = "," if is_csv else "\t"
@@ -130,7 +130,7 @@ def read_objects(
     Raises:
         InputError: it cannot be read, is not JSON or has something else.
     """
-    lines = read_text_lines(path, encoding, longest=MAX_JSON_BYTES)
+    lines = read_text_lines(path, encoding, longest=MAX_LINE_BYTES)
     return parse_objects(path, lines)
 
 

@@ -52,7 +52,7 @@ class EarlyStopping:
             try:
                 with tf.io.gfile.GFile(self.path, "rb") as log:
                     lines = [parse_json(line) for line in log]
-                for line in lines:  # as `check` writes what is no number
+                for line in lines:  # `check` writes null for a NaN
                     if line[self.metric] is None:
                         line[self.metric] = math.nan
                 self.seen = [

@@ -91,7 +91,7 @@ def to_examples(
     table: TableFormat,
     has_labels: bool,
 ) -> list[InputExample]:
-    """Examples of rows, each its place, for people, and its columns."""
+    """Makes examples of rows: each its place, for errors, and its columns."""
 
     def text(place: str, column: str, value: Any) -> str:
         if isinstance(value, list | dict):

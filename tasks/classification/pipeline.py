@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -46,6 +46,13 @@ class MultiLabelClassification:
     probabilities: dict[str, float]  # of each label by itself
 
 
+ANSWERS: dict[str, Callable[..., Any]] = {  # by target
+    "single_label": Classification,
+    "multi_label": MultiLabelClassification,
+    "regression": lambda value: value,
+}
+
+
 class TextClassificationPipeline(TaskPipeline):
     """One text, or two with a tab between them: a class, several, a number.
 
@@ -76,17 +83,11 @@ class TextClassificationPipeline(TaskPipeline):
             A Classification, a MultiLabelClassification or, from a regression,
             a float; of a list, a list of these.
         """
-        several = [texts] if isinstance(texts, str | tuple) else texts
+        is_one = isinstance(texts, str | tuple)
+        several: Any = [texts] if is_one else texts
         lines = [(x,) if isinstance(x, str) else x for x in several]
-        answers = self.ask(lines, batch_size, progress)
-        found: list[Any]
-        if self.settings.target == "regression":
-            found = [answer["value"] for answer in answers]
-        elif self.settings.target == "multi_label":
-            found = [MultiLabelClassification(**answer) for answer in answers]
-        else:
-            found = [Classification(**answer) for answer in answers]
-        return found[0] if several is not texts else found
+        make = ANSWERS[self.settings.target]
+        return self.ask(lines, is_one, make, batch_size, progress)
 
     @staticmethod
     def make_model(config: BertConfig, settings: TaskConfig) -> TextClassifier:

@@ -377,8 +377,8 @@ def table_problem(
         held_out = {"": read(files.eval_file, "eval_file", True)}
         if files.eval_file == files.train_file:
             warn(
-                f"`eval_file={files.eval_file}` is `train_file`, too: scores "
-                "on training examples say little about new ones"
+                "`eval_file` is `train_file`, too: scores on training examples "
+                "say little about new ones"
             )
     if wanted.do_predict:
         asked = {"": read(files.predict_file, "predict_file", False)}

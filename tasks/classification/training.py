@@ -2,14 +2,15 @@
 
 import dataclasses
 import functools
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
 
+from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
+from bert_keras.files import content, parse_json
 from bert_keras.tasks import fine_tuning, load
 from bert_keras.tasks.classification.data import (
     InputExample,
@@ -18,6 +19,7 @@ from bert_keras.tasks.classification.data import (
 )
 from bert_keras.tasks.classification.pipeline import TextClassificationPipeline
 from bert_keras.tasks.classification.task import (
+    METRICS,
     Actions,
     ClassificationTask,
     TableFiles,
@@ -27,7 +29,6 @@ from bert_keras.tasks.fine_tuning import FineTuningConfig
 from bert_keras.tasks.run_context import (
     RunConfig,
     claim_folder,
-    find_tokenizer,
     make_devices,
 )
 from bert_keras.tasks.task_config import TaskConfig
@@ -39,16 +40,29 @@ from bert_keras.training.config import (
 )
 from bert_keras.training.monitor import LOG
 
-SETTINGS = (
+KINDS: tuple[Any, ...] = (
     RunConfig,
+    TokenizerOptions,
     FineTuningConfig,
     OptimizerConfig,
     LoopConfig,
     ModelSelection,
     TableFormat,
     TableFiles,
-    TaskConfig,
 )
+# Flags of run_classifier.py that `train_classifier` takes by name.
+SETTINGS = {
+    *(field.name for kind in KINDS for field in dataclasses.fields(kind)),
+    *("max_seq_length", "doc_stride", "window_pooling", "bilstm"),
+} - {
+    # arguments of their own
+    *("init_checkpoint", "output_dir", "train_file", "eval_file"),
+    # what follows from others, or has no flag
+    *("num_train_steps", "num_warmup_steps", "steps_per_call", "optimizer"),
+    *("loop", "selection", "tokenizer", "flags", "data_files", "do_train"),
+    *("dry_run", "predict_file", "predict_batch_size", "direction"),
+    *("adam_beta_1", "max_gradient_norm", "weight_decay_rate"),
+}
 
 
 def train_classifier(
@@ -64,14 +78,13 @@ def train_classifier(
     The same call resumes a run that was stopped. output_dir becomes a model
     folder.
 
-    >>> model = bert_keras.train_classifier(
-    ...     "train.csv", "uncased_L-2_H-128_A-2", "/tmp/reviews",
-    ...     evaluation="dev.csv", text_column="review", label_column="stars",
-    ...     num_train_epochs=3, learning_rate=5e-5)
-    >>> model.metrics["eval_accuracy"]
-    0.871
-    >>> model.predict("What a film!").label
-    '5'
+        model = bert_keras.train_classifier(
+            "train.csv", "uncased_L-2_H-128_A-2", "/tmp/reviews",
+            evaluation="dev.csv", text_column="review", label_column="stars",
+            num_train_epochs=3, learning_rate=5e-5,
+        )
+        model.metrics["eval_accuracy"]
+        model.predict("What a film!").label
 
     Args:
         train: the path of a TSV, CSV or JSON file; or a pandas frame; or a
@@ -88,18 +101,17 @@ def train_classifier(
 
     Raises:
         InputError: data, models and settings do not fit each other.
-        TypeError: there is no such setting.
+        TypeError: a setting is not one of these flags.
     """
-    known = {field.name for kind in SETTINGS for field in _fields(kind)}
-    if unknown := settings.keys() - known:
+    if unknown := settings.keys() - SETTINGS:
         raise TypeError(
             f"train_classifier has no setting {', '.join(sorted(unknown))}; "
-            "expected flags of run_classifier.py, without their dashes"
+            f"expected some of {', '.join(sorted(SETTINGS))}"
         )
     values = {
         "has_header": True,
         "text_column": "text",
-        "text_pair_column": None,
+        "text_pair_column": "text_pair" if _has_pairs(train) else None,
         "label_column": "label",
         "target": "single_label",
         "max_seq_length": 128,
@@ -111,15 +123,21 @@ def train_classifier(
         "do_train": True,
     }
     make = functools.partial(_make, values)
+    if values["target"] not in METRICS:
+        raise InputError(
+            f"`target={values['target']}` is not one of {', '.join(METRICS)}"
+        )
     paths = {"train_file": train, "eval_file": evaluation}
-    files = {name: x for name, x in paths.items() if isinstance(x, str)}
-    run = make(RunConfig, data_files=files)
+    run = make(
+        RunConfig,
+        tokenizer=make(TokenizerOptions),
+        data_files={n: x for n, x in paths.items() if isinstance(x, str)},
+    )
     selection = make(ModelSelection)
     devices = make_devices(DeviceConfig(), output_dir=output_dir)
     stored = fine_tuning.stored_settings(run)
-    if _has_pairs(train):
-        values["text_pair_column"] = "text_pair"
     table = make(TableFormat)
+    evaluates = evaluation is not None or selection.compares(do_train=True)
     problem = table_problem(
         make(
             TableFiles,
@@ -128,17 +146,15 @@ def train_classifier(
             predict_file=None,
         ),
         table,
-        Actions(True, evaluation is not None, False),
+        Actions(do_train=True, evaluates=evaluates, do_predict=False),
         stored.labels if stored and stored.target == values["target"] else (),
     )
-    found = find_tokenizer(run, None)
     task_config = make(
         TaskConfig,
         labels=problem.target.labels,
         takes_pairs=problem.takes_pairs,
         second_direction=fine_tuning.second_direction(run, stored),
-        do_lower_case=found.settings.do_lower_case if found else True,
-        strip_accents=found.settings.strip_accents if found else None,
+        **fine_tuning.tokenizer_case(run),
     )
     policy = keras.config.dtype_policy()
     try:
@@ -156,23 +172,20 @@ def train_classifier(
         claim_folder(run, devices.host)
         task.prepare()
         trainer = fine_tuning.train(task)
-        metrics = {} if evaluation is None else task.evaluate(trainer)
+        metrics = task.evaluate(trainer) if evaluates else {}
         model: Any = load.load(output_dir)
     finally:
         keras.config.set_dtype_policy(policy)
     model.metrics = metrics
-    with open(os.path.join(output_dir, LOG), encoding="utf-8") as log:
-        model.history = [json.loads(line) for line in log]
+    # Of several seeds each has its own log.
+    log = content(os.path.join(output_dir, LOG)) or b""
+    model.history = [parse_json(line) for line in log.splitlines()]
     return model
-
-
-def _fields(kind: Any) -> tuple[dataclasses.Field, ...]:
-    return dataclasses.fields(kind)
 
 
 def _make(values: Mapping[str, Any], kind: Any, **others: Any) -> Any:
     """A dataclass of what `values` has for its fields, and of `others`."""
-    names = [field.name for field in _fields(kind)]
+    names = [field.name for field in dataclasses.fields(kind)]
     return kind(**{**{n: values[n] for n in names if n in values}, **others})
 
 
@@ -192,7 +205,7 @@ def _read(data: Any, table: TableFormat) -> str | list[InputExample] | None:
 def _rows(
     data: Any, table: TableFormat
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Of each example its place, for people, and its columns."""
+    """Yields each example's place, for errors, and its columns."""
     records: Iterable[Mapping[str, Any]]
     wanted = [*table.text_columns, table.label_column]
     if hasattr(data, "to_dict"):  # a frame of pandas

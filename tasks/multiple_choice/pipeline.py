@@ -52,12 +52,13 @@ class MultipleChoicePipeline(TaskPipeline):
             A Choice, or a list of them.
         """
         is_one = isinstance(contexts, str)
-        pairs = zip(contexts, choices, strict=True)
-        questions: Any = [(contexts, choices)] if is_one else pairs
+        questions: Any = (
+            [(contexts, choices)]
+            if is_one
+            else zip(contexts, choices, strict=True)
+        )
         lines = [(context, *texts) for context, texts in questions]
-        answers = self.ask(lines, batch_size, progress)
-        found = [Choice(**answer) for answer in answers]
-        return found[0] if is_one else found
+        return self.ask(lines, is_one, Choice, batch_size, progress)
 
     @staticmethod
     def make_model(config: BertConfig, settings: TaskConfig) -> MultipleChoice:

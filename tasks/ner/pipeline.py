@@ -40,6 +40,14 @@ class TaggedText:
     entities: list[Entity]  # none if the tags are not those of entities
 
 
+def _tagged(
+    words: list[str],
+    tags: list[str],
+    entities: Sequence[dict[str, Any]] = (),
+) -> TaggedText:
+    return TaggedText(words, tags, [Entity(**x) for x in entities])
+
+
 class TokenClassificationPipeline(TaskPipeline):
     """A text: its words with their tags, and the entities that the tags write.
     If the labels are not tags of entities but, say, parts of speech, only words
@@ -66,15 +74,9 @@ class TokenClassificationPipeline(TaskPipeline):
         """
         several = [texts] if isinstance(texts, str) else texts
         lines = [(text,) for text in several]
-        found = [
-            TaggedText(
-                answer["words"],
-                answer["tags"],
-                [Entity(**x) for x in answer.get("entities", ())],
-            )
-            for answer in self.ask(lines, batch_size, progress)
-        ]
-        return found[0] if isinstance(texts, str) else found
+        return self.ask(
+            lines, several is not texts, _tagged, batch_size, progress
+        )
 
     @staticmethod
     def make_model(

@@ -19,14 +19,18 @@ from bert_keras.tasks.task_config import TaskConfig
 
 @dataclasses.dataclass(frozen=True)
 class PredictedAnswer:
-    """A part of a paragraph: paragraph[begin:end], with single spaces."""
+    """A part of a paragraph: paragraph[begin:end], with single spaces.
 
-    answer: str  # "" where the paragraph has none
+    Of a model with `answer_offsets=google`, begin and end are those of the
+    words around the answer.
+    """
+
+    answer: str  # "" where the paragraph does not answer the question
     probability: float  # among the best spans
     score: float  # the sum of both ends' logits
-    begin: int | None  # characters; None where there is no answer
-    end: int | None
-    null_odds: float | None = None  # the score of none less the best answer's
+    begin: int | None  # index of its first character; None without an answer
+    end: int | None  # index behind its last character
+    null_odds: float | None = None  # score of no answer less the best one's
 
 
 class QuestionAnsweringPipeline(TaskPipeline):
@@ -35,6 +39,12 @@ class QuestionAnsweringPipeline(TaskPipeline):
     needs_pooler = False
     answers_pieces = True
     method = "answer"
+
+    def __init__(
+        self, config: BertConfig, tokenizer: Tokenizer, settings: TaskConfig
+    ):
+        super().__init__(config, tokenizer, settings)
+        self.answerer = Answerer(tokenizer, settings)
 
     def answer(
         self,
@@ -54,16 +64,13 @@ class QuestionAnsweringPipeline(TaskPipeline):
         several = [questions] if isinstance(questions, str) else questions
         if isinstance(paragraphs, str):
             paragraphs = [paragraphs] * len(several)
-        lines = list(zip(several, paragraphs, strict=True))
-        answers = self.ask(lines, batch_size, progress)
-        found = [PredictedAnswer(**answer) for answer in answers]
-        return found[0] if isinstance(questions, str) else found
-
-    def __init__(
-        self, config: BertConfig, tokenizer: Tokenizer, settings: TaskConfig
-    ):
-        super().__init__(config, tokenizer, settings)
-        self.answerer = Answerer(tokenizer, settings)
+        return self.ask(
+            list(zip(several, paragraphs, strict=True)),
+            isinstance(questions, str),
+            PredictedAnswer,
+            batch_size,
+            progress,
+        )
 
     @staticmethod
     def make_model(

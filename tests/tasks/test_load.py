@@ -362,7 +362,7 @@ def test_folders_that_cannot_answer(tmp_path: Path) -> None:
 
 
 def test_python_gets_what_lines_get(tmp_path: Path) -> None:
-    """Of one text and of several, by the names of what each was trained for."""
+    """One text and several, in classes, labels and numbers."""
     folders = {
         target: text_folder(tmp_path / target, target)
         for target in ("single_label", "multi_label", "regression")

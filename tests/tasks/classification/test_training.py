@@ -2,6 +2,9 @@
 command's, whatever form its data has."""
 
 import csv
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +12,9 @@ import keras
 import pytest
 
 from bert_keras.errors import InputError
+from bert_keras.tasks.classification import training
 from bert_keras.tasks.classification.training import train_classifier
-from tests.conftest import GOLDEN, forked
+from tests.conftest import GOLDEN, ROOT, forked
 
 TEXTS = ["the sea", "an old captain", "the storm", "the old sea", "a captain"]
 LABELS = [0, 1, 0, 0, 1]
@@ -94,10 +98,57 @@ def test_pairs_are_told_by_their_texts(tmp_path: Path) -> None:
     assert model.predict(PAIRS[0]).label in ("0", "1")
 
 
+def test_settings_are_the_command_s() -> None:
+    flags = set(re.findall(r"^ +--(?:\[no\])?(\w+)", help_of(), re.MULTILINE))
+    assert flags >= training.SETTINGS
+    assert "train_batch_size" in training.SETTINGS
+
+
+def help_of() -> str:
+    """What run_classifier.py --help prints."""
+    done = subprocess.run(
+        [sys.executable, "run_classifier.py", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout
+
+
+def test_the_case_is_a_setting(tmp_path: Path) -> None:
+    model = train_classifier(
+        (TEXTS, LABELS),
+        output_dir=str(tmp_path),
+        do_lower_case=False,
+        **SETTINGS,
+    )
+    assert model.settings.do_lower_case is False
+    assert model.tokenizer.tokenize("Sea") != model.tokenizer.tokenize("sea")
+
+
+def test_the_best_of_several_seeds_and_evaluations(tmp_path: Path) -> None:
+    data = (TEXTS, LABELS)
+    with pytest.raises(InputError, match="`eval_file` is missing"):
+        train_classifier(
+            data, output_dir=str(tmp_path / "a"), num_seeds=2, **SETTINGS
+        )
+    model = train_classifier(
+        data,
+        output_dir=str(tmp_path / "b"),
+        evaluation=data,
+        num_seeds=2,
+        **SETTINGS,
+    )
+    assert "eval_accuracy" in model.metrics
+    assert model.history == []  # each seed has its own
+
+
 def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
     data, folder = (TEXTS, LABELS), str(tmp_path / "run")
     with pytest.raises(TypeError, match="no setting learnin_rate"):
         train_classifier(data, output_dir=folder, learnin_rate=1, **SETTINGS)
+    with pytest.raises(InputError, match="`target=span` is not one of"):
+        train_classifier(data, output_dir=folder, target="span", **SETTINGS)
     frame = Frame([{"review": "the sea", "label": 1}])
     with pytest.raises(InputError, match="no column text; it has review"):
         train_classifier(frame, output_dir=folder, **SETTINGS)
