@@ -85,7 +85,7 @@ def _variables(prefix: str, content: bytes) -> dict[str, Variable]:
         if not dtype:
             raise ValueError(f"{name} is of an unknown type, {entry.dtype}")
         if not 0 <= entry.shard_id < header.num_shards:
-            raise ValueError(f"{name} is in a file beyond the last one")
+            raise ValueError(f"{name} is in a data file that does not exist")
         data = f"{prefix}.data-{entry.shard_id:05}-of-{header.num_shards:05}"
         end = entry.offset + entry.size
         if entry.offset < 0 or not entry.offset <= end <= sizes(data):

@@ -109,8 +109,14 @@ def in_slices(entry: BundleEntryProto) -> None:
         (lambda e: setattr(e, "offset", -1), "lies outside of"),
         (lambda e: setattr(e, "offset", 2**63 - 1), "lies outside of"),
         (lambda e: setattr(e, "offset", 9999), "lies outside of"),
-        (lambda e: setattr(e, "shard_id", 5), "a file that there is not"),
-        (lambda e: setattr(e, "shard_id", -1), "a file that there is not"),
+        (
+            lambda e: setattr(e, "shard_id", 5),
+            "a data file that does not exist",
+        ),
+        (
+            lambda e: setattr(e, "shard_id", -1),
+            "a data file that does not exist",
+        ),
         (lambda e: setattr(e, "dtype", 0), "of an unknown type, 0"),
         (lambda e: setattr(e, "dtype", 7), "strings of other lengths"),
         (lambda e: setattr(e, "dtype", 20), "of an unknown type, 20"),
@@ -134,9 +140,12 @@ def test_an_entry_that_lies(
     ("value", "message"),
     [
         (b"\xff" * 9, "Error parsing"),
-        (BundleHeaderProto(num_shards=0).SerializeToString(), "is not"),
+        (BundleHeaderProto(num_shards=0).SerializeToString(), "does not exist"),
         (BundleHeaderProto(num_shards=7).SerializeToString(), "not exist"),
-        (BundleHeaderProto(num_shards=-1).SerializeToString(), "is not"),
+        (
+            BundleHeaderProto(num_shards=-1).SerializeToString(),
+            "does not exist",
+        ),
     ],
 )
 def test_a_header_that_lies(prefix: str, value: bytes, message: str) -> None:

@@ -480,7 +480,7 @@ def test_scores_of_the_training_examples_are_named(
     # 4 / (2 * 1) and 4 / (2 * 3)
     assert problem.target.class_weights == pytest.approx((2.0, 2 / 3))
     said = capsys.readouterr().err
-    assert f"`eval_file={path}` is `train_file`, too" in said
+    assert "`eval_file` is `train_file`, too" in said
 
 
 def test_a_model_of_one_text_is_not_given_pairs(
