@@ -1,48 +1,44 @@
-"""Text -> a WordPiece vocabulary: vocab.txt for create_pretraining_data.py.
+"""Learn a WordPiece vocabulary, a vocab.txt, from text.
 
-Ours; google-research/bert has no such command. The same text and flags give
-the same vocabulary, byte for byte.
+The same text and flags give the same vocabulary, byte for byte.
+
+Examples:
+    # An uncased vocabulary of the size of BERT's
+    build_vocab --input_file='corpus/*.txt' --output_file=vocab.txt
+
+    # A small one, for a model that trains in minutes
+    build_vocab --input_file=book.txt --output_file=vocab.txt --vocab_size=4000
+
+    # A cased vocabulary, from compressed files
+    build_vocab --input_file='corpus/*.txt.gz' --output_file=vocab.txt \\
+        --nodo_lower_case
 """
 
-from absl import flags
-
 from bert_keras import files
-from bert_keras.cli import command
+from bert_keras.cli import command, common_flags
+from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.data import streaming_stats, vocabulary
 from bert_keras.data.tokenization import BasicTokenizer
 
-FLAGS = flags.FLAGS
-
-flags.DEFINE_string(
-    "input_file", None, "Text files: comma-separated names and globs."
-)
-flags.DEFINE_string("output_file", None, "The vocabulary to write: vocab.txt.")
-flags.DEFINE_integer(
-    "vocab_size",
-    30522,
-    "Pieces at most, with the special ones and the unused slots.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "num_unused",
-    vocabulary.NUM_UNUSED,
-    "[unused] slots for words of your own; 99 put [UNK] at 100 as Google has.",
-    lower_bound=0,
-)
-flags.DEFINE_bool(
-    "do_lower_case", True, "True for an uncased model, False for a cased one."
-)
-flags.DEFINE_alias("do_lower", "do_lower_case")
-flags.DEFINE_bool(
-    "strip_accents", None, "Whether accents go; unset: as --do_lower_case."
-)
-flags.DEFINE_integer(
-    "min_frequency",
-    vocabulary.MIN_FREQUENCY,
-    "Occurrences below which no character or pair of pieces enters.",
-    lower_bound=1,
-)
-flags.mark_flags_as_required(["input_file", "output_file"])
+FLAGS = Flags(
+    common_flags.TEXT_FILES,
+    Flag("output_file", str, Group.REQUIRED,
+         "Vocabulary file to write, by custom called vocab.txt."),
+    Flag("vocab_size", 30522, Group.DATA,
+         "Maximum number of tokens, including special tokens and [unused] "
+         "slots.", 1),
+    Flag("num_unused", vocabulary.NUM_UNUSED, Group.DATA,
+         "Number of [unused] slots for words of your own; 99 slots put [UNK] "
+         "at 100, as in Google's vocabularies.", 0),
+    Flag("min_frequency", vocabulary.MIN_FREQUENCY, Group.DATA,
+         "Number of occurrences that a character or a pair of tokens needs to "
+         "enter the vocabulary.", 1),
+    Flag("do_lower_case", True, Group.TOKENIZER,
+         "Lowercase the text, for an uncased model (also --do_lower).",
+         alias="do_lower"),
+    Flag("strip_accents", bool, Group.TOKENIZER,
+         "Strip accents from letters. Default: the value of --do_lower_case."),
+)  # fmt: skip
 
 
 def main() -> None:
@@ -77,9 +73,7 @@ def format_summary(word_counts: dict[str, int], pieces: list[str]) -> str:
     return streaming_stats.format_table(rows, name_width=20)
 
 
-def cli() -> None:
-    command.run(main)
-
+cli = command.Command(__doc__, FLAGS, main)
 
 if __name__ == "__main__":
     cli()

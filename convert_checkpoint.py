@@ -1,43 +1,42 @@
-"""Converts a model folder: Google's to Hugging Face's, or the other way.
+"""Convert a model folder from Google's to Hugging Face's format, or back.
 
-    python convert_checkpoint.py --init_checkpoint=$BERT --output_dir=there
+Encoder, heads, vocabulary and labels are converted. The result is loaded again
+and must give the same outputs before --output_dir appears.
 
-The encoder goes over and whichever heads there are, with the vocabulary and
-the labels. What was written is loaded again and must give the same outputs
-before --output_dir appears. Ours; google-research/bert has no such command.
+Examples:
+    # Google's format to Hugging Face's
+    convert_checkpoint --init_checkpoint=uncased_L-12_H-768_A-12 \\
+        --output_dir=/tmp/for_transformers
+
+    # Hugging Face's format to Google's
+    convert_checkpoint --init_checkpoint=bert-base-uncased \\
+        --output_dir=/tmp/for_google
+
+    # A checkpoint that does not lie beside a config and a vocabulary
+    convert_checkpoint --init_checkpoint=run/model.ckpt-20000 \\
+        --bert_config_file=bert_config.json --vocab_file=vocab.txt \\
+        --output_dir=/tmp/converted
 """
 
-from absl import flags
-
 from bert_keras.cli import command, common_flags
+from bert_keras.cli.flags import Flag, Flags, Group
 
-FLAGS = flags.FLAGS
-
-flags.DEFINE_string(
-    "init_checkpoint", None, "Model folder of either kind, or a checkpoint."
-)
-flags.DEFINE_string("output_dir", None, "A folder that is not there yet.")
-flags.DEFINE_enum(
-    "to",
-    None,
-    ["google", "hugging_face"],
-    "Unset: what --init_checkpoint is not.",
-)
-flags.DEFINE_enum(
-    "hidden_act",
-    None,
-    ["gelu", "gelu_erf", "relu", "tanh", "linear"],
-    "The activation, where the config's is not the one wanted: gelu is Google's"
-    ", by tanh; gelu_erf is what Hugging Face calls gelu.",
-)
-flags.DEFINE_string(
-    "bert_config_file", None, "Unset: the one beside --init_checkpoint."
-)
-flags.DEFINE_string(
-    "vocab_file", None, "Unset: the one beside --init_checkpoint."
-)
-common_flags.define_tokenizer()
-flags.mark_flags_as_required(["init_checkpoint", "output_dir"])
+FLAGS = Flags(
+    Flag("init_checkpoint", str, Group.REQUIRED,
+         "Model folder in either format, or a checkpoint in Google's."),
+    common_flags.NEW_FOLDER,
+    Flag("to", str, Group.OUTPUT,
+         "Target format. Default: Hugging Face's for a model in Google's "
+         "format, and the other way round.",
+         choices=("google", "hugging_face")),
+    Flag("hidden_act", str, Group.MODEL,
+         "Activation of the encoder, to override the config. gelu is Google's "
+         "tanh approximation; gelu_erf is what Hugging Face calls gelu.",
+         choices=("gelu", "gelu_erf", "relu", "tanh", "linear")),
+    common_flags.CONFIG_FILE,
+    common_flags.VOCAB_FILE,
+    *common_flags.TOKENIZER_FLAGS,
+)  # fmt: skip
 
 
 def main() -> None:
@@ -51,7 +50,7 @@ def main() -> None:
         FLAGS.hidden_act,
         FLAGS.bert_config_file,
         FLAGS.vocab_file,
-        common_flags.tokenizer_options(),
+        common_flags.tokenizer_options(FLAGS),
     )
     print(
         f"{FLAGS.output_dir} is written, for {to}; loaded again, its outputs "
@@ -59,9 +58,7 @@ def main() -> None:
     )
 
 
-def cli() -> None:
-    command.run(main)
-
+cli = command.Command(__doc__, FLAGS, main)
 
 if __name__ == "__main__":
     cli()

@@ -1,12 +1,26 @@
-"""Text -> TFRecords of masked sentence pairs: data for run_pretraining.py.
+"""Turn text into records of masked sentence pairs, to pre-train a BERT on.
 
-The flags and their defaults are those of google-research/bert's
-create_pretraining_data.py, and with --sampler=google the records are too, one
-by one; the default makes others of the same distribution, on all cores and in
-bounded memory. Input: UTF-8, one sentence a line, a blank line between
-documents; --input_format has others. The same command again goes on where the
-last run stopped. With --runner an Apache Beam pipeline does the work, on any
-number of machines; Beam's own options follow " -- ".
+Input is UTF-8 with one sentence per line and a blank line between documents;
+--input_format has others. Flags and defaults are those of google-research/bert,
+and with --sampler=google the records are identical too; the default sampler
+makes records of the same distribution on all cores and in bounded memory. The
+same command again resumes where the last run stopped. With --runner an Apache
+Beam pipeline does the work on any number of machines.
+
+Examples:
+    # Sentences, one per line
+    create_pretraining_data --input_file='text/*.txt' --vocab_file=vocab.txt \\
+        --output_file=data/train.tfrecord
+
+    # Paragraphs, masked anew in each epoch of run_pretraining
+    create_pretraining_data --input_file='text/*.txt' --vocab_file=vocab.txt \\
+        --output_file=data/a.tfrecord,data/b.tfrecord --dynamic_masking \\
+        --input_format=paragraphs --dupe_factor=1
+
+    # Apache Beam, whose own options follow --
+    create_pretraining_data --input_file='text/*.txt' --vocab_file=vocab.txt \\
+        --output_file=data/train.tfrecord --runner=DirectRunner -- \\
+        --direct_num_workers=4
 """
 
 import functools
@@ -15,11 +29,11 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from absl import flags
 from tqdm import tqdm
 
 from bert_keras import files
 from bert_keras.cli import command, common_flags
+from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.data import instances, record_hints, streaming_stats, tokenizers
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.data.special_tokens import BERT
@@ -28,129 +42,77 @@ from bert_keras.errors import InputError, warn
 if TYPE_CHECKING:
     from bert_keras.data.tokenizer_folder import OpenedTokenizer
 
-FLAGS = flags.FLAGS
-
-
-def num_cores() -> int:
-    """That this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-flags.DEFINE_string(
-    "input_file", None, "Text files: comma-separated names and globs."
-)
-flags.DEFINE_string(
-    "output_file",
-    None,
-    "TFRecord files: comma-separated names; records are dealt round-robin.",
-)
-flags.DEFINE_string(
-    "vocab_file",
-    None,
-    "The model's vocabulary: a vocab.txt, or a vocab.json with merges.txt "
-    "beside it.",
-)
-common_flags.define_tokenizer()
-flags.DEFINE_bool(
-    "do_whole_word_mask",
-    InstanceConfig.do_whole_word_mask,
-    "Mask all pieces of a word together.",
-)
-flags.DEFINE_integer(
-    "max_seq_length", InstanceConfig.max_seq_length, "Pieces in a record."
-)
-flags.DEFINE_integer(
-    "max_predictions_per_seq",
-    InstanceConfig.max_predictions_per_seq,
-    "Masked pieces in a record, at most.",
-)
-flags.DEFINE_integer("random_seed", InstanceConfig.random_seed, "Seed.")
-flags.DEFINE_integer(
-    "dupe_factor",
-    InstanceConfig.dupe_factor,
-    "Times the text is used, with other pairs and masks each time.",
-)
-flags.DEFINE_float(
-    "masked_lm_prob", InstanceConfig.masked_lm_prob, "Share of pieces masked."
-)
-flags.DEFINE_float(
-    "short_seq_prob",
-    InstanceConfig.short_seq_prob,
-    "Share of documents cut into pairs that are shorter than they could be.",
-)
-
-# google-research/bert has none of the flags below.
-common_flags.define_mask_shares()
-flags.DEFINE_enum(
-    "sampler",
-    "vectorized",
-    ["vectorized", "google"],
-    "google: its very records, on one core, with all of them in memory.",
-)
-flags.DEFINE_bool(
-    "dynamic_masking",
-    InstanceConfig.dynamic_masking,
-    "Leave out the masks: run_pretraining.py draws others in each epoch, so "
-    "that --dupe_factor=1 will do.",
-)
-flags.DEFINE_enum(
-    "sequence_format",
-    InstanceConfig.sequence_format,
-    instances.FORMATS,
-    "What a record is: two stretches of sentences, which may follow one "
-    "another, or two sentences; or, without labels of next sentences, as many "
-    "sentences as fit, from one document into the next, or of one document.",
-)
-flags.DEFINE_bool(
-    "words_are_spaced",
-    False,
-    "Whole words to mask are what stands between spaces, as in Chinese text "
-    "that has been cut into words.",
-)
-flags.DEFINE_enum(
-    "input_format",
-    "sentences",
-    ["sentences", "paragraphs", "jsonl"],
-    "What a line is: a sentence; a paragraph; a document, as JSON. Paragraphs "
-    "are cut into sentences.",
-)
-flags.DEFINE_string("text_field", "text", "Where JSON lines have the text.")
-flags.DEFINE_string(
-    "language", "en", "Of paragraphs and JSON lines, to cut sentences by."
-)
-flags.DEFINE_integer(
-    "num_workers",
-    num_cores(),
-    "Processes; the records do not depend on it. Default: the machine's cores.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "worker_memory_mb",
-    512,
-    "MiB for the data that each has at once: a random part of the documents, "
-    "among which sentences are drawn and records shuffled. The libraries take "
-    "some 950 MiB besides.",
-    lower_bound=16,
-)
-flags.DEFINE_string(
-    "runner",
-    None,
-    "Of Apache Beam: DirectRunner, DataflowRunner, FlinkRunner, SparkRunner. "
-    "Unset: this command's own workers.",
-)
-flags.mark_flags_as_required(["input_file", "output_file", "vocab_file"])
+FLAGS = Flags(
+    common_flags.TEXT_FILES,
+    Flag("output_file", str, Group.REQUIRED,
+         "TFRecord files to write, comma-separated; records are dealt "
+         "round-robin."),
+    Flag("vocab_file", str, Group.REQUIRED,
+         "Vocabulary of the model: vocab.txt, or vocab.json with merges.txt "
+         "beside it."),
+    Flag("input_format", "sentences", Group.DATA,
+         "Content of a line: a sentence; a paragraph; or a document as a JSON "
+         "object. Paragraphs and documents are split into sentences.",
+         choices=("sentences", "paragraphs", "jsonl")),
+    Flag("text_field", "text", Group.DATA,
+         "Key of the text in JSON lines. Only with --input_format=jsonl."),
+    Flag("language", "en", Group.DATA,
+         "Language code by which paragraphs are split into sentences."),
+    Flag("max_seq_length", InstanceConfig, Group.DATA,
+         "Maximum length of a record in tokens, special tokens included."),
+    Flag("short_seq_prob", InstanceConfig, Group.DATA,
+         "Share of documents that are cut into shorter pairs, for variety of "
+         "length."),
+    Flag("dupe_factor", InstanceConfig, Group.DATA,
+         "Number of times the text is used, each time with other pairs and "
+         "masks."),
+    Flag("sequence_format", InstanceConfig, Group.DATA,
+         "Content of a record. segment_pair: two runs of sentences, with a "
+         "next-sentence label. sentence_pair: two sentences, with a label. "
+         "full_sentences: as many sentences as fit, across documents. "
+         "doc_sentences: as many sentences of one document as fit.",
+         choices=instances.FORMATS),
+    Flag("sampler", "vectorized", Group.DATA,
+         "Sampler of the records. vectorized: fast, on all cores. google: "
+         "bit-identical to google-research/bert, on one core, with everything "
+         "in memory.", choices=("vectorized", "google")),
+    Flag("random_seed", InstanceConfig, Group.DATA,
+         "Seed of the random generator for pairs and masks."),
+    Flag("max_predictions_per_seq", InstanceConfig, Group.MASKING,
+         "Maximum number of masked tokens in a record."),
+    Flag("masked_lm_prob", InstanceConfig, Group.MASKING,
+         "Share of the tokens that are to be predicted."),
+    *common_flags.MASK_SHARE_FLAGS,
+    Flag("do_whole_word_mask", InstanceConfig, Group.MASKING,
+         "Mask all tokens of a word together, or none."),
+    Flag("words_are_spaced", False, Group.MASKING,
+         "Take what stands between spaces as a word, as in Chinese text that "
+         "has been split into words. Only with --do_whole_word_mask."),
+    Flag("dynamic_masking", InstanceConfig, Group.MASKING,
+         "Write records without masks; run_pretraining masks them anew in "
+         "each epoch, so that --dupe_factor=1 is enough."),
+    *common_flags.TOKENIZER_FLAGS,
+    Flag("num_workers", int, Group.SPEED,
+         "Number of processes, which does not change the records. Default: "
+         "one per core.", 1),
+    Flag("worker_memory_mb", 512, Group.SPEED,
+         "Memory in MiB for the data of each process: a random part of the "
+         "documents, within which sentences are drawn and records shuffled. "
+         "Libraries take some 950 MiB more.", 16),
+    Flag("runner", str, Group.SPEED,
+         "Apache Beam runner: DirectRunner, DataflowRunner, FlinkRunner or "
+         "SparkRunner. Default: no Beam, but --num_workers processes."),
+)  # fmt: skip
 
 
 def main(*beam_options: str) -> None:
-    config = command.from_flags(InstanceConfig)
+    config = FLAGS.make(InstanceConfig)
     config.check(tokenizers.special_tokens_of(FLAGS.vocab_file))
     command.import_tensorflow(computes=False)
     from bert_keras.data import text_files
     from bert_keras.data.tokenizer_folder import open_tokenizer
 
-    options = common_flags.tokenizer_options()
+    options = common_flags.tokenizer_options(FLAGS)
     opened = open_tokenizer(None, FLAGS.vocab_file, options)
     assert opened is not None, "--vocab_file is required"
     opened.load()  # merges.txt is looked at, too
@@ -179,6 +141,13 @@ def main(*beam_options: str) -> None:
         is_googles,
     ):
         warn(hint)
+
+
+def num_cores() -> int:
+    """That this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def check_flags(
@@ -249,14 +218,16 @@ def make_vectorized(
         opened.vocab_file,
         opened.settings,
         FLAGS.words_are_spaced,
-        command.from_flags(TextFormat),
+        FLAGS.make(TextFormat),
         FLAGS.worker_memory_mb,
         config,
     )
     if FLAGS.runner is None:
         # TensorFlow is imported quietly, before the tasks import it
         begin = functools.partial(command.import_tensorflow, computes=False)
-        return build_records.make_records(build, FLAGS.num_workers, begin)
+        return build_records.make_records(
+            build, FLAGS.num_workers or num_cores(), begin
+        )
     try:
         from bert_keras.data import beam_pipeline
     except ImportError as error:
@@ -321,9 +292,7 @@ def format_summary(summary: instances.Summary, config: InstanceConfig) -> str:
     return streaming_stats.format_table(rows, name_width=20)
 
 
-def cli() -> None:
-    command.run(main, takes_arguments=True)
-
+cli = command.Command(__doc__, FLAGS, main, "[-- BEAM_OPTIONS]")
 
 if __name__ == "__main__":
     cli()

@@ -1,30 +1,36 @@
-"""Writes a model folder as a SavedModel, for TensorFlow Serving and others.
+"""Export a model folder as a SavedModel, for TensorFlow Serving and others.
 
-    python export_model.py --model_dir=/tmp/mrpc --export_dir=/tmp/serving/mrpc
+The export needs nothing of this package to answer. It takes token ids or,
+where the model takes texts, strings, which are tokenized in the graph. Weights
+are float32.
 
-The export needs nothing of this project to answer: ids, or where the model
-takes texts, strings, which are cut into word pieces in the graph. It is
-float32. docs/serving.md shows how to serve it and to ask it.
+Examples:
+    # The first version of a classifier
+    export_model --model_dir=/tmp/mrpc --export_dir=/tmp/serving/mrpc
 
-Ours; google-research/bert has no such command.
+    # A second version, to which TensorFlow Serving switches over
+    export_model --model_dir=/tmp/better --export_dir=/tmp/serving/mrpc \\
+        --version=2
+
+    # An encoder without a task, for texts of up to 256 tokens
+    export_model --model_dir=uncased_L-12_H-768_A-12 \\
+        --export_dir=/tmp/serving/bert --max_seq_length=256
 """
 
-from absl import flags
-
 from bert_keras.cli import command, common_flags
+from bert_keras.cli.flags import Flag, Flags, Group
 
-FLAGS = flags.FLAGS
-
-common_flags.define_exported_model()
-common_flags.define_folder("export_dir", "Folder of the model's versions.")
-flags.DEFINE_integer(
-    "version", 1, "Number, and folder, of this one.", lower_bound=1
-)
-flags.mark_flags_as_required(["model_dir", "export_dir"])
+FLAGS = Flags(
+    *common_flags.EXPORT_FLAGS,
+    Flag("export_dir", str, Group.REQUIRED,
+         "Folder of the model, with a subfolder for each version."),
+    Flag("version", 1, Group.OUTPUT,
+         "Number of the version, which names the subfolder.", 1),
+)  # fmt: skip
 
 
 def main() -> None:
-    command.import_tensorflow()
+    command.import_tensorflow(FLAGS)
 
     from bert_keras.data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
     from bert_keras.files import vocabulary_files
@@ -35,7 +41,7 @@ def main() -> None:
     from bert_keras.training.export import version_folder, write_saved_model
 
     folder = version_folder(FLAGS.export_dir, FLAGS.version)
-    options = common_flags.tokenizer_options()
+    options = common_flags.tokenizer_options(FLAGS)
     settings, config, opened = export.open_folder(FLAGS.model_dir, options)
     assets = {CONFIG: config.to_json().encode()}
     if settings is not None:
@@ -46,7 +52,7 @@ def main() -> None:
             with open(path, "rb") as file:
                 assets[name] = file.read()
     model = export.load_model(FLAGS.model_dir, config, settings)
-    length = common_flags.exported_length(settings)
+    length = common_flags.exported_length(FLAGS, settings)
     tokenizer = export.graph_tokenizer(opened, config, length, settings)
     signatures = export.signatures(model, config, settings, tokenizer)
     variables = [binding.variable.value for binding in model.mappings()]
@@ -57,9 +63,7 @@ def main() -> None:
         print(f"  {name}: {', '.join(signature.inputs)}")
 
 
-def cli() -> None:
-    command.run(main)
-
+cli = command.Command(__doc__, FLAGS, main)
 
 if __name__ == "__main__":
     cli()

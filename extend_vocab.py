@@ -1,23 +1,32 @@
-"""Gives a model's vocabulary the words of a text: a new model folder.
+"""Add the frequent words of a text to a model's vocabulary.
 
-    python extend_vocab.py --init_checkpoint=$BERT_BASE_DIR \\
-        --input_file='corpus/*.txt' --output_dir=/tmp/bert_of_mine
+Words that are several tokens become one token each, in the places of
+[unused0], [unused1], ... and then at the end. The embedding of a new token
+starts as the mean of the tokens that the word was; pre-train on the text from
+there.
 
-The most frequent words that are several pieces become one each, in the places
-of [unused0], [unused1], ... and then at the end. What a new piece is to the
-model begins as the mean of the pieces that it was; pre-training on the text
-goes on from there. Ours; google-research/bert's README only says that the
-[unused] places can be replaced.
+Examples:
+    # As many words as there are [unused] places
+    extend_vocab --init_checkpoint=uncased_L-12_H-768_A-12 \\
+        --input_file='corpus/*.txt' --output_dir=/tmp/my_bert
+
+    # 5,000 words, for which the model grows
+    extend_vocab --init_checkpoint=uncased_L-12_H-768_A-12 \\
+        --input_file='corpus/*.txt' --output_dir=/tmp/my_bert \\
+        --num_words=5000
+
+    # All 120 words of a list
+    extend_vocab --init_checkpoint=uncased_L-12_H-768_A-12 \\
+        --input_file=words.txt --output_dir=/tmp/my_bert --num_words=120
 """
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from absl import flags
-
 from bert_keras import files
 from bert_keras.cli import command, common_flags
+from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.data import vocabulary
 from bert_keras.data.tokenization import FullTokenizer, WordpieceTokenizer
 from bert_keras.errors import InputError
@@ -28,28 +37,18 @@ if TYPE_CHECKING:
     from bert_keras.data.tokenizer_folder import OpenedTokenizer
     from bert_keras.tasks.task_config import TaskConfig
 
-FLAGS = flags.FLAGS
 GROWING = "bert/embeddings/word_embeddings", "cls/predictions/output_bias"
-
-flags.DEFINE_string(
-    "init_checkpoint", None, "A model folder in Google's form, with vocab.txt."
-)
-flags.DEFINE_string(
-    "input_file",
-    None,
-    "Text files: comma-separated names and globs. A list of words is a text, of"
-    " which --num_words should say how many it has.",
-)
-flags.DEFINE_string("output_dir", None, "A folder that is not there yet.")
-flags.DEFINE_integer(
-    "num_words",
-    None,
-    "Words to add at most; unset: as many as there are [unused] places, so that"
-    " the model stays as large as it is.",
-    lower_bound=1,
-)
-common_flags.define_tokenizer()
-flags.mark_flags_as_required(["init_checkpoint", "input_file", "output_dir"])
+FLAGS = Flags(
+    Flag("init_checkpoint", str, Group.REQUIRED,
+         "Model folder in Google's format, with vocab.txt."),
+    common_flags.TEXT_FILES,
+    common_flags.NEW_FOLDER,
+    Flag("num_words", int, Group.DATA,
+         "Maximum number of words to add, such as the length of a list of "
+         "words given as text. Default: the number of [unused] places, so that "
+         "the size of the model stays.", 1),
+    *common_flags.TOKENIZER_FLAGS,
+)  # fmt: skip
 
 
 def main() -> None:
@@ -130,7 +129,9 @@ def _files() -> "tuple[str, OpenedTokenizer]":
             f"{path} has Hugging Face's form; expected Google's, which "
             f"convert_checkpoint.py --init_checkpoint={path} makes of it"
         )
-    opened = open_tokenizer(path, None, common_flags.tokenizer_options(), True)
+    opened = open_tokenizer(
+        path, None, common_flags.tokenizer_options(FLAGS), True
+    )
     if opened is None or beside(path, [VOCABULARY]) is None:
         raise InputError(
             f"there is no {VOCABULARY} beside --init_checkpoint={path}; "
@@ -164,7 +165,7 @@ def _task() -> "TaskConfig | None":
     """What the model was trained for, if that is known."""
     from bert_keras.tasks.hugging_face_task import folder_task
 
-    options = common_flags.tokenizer_options()
+    options = common_flags.tokenizer_options(FLAGS)
     task = folder_task(FLAGS.init_checkpoint, options)
     if task is not None and not task.has_one_encoder:
         raise InputError(
@@ -263,9 +264,7 @@ def format_summary(
     return "\n".join(f"{name:<20}{a:>12}{b:>12}" for name, a, b in rows)
 
 
-def cli() -> None:
-    command.run(main)
-
+cli = command.Command(__doc__, FLAGS, main)
 
 if __name__ == "__main__":
     cli()

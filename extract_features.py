@@ -1,13 +1,22 @@
-"""Writes a BERT's vectors for each line of a text, as google-research/bert.
+"""Write a BERT's vectors for each line of a text, as google-research/bert does.
 
-    python extract_features.py --input_file=input.txt \\
-        --output_file=output.jsonl --vocab_file=$BERT/vocab.txt \\
-        --bert_config_file=$BERT/bert_config.json \\
-        --init_checkpoint=$BERT/bert_model.ckpt --layers=-1,-2,-3,-4
+A line is a text, or a pair: "Who was Jim ? ||| He was a man". Beyond
+google-research/bert, one vector per line (--pooled_file) and longer texts by
+overlapping windows (--doc_stride) can be had.
 
-A line is a text, or a pair: "Who was Jim ? ||| He was a man". Beyond that
-project: one vector a line (--pooled_file), and longer texts by overlapping
-windows (--doc_stride). Upstream file: extract_features.py.
+Examples:
+    # The last four layers of each token, as JSON
+    extract_features --input_file=input.txt --output_file=output.jsonl \\
+        --init_checkpoint=uncased_L-12_H-768_A-12
+
+    # One vector per line, for NumPy
+    extract_features --input_file=input.txt --pooled_file=vectors.npy \\
+        --init_checkpoint=all-MiniLM-L6-v2
+
+    # Long texts, read in windows
+    extract_features --input_file=input.txt --pooled_file=vectors.npy \\
+        --init_checkpoint=uncased_L-12_H-768_A-12 --max_seq_length=512 \\
+        --doc_stride=256
 """
 
 import contextlib
@@ -15,10 +24,9 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from absl import flags
-
 from bert_keras import files
 from bert_keras.cli import command, common_flags
+from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.errors import InputError
 from bert_keras.tasks.sentence_pooling import (
     POOLINGS,
@@ -33,53 +41,46 @@ if TYPE_CHECKING:
     from bert_keras.tasks.features import Document
     from bert_keras.training.inference import Predictor
 
-FLAGS = flags.FLAGS
-
-flags.DEFINE_string("input_file", None, "Lines: comma-separated names, globs.")
-flags.DEFINE_string("output_file", None, "JSON lines, one for each line.")
-flags.DEFINE_string(
-    "layers", "-1,-2,-3,-4", "Which: from 0, or downwards from -1, the last."
-)
-flags.DEFINE_string("bert_config_file", None, "bert_config.json of the model.")
-flags.DEFINE_integer(
-    "max_seq_length", 128, "Pieces, [CLS] and [SEP] among them.", lower_bound=3
-)
-flags.DEFINE_string("init_checkpoint", None, "Model folder or checkpoint.")
-flags.DEFINE_string(
-    "vocab_file",
-    None,
-    "vocab.txt of the model, or vocab.json with merges.txt beside it.",
-)
-common_flags.define_tokenizer()
-flags.DEFINE_integer(
-    "batch_size", 32, "Rows at once; of short ones more.", lower_bound=1
-)
-flags.DEFINE_bool("use_tpu", DeviceConfig.use_tpu, "Use a Cloud TPU.")
-flags.DEFINE_string("master", DeviceConfig.master, "Address of the Cloud TPU.")
-flags.DEFINE_integer("num_tpu_cores", 8, "Unused: the TPU says it itself.")
-flags.DEFINE_bool("use_one_hot_embeddings", False, "Unused: rows are gathered.")
-
-# The flags above are google-research/bert's; those below are not.
-flags.DEFINE_integer(
-    "doc_stride",
-    0,
-    "Pieces between the starts of two windows of a text that is too long; 0:"
-    " it is cut. Pairs are always cut.",
-    lower_bound=0,
-)
-flags.DEFINE_string("pooled_file", None, "A .npy with one vector a line.")
-flags.DEFINE_enum(
-    "pooling",
-    None,
-    POOLINGS,
-    "Vector of a text in --pooled_file: that of [CLS] (in the first window), "
-    "or the mean or maximum over all tokens. Default: as the modules.json and "
-    "1_Pooling/config.json of a sentence-transformers folder say; else mean.",
-)
-flags.DEFINE_integer("pooling_layer", -1, "The layer that is pooled.")
-common_flags.define_precision_and_threads()
-flags.DEFINE_bool("use_xla", False, "Compile the model as a whole.")
-flags.mark_flags_as_required(["input_file", "init_checkpoint"])
+FLAGS = Flags(
+    common_flags.TEXT_FILES,
+    Flag("init_checkpoint", str, Group.REQUIRED,
+         "Model folder or checkpoint, in Google's or Hugging Face's format."),
+    Flag("max_seq_length", 128, Group.DATA,
+         "Maximum length of an input in tokens, including [CLS] and [SEP].",
+         3),
+    Flag("doc_stride", 0, Group.DATA,
+         "Number of tokens between the starts of the overlapping windows that "
+         "long texts are split into; 0 cuts long texts. Pairs are always cut.",
+         0),
+    common_flags.CONFIG_FILE,
+    common_flags.VOCAB_FILE,
+    *common_flags.TOKENIZER_FLAGS,
+    Flag("output_file", str, Group.OUTPUT,
+         "File to write with a vector per token: a JSON line for each line of "
+         "the text."),
+    Flag("layers", "-1,-2,-3,-4", Group.OUTPUT,
+         "Layers in --output_file, comma-separated: counted from 0, or from "
+         "the last layer as -1, -2."),
+    Flag("pooled_file", str, Group.OUTPUT,
+         "File to write with a vector per line, in NumPy's .npy format."),
+    Flag("pooling", str, Group.OUTPUT,
+         "Pooling of a text's vectors for --pooled_file: the vector of [CLS] "
+         "in the first window, or the mean or maximum over all tokens. "
+         "Default: as a sentence-transformers folder says, else mean.",
+         choices=POOLINGS),
+    Flag("pooling_layer", -1, Group.OUTPUT,
+         "Layer that is pooled, counted from 0, or from the last layer as -1, "
+         "-2."),
+    common_flags.BATCH_SIZE,
+    *common_flags.PRECISION_AND_THREADS,
+    common_flags.USE_XLA,
+    common_flags.USE_TPU,
+    common_flags.MASTER,
+    common_flags.NUM_TPU_CORES,
+    Flag("use_one_hot_embeddings", False, Group.COMPATIBILITY,
+         "One-hot embedding lookup; ignored, since embeddings are gathered by "
+         "index."),
+)  # fmt: skip
 
 
 def main() -> None:
@@ -100,7 +101,7 @@ def main() -> None:
             f"--doc_stride is {FLAGS.doc_stride}; expected at most "
             f"{max_length - 2}, --max_seq_length less [CLS] and [SEP]"
         )
-    command.import_tensorflow()
+    command.import_tensorflow(FLAGS)
 
     from bert_keras.data.text_files import expand_patterns, read_lines
     from bert_keras.tasks.base import open_model_folder
@@ -114,7 +115,7 @@ def main() -> None:
     num_lines = sum(1 for path in paths for _ in read_lines(path))
     folder = open_model_folder(
         FLAGS.init_checkpoint,
-        common_flags.tokenizer_options(),
+        common_flags.tokenizer_options(FLAGS),
         FLAGS.bert_config_file,
         FLAGS.vocab_file,
         "bert_config.json and vocab.txt beside the weights, or "
@@ -166,7 +167,7 @@ def _load(config: "BertConfig", layers: list[int]) -> "Predictor":
     from bert_keras.training.inference import Predictor
 
     keras.config.set_dtype_policy(FLAGS.precision)
-    devices = command.from_flags(DeviceConfig)
+    devices = FLAGS.make(DeviceConfig)
     strategy = make_strategy(devices, alone=True)
     check_sizes(config, FLAGS.init_checkpoint, needs_all_layers=True)
     with strategy.scope():
@@ -226,9 +227,7 @@ def _write(
     notices.close()
 
 
-def cli() -> None:
-    command.run(main)
-
+cli = command.Command(__doc__, FLAGS, main)
 
 if __name__ == "__main__":
     cli()

@@ -1,9 +1,19 @@
-"""Shows what records hold, and reports on many of them; or on a raw text.
+"""Show what records hold, and report on many of them, or on raw text.
 
-Records of create_pretraining_data.py, pack_records.py, run_classifier.py and
-run_squad.py, and google-research/bert's of these names. Their kind and their
-lengths are read from the records themselves. Ours; google-research/bert has no
-such command.
+Records may come from create_pretraining_data, pack_records, run_classifier and
+run_squad, or from google-research/bert's commands of these names. The kind of
+records and the lengths are found in the records.
+
+Examples:
+    # The first five records, as tokens
+    inspect_records --input_file=data/train.tfrecord --vocab_file=vocab.txt
+
+    # A report on all records, with a picture of the lengths
+    inspect_records --input_file='data/*.tfrecord' --vocab_file=vocab.txt \\
+        --num_records=0 --report --histogram_png=lengths.png
+
+    # A report on a text before records are made
+    inspect_records --text_file='corpus/*.txt' --vocab_file=vocab.txt
 """
 
 import dataclasses
@@ -11,11 +21,11 @@ import importlib.util
 import itertools
 from typing import IO, TYPE_CHECKING
 
-from absl import flags
 from tqdm import tqdm
 
 from bert_keras import files
 from bert_keras.cli import command, common_flags, streams
+from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.data import corpus_report, streaming_stats
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.errors import InputError
@@ -24,42 +34,34 @@ if TYPE_CHECKING:
     from bert_keras.data.inspect_records import RecordSummary
     from bert_keras.data.tokenizers import Tokenizer
 
-FLAGS = flags.FLAGS
-
 DRAWN_PERCENT = 99.9  # of the lengths, at least
 
-flags.DEFINE_string(
-    "input_file", None, "Record files: comma-separated names and globs."
-)
-flags.DEFINE_string(
-    "text_file", None, "Text files to report on instead, named likewise."
-)
-flags.DEFINE_string("vocab_file", None, "The vocabulary they were made with.")
-flags.DEFINE_integer(
-    "num_records", 5, "Records to print, from the first.", lower_bound=0
-)
-flags.DEFINE_bool(
-    "report", False, "Report on all records. --text_file has one always."
-)
-flags.DEFINE_integer(
-    "num_report_records",
-    None,
-    "Records to report on, from the first; unset: all.",
-    lower_bound=1,
-)
-flags.DEFINE_string("report_json", None, "A file for the report's numbers.")
-flags.DEFINE_string(
-    "histogram_png", None, "A file for a picture of the report's lengths."
-)
-flags.DEFINE_integer(
-    "max_seq_length",
-    InstanceConfig.max_seq_length,
-    "With --text_file: pieces that a record is to have. With records that have "
-    "no masks: that one may have.",
-    lower_bound=1,
-)
-common_flags.define_tokenizer()
-flags.mark_flags_as_required(["vocab_file"])
+FLAGS = Flags(
+    Flag("vocab_file", str, Group.REQUIRED,
+         "Vocabulary that the records were made with: vocab.txt, or vocab.json "
+         "with merges.txt beside it."),
+    Flag("input_file", str, Group.DATA,
+         "Record files to show: comma-separated names and glob patterns."),
+    Flag("text_file", str, Group.DATA,
+         "Text files to report on instead of records: comma-separated names "
+         "and glob patterns."),
+    Flag("max_seq_length", InstanceConfig, Group.DATA,
+         "Maximum length of a record in tokens. Only for --text_file and for "
+         "records without masks, which do not tell the length.", 1),
+    *common_flags.TOKENIZER_FLAGS,
+    Flag("num_records", 5, Group.OUTPUT,
+         "Number of records to print, from the first record on.", 0),
+    Flag("report", False, Group.OUTPUT,
+         "Print a report on all records; --text_file always gets a report."),
+    Flag("num_report_records", int, Group.OUTPUT,
+         "Number of records to report on, from the first record on. Default: "
+         "all records.", 1),
+    Flag("report_json", str, Group.OUTPUT,
+         "File to write the report's numbers to, as JSON."),
+    Flag("histogram_png", str, Group.OUTPUT,
+         "File to write a picture of the lengths to, as PNG. Requires "
+         "matplotlib."),
+)  # fmt: skip
 
 
 def main() -> None:
@@ -82,7 +84,7 @@ def main() -> None:
             files.refuse_inputs(name, path, **{source: paths})
     paths = [*map(files.seekable, paths)]  # each is read twice
 
-    options = common_flags.tokenizer_options()
+    options = common_flags.tokenizer_options(FLAGS)
     opened = open_tokenizer(None, FLAGS.vocab_file, options)
     assert opened is not None, "--vocab_file is required"
     tokenizer = opened.load()
@@ -184,9 +186,7 @@ def draw_lengths(counts: list[int], longest: int, file: IO[bytes]) -> None:
     figure.savefig(file, format="png", dpi=120)
 
 
-def cli() -> None:
-    command.run(main)
-
+cli = command.Command(__doc__, FLAGS, main)
 
 if __name__ == "__main__":
     cli()

@@ -1,58 +1,53 @@
-"""Pre-training records -> packed ones: up to three sequences share a row.
+"""Pack pre-training records, so that up to three of them share one sequence.
 
-Takes what create_pretraining_data.py writes, or google-research/bert's command
-of this name, and run_pretraining.py takes what this writes, with the same
---max_seq_length and --max_predictions_per_seq. Ours; google-research/bert has
-no such command. The same records and flags give the same rows.
+Records come from create_pretraining_data, or from google-research/bert's
+command of this name. Give run_pretraining the packed records with the same
+--max_seq_length and --max_predictions_per_seq. The same records and flags give
+the same result.
+
+Examples:
+    # Records of the default lengths
+    pack_records --input_file='data/*.tfrecord' \\
+        --output_file=packed/train.tfrecord
+
+    # Long records, dealt to two files
+    pack_records --input_file='data/*.tfrecord' --max_seq_length=512 \\
+        --max_predictions_per_seq=80 \\
+        --output_file=packed/a.tfrecord,packed/b.tfrecord
+
+    # Training on them
+    run_pretraining --do_train --input_file='packed/*.tfrecord' \\
+        --model_size=tiny --vocab_file=vocab.txt --output_dir=/tmp/bert
 """
 
 import itertools
 
-from absl import flags
 from tqdm import tqdm
 
 from bert_keras import files
 from bert_keras.cli import command
+from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.data import streaming_stats
 from bert_keras.data.packing import PackingConfig
 from bert_keras.errors import InputError
 
-FLAGS = flags.FLAGS
-
-flags.DEFINE_string(
-    "input_file", None, "Records: a comma list of files and patterns."
-)
-flags.DEFINE_string(
-    "output_file",
-    None,
-    "TFRecord files: comma-separated names; rows are dealt round-robin.",
-)
-flags.DEFINE_integer(
-    "max_seq_length",
-    PackingConfig.max_seq_length,
-    "Pieces of a record, and of a row.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "max_predictions_per_seq",
-    PackingConfig.max_predictions_per_seq,
-    "Masks of a record, and of a row.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "max_sequences_per_pack",
-    PackingConfig.max_sequences_per_pack,
-    "Records in a row, at most.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "window_records",
-    PackingConfig.window_records,
-    "Records, one after another, among which those for a row are sought; "
-    "memory grows with it.",
-    lower_bound=1,
-)
-flags.mark_flags_as_required(["input_file", "output_file"])
+FLAGS = Flags(
+    Flag("input_file", str, Group.REQUIRED,
+         "Records to pack: comma-separated files and glob patterns."),
+    Flag("output_file", str, Group.REQUIRED,
+         "TFRecord files to write, comma-separated; packed sequences are dealt "
+         "round-robin."),
+    Flag("max_seq_length", PackingConfig, Group.DATA,
+         "Length in tokens of a record and of a packed sequence.", 1),
+    Flag("max_predictions_per_seq", PackingConfig, Group.DATA,
+         "Maximum number of masked tokens in a record and in a packed "
+         "sequence.", 1),
+    Flag("max_sequences_per_pack", PackingConfig, Group.DATA,
+         "Maximum number of records in a packed sequence.", 1),
+    Flag("window_records", PackingConfig, Group.SPEED,
+         "Number of consecutive records among which those that fit together "
+         "are sought; more records take more memory.", 1),
+)  # fmt: skip
 
 
 def main() -> None:
@@ -65,7 +60,7 @@ def main() -> None:
         validate_records,
     )
 
-    config = command.from_flags(PackingConfig)
+    config = FLAGS.make(PackingConfig)
     lengths = config.max_seq_length, config.max_predictions_per_seq
     paths = text_files.expand_patterns(FLAGS.input_file)
     for path in FLAGS.output_file.split(","):
@@ -122,9 +117,7 @@ def main() -> None:
         print(streaming_stats.format_table(table, name_width=20))
 
 
-def cli() -> None:
-    command.run(main)
-
+cli = command.Command(__doc__, FLAGS, main)
 
 if __name__ == "__main__":
     cli()

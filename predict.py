@@ -1,23 +1,22 @@
-"""Answers lines of text with a model that was fine-tuned or pre-trained.
+"""Answer lines of text with a model that was fine-tuned or pre-trained.
 
-    python predict.py --model_dir=/tmp/mrpc $'One sentence.\\tAnother one.'
-    python predict.py --model_dir=/tmp/bert "The sky is [MASK]."
-    python predict.py --model_dir=/tmp/squad --input_file=questions.tsv \\
+Lines come from the arguments, from --input_file or from standard input; each
+gets one line in answer, in order. The model decides what a line holds: a text,
+or two with a tab between; a question, a tab and a paragraph; a text with
+[MASK]s. Files that end in .csv, .json or .jsonl are tables, as for
+run_classifier; a .tsv file is one if --text_column is given, or if its header
+names the columns that the model was trained on.
+
+Examples:
+    # A pair of texts, with a tab between
+    predict --model_dir=/tmp/mrpc $'One sentence.\\tAnother sentence.'
+
+    # A blank to fill
+    predict --model_dir=/tmp/bert "The sky is [MASK]."
+
+    # Files in, JSON out
+    predict --model_dir=/tmp/squad --input_file=questions.tsv \\
         --output_file=answers.jsonl --output_format=jsonl
-
-The model is loaded once. Lines come from the arguments, from --input_file or
-from standard input; each gets one line in answer, in their order. What a line
-holds follows from what the model was trained for: a text, or two with a tab
-between them; a question, a tab and a paragraph; a text with [MASK]s.
-
-A .csv, .json or .jsonl file is a table, as in run_classifier.py: each row gets
-one line in answer. A .tsv file is a table if its header names the columns that
-the model was trained on, or if --text_column is given.
-
-In columns of answers a tab, a newline, a carriage return and a backslash are
-written as \\t, \\n, \\r and \\\\.
-
-Ours; google-research/bert has no such command.
 """
 
 import collections
@@ -27,10 +26,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from absl import flags
-
 from bert_keras import files
 from bert_keras.cli import command, common_flags, streams
+from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,46 +36,35 @@ if TYPE_CHECKING:
     from bert_keras.tasks.pipeline import Answer, Line
     from bert_keras.tasks.task_config import TaskConfig
 
-FLAGS = flags.FLAGS
 ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 TARGETS = "single_label", "multi_label", "regression"  # of texts and pairs
 
-flags.DEFINE_string(
-    "model_dir",
-    None,
-    "Folder with weights, their config, vocabulary and, if it was fine-tuned, "
-    "task.json (or Hugging Face's config.json, which says what for).",
-)
-flags.DEFINE_string(
-    "input_file",
-    None,
-    "Files of lines or tables, plain or .gz: comma-separated names, globs.",
-)
-common_flags.define_table()
-flags.DEFINE_string("output_file", None, "Unset: standard output.")
-flags.DEFINE_enum(
-    "output_format",
-    "tsv",
-    ["tsv", "jsonl"],
-    "tsv writes columns with tabs between them, and an empty line where there "
-    r"is no answer; \t, \n, \r and \\ stand for a tab, a newline, a carriage "
-    "return and a backslash in a column. jsonl writes a JSON object a line, "
-    "with an error where there is no answer.",
-)
-flags.DEFINE_integer(
-    "batch_size", 32, "Rows at once; of short ones more.", lower_bound=1
-)
-flags.DEFINE_bool(
-    "line_by_line",
-    None,
-    "Answer each line before the next is read; unset: if standard input is a "
-    "terminal. Otherwise many are read at once and sorted by length.",
-)
-flags.DEFINE_integer("top_k", 5, "Pieces for each [MASK].", lower_bound=1)
-common_flags.define_tokenizer()
-common_flags.define_precision_and_threads()
-flags.DEFINE_bool("use_xla", False, "Compile the model as a whole.")
-flags.mark_flag_as_required("model_dir")
+FLAGS = Flags(
+    Flag("model_dir", str, Group.REQUIRED,
+         "Model folder: weights, config, vocabulary and, after fine-tuning, "
+         "task.json or Hugging Face's config.json with the task."),
+    Flag("input_file", str, Group.DATA,
+         "Files of lines or tables, plain or .gz: comma-separated names and "
+         "glob patterns."),
+    *common_flags.TABLE_FLAGS,
+    *common_flags.TOKENIZER_FLAGS,
+    Flag("output_file", str, Group.OUTPUT,
+         "File to write the answers to. Default: standard output."),
+    Flag("output_format", "tsv", Group.OUTPUT,
+         "Format of the answers. tsv: columns separated by tabs, in which "
+         r"\t, \n, \r and \\ stand for a tab, a newline, a carriage return and "
+         "a backslash; an empty line where there is no answer. jsonl: a JSON "
+         "object per line, with an error where there is no answer.",
+         choices=("tsv", "jsonl")),
+    Flag("top_k", 5, Group.OUTPUT, "Number of tokens listed for each [MASK].",
+         1),
+    Flag("line_by_line", bool, Group.OUTPUT,
+         "Answer each line before the next is read, instead of sorting many "
+         "lines by length. Default: true if standard input is a terminal."),
+    common_flags.BATCH_SIZE,
+    *common_flags.PRECISION_AND_THREADS,
+    common_flags.USE_XLA,
+)  # fmt: skip
 
 
 def main(*texts: str) -> None:
@@ -85,7 +72,7 @@ def main(*texts: str) -> None:
         raise InputError(
             f"both --input_file and the text {texts[0]!r} are given; drop one"
         )
-    command.import_tensorflow()
+    command.import_tensorflow(FLAGS)
 
     from bert_keras.data.text_files import expand_patterns
     from bert_keras.tasks.pipeline import EMPTY
@@ -154,7 +141,9 @@ def _load(folder: str) -> "Callable[..., Iterator[Answer]]":
     keras.config.set_dtype_policy(FLAGS.precision)
     strategy = make_strategy(DeviceConfig(), alone=True)
     with strategy.scope():
-        model = load.load(folder, common_flags.tokenizer_options(), FLAGS.top_k)
+        model = load.load(
+            folder, common_flags.tokenizer_options(FLAGS), FLAGS.top_k
+        )
     if model.fault:
         raise InputError(model.fault)
     print(model.report, file=sys.stderr)
@@ -225,7 +214,7 @@ def _table(path: str, settings: "TaskConfig | None") -> "TableFormat | None":
     )
     from bert_keras.tasks.tables import ENDINGS
 
-    table = command.from_flags(TableFormat, settings, label_column="")
+    table = FLAGS.make(TableFormat, settings, label_column="")
     is_asked_for = any(
         FLAGS[flag].present
         for flag in ("text_column", "text_pair_column", "has_header")
@@ -270,9 +259,7 @@ def _decoded(
         yield line
 
 
-def cli() -> None:
-    command.run(main, takes_arguments=True)
-
+cli = command.Command(__doc__, FLAGS, main, "[TEXT ...]")
 
 if __name__ == "__main__":
     cli()

@@ -1,85 +1,85 @@
-"""Fine-tunes a BERT on texts or pairs, with google-research/bert's flags.
+"""Fine-tune a BERT to classify texts or pairs of texts, or to rate them.
 
-    python run_classifier.py --task_name=MRPC --do_train --do_eval \\
-        --data_dir=$GLUE/MRPC --init_checkpoint=$BERT/bert_model.ckpt \\
-        --bert_config_file=$BERT/bert_config.json \\
-        --vocab_file=$BERT/vocab.txt --output_dir=/tmp/mrpc
+Data are your own TSV, CSV or JSON files (--train_file, --eval_file,
+--predict_file) or a task of GLUE or XNLI (--task_name with --data_dir). The
+same command again resumes where the last run stopped. At the end --output_dir
+is a model folder for predict.
 
-Tasks of GLUE and XNLI by --task_name; people's own TSV, CSV and JSONL files by
---train_file, --eval_file and --predict_file. The same command again goes on
-where the last run stopped. At its end output_dir is a model folder that
-predict.py takes.
+Examples:
+    # Your own table, with columns review and stars
+    run_classifier --do_train --do_eval --train_file=train.csv \\
+        --eval_file=dev.csv --text_column=review --label_column=stars \\
+        --init_checkpoint=uncased_L-2_H-128_A-2 --output_dir=/tmp/reviews
+
+    # A task of GLUE
+    run_classifier --task_name=MRPC --data_dir=glue/MRPC --do_train --do_eval \\
+        --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=/tmp/mrpc \\
+        --learning_rate=2e-5
+
+    # The trained model on texts without labels
+    run_classifier --do_predict --predict_file=new.csv \\
+        --output_dir=/tmp/reviews
 """
 
 from typing import TYPE_CHECKING
 
-from absl import flags
-
 from bert_keras.cli import command, common_flags, fine_tuning
+from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
     from bert_keras.tasks.classification.task import Problem
     from bert_keras.tasks.task_config import TaskConfig
 
-fine_tuning.define()
-fine_tuning.define_combinations()
-fine_tuning.define_taught()
-fine_tuning.define_labels()
-flags.DEFINE_string("data_dir", None, "Folder of the task's files.")
-flags.DEFINE_string("task_name", None, "Name of a GLUE task, or XNLI.")
-flags.DEFINE_integer(
-    "max_seq_length",
-    128,
-    "Pieces of an input; longer ones are cut.",
-    lower_bound=4,  # [CLS], a piece, [SEP], [SEP]
-)
-flags.DEFINE_bool("do_eval", False, "Whether to evaluate, after any training.")
-flags.DEFINE_bool("do_predict", False, "Whether to predict the test set.")
-flags.DEFINE_integer("eval_batch_size", 8, "Rows at once.", lower_bound=1)
-flags.DEFINE_integer("predict_batch_size", 8, "Rows at once.", lower_bound=1)
-
-# The flags above are google-research/bert's; those below are not.
-flags.DEFINE_string(
-    "train_file", None, "Your data to train on: TSV, CSV or JSON."
-)
-flags.DEFINE_string("eval_file", None, "Your data to evaluate on.")
-flags.DEFINE_string("predict_file", None, "Your data without labels.")
-common_flags.define_table()
-flags.DEFINE_string("label_column", "label", "Column of the label.")
-flags.DEFINE_enum(
-    "target",
-    "single_label",
-    ["single_label", "multi_label", "regression"],
-    "What own data's labels are: one class, several, a number.",
-)
-flags.DEFINE_string("label_separator", ",", "Between several labels.")
-flags.DEFINE_string(
-    "class_weights",
-    None,
-    '"balanced", or label=weight pairs with commas, for the loss.',
-)
-flags.DEFINE_integer(
-    "doc_stride",
-    None,
-    "Texts that are too long become windows, this many pieces apart.",
-    lower_bound=1,
-)
-flags.DEFINE_enum(
-    "window_pooling",
-    "mean",
-    ["mean", "max"],
-    "How a text's windows are joined when it is evaluated.",
-)
-
-FLAGS = flags.FLAGS
-flags.mark_flag_as_required("output_dir")
+FLAGS = Flags(
+    Flag("train_file", str, Group.DATA,
+         "Table to train on: a TSV, CSV or JSON file."),
+    Flag("eval_file", str, Group.DATA,
+         "Table to evaluate on, with the columns of --train_file."),
+    Flag("predict_file", str, Group.DATA,
+         "Table to predict, with the columns of --train_file but without "
+         "labels."),
+    *common_flags.TABLE_FLAGS,
+    Flag("label_column", "label", Group.DATA,
+         "Column of the label: a name in the header, a number from 0 in a file "
+         "without header, or a key in JSON."),
+    Flag("label_separator", ",", Group.DATA,
+         "Character between the labels of a text. Only with "
+         "--target=multi_label."),
+    Flag("task_name", str, Group.DATA,
+         "Name of a GLUE task, such as MRPC, or XNLI."),
+    Flag("data_dir", str, Group.DATA,
+         "Folder with the files of --task_name, as GLUE distributes them."),
+    Flag("target", "single_label", Group.DATA,
+         "Kind of label in your tables: one class, several classes, or a "
+         "number.", choices=("single_label", "multi_label", "regression")),
+    Flag("max_seq_length", 128, Group.DATA,
+         "Maximum length of an input in tokens; longer texts are cut.",
+         4),  # [CLS], a token, [SEP], [SEP]
+    Flag("doc_stride", int, Group.DATA,
+         "Number of tokens between the starts of the overlapping windows that "
+         "long texts are split into. Default: long texts are cut.", 1),
+    *fine_tuning.FINE_TUNING_FLAGS,
+    Flag("class_weights", str, Group.TRAINING,
+         'Weights of the classes in the loss: "balanced", or label=weight '
+         "pairs, comma-separated. Default: equal weights."),
+    *fine_tuning.COMBINATION_FLAGS,
+    *fine_tuning.TAUGHT_FLAGS,
+    fine_tuning.KEEP_HEAD,
+    *common_flags.evaluation_flags("texts"),
+    Flag("window_pooling", "mean", Group.EVALUATION,
+         "Pooling over the windows of a text that --doc_stride has split.",
+         choices=("mean", "max")),
+    *common_flags.prediction_flags(
+        "Predict --predict_file, or the test set of --task_name.", "texts"
+    ),
+)  # fmt: skip
 
 
 def main() -> None:
-    fine_tuning.check_actions()
+    fine_tuning.check_actions(FLAGS)
     _check_sources()
-    tuning = fine_tuning.FineTuningCommand()
+    tuning = fine_tuning.FineTuningCommand(FLAGS)
 
     from bert_keras.tasks.classification import task as classification_task
 
@@ -124,27 +124,24 @@ def _read_problem(
     from bert_keras.tasks.classification import task as classification_task
     from bert_keras.tasks.classification.data import TableFormat
 
-    wanted = command.from_flags(
+    wanted = FLAGS.make(
         classification_task.Actions,
-        evaluates=FLAGS.do_eval or fine_tuning.compares_models(),
+        evaluates=FLAGS.do_eval or fine_tuning.compares_models(FLAGS),
     )
     if FLAGS.task_name:
         return classification_task.glue_problem(
             FLAGS.task_name, FLAGS.data_dir, wanted
         )
-    files = command.from_flags(classification_task.TableFiles, used)
+    files = FLAGS.make(classification_task.TableFiles, used)
     return classification_task.table_problem(
         files,
-        command.from_flags(TableFormat, used),
+        FLAGS.make(TableFormat, used),
         wanted,
         stored.labels if stored and stored.target == files.target else (),
     )
 
 
-def cli() -> None:
-    """Entry point of the console command."""
-    command.run(main)
-
+cli = command.Command(__doc__, FLAGS, main)
 
 if __name__ == "__main__":
     cli()

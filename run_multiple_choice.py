@@ -1,46 +1,54 @@
-"""Fine-tunes a BERT to choose among sentences: SWAG, RACE, own questions.
+"""Fine-tune a BERT to choose among answers: SWAG, RACE, your own questions.
 
-    python run_multiple_choice.py --do_train --do_eval \\
-        --train_file=$SWAG/train.csv --eval_file=$SWAG/val.csv \\
-        --init_checkpoint=$BERT --output_dir=/tmp/swag \\
-        --train_batch_size=16 --learning_rate=2e-5 --num_train_epochs=3
+Questions are JSON lines such as {"context": ..., "question": ..., "choices":
+[...], "label": 0}, with any number of choices and an optional question; the
+files of SWAG and RACE are read as they are. The same command again resumes
+where the last run stopped. At the end --output_dir is a model folder for
+predict. (Devlin et al. 2018, section 4.4.)
 
-Devlin et al. 2018, section 4.4. Own questions are JSON lines: {"context": ...,
-"question": ..., "choices": [...], "label": 0}, any number of choices, the
-question and of --predict_file the label left out at will. The same command
-again goes on where the last run stopped. At its end output_dir is a model
-folder that predict.py takes. google-research/bert has no such command.
+Examples:
+    # SWAG, with the settings of the paper
+    run_multiple_choice --do_train --do_eval --train_file=swag/train.csv \\
+        --eval_file=swag/val.csv --init_checkpoint=uncased_L-12_H-768_A-12 \\
+        --output_dir=/tmp/swag --train_batch_size=16 --learning_rate=2e-5
+
+    # Your own questions, of which the contexts are long
+    run_multiple_choice --do_train --do_eval --train_file=train.jsonl \\
+        --eval_file=dev.jsonl --init_checkpoint=uncased_L-12_H-768_A-12 \\
+        --output_dir=/tmp/exam --max_seq_length=512 --recompute
+
+    # The trained model on questions without labels
+    run_multiple_choice --do_predict --predict_file=new.jsonl \\
+        --output_dir=/tmp/exam
 """
 
-from absl import flags
-
-from bert_keras.cli import command, fine_tuning
+from bert_keras.cli import command, common_flags, fine_tuning
+from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.errors import InputError
 
-fine_tuning.define()
-flags.DEFINE_string("train_file", None, "Questions: .csv, .jsonl, .json, .txt.")
-flags.DEFINE_string("eval_file", None, "Those to evaluate on.")
-flags.DEFINE_string("predict_file", None, "Those to answer, without labels.")
-flags.DEFINE_integer(
-    "max_seq_length",
-    128,
-    "Pieces of a context with a choice; of longer ones the context is cut.",
-    lower_bound=5,  # [CLS], [SEP], two pieces, [SEP]
-)
-flags.DEFINE_bool("do_eval", False, "Whether to evaluate, after any training.")
-flags.DEFINE_bool("do_predict", False, "Whether to answer --predict_file.")
-flags.DEFINE_integer("eval_batch_size", 32, "Choices at once.", lower_bound=1)
-flags.DEFINE_integer(
-    "predict_batch_size", 32, "Choices at once.", lower_bound=1
-)
-
-FLAGS = flags.FLAGS
-flags.mark_flag_as_required("output_dir")
+FLAGS = Flags(
+    Flag("train_file", str, Group.DATA,
+         "Questions to train on: a .csv, .jsonl, .json or .txt file."),
+    Flag("eval_file", str, Group.DATA,
+         "Questions to evaluate on: a .csv, .jsonl, .json or .txt file."),
+    Flag("predict_file", str, Group.DATA,
+         "Questions to answer: a file like --train_file, without labels."),
+    Flag("max_seq_length", 128, Group.DATA,
+         "Maximum length in tokens of a context with a choice; long contexts "
+         "are cut.", 5),  # [CLS], [SEP], two tokens, [SEP]
+    *fine_tuning.FINE_TUNING_FLAGS,
+    *common_flags.evaluation_flags("choices", 32),
+    *common_flags.prediction_flags(
+        "Answer the questions of --predict_file, after training if any.",
+        "choices",
+        32,
+    ),
+)  # fmt: skip
 
 
 def main() -> None:
     _check_flags()
-    tuning = fine_tuning.FineTuningCommand()
+    tuning = fine_tuning.FineTuningCommand(FLAGS)
 
     from bert_keras.tasks.multiple_choice import task as multiple_choice_task
 
@@ -57,7 +65,7 @@ def main() -> None:
 
 def _files() -> list[tuple[str, bool]]:
     """Each flag of a file, and whether it is used."""
-    compares = fine_tuning.compares_models()
+    compares = fine_tuning.compares_models(FLAGS)
     return [
         ("train_file", FLAGS.do_train),
         ("eval_file", FLAGS.do_eval or compares),
@@ -66,16 +74,13 @@ def _files() -> list[tuple[str, bool]]:
 
 
 def _check_flags() -> None:
-    fine_tuning.check_actions()
+    fine_tuning.check_actions(FLAGS)
     for name, uses in _files():
         if uses and not FLAGS[name].value:
             raise InputError(f"--{name} is missing: it names the questions")
 
 
-def cli() -> None:
-    """Entry point of the console command."""
-    command.run(main)
-
+cli = command.Command(__doc__, FLAGS, main)
 
 if __name__ == "__main__":
     cli()

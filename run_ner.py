@@ -1,96 +1,86 @@
-"""Fine-tunes a BERT on tagged words: names of people, places and the like.
+"""Fine-tune a BERT to tag words: names of people, places and the like.
 
-    python run_ner.py --data_dir=$CONLL --do_train --do_eval --do_predict \\
-        --init_checkpoint=$BERT --do_lower_case=False --output_dir=/tmp/ner
+Files have CoNLL's columns (a word per line, the tag last, an empty line between
+sentences) or are JSON with "tokens" and "ner_tags". Tags are IOB1, IOB2, IOBES,
+BILUO or BMES, with or without a type. Scores of entities are written to
+eval_results.txt and eval_results_test.txt, predicted tags to
+test_predictions.txt. The same command again resumes where the last run stopped.
+At the end --output_dir is a model folder for predict. (Devlin et al. 2018,
+section 5.3.)
 
-$CONLL has train.txt, valid.txt (or dev.txt) and test.txt in CoNLL's columns:
-a word a line, its tag last, an empty line between sentences. Other columns are
-named by --word_column and --tag_column, and files that end in .json or .jsonl
-have "tokens" and "ner_tags". Tags are IOB1, IOB2, IOBES (BIOES), BILUO or BMES,
-with or without a type. Scores of entities are in eval_results.txt and
-eval_results_test.txt; test_predictions.txt is test.txt with the predicted tags
-as another column. The same command again goes on where the last run stopped. At
-its end output_dir is a model folder that predict.py takes.
+Examples:
+    # CoNLL-2003, a folder with train.txt, valid.txt and test.txt
+    run_ner --data_dir=conll --do_train --do_eval --do_predict \\
+        --init_checkpoint=cased_L-12_H-768_A-12 --output_dir=/tmp/ner
 
-Ours; google-research/bert has no such command. Devlin et al. 2018, section 5.3.
+    # Your own files, each word with what the document has around it
+    run_ner --do_train --do_eval --train_file=train.jsonl \\
+        --eval_file=dev.jsonl --document_context \\
+        --init_checkpoint=cased_L-12_H-768_A-12 --output_dir=/tmp/ner
+
+    # A BiLSTM on the layers of an unchanged encoder
+    run_ner --data_dir=conll --do_train --feature_layers=concat_last_four \\
+        --init_checkpoint=cased_L-12_H-768_A-12 --output_dir=/tmp/features
 """
 
-from absl import flags
+from bert_keras.cli import command, common_flags, fine_tuning
+from bert_keras.cli.flags import Flag, Flags, Group
+from bert_keras.tasks.task_config import FEATURE_LAYERS, TaskConfig
 
-from bert_keras.cli import command, fine_tuning
-from bert_keras.tasks.task_config import FEATURE_LAYERS
-
-fine_tuning.define()
-fine_tuning.define_labels()
-flags.DEFINE_string(
-    "data_dir", None, "Folder of train.txt, valid.txt or dev.txt, and test.txt."
-)
-flags.DEFINE_string("train_file", None, "Unset: --data_dir's train.txt.")
-flags.DEFINE_string("eval_file", None, "Unset: its valid.txt or dev.txt.")
-flags.DEFINE_string("predict_file", None, "Unset: its test.txt.")
-flags.DEFINE_string(
-    "word_column",
-    None,
-    "Column of the words, counted from 0, or downwards from -1, the last "
-    "(default: 0); in JSON, the field of the words (default: tokens).",
-)
-flags.DEFINE_string(
-    "tag_column",
-    None,
-    "Column of the tags, counted from 0, or downwards from -1, the last "
-    "(default: -1); in JSON, the field of the tags (default: ner_tags).",
-)
-flags.DEFINE_bool("do_eval", False, "Whether to evaluate, after any training.")
-flags.DEFINE_bool("do_predict", False, "Whether to tag predict_file.")
-flags.DEFINE_integer(
-    "max_seq_length",
-    128,
-    "Pieces of a row; what is longer is read through overlapping ones.",
-)
-flags.DEFINE_integer(
-    "doc_stride",
-    None,
-    "Pieces between the starts of two such rows; unset: half of a row.",
-    lower_bound=1,
-)
-flags.DEFINE_bool(
-    "document_context",
-    False,
-    "Show each word with what its document has around it, as far as a row "
-    "goes; documents begin with -DOCSTART- lines.",
-)
-flags.DEFINE_enum(
-    "feature_layers",
-    None,
-    FEATURE_LAYERS,
-    "Leave the encoder as it is and train a BiLSTM on these of its layers, "
-    "whose vectors are computed once and kept in --output_dir; unset: train "
-    "the encoder.",
-)
-flags.DEFINE_integer(
-    "lstm_size",
-    768,
-    "Of each direction of that BiLSTM, in both of its layers.",
-    lower_bound=1,
-)
-flags.DEFINE_integer("eval_batch_size", 8, "Rows at once.", lower_bound=1)
-flags.DEFINE_integer("predict_batch_size", 8, "Rows at once.", lower_bound=1)
-
-FLAGS = flags.FLAGS
-flags.mark_flag_as_required("output_dir")
+FLAGS = Flags(
+    Flag("data_dir", str, Group.DATA,
+         "Folder with train.txt, valid.txt or dev.txt, and test.txt."),
+    Flag("train_file", str, Group.DATA,
+         "Tagged sentences to train on. Default: train.txt in --data_dir."),
+    Flag("eval_file", str, Group.DATA,
+         "Tagged sentences to evaluate on. Default: valid.txt or dev.txt in "
+         "--data_dir."),
+    Flag("predict_file", str, Group.DATA,
+         "Sentences to tag; scores are computed if tags are present. Default: "
+         "test.txt in --data_dir."),
+    Flag("word_column", str, Group.DATA,
+         "Column of the words, counted from 0, or from the end as -1, -2 "
+         "(default: 0); in JSON, the key of the words (default: tokens)."),
+    Flag("tag_column", str, Group.DATA,
+         "Column of the tags, counted from 0, or from the end as -1, -2 "
+         "(default: -1); in JSON, the key of the tags (default: ner_tags)."),
+    Flag("max_seq_length", 128, Group.DATA,
+         "Maximum length of an input in tokens; longer sentences are split "
+         "into overlapping windows."),
+    Flag("doc_stride", int, Group.DATA,
+         "Number of tokens between the starts of overlapping windows. Default: "
+         "half of --max_seq_length.", 1),
+    Flag("document_context", TaskConfig, Group.DATA,
+         "Give each sentence the text around it in the document, as far as "
+         "--max_seq_length allows; documents begin with -DOCSTART- lines."),
+    Flag("feature_layers", TaskConfig, Group.MODEL,
+         "Layers of the unchanged encoder on which a BiLSTM is trained; the "
+         "vectors are computed once and stored in --output_dir. Default: the "
+         "encoder itself is trained.", choices=FEATURE_LAYERS),
+    Flag("lstm_size", TaskConfig, Group.MODEL,
+         "Hidden size per direction of the two-layer BiLSTM. Only with "
+         "--feature_layers.", 1),
+    *fine_tuning.FINE_TUNING_FLAGS,
+    fine_tuning.KEEP_HEAD,
+    *common_flags.evaluation_flags("sentences"),
+    *common_flags.prediction_flags(
+        "Tag --predict_file, and score the tags if they are given.",
+        "sentences",
+    ),
+)  # fmt: skip
 
 
 def main() -> None:
-    fine_tuning.check_actions()
-    tuning = fine_tuning.FineTuningCommand(target="tags")
+    fine_tuning.check_actions(FLAGS)
+    tuning = fine_tuning.FineTuningCommand(FLAGS, target="tags")
 
     from bert_keras.tasks.ner import task as ner_task
 
     used, stored = tuning.fixed_task, tuning.stored_task
     problem = ner_task.read_problem(
-        command.from_flags(ner_task.Files),
+        FLAGS.make(ner_task.Files),
         FLAGS.do_train,
-        FLAGS.do_eval or fine_tuning.compares_models(),
+        FLAGS.do_eval or fine_tuning.compares_models(FLAGS),
         FLAGS.do_predict,
         stored.labels if stored else (),
     )
@@ -108,10 +98,7 @@ def main() -> None:
     tuning.execute(kind(problem, settings, *tuning.open(settings)))
 
 
-def cli() -> None:
-    """Entry point of the console command."""
-    command.run(main)
-
+cli = command.Command(__doc__, FLAGS, main)
 
 if __name__ == "__main__":
     cli()

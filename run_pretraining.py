@@ -1,19 +1,31 @@
-"""Pre-trains a BERT on records, with google-research/bert's flags.
+"""Pre-train a BERT on records that create_pretraining_data made.
 
-    python run_pretraining.py --do_train --input_file='/tmp/records*' \\
+The same command again resumes where the last run stopped. At the end
+--output_dir is a model folder: bert_model.ckpt, bert_config.json and, when it
+is known, vocab.txt. With --teacher_model_dir a smaller model learns from a
+larger one.
+
+Examples:
+    # A small model on your own records
+    run_pretraining --do_train --do_eval --input_file='data/*.tfrecord' \\
+        --model_size=tiny --vocab_file=vocab.txt --output_dir=/tmp/bert \\
+        --num_train_steps=20000 --num_warmup_steps=1000
+
+    # On from a released checkpoint, with the words of your domain
+    run_pretraining --do_train --input_file='data/*.tfrecord' \\
+        --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=/tmp/bert \\
+        --learning_rate=2e-5 --num_train_steps=10000 --num_warmup_steps=100
+
+    # What would be loaded, and how much memory a run would take
+    run_pretraining --do_train --dry_run --input_file='data/*.tfrecord' \\
         --bert_config_file=bert_config.json --output_dir=/tmp/bert
-
-The same command again goes on where the last run stopped. At its end
-output_dir is a model folder: bert_model.ckpt, bert_config.json and, when it is
-known, vocab.txt. With --teacher_model_dir the model is a smaller one, which
-learns from that folder's: docs/distillation.md.
 """
 
 import dataclasses
 
-from absl import flags
-
 from bert_keras.cli import command, common_flags
+from bert_keras.cli.flags import Flag, Flags, Group
+from bert_keras.data.masking import MaskConfig
 from bert_keras.errors import InputError
 from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
 from bert_keras.training.config import (
@@ -22,115 +34,72 @@ from bert_keras.training.config import (
     OptimizerConfig,
 )
 
-common_flags.define_training()
-flags.DEFINE_string(
-    "input_file", None, "Records: a comma list of files and patterns."
-)
-flags.DEFINE_integer(
-    "max_seq_length", 128, "Pieces of a record, packed or not.", lower_bound=1
-)
-flags.DEFINE_integer(
-    "max_predictions_per_seq", 20, "Masks of a record.", lower_bound=1
-)
-flags.DEFINE_bool("do_eval", False, "Whether to evaluate, after any training.")
-flags.DEFINE_integer(
-    "eval_batch_size", 8, "Rows of the global batch.", lower_bound=1
-)
-flags.DEFINE_integer(
-    "num_train_steps",
-    OptimizerConfig.num_train_steps,
-    "Steps in all.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "num_warmup_steps",
-    OptimizerConfig.num_warmup_steps,
-    "Of rising rate.",
-    lower_bound=0,
-)
-flags.DEFINE_integer(
-    "max_eval_steps", 100, "Batches to evaluate at most.", lower_bound=1
-)
-# The flags above are google-research/bert's; those below are not.
-flags.DEFINE_string(
-    "eval_file", None, "Records of evaluation; else input_file."
-)
-flags.DEFINE_float(
-    "masked_lm_prob",
-    0.15,
-    "Share of pieces to mask in records without masks (--dynamic_masking of "
-    "create_pretraining_data.py).",
-    lower_bound=0.0,
-    upper_bound=1.0,
-)
-flags.DEFINE_float(
-    "eval_masked_lm_prob",
-    None,
-    "The same for --do_eval; else masked_lm_prob.",
-    lower_bound=0.0,
-    upper_bound=1.0,
-)
-flags.DEFINE_bool(
-    "do_whole_word_mask", False, "Mask all pieces of a word together, in these."
-)
-common_flags.define_mask_shares()
-common_flags.define_tokenizer()
-flags.DEFINE_enum(
-    "direction",
-    None,
-    ["bidirectional", "left_to_right", "right_to_left"],
-    "What a position attends to. In one direction each piece is predicted from "
-    "those before it, and the records must have no masks. Unset: the config's.",
-)
-flags.DEFINE_bool(
-    "next_sentence_prediction",
-    None,
-    "Train next sentence prediction beside the masked language model; unset: "
-    "where the records have its labels.",
-)
-flags.DEFINE_bool(
-    "skip_corrupt_records",
-    False,
-    "Leave out records that cannot be used, from the first step on: all files "
-    "are read once before it, and the damaged ones copied without them.",
-)
+FLAGS = Flags(
+    Flag("input_file", str, Group.REQUIRED,
+         "Records to train on: comma-separated files and glob patterns."),
+    Flag("eval_file", str, Group.DATA,
+         "Records to evaluate on: comma-separated files and glob patterns. "
+         "Default: the records of --input_file."),
+    Flag("max_seq_length", 128, Group.DATA,
+         "Length of the records in tokens, as given when they were made.", 1),
+    Flag("max_predictions_per_seq", 20, Group.DATA,
+         "Number of masked tokens that a record has room for, as given when "
+         "the records were made.", 1),
+    Flag("skip_corrupt_records", False, Group.DATA,
+         "Skip damaged records: all files are read before the first step, and "
+         "those with damage are copied without the damaged records."),
+    Flag("masked_lm_prob", MaskConfig, Group.MASKING,
+         "Share of the tokens to predict. Only for records made with "
+         "--dynamic_masking.", 0, 1),
+    Flag("eval_masked_lm_prob", float, Group.MASKING,
+         "Share of the tokens to predict in evaluation. Default: the value of "
+         "--masked_lm_prob. Only for records made with --dynamic_masking.",
+         0, 1),
+    Flag("do_whole_word_mask", False, Group.MASKING,
+         "Mask all tokens of a word together. Only for records made with "
+         "--dynamic_masking."),
+    *common_flags.MASK_SHARE_FLAGS,
+    Flag("num_train_steps", OptimizerConfig, Group.TRAINING,
+         "Number of training steps, over which the learning rate decays to 0.",
+         1),
+    Flag("num_warmup_steps", OptimizerConfig, Group.TRAINING,
+         "Number of warm-up steps, in which the learning rate rises linearly "
+         "from 0 to --learning_rate.", 0),
+    Flag("next_sentence_prediction", bool, Group.TRAINING,
+         "Train next sentence prediction beside the masked language model. "
+         "Default: true if the records have labels for next sentences."),
+    *common_flags.TRAINING_FLAGS,
+    *common_flags.evaluation_flags("records"),
+    Flag("direction", str, Group.MODEL,
+         "Direction of attention. With left_to_right or right_to_left, which "
+         "take records made with --dynamic_masking, each token is predicted "
+         "from the tokens before it. Default: as in the config.",
+         choices=("bidirectional", "left_to_right", "right_to_left")),
+    *common_flags.TOKENIZER_FLAGS,
+    Flag("max_eval_steps", 100, Group.EVALUATION,
+         "Maximum number of batches per evaluation; more records are left "
+         "out.", 1),
+    *common_flags.TEACHER_FLAGS,
+    Flag("num_student_layers", StudentConfig, Group.DISTILLATION,
+         "Number of layers of the student. Default: half of the teacher's "
+         "layers.", 1),
+    Flag("student_layers", StudentConfig, Group.DISTILLATION,
+         "Layers of the teacher, counted from 0, whose weights the student "
+         "starts with. Default: layers at even distances."),
+    Flag("random_student", StudentConfig, Group.DISTILLATION,
+         "Initialise the student randomly instead of from the teacher."),
+    Flag("soft_target_weight", DistilBertLoss, Group.DISTILLATION,
+         "Weight of the loss against the teacher's probabilities.", 0),
+    Flag("masked_lm_weight", DistilBertLoss, Group.DISTILLATION,
+         "Weight of the masked language model's loss in distillation.", 0),
+    Flag("cosine_weight", DistilBertLoss, Group.DISTILLATION,
+         "Weight of the cosine distance between the last hidden states of "
+         "teacher and student.", 0),
+    Flag("soft_targets_at_masks", DistilBertLoss, Group.DISTILLATION,
+         "Compare probabilities at masked tokens only, which is cheaper than "
+         "at every token."),
+)  # fmt: skip
 
-common_flags.define_teacher()
-flags.DEFINE_integer(
-    "num_student_layers",
-    None,
-    "Of a model with a teacher; unset: half of the teacher's.",
-    lower_bound=1,
-)
-flags.DEFINE_list(
-    "student_layers",
-    None,
-    "The teacher's layers, from 0, that it begins with; unset: evenly spaced.",
-)
-flags.DEFINE_bool("random_student", False, "Begin at random instead.")
-flags.DEFINE_float(
-    "soft_target_weight",
-    DistilBertLoss.soft_target_weight,
-    "Of the loss against the teacher's probabilities.",
-    lower_bound=0.0,
-)
-flags.DEFINE_float(
-    "masked_lm_weight",
-    DistilBertLoss.masked_lm_weight,
-    "Of the masked language model's, beside it.",
-    lower_bound=0.0,
-)
-flags.DEFINE_float(
-    "cosine_weight",
-    DistilBertLoss.cosine_weight,
-    "Of the cosine distance between both models' last hidden states.",
-    lower_bound=0.0,
-)
-flags.DEFINE_bool(
-    "soft_targets_at_masks",
-    DistilBertLoss.soft_targets_at_masks,
-    "Compare probabilities at masks only, not at every piece: cheaper.",
-)
 LESSON = [
     field.name
     for kind in (StudentConfig, DistilBertLoss)
@@ -144,18 +113,14 @@ MASK_FLAGS = (
     "random_share",
 )
 
-FLAGS = flags.FLAGS
-flags.mark_flags_as_required(["input_file", "output_dir"])
-
 
 def main() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("nothing to do: give --do_train, --do_eval or both")
     _check_teaching()
-    command.import_tensorflow()
+    command.import_tensorflow(FLAGS)
 
     from bert_keras.data import text_files
-    from bert_keras.data.masking import MaskConfig
     from bert_keras.tasks import dry_run
     from bert_keras.tasks.pretraining.task import (
         PretrainingConfig,
@@ -168,19 +133,19 @@ def main() -> None:
         if patterns := FLAGS[flag].value:
             text_files.expand_patterns(patterns, flag)
     devices = make_devices(
-        command.from_flags(DeviceConfig),
+        FLAGS.make(DeviceConfig),
         output_dir=FLAGS.output_dir,
         input_file=FLAGS.input_file,
         eval_file=FLAGS.eval_file,
     )
-    run = common_flags.run_config()
-    config = command.from_flags(
+    run = common_flags.run_config(FLAGS)
+    config = FLAGS.make(
         PretrainingConfig,
-        masks=command.from_flags(MaskConfig),
+        masks=FLAGS.make(MaskConfig),
         mask_flags=[name for name in MASK_FLAGS if FLAGS[name].present],
-        optimizer=command.from_flags(OptimizerConfig),
-        loop=common_flags.loop_config(),
-        selection=command.from_flags(ModelSelection),
+        optimizer=FLAGS.make(OptimizerConfig),
+        loop=common_flags.loop_config(FLAGS),
+        selection=FLAGS.make(ModelSelection),
     )
     if FLAGS.teacher_model_dir:
         from bert_keras.tasks.distillation.teacher import (
@@ -188,8 +153,8 @@ def main() -> None:
         )
 
         task: PretrainingTask = DistilledPretrainingTask(
-            command.from_flags(StudentConfig),
-            command.from_flags(DistilBertLoss),
+            FLAGS.make(StudentConfig),
+            FLAGS.make(DistilBertLoss),
             devices,
             run,
             config,
@@ -228,10 +193,7 @@ def _check_teaching() -> None:
             )
 
 
-def cli() -> None:
-    """Entry point of the console command."""
-    command.run(main)
-
+cli = command.Command(__doc__, FLAGS, main)
 
 if __name__ == "__main__":
     cli()

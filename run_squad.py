@@ -1,101 +1,83 @@
-"""Fine-tunes a BERT on SQuAD 1.1 or 2.0, with google-research/bert's flags.
+"""Fine-tune a BERT to answer questions by a span of a text: SQuAD 1.1 and 2.0.
 
-    python run_squad.py --do_train --train_file=train-v1.1.json \\
-        --do_predict --predict_file=dev-v1.1.json \\
-        --init_checkpoint=$BERT/bert_model.ckpt \\
-        --bert_config_file=$BERT/bert_config.json \\
-        --vocab_file=$BERT/vocab.txt --output_dir=/tmp/squad
+Answers are written to predictions.json, nbest_predictions.json and, for SQuAD
+2.0, null_odds.json; if --predict_file has answers, exact match and F1 go to
+eval_results.txt. The same command again resumes where the last run stopped. At
+the end --output_dir is a model folder for predict.
 
-The same command again goes on where the last run stopped. Predictions are in
-predictions.json, nbest_predictions.json and, for 2.0, null_odds.json; if
-predict_file has answers, exact match and F1 are in eval_results.txt. output_dir
-ends as a model folder that predict.py takes.
+Examples:
+    # SQuAD 1.1
+    run_squad --do_train --train_file=train-v1.1.json --do_predict \\
+        --predict_file=dev-v1.1.json --output_dir=/tmp/squad \\
+        --init_checkpoint=uncased_L-12_H-768_A-12 --train_batch_size=12 \\
+        --learning_rate=3e-5 --num_train_epochs=2
+
+    # SQuAD 2.0, where questions may have no answer
+    run_squad --do_train --train_file=train-v2.0.json --do_predict \\
+        --predict_file=dev-v2.0.json --output_dir=/tmp/squad2 \\
+        --init_checkpoint=uncased_L-12_H-768_A-12 --version_2_with_negative \\
+        --apply_best_null_threshold
+
+    # Half the training time, by packed batches
+    run_squad --do_train --train_file=train-v1.1.json --output_dir=/tmp/half \\
+        --init_checkpoint=uncased_L-12_H-768_A-12 --nopadding_in_loss
 """
 
-from typing import TYPE_CHECKING
-
-from absl import flags
-
-from bert_keras.cli import command, fine_tuning
+from bert_keras.cli import command, common_flags, fine_tuning
+from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.errors import InputError
+from bert_keras.tasks.task_config import ANSWER_OFFSETS, TaskConfig
 
-if TYPE_CHECKING:
-    from bert_keras.tasks.task_config import TaskConfig
-
-fine_tuning.define()
-fine_tuning.define_combinations()
-fine_tuning.define_taught()
-flags.DEFINE_string("train_file", None, "SQuAD's JSON to train on.")
-flags.DEFINE_string("predict_file", None, "SQuAD's JSON to answer.")
-flags.DEFINE_integer(
-    "max_seq_length", 384, "Pieces of a question and a part of its paragraph."
-)
-flags.DEFINE_integer(
-    "doc_stride",
-    128,
-    "Pieces between the starts of two parts of a paragraph.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "max_query_length", 64, "Pieces to which a question is cut.", lower_bound=1
-)
-flags.DEFINE_bool("do_predict", False, "Whether to answer predict_file.")
-flags.DEFINE_integer("predict_batch_size", 8, "Rows at once.", lower_bound=1)
-flags.DEFINE_integer(
-    "n_best_size",
-    20,
-    "Answers listed a question; of as many starts and ends they are made.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "max_answer_length", 30, "Pieces of an answer.", lower_bound=1
-)
-flags.DEFINE_bool(
-    "verbose_logging",
-    False,
-    "Name each question that is left out, and not the first alone.",
-)
-flags.DEFINE_bool(
-    "version_2_with_negative",
-    False,
-    "Whether questions may have no answer: SQuAD 2.0.",
-)
-flags.DEFINE_float(
-    "null_score_diff_threshold",
-    0.0,
-    "Null odds above which a question is not answered.",
-)
-
-# The flags above are google-research/bert's; those below are not.
-flags.DEFINE_bool(
-    "padding_in_loss",
-    True,
-    "Whether a position of padding could be an answer's end, as far as the loss"
-    " knows; if not, rows are packed, and training takes about half the time.",
-)
-flags.DEFINE_enum(
-    "answer_offsets",
-    "exact",
-    ["exact", "google"],
-    "How an answer's place in the text is found. exact: by the characters of "
-    "each token, which works in every script. google: as google-research/bert "
-    "does, by words between spaces; the two differ where its way fails, as in "
-    "Chinese, Japanese or Thai text, which has no spaces.",
-)
-flags.DEFINE_bool(
-    "apply_best_null_threshold",
-    False,
-    "Use the threshold by which F1 on predict_file is highest, and keep it with"
-    " the model.",
-)
-
-FLAGS = flags.FLAGS
-flags.mark_flag_as_required("output_dir")
+FLAGS = Flags(
+    Flag("train_file", str, Group.DATA,
+         "Questions to train on: a JSON file in SQuAD's format."),
+    Flag("predict_file", str, Group.DATA,
+         "Questions to answer: a JSON file in SQuAD's format."),
+    Flag("version_2_with_negative", TaskConfig, Group.DATA,
+         "Expect questions without an answer, as in SQuAD 2.0."),
+    Flag("max_seq_length", 384, Group.DATA,
+         "Maximum length in tokens of a question with a window of the text."),
+    Flag("doc_stride", 128, Group.DATA,
+         "Number of tokens between the starts of the overlapping windows that "
+         "long texts are split into.", 1),
+    Flag("max_query_length", TaskConfig, Group.DATA,
+         "Maximum length of a question in tokens; longer questions are cut.",
+         1),
+    Flag("answer_offsets", TaskConfig, Group.DATA,
+         "Method that finds an answer in the text. exact: by characters, in "
+         "every script. google: by words between spaces, as "
+         "google-research/bert, which fails in text without spaces such as "
+         "Chinese, Japanese or Thai.", choices=ANSWER_OFFSETS),
+    Flag("verbose_logging", False, Group.DATA,
+         "Report every question that is left out, not only the first."),
+    Flag("padding_in_loss", True, Group.TRAINING,
+         "Include padding positions in the softmax over answer positions, as "
+         "google-research/bert does. --nopadding_in_loss allows packed batches "
+         "and roughly halves the training time; loss values differ."),
+    *fine_tuning.FINE_TUNING_FLAGS,
+    *fine_tuning.COMBINATION_FLAGS,
+    *fine_tuning.TAUGHT_FLAGS,
+    *common_flags.prediction_flags(
+        "Answer the questions of --predict_file, after training if there is "
+        "any.", "windows"
+    ),
+    Flag("n_best_size", TaskConfig, Group.PREDICTION,
+         "Number of answers listed per question, and of start and end "
+         "positions that answers are made of.", 1),
+    Flag("max_answer_length", TaskConfig, Group.PREDICTION,
+         "Maximum length of an answer in tokens.", 1),
+    Flag("null_score_diff_threshold", TaskConfig, Group.PREDICTION,
+         "Threshold of the null odds, above which a question counts as not "
+         "answerable."),
+    Flag("apply_best_null_threshold", False, Group.PREDICTION,
+         "Use the null threshold with the best F1 on --predict_file, and save "
+         "the threshold with the model."),
+)  # fmt: skip
 
 
 def main() -> None:
     _check_flags()
-    tuning = fine_tuning.FineTuningCommand()
+    tuning = fine_tuning.FineTuningCommand(FLAGS)
     tuning.check_target("span")
 
     from bert_keras.tasks.squad import task as squad_task
@@ -105,7 +87,7 @@ def main() -> None:
         second_direction=tuning.second_direction,
     )
     _check_settings(settings)
-    squad = command.from_flags(
+    squad = FLAGS.make(
         squad_task.SquadConfig,
         predict_file=FLAGS.predict_file if _asks() else None,
     )
@@ -123,7 +105,7 @@ def _check_flags() -> None:
             raise InputError(f"--{flag} is missing: it names SQuAD's JSON")
 
 
-def _check_settings(settings: "TaskConfig") -> None:
+def _check_settings(settings: TaskConfig) -> None:
     if settings.max_seq_length <= settings.max_query_length + 3:
         raise InputError(
             f"--max_seq_length is {settings.max_seq_length}, which leaves no "
@@ -140,13 +122,10 @@ def _check_settings(settings: "TaskConfig") -> None:
 
 def _asks() -> bool:
     """Whether predict_file is used: also to choose the best model by it."""
-    return FLAGS.do_predict or fine_tuning.compares_models()
+    return FLAGS.do_predict or fine_tuning.compares_models(FLAGS)
 
 
-def cli() -> None:
-    """Entry point of the console command."""
-    command.run(main)
-
+cli = command.Command(__doc__, FLAGS, main)
 
 if __name__ == "__main__":
     cli()

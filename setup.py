@@ -3,11 +3,13 @@
 The folders of the repository are its packages, by the links in bert_keras/.
 """
 
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
+INIT = (ROOT / "bert_keras" / "__init__.py").read_text(encoding="utf-8")
 
 COMMANDS = (
     "build_vocab",
@@ -31,7 +33,7 @@ PLOT = ["matplotlib"]
 
 setup(
     name="bert-keras",
-    version="0.1.0",
+    version=re.findall('__version__ = "(.+)"', INIT)[0],
     description="BERT for TensorFlow 2 and Keras 3, with google-research/bert's"
     " commands, files and numbers",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),

@@ -1,47 +1,53 @@
-"""Shows where a model looks: the attention of every layer and head.
+"""Show where a model looks: the attention of every layer and head.
 
-    python show_attention.py --model_dir=/tmp/bert --output_file=map.html \\
+A .html file is one page that needs no network: choose layer and head, hover
+over a token. A .png file is a grid of all layers and heads, or of those chosen,
+and requires matplotlib. Any model folder will do, in Google's or Hugging Face's
+format, pre-trained or fine-tuned.
+
+Examples:
+    # A page to explore
+    show_attention --model_dir=/tmp/bert --output_file=map.html \\
         --text="The keys to the cabinet are on the table."
-    python show_attention.py --model_dir=/tmp/mrpc --output_file=map.png \\
+
+    # One head on a pair of texts
+    show_attention --model_dir=/tmp/mrpc --output_file=map.png \\
         --text="One sentence." --text_pair="Another one." --layer=3 --head=5
 
-A .html is one page that needs no network: choose layer and head, hover over a
-piece. A .png is a grid of all layers and heads, or those that are chosen; it
-takes matplotlib. Any model folder will do, Google's, Hugging Face's or a
-fine-tuned one. Ours; google-research/bert has no such command.
+    # All heads of the last layer
+    show_attention --model_dir=/tmp/bert --output_file=map.png \\
+        --text="The keys to the cabinet are on the table." --layer=-1
 """
 
 import importlib.util
 import os
 import sys
 
-from absl import flags
-
 from bert_keras import files
 from bert_keras.cli import command, common_flags
+from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.errors import InputError
 
-FLAGS = flags.FLAGS
-
-flags.DEFINE_string(
-    "model_dir", None, "Folder with weights, their config and vocabulary."
-)
-flags.DEFINE_string("text", None, "A text.")
-flags.DEFINE_string("text_pair", None, "A second one, if it is a pair.")
-flags.DEFINE_string("output_file", None, "A name that ends in .html or .png.")
-flags.DEFINE_integer(
-    "layer", None, "In a .png, one: from 0, or downwards from -1, the last."
-)
-flags.DEFINE_integer("head", None, "In a .png, one: from 0, or from -1.")
-flags.DEFINE_integer(
-    "max_seq_length",
-    128,
-    "Pieces; a longer text is cut. A page grows with its square: some 6 MB for "
-    "128 pieces of BERT-base.",
-    lower_bound=4,
-)
-common_flags.define_tokenizer()
-flags.mark_flags_as_required(["model_dir", "text", "output_file"])
+FLAGS = Flags(
+    Flag("model_dir", str, Group.REQUIRED,
+         "Model folder: weights with config and vocabulary."),
+    Flag("text", str, Group.REQUIRED, "Text for which attention is shown."),
+    Flag("output_file", str, Group.REQUIRED,
+         "File to write, whose name ends in .html or .png."),
+    Flag("text_pair", str, Group.DATA,
+         "Second text, for models that take pairs."),
+    Flag("max_seq_length", 128, Group.DATA,
+         "Maximum length in tokens; longer texts are cut. A page grows with "
+         "the square of the length: some 6 MB for 128 tokens of BERT-base.",
+         4),
+    *common_flags.TOKENIZER_FLAGS,
+    Flag("layer", int, Group.OUTPUT,
+         "Layer to draw in a .png file, counted from 0, or from the last layer "
+         "as -1. Default: all layers."),
+    Flag("head", int, Group.OUTPUT,
+         "Head to draw in a .png file, counted from 0, or from the last head "
+         "as -1. Default: all heads."),
+)  # fmt: skip
 
 
 def main() -> None:
@@ -59,11 +65,11 @@ def main() -> None:
             "a .png is drawn by matplotlib, which is not installed: "
             'pip install ".[plot]", or matplotlib alone; a .html needs nothing'
         )
-    command.import_tensorflow()
+    command.import_tensorflow(FLAGS)
 
     from bert_keras.tasks.attention_maps import AttentionReader, to_html, to_png
 
-    options = common_flags.tokenizer_options()
+    options = common_flags.tokenizer_options(FLAGS)
     reader = AttentionReader(FLAGS.model_dir, options)
     print(reader.report, file=sys.stderr)
     attention = reader.read(FLAGS.text, FLAGS.text_pair, FLAGS.max_seq_length)
@@ -97,9 +103,7 @@ def _number(name: str, count: int) -> int | None:
     return None if value is None else int(value) % count
 
 
-def cli() -> None:
-    command.run(main)
-
+cli = command.Command(__doc__, FLAGS, main)
 
 if __name__ == "__main__":
     cli()

@@ -75,21 +75,16 @@ def open_folder(folder: Path) -> Opened:
 
 
 def convert(source: Path, target: Path) -> None:
-    from absl import flags
-    from absl.testing import flagsaver
-
     from bert_keras.commands import convert_checkpoint
 
-    if not flags.FLAGS.is_parsed():
-        flags.FLAGS(["", "--init_checkpoint=", "--output_dir="])
-    paths = {"init_checkpoint": str(source), "output_dir": str(target)}
     with (
-        flagsaver.flagsaver(**paths),
         open(os.devnull, "w") as nowhere,
         contextlib.redirect_stdout(nowhere),
         contextlib.redirect_stderr(nowhere),
     ):
-        convert_checkpoint.main()
+        convert_checkpoint.cli(
+            [f"--init_checkpoint={source}", f"--output_dir={target}"]
+        )
 
 
 def answer(folder: Path, lines: list[str]) -> list[dict[str, Any]]:

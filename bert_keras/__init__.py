@@ -30,6 +30,7 @@ _ROOMS = {
     "train_classifier": "tasks.classification.training",
 }
 __all__ = list(_ROOMS)
+__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:

@@ -59,10 +59,10 @@ def one_line(sentence: str) -> str:
     return shown
 
 
-def show_flags() -> None:
+def show_flags(shows: bool = True) -> None:
     """From now on, arguments in sentences are shown as a command's flags."""
     global _shows_flags
-    _shows_flags = True
+    _shows_flags = shows
 
 
 def with_flags(sentence: str) -> str:

@@ -1,4 +1,4 @@
-"""What commands share: absl flags in; a sentence and exit code 1 on bad input.
+"""What a command is: flags in; a sentence and exit code 1 on bad input.
 
 Heavy imports (TensorFlow, Keras) belong inside a command's `main`, so that
 `--help` and a mistyped flag answer at once.
@@ -6,32 +6,33 @@ Heavy imports (TensorFlow, Keras) belong inside a command's `main`, so that
 
 import collections
 import contextlib
-import dataclasses
 import errno
+import faulthandler
 import gc
 import glob
-import math
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from absl import app, flags, logging
+from absl import logging
 
+import bert_keras
 from bert_keras.cli import streams
+from bert_keras.cli.flags import BYTES, HELP, Flags
 from bert_keras.errors import InputError, one_line, show_flags, warn
 
-Settings = TypeVar("Settings")
 MAX_NOTICES = 10  # of each kind, line by line; others are only counted
 # Keras and TensorFlow import these where they are installed, for wrappers,
 # plots and converters that no command uses: a third of the time of an import.
 UNUSED = ("jax", "matplotlib", "sklearn")
 
-BYTES = "[\udc80-\udcff]"  # as Python keeps those that are not UTF-8
 DISK_FAULTS = (
     "No space left on device",
     "Disk quota exceeded",
@@ -50,15 +51,81 @@ FILE_ERRORS = (
 )
 
 
-def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
-    """Parses the flags, calls `main()` and turns an InputError into exit 1.
+class Command:
+    """A command, to be called: with the process's arguments, or with others.
 
-    With `takes_arguments` what follows the flags is handed to `main`.
+        run_classifier.cli(["--do_eval", "--output_dir=/tmp/mrpc"])
 
-    Unknown flags are refused by absl, with the nearest known name. (Google's
-    tf.app.run ignores them, so that a typing error trains with a default.)
+    Attributes:
+        name: as it is installed.
+        description: paragraphs of `doc`.
+        examples: the lines below "Examples:" there.
+        arguments: what may follow the flags and is handed to `main`; "":
+            nothing.
     """
-    streams.prepare()
+
+    def __init__(
+        self,
+        doc: str | None,
+        flags: Flags,
+        main: Callable[..., None],
+        arguments: str = "",
+    ) -> None:
+        self.name = Path(main.__code__.co_filename).stem
+        self.description, _, examples = (doc or "").partition("Examples:\n")
+        self.examples = textwrap.dedent(examples).strip("\n")
+        self.flags, self.main, self.arguments = flags, main, arguments
+
+    def __call__(self, argv: Sequence[str] | None = None) -> None:
+        """Parses the flags and calls `main`.
+
+        Args:
+            argv: flags and what follows them; None: the process's.
+
+        Raises:
+            SystemExit: bad input, with code 1, after a sentence on standard
+                error; or a signal, with 128 and its number.
+        """
+        streams.prepare()
+        show_flags()
+        given = [self.name, *argv] if argv is not None else sys.argv
+        try:
+            self._run(given)
+        except Exception as error:
+            if sentence := explained(error, self.flags):
+                name = os.path.basename(given[0])
+                print(one_line(f"{name}: {sentence}"), file=sys.stderr)
+                sys.exit(1)
+            raise
+        except KeyboardInterrupt:  # where nothing is there to be saved
+            sys.exit(128 + signal.SIGINT)
+        finally:
+            show_flags(False)
+
+    def _run(self, argv: Sequence[str]) -> None:
+        if argv[1:] == ["--version"]:
+            print(f"bert-keras {bert_keras.__version__}")
+            return
+        texts = self.flags.parse(argv)
+        if any(self.flags[name].value for name in HELP):
+            from bert_keras.cli.reference import help_text
+
+            print(help_text(self, self.flags.helpfull))
+            return
+        self.flags.check()
+        if texts and not self.arguments:
+            raise InputError(
+                f"unexpected argument {texts[0]!r}; flags begin with --"
+            )
+        _prepare_environment()
+        if not self.flags["verbosity"].present:
+            logging.set_verbosity(logging.WARNING)
+        logging.use_absl_handler()
+        faulthandler.enable(2)
+        self.main(*texts)
+
+
+def _prepare_environment() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
     os.environ["KERAS_BACKEND"] = "tensorflow"  # also over ~/.keras/keras.json
@@ -67,44 +134,15 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
     if re.search(BYTES, os.environ.get("TMPDIR", "")):
         warn("TMPDIR is not UTF-8 and not used, as TensorFlow cannot")
         del os.environ["TMPDIR"]
-    show_flags()
-    module = main.__module__
-    if module != "__main__":
-        # It was installed: --help would tell of the little script that calls.
-        sys.modules["__main__"].__doc__ = sys.modules[module].__doc__
-        for flag in flags.FLAGS.get_key_flags_for_module(module):
-            flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
-
-    def guarded(argv: list[str]) -> None:
-        if not flags.FLAGS["verbosity"].present:
-            logging.set_verbosity(logging.WARNING)
-        arguments = argv[1:]
-        if arguments and not takes_arguments:
-            _fail(f"unexpected argument {arguments[0]!r}; flags begin with --")
-        for name, value in flags.FLAGS.flag_values_dict().items():
-            # absl's bounds let infinity through
-            if isinstance(value, float) and not math.isfinite(value):
-                _fail(f"--{name}={value} is not a finite number")
-            if isinstance(value, str) and re.search(BYTES, value):
-                _fail(
-                    f"--{name}={value} is not UTF-8, in which TensorFlow takes "
-                    "the names of files; rename it"
-                )
-        try:
-            main(*arguments)
-        except Exception as error:
-            if sentence := explained(error):
-                _fail(sentence)
-            raise
-        except KeyboardInterrupt:  # where nothing is there to be saved
-            sys.exit(128 + signal.SIGINT)
-
-    app.run(guarded)
 
 
-def explained(error: Exception) -> str | None:
+def explained(error: Exception, flags: Iterable[str] = ()) -> str | None:
     """What a person can do about an error; None: nothing, the code is at
-    fault."""
+    fault.
+
+    Args:
+        flags: names of those of the command.
+    """
     if isinstance(error, InputError):
         return str(error)
     # TensorFlow has errors of the disk with and without the class for them, but
@@ -130,11 +168,11 @@ def explained(error: Exception) -> str | None:
     if is_full or isinstance(error, MemoryError):
         shown = found[0] if is_full and found else error
         advice = "make the batch, the model or the input smaller"
-        if "num_accumulation_steps" in flags.FLAGS:
+        if "num_accumulation_steps" in flags:
             sizes = [
                 f"--{name}"
                 for name in ("eval_batch_size", "predict_batch_size")
-                if name in flags.FLAGS
+                if name in flags
             ]
             advice = (
                 "in training split each batch by --num_accumulation_steps, "
@@ -163,14 +201,16 @@ def explained(error: Exception) -> str | None:
     return f"the system refuses: {text.strip()}; mend that and try again"
 
 
-def import_tensorflow(computes: bool = True) -> None:
+def import_tensorflow(
+    flags: Flags | None = None, computes: bool = True
+) -> None:
     """Imports TensorFlow without the page of greetings that it writes.
 
     They come from below Python and no setting silences them (2.21). An import
-    that fails still raises. `--num_threads`, of commands that have it, holds
-    from then on.
+    that fails still raises.
 
     Args:
+        flags: the command's; its --num_threads, if any, holds from then on.
         computes: whether the command runs a model: on which devices is printed.
     """
     # None in sys.modules makes an import fail, so these look uninstalled.
@@ -181,9 +221,9 @@ def import_tensorflow(computes: bool = True) -> None:
     # collected meanwhile, and collections to come do not look at them. Where
     # they are loaded already the collector is left alone.
     keeps_garbage = "tensorflow" not in sys.modules and gc.isenabled()
-    stderr = os.dup(sys.stderr.fileno())
+    stderr = os.dup(2)
     with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stderr.fileno())
+        os.dup2(nowhere.fileno(), 2)
     try:
         sys.modules.update(hidden)
         if keeps_garbage:
@@ -191,27 +231,45 @@ def import_tensorflow(computes: bool = True) -> None:
         import tensorflow as tf
 
         tf.config.list_physical_devices()
-        if "num_threads" in flags.FLAGS:
-            count = flags.FLAGS["num_threads"].value
-            tf.config.threading.set_intra_op_parallelism_threads(count)
-            tf.config.threading.set_inter_op_parallelism_threads(count)
+        if flags is not None and "num_threads" in flags:
+            _set_threads(flags.num_threads)
     finally:
         for name in hidden:
             del sys.modules[name]
         if keeps_garbage:
             gc.freeze()
             gc.enable()
-        os.dup2(stderr, sys.stderr.fileno())
+        os.dup2(stderr, 2)
         os.close(stderr)
     if computes:
-        print(_devices(), file=sys.stderr, flush=True)
+        known = flags.flag_values_dict() if flags is not None else {}
+        print(_devices(known), file=sys.stderr, flush=True)
 
 
-def _devices() -> str:
-    """What a model runs on: "1 CPU, 2 cores, float32"."""
+def _set_threads(count: int) -> None:
     import tensorflow as tf
 
-    known = flags.FLAGS.flag_values_dict()
+    threading = tf.config.threading
+    try:
+        threading.set_intra_op_parallelism_threads(count)
+        threading.set_inter_op_parallelism_threads(count)
+    except RuntimeError:  # a command before this one, in the same process
+        has = threading.get_intra_op_parallelism_threads()
+        if count:
+            raise InputError(
+                f"--num_threads={count} comes too late: TensorFlow runs with "
+                f"--num_threads={has} in this process; start another one"
+            ) from None
+
+
+def _devices(known: Mapping[str, Any]) -> str:
+    """What a model runs on: "1 CPU, 2 cores, float32".
+
+    Args:
+        known: values of the command's flags.
+    """
+    import tensorflow as tf
+
     precision = known.get("precision", "float32")
     if known.get("use_tpu"):
         name = known.get("tpu_name") or known.get("master") or ""
@@ -275,43 +333,6 @@ def _say_why_gpu_is_unused() -> None:
     )
 
 
-def from_flags(
-    settings: type[Settings], stored: Any = None, **values: Any
-) -> Settings:
-    """Fills a dataclass from `values` and the flags named like its fields.
-
-    Args:
-        stored: whose fields stand in for flags that are not given.
-    """
-    assert dataclasses.is_dataclass(settings)
-    found: dict[str, Any] = {}
-    for field in dataclasses.fields(settings):
-        if (name := field.name) in flags.FLAGS:
-            flag = flags.FLAGS[name]
-            is_stored = hasattr(stored, name) and not flag.present
-            found[name] = getattr(stored, name) if is_stored else flag.value
-    return settings(**(found | values))
-
-
-def flags_text() -> str:
-    """The flags that were given, as a --flagfile that repeats the command.
-
-    Those left out stay so: commands refuse some flags that change nothing.
-    """
-    known = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
-    lines = [flag.serialize() for flag in known if flag.present]
-    return "\n".join(filter(None, lines)) + "\n"
-
-
-def given_files() -> dict[str, str]:
-    """The data that the command reads, by flag."""
-    names = (
-        "task_name", "data_dir", "input_file", "eval_file", "predict_file",
-    )  # fmt: skip
-    known = (name for name in names if name in flags.FLAGS)
-    return {name: x for name in known if (x := flags.FLAGS[name].value)}
-
-
 class Notices:
     """Says on standard error what was odd about lines: of each kind the first
     few times, then how often."""
@@ -328,9 +349,3 @@ class Notices:
         for sentence, count in self.counts.items():
             if count > MAX_NOTICES:
                 print(f"{count} lines in all: {sentence}", file=sys.stderr)
-
-
-def _fail(sentence: str) -> None:
-    line = one_line(f"{os.path.basename(sys.argv[0])}: {sentence}")
-    print(line, file=sys.stderr)
-    sys.exit(1)

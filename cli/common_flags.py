@@ -1,14 +1,11 @@
-"""Flags that several commands have: one definition, one default.
+"""Flags that several commands have, and what they become.
 
-A group is defined by the command that wants it. Names and defaults are
-google-research/bert's; those it does not have are marked by a comment.
+Names and defaults that google-research/bert has are its own.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from absl import flags
-
-from bert_keras.cli import command
+from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.data.masking import MaskConfig
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.training.config import (
@@ -28,346 +25,260 @@ if TYPE_CHECKING:
 # end: upstream's iterations_per_loop of 1000 is taken as far as this.
 MAX_STEPS_PER_CALL = 50
 
-MODEL_SIZES = ["tiny", "mini", "small", "medium", "base", "large"]
+MODEL_SIZES = ("tiny", "mini", "small", "medium", "base", "large")
 
-flags.disclaim_key_flags()  # they are of the command that calls
+PRECISION_AND_THREADS = (
+    Flag("precision", "float32", Group.SPEED,
+         "Precision of matrix multiplications; weights stay float32. "
+         "mixed_bfloat16 is faster where the hardware has bfloat16 units.",
+         choices=("float32", "mixed_bfloat16")),
+    Flag("num_threads", 0, Group.SPEED,
+         "Number of CPU threads, within and between operations; 0 means one "
+         "per core.", 0, 4096),
+)  # fmt: skip
 
+TEXT_FILES = Flag(
+    "input_file", str, Group.REQUIRED,
+    "Text files to read: comma-separated names and glob patterns.",
+)  # fmt: skip
 
-def define_folder(name: str, description: str) -> None:
-    """A folder to write to."""
-    flags.DEFINE_string(name, None, description)
-    flags.register_validator(
-        name,
-        lambda folder: folder != "",  # TensorFlow's name of where one is
-        "it is empty; name a folder, or . for the one you are in",
-    )
+NEW_FOLDER = Flag(
+    "output_dir", str, Group.REQUIRED,
+    "Folder to write, which must not exist yet.",
+)  # fmt: skip
 
+CONFIG_FILE = Flag(
+    "bert_config_file", str, Group.MODEL,
+    "Path of the model's bert_config.json. Default: the config beside "
+    "--init_checkpoint.",
+)  # fmt: skip
+VOCAB_FILE = Flag(
+    "vocab_file", str, Group.MODEL,
+    "Vocabulary of the model: vocab.txt, or vocab.json with merges.txt beside "
+    "it. Default: the vocabulary beside --init_checkpoint.",
+)  # fmt: skip
 
-def define_training() -> None:
-    """What every command that trains has."""
-    flags.DEFINE_string(
-        "bert_config_file", None, "Path of the model's bert_config.json."
-    )
-    flags.DEFINE_enum(
-        "model_size",
-        None,
-        MODEL_SIZES,
-        "Instead of --bert_config_file: a released size, with the number of "
-        "tokens in --vocab_file.",
-    )
-    flags.DEFINE_string(
-        "vocab_file",
-        None,
-        "vocab.txt of the model, or vocab.json with merges.txt beside it; kept "
-        "with what is trained.",
-    )
-    define_folder("output_dir", "Folder to write everything to.")
-    flags.DEFINE_string(
-        "init_checkpoint",
-        None,
-        "Model folder (also Hugging Face's) or checkpoint to start from.",
-    )
-    flags.DEFINE_bool("do_train", False, "Whether to train.")
-    flags.DEFINE_integer(
-        "train_batch_size", 32, "Rows of the global batch.", lower_bound=1
-    )
-    flags.DEFINE_float(
-        "learning_rate",
-        OptimizerConfig.learning_rate,
-        "Learning rate at the end of the warm-up.",
-        lower_bound=0.0,
-    )
-    flags.DEFINE_integer(
-        "save_checkpoints_steps",
-        LoopConfig.save_checkpoints_steps,
-        "Steps between two states from which the run can go on.",
-        lower_bound=1,
-    )
-    flags.DEFINE_integer(
-        "iterations_per_loop",
-        1000,
-        "Training steps between two returns from a Cloud TPU to this machine.",
-        lower_bound=1,
-    )
-    _define_devices()
-    _define_training_beyond_google()
-    _define_selection()
+USE_XLA = Flag(
+    "use_xla", False, Group.SPEED, "Compile the whole model with XLA."
+)
 
+USE_TPU = Flag(
+    "use_tpu",
+    DeviceConfig,
+    Group.TPU,
+    "Run the model on a Cloud TPU, not here.",
+)
+MASTER = Flag(
+    "master", DeviceConfig, Group.TPU,
+    "Address of the Cloud TPU, grpc://host:port, instead of a name.",
+)  # fmt: skip
+NUM_TPU_CORES = Flag(
+    "num_tpu_cores", 8, Group.COMPATIBILITY,
+    "Number of TPU cores; ignored, since a Cloud TPU reports how many exist.",
+)  # fmt: skip
 
-def _define_devices() -> None:
-    flags.DEFINE_bool("use_tpu", DeviceConfig.use_tpu, "Use a Cloud TPU.")
-    flags.DEFINE_string(
-        "tpu_name",
-        DeviceConfig.tpu_name,
-        "Name of the Cloud TPU, or local on a TPU VM.",
-    )
-    flags.DEFINE_string(
-        "tpu_zone", DeviceConfig.tpu_zone, "Zone of the Cloud TPU."
-    )
-    flags.DEFINE_string(
-        "gcp_project",
-        DeviceConfig.gcp_project,
-        "Google Cloud project of the Cloud TPU.",
-    )
-    flags.DEFINE_string(
-        "master",
-        DeviceConfig.master,
-        "Address of the Cloud TPU, grpc://host:port, in place of its name.",
-    )
-    flags.DEFINE_integer(
-        "num_tpu_cores", 8, "Unused: a Cloud TPU tells how many cores it has."
-    )
+TRAINING_FLAGS = (
+    Flag("output_dir", str, Group.REQUIRED,
+         "Folder for the model, checkpoints, logs and results."),
+    Flag("do_train", False, Group.ACTIONS,
+         "Train the model and save it to --output_dir."),
+    Flag("dry_run", False, Group.ACTIONS,
+         "Check flags and files, print what would be loaded and what the run "
+         "would take, and stop without writing anything."),
+    Flag("init_checkpoint", str, Group.MODEL,
+         "Model folder or checkpoint to start from, in Google's or Hugging "
+         "Face's format. Default: random weights."),
+    CONFIG_FILE,
+    Flag("model_size", str, Group.MODEL,
+         "Size of a released BERT to build in place of --bert_config_file; "
+         "--vocab_file determines the size of the vocabulary.",
+         choices=MODEL_SIZES),
+    VOCAB_FILE,
+    Flag("train_batch_size", 32, Group.TRAINING,
+         "Number of examples per training step, over all devices together.",
+         1),
+    Flag("learning_rate", OptimizerConfig, Group.TRAINING,
+         "Peak learning rate, reached at the end of the warm-up. The linear "
+         "decay to 0 is counted from step 0, as in google-research/bert.", 0),
+    Flag("seed", LoopConfig, Group.TRAINING,
+         "Seed of initial weights, dropout and the order of examples.",
+         0, 2**31 - 1),
+    Flag("skip_nonfinite_steps", LoopConfig, Group.TRAINING,
+         "Continue after a step whose loss or gradient is not finite, without "
+         "applying the update. By default such a step stops the run."),
+    Flag("optimizer_type", OptimizerConfig, Group.OPTIMIZER,
+         "Optimizer: adamw as in google-research/bert, or lamb for large "
+         "batches.", choices=OPTIMIZERS),
+    Flag("bias_correction", OptimizerConfig, Group.OPTIMIZER,
+         "Correct the bias of AdamW's moments early in training, which "
+         "google-research/bert does not; LAMB always corrects."),
+    Flag("adam_beta_2", OptimizerConfig, Group.OPTIMIZER,
+         "Decay rate of the running mean of squared gradients (Adam's beta2); "
+         "lower values such as 0.98 suit large batches.", 0, 0.999999),
+    Flag("adam_epsilon", OptimizerConfig, Group.OPTIMIZER,
+         "Number added to Adam's denominator for numerical stability.", 0),
+    Flag("eval_steps", ModelSelection, Group.EVALUATION,
+         "Number of training steps between evaluations, after which the best "
+         "model is kept; 0 means no evaluation during training.", 0),
+    Flag("best_metric", ModelSelection, Group.EVALUATION,
+         "Metric that selects the best model, named as in eval_results.txt. "
+         "Default: the task's main metric; in pre-training, the loss."),
+    Flag("patience", ModelSelection, Group.EVALUATION,
+         "Number of evaluations without improvement after which training "
+         "stops; 0 means never. Requires --eval_steps.", 0),
+    Flag("save_checkpoints_steps", LoopConfig, Group.CHECKPOINTS,
+         "Number of steps between checkpoints, from which a stopped run "
+         "resumes.", 1),
+    Flag("keep_checkpoint_max", LoopConfig, Group.CHECKPOINTS,
+         "Number of most recent checkpoints to keep; older ones are deleted.",
+         1),
+    *PRECISION_AND_THREADS,
+    USE_XLA,
+    Flag("num_accumulation_steps", LoopConfig, Group.SPEED,
+         "Number of parts that each batch is split into, one after the other, "
+         "to save memory; the update is made from the whole batch.", 1),
+    Flag("recompute", False, Group.SPEED,
+         "Recompute activations in the backward pass instead of storing all "
+         "of them, which saves memory and takes a third more computation."),
+    USE_TPU,
+    Flag("tpu_name", DeviceConfig, Group.TPU,
+         'Cloud TPU to use: "local" on a TPU VM, a name in Google Cloud, or '
+         "grpc://host:port. Requires --use_tpu."),
+    Flag("tpu_zone", DeviceConfig, Group.TPU,
+         "Zone of the Cloud TPU, such as us-central1-b. Default: taken from "
+         "the metadata server."),
+    Flag("gcp_project", DeviceConfig, Group.TPU,
+         "Google Cloud project of the Cloud TPU. Default: taken from the "
+         "metadata server."),
+    MASTER,
+    Flag("iterations_per_loop", 1000, Group.TPU,
+         "Number of training steps per call to the Cloud TPU; more than "
+         f"{MAX_STEPS_PER_CALL} count as {MAX_STEPS_PER_CALL}.", 1),
+    NUM_TPU_CORES,
+)  # fmt: skip
 
+# How texts become tokens, unless a folder's settings are to be used.
+TOKENIZER_FLAGS = (
+    Flag("do_lower_case", bool, Group.TOKENIZER,
+         "Lowercase the text, as uncased models need (also --do_lower). "
+         "Default: as saved beside the model or the vocabulary, or true.",
+         alias="do_lower"),  # Google's README has it
+    Flag("strip_accents", bool, Group.TOKENIZER,
+         "Strip accents from letters. Default: as saved beside the model or "
+         "the vocabulary, or as given by --do_lower_case."),
+    Flag("additional_special_tokens", [], Group.TOKENIZER,
+         "Tokens of the vocabulary, comma-separated, that are never split in "
+         "a text, such as [E1],[/E1] in the places of [unused] tokens."),
+)  # fmt: skip
 
-def define_precision_and_threads() -> None:
-    flags.DEFINE_enum(
-        "precision",
-        "float32",
-        ["float32", "mixed_bfloat16"],
-        "Precision of the matrix products; weights are float32 either way.",
-    )
-    flags.DEFINE_integer(
-        "num_threads",
-        0,
-        "Threads of an operation, and operations at once, on a CPU; 0: as many "
-        "as it has cores.",
-        lower_bound=0,
-        upper_bound=4096,
-    )
+EXPORT_FLAGS = (
+    Flag("model_dir", str, Group.REQUIRED,
+         "Model folder: weights, config, vocabulary and, after fine-tuning, "
+         "task.json or Hugging Face's config.json with the task. Without a "
+         "task the encoder is exported."),
+    *TOKENIZER_FLAGS,
+    Flag("max_seq_length", 128, Group.DATA,
+         "Length in tokens to which texts are cut. Default after "
+         "fine-tuning: the length in task.json.", 3),
+)  # fmt: skip
 
+# How your own tables are read: tasks/classification/data.py.
+TABLE_FLAGS = (
+    Flag("text_column", "text", Group.DATA,
+         "Column of the text: a name in the header, a number from 0 in a file "
+         "without header, or a key in JSON. Default with a trained model: the "
+         "column that was used in training."),
+    Flag("text_pair_column", str, Group.DATA,
+         "Column of the second text, for pairs of texts."),
+    Flag("has_header", True, Group.DATA,
+         "Take the first line of TSV and CSV files as column names."),
+    Flag("separator", str, Group.DATA,
+         'Character between columns of TSV and CSV files; "tab" means a tab. '
+         "Default: a tab in .tsv and a comma in .csv files, unless the header "
+         "shows another character."),
+    Flag("encoding", str, Group.DATA,
+         "Encoding of text files, such as cp1252. Default: UTF-8, or the "
+         "encoding that a byte-order mark tells."),
+)  # fmt: skip
 
-def _define_training_beyond_google() -> None:
-    flags.DEFINE_bool(
-        "dry_run",
-        False,
-        "Check everything, print what would be loaded and what the run would "
-        "take, and end before the first step without writing anything.",
-    )
-    flags.DEFINE_integer(
-        "seed",
-        LoopConfig.seed,
-        "Seed of initial weights, dropout and data order.",
-        lower_bound=0,
-        upper_bound=2**31 - 1,
-    )
-    define_precision_and_threads()
-    flags.DEFINE_bool(
-        "use_xla",
-        LoopConfig.use_xla,
-        "Compile the forward and backward pass with XLA.",
-    )
-    flags.DEFINE_integer(
-        "num_accumulation_steps",
-        LoopConfig.num_accumulation_steps,
-        "Micro-batches to split each batch into, where memory is short.",
-        lower_bound=1,
-    )
-    flags.DEFINE_bool(
-        "recompute",
-        False,
-        "Keep only the input of each layer for the backward pass and compute "
-        "the rest there again, where memory is short: a third more work.",
-    )
-    flags.DEFINE_integer(
-        "keep_checkpoint_max",
-        LoopConfig.keep_checkpoint_max,
-        "Number of training states to keep, the newest.",
-        lower_bound=1,
-    )
-    flags.DEFINE_enum(
-        "optimizer_type",
-        OptimizerConfig.optimizer_type,
-        list(OPTIMIZERS),
-        "Optimizer: google-research/bert's adamw, or lamb for large batches.",
-    )
-    flags.DEFINE_bool(
-        "bias_correction",
-        OptimizerConfig.bias_correction,
-        "Correct the bias of AdamW's moments near the start of training, which "
-        "google-research/bert does not and LAMB always does.",
-    )
-    flags.DEFINE_float(
-        "adam_beta_2",
-        OptimizerConfig.adam_beta_2,
-        "Decay rate of the optimizer's mean of squared gradients; lower it for "
-        "large batches.",
-        lower_bound=0.0,
-        upper_bound=0.999999,
-    )
-    flags.DEFINE_float(
-        "adam_epsilon",
-        OptimizerConfig.adam_epsilon,
-        "Number added to the root of the mean of squared gradients.",
-        lower_bound=0.0,
-    )
-    flags.DEFINE_bool(
-        "skip_nonfinite_steps",
-        LoopConfig.skip_nonfinite_steps,
-        "Go on after a step whose loss or gradient is not finite, without"
-        " its update; else it stops the run.",
-    )
+# What becomes of the tokens that are to be predicted.
+MASK_SHARE_FLAGS = (
+    Flag("mask_share", MaskConfig, Group.MASKING,
+         "Share of the tokens to predict that are replaced by [MASK].", 0, 1),
+    Flag("random_share", MaskConfig, Group.MASKING,
+         "Share of the tokens to predict that are replaced by a random token. "
+         "What --mask_share and --random_share leave stays unchanged.", 0, 1),
+)  # fmt: skip
 
+TEACHER_FLAGS = (
+    Flag("teacher_model_dir", str, Group.DISTILLATION,
+         "Folder of the teacher: a model trained for the same task, whose "
+         "outputs the new model learns to give."),
+    Flag("distillation_temperature", TaskDistillation, Group.DISTILLATION,
+         "Temperature by which the logits of teacher and student are divided.",
+         0.01),
+)  # fmt: skip
 
-def _define_selection() -> None:
-    flags.DEFINE_integer(
-        "eval_steps",
-        ModelSelection.eval_steps,
-        "Steps between two evaluations while training; 0: none. The best model"
-        " seen is the one that stays.",
-        lower_bound=0,
-    )
-    flags.DEFINE_string(
-        "best_metric",
-        ModelSelection.best_metric,
-        "Metric to choose the best model by, as eval_results.txt names it. "
-        "Default: the task's own; in pre-training the loss.",
-    )
-    flags.DEFINE_integer(
-        "patience",
-        ModelSelection.patience,
-        "Evaluations without a better one after which training stops; 0: never",
-        lower_bound=0,
-    )
+BATCH_SIZE = Flag(
+    "batch_size", 32, Group.SPEED,
+    "Number of texts to compute at once; short texts form larger batches.", 1,
+)  # fmt: skip
 
 
-def define_exported_model() -> None:
-    """The model folder to export, and how its texts become pieces."""
-    flags.DEFINE_string(
-        "model_dir",
-        None,
-        "Folder with weights, their config, vocab.txt and, if it was "
-        "fine-tuned, task.json (or Hugging Face's config.json, which says what "
-        "for); otherwise the encoder is exported.",
-    )
-    define_tokenizer()
-    flags.DEFINE_integer(
-        "max_seq_length",
-        128,
-        "Pieces to which texts are cut; unset: task.json's, if there is one.",
-        lower_bound=3,
-    )
+def evaluation_flags(of: str, batch_size: int = 8) -> tuple[Flag, ...]:
+    """--do_eval and its batch size; `of`: what a batch has."""
+    return (
+        Flag("do_eval", False, Group.ACTIONS,
+             "Evaluate the model, after training if there is any."),
+        Flag("eval_batch_size", batch_size, Group.EVALUATION,
+             f"Number of {of} per evaluation step, over all devices.", 1),
+    )  # fmt: skip
 
 
-def exported_length(task: "TaskConfig | None") -> int:
-    """Pieces to which an exported model cuts texts."""
-    flag: Any = flags.FLAGS["max_seq_length"]
-    return task.max_seq_length if task and not flag.present else int(flag.value)
+def prediction_flags(
+    what: str, of: str, batch_size: int = 8
+) -> tuple[Flag, ...]:
+    """--do_predict, for which `what` is done, and its batch size."""
+    return (
+        Flag("do_predict", False, Group.ACTIONS, what),
+        Flag("predict_batch_size", batch_size, Group.PREDICTION,
+             f"Number of {of} per prediction step, over all devices.", 1),
+    )  # fmt: skip
 
 
-def define_tokenizer() -> None:
-    """How texts become tokens, unless a folder's settings are to be used."""
-    flags.DEFINE_bool(
-        "do_lower_case",
-        None,
-        "Lower-case the text, as uncased models need it. Default: as the files"
-        " beside the model or the vocabulary say, else true.",
-    )
-    flags.DEFINE_alias("do_lower", "do_lower_case")  # Google's README has it
-    # google-research/bert has none of these.
-    flags.DEFINE_bool(
-        "strip_accents",
-        None,
-        "Strip accents from letters. Default: as the files beside the model or"
-        " the vocabulary say, else the same as --do_lower_case.",
-    )
-    flags.DEFINE_list(
-        "additional_special_tokens",
-        [],
-        "Tokens of the vocabulary to keep whole wherever the text has them,"
-        " such as [E1],[/E1] in the places of [unused] tokens.",
+def exported_length(flags: Flags, task: "TaskConfig | None") -> int:
+    """Tokens to which an exported model cuts texts."""
+    is_given = flags["max_seq_length"].present
+    return int(
+        task.max_seq_length if task and not is_given else flags.max_seq_length
     )
 
 
-def tokenizer_options() -> "TokenizerOptions":
-    """What `define_tokenizer`'s flags say."""
+def tokenizer_options(flags: Flags) -> "TokenizerOptions":
+    """What TOKENIZER_FLAGS say."""
     from bert_keras.data.tokenizer_folder import TokenizerOptions
 
-    return command.from_flags(TokenizerOptions)
+    return flags.make(TokenizerOptions)
 
 
-def run_config() -> "RunConfig":
+def run_config(flags: Flags) -> "RunConfig":
     """What the flags of a command that trains say of its model's folders."""
     from bert_keras.tasks.run_context import RunConfig
 
-    return command.from_flags(
+    names = "task_name", "data_dir", "input_file", "eval_file", "predict_file"
+    return flags.make(
         RunConfig,
-        flags=command.flags_text(),
-        data_files=command.given_files(),
-        tokenizer=tokenizer_options(),
+        flags=flags.given_text(),
+        data_files={
+            name: flags[name].value
+            for name in names
+            if name in flags and flags[name].value
+        },
+        tokenizer=tokenizer_options(flags),
     )
 
 
-def define_table() -> None:
-    """How your own tables are read: tasks/classification/data.py."""
-    flags.DEFINE_string(
-        "text_column",
-        "text",
-        "Column of the text: its name in the header, its number from 0 in a "
-        "file without header, its key in JSON. Without training, the default "
-        "is the column that the model was trained on.",
-    )
-    flags.DEFINE_string(
-        "text_pair_column", None, "Column of the second text, if there is one."
-    )
-    flags.DEFINE_bool(
-        "has_header",
-        True,
-        "Whether the first line of TSV and CSV files names the columns.",
-    )
-    flags.DEFINE_string(
-        "separator",
-        None,
-        "Character between the columns of TSV and CSV files; tab is a tab. "
-        "Default: a tab in .tsv and a comma in .csv files, unless the header "
-        "shows another one.",
-    )
-    flags.DEFINE_string(
-        "encoding",
-        None,
-        "Encoding of text files, such as cp1252. Default: UTF-8, or what a "
-        "byte-order mark says.",
-    )
-
-
-def define_mask_shares() -> None:
-    """What becomes of the pieces that are to be predicted."""
-    flags.DEFINE_float(
-        "mask_share",
-        MaskConfig.mask_share,
-        "Share of the tokens to predict that become [MASK].",
-        lower_bound=0.0,
-        upper_bound=1.0,
-    )
-    flags.DEFINE_float(
-        "random_share",
-        MaskConfig.random_share,
-        "Share of the tokens to predict that become a random token; what "
-        "--mask_share and this flag leave stays as it is.",
-        lower_bound=0.0,
-        upper_bound=1.0,
-    )
-
-
-def define_teacher() -> None:
-    """A model to learn from."""
-    flags.DEFINE_string(
-        "teacher_model_dir",
-        None,
-        "Model folder, trained for the same, whose outputs this one learns to "
-        "give: docs/distillation.md.",
-    )
-    flags.DEFINE_float(
-        "distillation_temperature",
-        TaskDistillation.distillation_temperature,
-        "Number that the logits of teacher and model are divided by.",
-        lower_bound=0.01,
-    )
-
-
-def loop_config() -> LoopConfig:
-    """What `define_training`'s flags say of the loop."""
-    values = flags.FLAGS
-    steps = min(values.iterations_per_loop, MAX_STEPS_PER_CALL)
-    return command.from_flags(
-        LoopConfig, steps_per_call=steps if values.use_tpu else 1
-    )
+def loop_config(flags: Flags) -> LoopConfig:
+    """What TRAINING_FLAGS say of the loop."""
+    steps = min(flags.iterations_per_loop, MAX_STEPS_PER_CALL)
+    return flags.make(LoopConfig, steps_per_call=steps if flags.use_tpu else 1)

@@ -4,9 +4,8 @@ to a trained model."""
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from absl import flags
-
 from bert_keras.cli import command, common_flags
+from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.errors import InputError
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.training.config import (
@@ -20,96 +19,64 @@ if TYPE_CHECKING:
     from bert_keras.tasks.run_context import RunContext
     from bert_keras.tasks.task_config import TaskConfig
 
-FLAGS = flags.FLAGS
-flags.disclaim_key_flags()  # they are of the command that calls
+FINE_TUNING_FLAGS = (
+    Flag("num_train_epochs", 3.0, Group.TRAINING,
+         "Number of passes over the training data; fractions are allowed.", 0),
+    Flag("warmup_proportion", 0.1, Group.TRAINING,
+         "Share of the training steps in which the learning rate rises "
+         "linearly to --learning_rate.", 0, 1),
+    *common_flags.TRAINING_FLAGS,
+    *common_flags.TOKENIZER_FLAGS,
+    Flag("num_seeds", ModelSelection, Group.TRAINING,
+         "Number of runs, with seeds --seed, --seed + 1 and so on; the best "
+         "model is kept.", 1),
+    Flag("layer_decay", 1.0, Group.OPTIMIZER,
+         "Factor by which the learning rate falls from each layer to the layer "
+         "below; 1 leaves all layers the same rate.", 0, 1),
+    Flag("num_frozen_layers", -1, Group.OPTIMIZER,
+         "Number of lowest layers that stay unchanged, along with the "
+         "embeddings; 0 freezes the embeddings alone, -1 freezes nothing.",
+         -1),
+)  # fmt: skip
+
+# What may stand on an encoder, or beside it (encoder_variants.py).
+COMBINATION_FLAGS = (
+    Flag("bilstm", False, Group.MODEL,
+         "Add a randomly initialised BiLSTM between encoder and head."),
+    Flag("second_init_checkpoint", str, Group.MODEL,
+         "Model folder of a second encoder, which may read in another "
+         "direction; the outputs of both encoders are concatenated for the "
+         "head."),
+)  # fmt: skip
+
+# A model to learn from, beside the labels.
+TAUGHT_FLAGS = (
+    *common_flags.TEACHER_FLAGS,
+    Flag("distillation_weight", TaskDistillation, Group.DISTILLATION,
+         "Share of the loss that compares with the teacher; the labels have "
+         "the rest.", 0, 1),
+)  # fmt: skip
+
+KEEP_HEAD = Flag(
+    "keep_classifier_head", False, Group.MODEL,
+    "Keep the classifier of --init_checkpoint even if labels have other names "
+    "or the task differs; outputs get the labels of your data, in order. By "
+    "default outputs are matched by label name, and other labels get a new "
+    "classifier.",
+)  # fmt: skip
 
 
-def define() -> None:
-    """What every command that fine-tunes has."""
-    common_flags.define_training()
-    common_flags.define_tokenizer()
-    flags.DEFINE_float(
-        "num_train_epochs", 3.0, "Passes over the data.", lower_bound=0.0
-    )
-    flags.DEFINE_float(
-        "warmup_proportion",
-        0.1,
-        "Share of the steps in which the rate rises.",
-        lower_bound=0.0,
-        upper_bound=1.0,
-    )
-    # google-research/bert has none of these.
-    flags.DEFINE_integer(
-        "num_seeds",
-        ModelSelection.num_seeds,
-        "Runs with --seed, --seed + 1, ...; the best model is kept.",
-        lower_bound=1,
-    )
-    flags.DEFINE_float(
-        "layer_decay",
-        1.0,
-        "By what the learning rate falls from each layer to the one below.",
-        lower_bound=0.0,
-        upper_bound=1.0,
-    )
-    flags.DEFINE_integer(
-        "num_frozen_layers",
-        -1,
-        "Lowest layers left as they are, with the embeddings; 0: these alone,"
-        " -1: everything is trained.",
-        lower_bound=-1,
-    )
-
-
-def define_combinations() -> None:
-    """What may stand on an encoder, or beside it (encoder_variants.py)."""
-    flags.DEFINE_bool(
-        "bilstm", False, "Put a BiLSTM, untrained, between encoder and head."
-    )
-    flags.DEFINE_string(
-        "second_init_checkpoint",
-        None,
-        "Another model folder, which may read in another direction: its outputs"
-        " and those of --init_checkpoint go side by side into the head.",
-    )
-
-
-def define_taught() -> None:
-    """A model to learn from, beside the labels."""
-    common_flags.define_teacher()
-    flags.DEFINE_float(
-        "distillation_weight",
-        TaskDistillation.distillation_weight,
-        "Share of the teacher in the loss; the labels have the rest.",
-        lower_bound=0.0,
-        upper_bound=1.0,
-    )
-
-
-def check_actions() -> None:
+def check_actions(flags: Flags) -> None:
     """Of commands with --do_train, --do_eval and --do_predict."""
-    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict):
+    if not (flags.do_train or flags.do_eval or flags.do_predict):
         raise InputError(
             "nothing to do: give --do_train, --do_eval or --do_predict"
         )
 
 
-def define_labels() -> None:
-    """What commands have whose models have labels."""
-    flags.DEFINE_bool(
-        "keep_classifier_head",
-        False,
-        "Keep the classifier of --init_checkpoint although its labels have "
-        "other names or it was trained for something else; its outputs get "
-        "the labels of your data, in order. By default outputs are found by "
-        "the names of their labels, and for other labels a new classifier is "
-        "trained.",
-    )
-
-
-def compares_models() -> bool:
+def compares_models(flags: Flags) -> bool:
     """Whether models are compared while training, or several of them."""
-    return FLAGS.do_train and (FLAGS.eval_steps > 0 or FLAGS.num_seeds > 1)
+    return flags.do_train and (flags.eval_steps > 0 or flags.num_seeds > 1)
 
 
 class FineTuningCommand:
@@ -118,24 +85,26 @@ class FineTuningCommand:
     Loads TensorFlow; flags are to be checked before.
 
     Attributes:
+        flags: the command's.
         stored_task: what task.json says of the model in output_dir, else of
             that in init_checkpoint.
         fixed_task: the same without training: a model is used as trained.
     """
 
-    def __init__(self, target: str | None = None) -> None:
+    def __init__(self, flags: Flags, target: str | None = None) -> None:
         """`target`: stored settings of another one do not count."""
-        command.import_tensorflow()
+        command.import_tensorflow(flags)
         from bert_keras.tasks import fine_tuning, run_context
 
+        self.flags = flags
         self.devices = run_context.make_devices(
-            command.from_flags(DeviceConfig), output_dir=FLAGS.output_dir
+            flags.make(DeviceConfig), output_dir=flags.output_dir
         )
-        self.run = common_flags.run_config()
+        self.run = common_flags.run_config(flags)
         self.stored_task = fine_tuning.stored_settings(self.run)
         if self.stored_task and target and self.stored_task.target != target:
             self.stored_task = None
-        self.fixed_task = None if FLAGS.do_train else self.stored_task
+        self.fixed_task = None if flags.do_train else self.stored_task
 
     @property
     def second_direction(self) -> str | None:
@@ -151,7 +120,7 @@ class FineTuningCommand:
         from bert_keras.tasks.task_config import TaskConfig
 
         case = fine_tuning.tokenizer_case(self.run)
-        return command.from_flags(TaskConfig, self.fixed_task, **case, **values)
+        return self.flags.make(TaskConfig, self.fixed_task, **case, **values)
 
     def check_target(self, target: str) -> None:
         """Refuses to use a model that was trained for another."""
@@ -176,27 +145,33 @@ class FineTuningCommand:
         from bert_keras.tasks.task_config import TASK
 
         if self.fixed_task:
-            fine_tuning.check_use(settings, self.fixed_task, FLAGS.output_dir)
+            fine_tuning.check_use(
+                settings, self.fixed_task, self.flags.output_dir
+            )
         elif (
             self.stored_task
             and self.run.begins_anew
             and settings.target == self.stored_task.target
             # a Hugging Face folder does not say with what it was trained
-            and beside(FLAGS.init_checkpoint, [TASK])
+            and beside(self.flags.init_checkpoint, [TASK])
         ):
             for name, value in dataclasses.asdict(settings).items():
                 then = getattr(self.stored_task, name)
-                if value != then and name in FLAGS and not FLAGS[name].present:
+                if (
+                    value != then
+                    and name in self.flags
+                    and not self.flags[name].present
+                ):
                     print(
                         f"--{name} is not given: it is {value!r}, and "
                         f"--init_checkpoint was trained with {then!r}"
                     )
         context = fine_tuning.open_context(self.devices, self.run, settings)
-        config = command.from_flags(
+        config = self.flags.make(
             fine_tuning.FineTuningConfig,
-            optimizer=command.from_flags(OptimizerConfig),
-            loop=common_flags.loop_config(),
-            selection=command.from_flags(ModelSelection),
+            optimizer=self.flags.make(OptimizerConfig),
+            loop=common_flags.loop_config(self.flags),
+            selection=self.flags.make(ModelSelection),
         )
         return context, config
 
@@ -205,7 +180,7 @@ class FineTuningCommand:
         from bert_keras.tasks import dry_run, fine_tuning, run_context
         from bert_keras.tasks.trainer import Trainer
 
-        distillation = command.from_flags(TaskDistillation)
+        distillation = self.flags.make(TaskDistillation)
         if distillation.teacher_model_dir:
             from bert_keras.tasks.distillation.teacher import DistilledTask
 
@@ -223,16 +198,16 @@ class FineTuningCommand:
         task.prepare()
         context, seed = task.context, task.config.seed
         if self.run.dry_run:
-            if FLAGS.do_train and task.config.selection.num_seeds > 1:
+            if self.flags.do_train and task.config.selection.num_seeds > 1:
                 context = fine_tuning.of_seed(context, seed)
             dry_run.report(task, context, seed)
             return
-        if FLAGS.do_train:
+        if self.flags.do_train:
             trainer = fine_tuning.train(task)
         else:
             trainer = Trainer(task, context, seed)
             trainer.restore()
-        if "do_eval" in FLAGS and FLAGS.do_eval:
+        if "do_eval" in self.flags and self.flags.do_eval:
             task.report(trainer)
-        if FLAGS.do_predict:
+        if self.flags.do_predict:
             task.predict(trainer)

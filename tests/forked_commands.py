@@ -50,8 +50,7 @@ class Ended(NamedTuple):
         if self.code != 1:
             return f"exit code {self.code}"
         lines = re.split("[\r\n]+", self.errors)
-        ours_or_absls = re.compile(r"\w+\.py: |FATAL Flags parsing error")
-        count = sum(bool(ours_or_absls.match(line)) for line in lines)
+        count = sum(bool(re.match(r"\w+\.py: ", line)) for line in lines)
         if count != 1:
             return f"{count} sentences"
         return ""
@@ -136,7 +135,7 @@ def _serve() -> None:
 
 
 def _import_all() -> None:
-    """What commands import, but for the commands, whose flags are their own."""
+    """What commands import, but for the commands themselves."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.path.insert(0, str(ROOT))
     for room in ("cli", "data", "modeling", "tasks", "training"):

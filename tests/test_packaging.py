@@ -13,8 +13,8 @@ from tests.conftest import ROOT
 COMMANDS = {
     path.stem
     for path in ROOT.glob("*.py")
-    if "def cli() -> None:" in path.read_text(encoding="utf-8")
-} - {"demo"}
+    if "cli = command.Command(" in path.read_text(encoding="utf-8")
+}
 
 
 @pytest.fixture

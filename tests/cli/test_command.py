@@ -14,7 +14,7 @@ import tensorflow as tf
 from bert_keras import files
 from bert_keras.cli import command
 from bert_keras.errors import InputError
-from tests.conftest import fails_with
+from tests.conftest import ROOT, fails_with
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
@@ -176,9 +176,9 @@ def test_devices_are_named(
     )
     for hidden in ("", "-1"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
-        assert command._devices() == "1 CPU, 3 cores, float32"
+        assert command._devices({}) == "1 CPU, 3 cores, float32"
     gpus += ["/gpu:0", "/gpu:1"]
-    assert command._devices() == (
+    assert command._devices({}) == (
         "2 GPUs: NVIDIA H100 80GB HBM3, 81559 MiB, float32"
     )
 
@@ -197,7 +197,7 @@ def test_a_gpu_that_is_not_used_is_said(
     monkeypatch.setattr(sys, "executable", str(python))
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: [])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    assert command._devices().startswith("1 CPU, ")
+    assert command._devices({}).startswith("1 CPU, ")
     said = capfd.readouterr().err.splitlines()
     assert said[0] == "TensorFlow: W0000 Cannot dlopen some GPU libraries"
     assert "tensorflow[and-cuda]" in said[1] and len(said) == 2
@@ -205,12 +205,12 @@ def test_a_gpu_that_is_not_used_is_said(
 
 IMPORT = """
 import gc, importlib.util, sys, types
-from absl import flags
 from bert_keras.cli import command, common_flags
-common_flags.define_precision_and_threads()
-flags.FLAGS(sys.argv)
+from bert_keras.cli.flags import Flags
+FLAGS = Flags(*common_flags.PRECISION_AND_THREADS)
+FLAGS.parse(sys.argv)
 loaded = sys.modules["sklearn"] = types.ModuleType("sklearn")
-command.import_tensorflow()
+command.import_tensorflow(FLAGS)
 print(sys.modules["sklearn"] is loaded, "matplotlib" not in sys.modules)
 print(importlib.util.find_spec("matplotlib") is not None)
 import tensorflow as tf
@@ -219,8 +219,13 @@ print(tf.config.threading.get_intra_op_parallelism_threads())
 print(tf.config.threading.get_inter_op_parallelism_threads())
 print(gc.isenabled(), gc.get_freeze_count() > 100_000)
 kept = gc.get_freeze_count()
-command.import_tensorflow()
+command.import_tensorflow(FLAGS)
 print(gc.get_freeze_count() <= kept)
+FLAGS.parse(["", "--num_threads=5"])
+try:
+    command.import_tensorflow(FLAGS)
+except ValueError as error:
+    print("comes too late" in str(error))
 """
 
 
@@ -233,8 +238,8 @@ def test_import_heeds_the_threads_and_keeps_what_it_made_out_of_collections(
     done = subprocess.run(
         [sys.executable, "-c", IMPORT, *args],
         check=True,
-        cwd=Path(command.__file__).parent,
+        cwd=ROOT,
         capture_output=True,
         text=True,
     )
-    assert done.stdout.split() == [*3 * ["True"], count, count, *3 * ["True"]]
+    assert done.stdout.split() == [*3 * ["True"], count, count, *4 * ["True"]]

@@ -84,8 +84,9 @@ def test_a_terminal_of_few_characters_shows_numbers(tmp_path: Path) -> None:
 
 def test_another_backend_of_keras_is_said_and_not_used() -> None:
     code = (
-        "import os, sys; sys.argv = ['x']; from bert_keras.cli import command; "
-        "command.run(lambda: print(os.environ['KERAS_BACKEND']))"
+        "import os; from bert_keras.cli import command, flags; "
+        "main = lambda: print(os.environ['KERAS_BACKEND']); "
+        "command.Command('', flags.Flags(), main)([])"
     )
     line = f"KERAS_BACKEND=jax {sys.executable} -c"
     done = subprocess.run(

@@ -53,7 +53,7 @@ def test_an_empty_output_dir_is_not_the_folder_one_is_in(
         args = [*arguments(command), "--output_dir="]
         ended = commands.run(f"{command}.py", *args, cwd=str(tmp_path))
         assert ended.is_refusal, ended
-        assert "--output_dir=: it is empty" in ended.errors
+        assert "--output_dir is empty; name a folder" in ended.errors
 
 
 def test_a_record_that_tensorflow_cannot_quote(

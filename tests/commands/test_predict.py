@@ -328,5 +328,7 @@ def test_help_of_the_installed_command_lists_the_flags() -> None:
         env={**os.environ, "COLUMNS": "80"},
         text=True,
     )
-    assert done.stdout.startswith("Answers lines of text")
+    assert done.stdout.startswith("Usage: predict --model_dir=DIR [flags]")
+    assert "\nAnswer lines of text with a model" in done.stdout
+    assert done.returncode == 0
     assert "--top_k" in done.stdout
