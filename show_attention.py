@@ -12,7 +12,6 @@ fine-tuned one. Ours; google-research/bert has no such command.
 """
 
 import importlib.util
-import os
 import sys
 
 from absl import flags
@@ -74,8 +73,7 @@ def main() -> None:
             file=sys.stderr,
         )
     if is_page:
-        title = os.path.basename(os.path.abspath(FLAGS.model_dir))
-        content = to_html(attention, title)
+        content = to_html(attention)
     else:
         layers, heads, *_ = attention.probabilities.shape
         content = to_png(

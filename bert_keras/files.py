@@ -20,6 +20,9 @@ from typing import IO, Any
 
 from bert_keras.errors import InputError
 
+TSV_ESCAPES = str.maketrans(
+    {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
+)
 VOCABULARY = "vocab.txt"
 BYTE_LEVEL, MERGES = "vocab.json", "merges.txt"
 END_BYTES = 1 << 20  # at each end of a file, of which a checksum is made
@@ -189,6 +192,12 @@ def parse_json(text: bytes | str) -> Any:
         raise json.JSONDecodeError(
             f"{found[1]} is not a number in JSON", text, found.start()
         ) from error
+
+
+def tsv_field(text: str) -> str:
+    """A cell of a table with tabs: a tab, a newline, a carriage return and a
+    backslash are escaped."""
+    return text.translate(TSV_ESCAPES)
 
 
 def to_json(values: Any, **form: Any) -> str:

@@ -257,7 +257,10 @@ class BestCheckpoint:
         self.final = os.path.join(output_dir, METRICS)  # of output_dir's model
 
     def keep(
-        self, step: int, metrics: dict[str, float], save: Callable[[str], None]
+        self,
+        step: int,
+        metrics: Mapping[str, float],
+        save: Callable[[str], None],
     ) -> None:
         """Stores a model by `save`, which is given the folder; the one before
         goes when this one is whole."""
