@@ -15,10 +15,11 @@ import importlib.util
 import os
 import sys
 
+from bert_keras.cli import command, common_flags
+
 from absl import flags
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags
 from bert_keras.errors import InputError
 
 FLAGS = flags.FLAGS

@@ -81,7 +81,7 @@ def main() -> None:
 
 def prepare(folder: Path, commands: Commands, names: list[str]) -> None:
     """Makes the inputs, and sees that each command takes the good ones."""
-    make_world(folder)
+    make_world(folder, num_layers=3)  # all that its checkpoint has
     making = "create_pretraining_data"
     for name in [making, *(name for name in names if name != making)]:
         ended = commands.run(f"{name}.py", *arguments(name), cwd=str(folder))

@@ -14,15 +14,15 @@ import math
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from bert_keras.cli import INTERRUPTED, is_interrupt, streams
+
 from absl import app, flags, logging
 
-from bert_keras.cli import streams
 from bert_keras.errors import InputError, one_line, show_flags, warn
 
 Settings = TypeVar("Settings")
@@ -92,17 +92,17 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
                 )
         try:
             main(*arguments)
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
+            if is_interrupt(error):  # where nothing is there to be saved
+                sys.exit(INTERRUPTED)
             if sentence := explained(error):
                 _fail(sentence)
             raise
-        except KeyboardInterrupt:  # where nothing is there to be saved
-            sys.exit(128 + signal.SIGINT)
 
     app.run(guarded)
 
 
-def explained(error: Exception) -> str | None:
+def explained(error: BaseException) -> str | None:
     """What a person can do about an error; None: nothing, the code is at
     fault."""
     if isinstance(error, InputError):

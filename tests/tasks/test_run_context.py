@@ -3,9 +3,10 @@
 import dataclasses
 from pathlib import Path
 
+from bert_keras.cli import common_flags
+
 import pytest
 
-from bert_keras.cli import common_flags
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import SIZES, BertConfig
 from bert_keras.tasks.run_context import (
