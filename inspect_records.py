@@ -85,7 +85,8 @@ def main() -> None:
 
     options = common_flags.tokenizer_options()
     opened = open_tokenizer(None, FLAGS.vocab_file, options)
-    assert opened is not None, "--vocab_file is required"
+    if opened is None:
+        raise InputError("--vocab_file= is empty; name a vocabulary")
     tokenizer = opened.load()
     summary = (
         report_on_text(tokenizer, paths)
