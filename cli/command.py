@@ -31,6 +31,13 @@ MAX_NOTICES = 10  # of each kind, line by line; others are only counted
 # plots and converters that no command uses: a third of the time of an import.
 UNUSED = ("jax", "matplotlib", "sklearn")
 
+FILES = (
+    "_file",
+    "_dir",
+    "_checkpoint",
+    "_json",
+    "_png",
+)  # ends of such flags' names
 BYTES = "[\udc80-\udcff]"  # as Python keeps those that are not UTF-8
 DISK_FAULTS = (
     "No space left on device",
@@ -85,6 +92,11 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
             # absl's bounds let infinity through
             if isinstance(value, float) and not math.isfinite(value):
                 _fail(f"--{name}={value} is not a finite number")
+            if isinstance(value, str) and name.endswith(FILES):
+                # Only so are two names of one file known to be one.
+                local = re.sub(r"(^|,)file://(?=/)", r"\1", value)
+                if local != value:
+                    flags.FLAGS[name].value = value = local
             if isinstance(value, str) and re.search(BYTES, value):
                 _fail(
                     f"--{name}={value} is not UTF-8, in which TensorFlow takes "

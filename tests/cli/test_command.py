@@ -171,6 +171,25 @@ except KeyboardInterrupt as error:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+def test_a_name_with_a_scheme_is_the_file_of_that_name(tmp_path: Path) -> None:
+    """Or else an output that is an input would not be seen."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("the sea\n" * 20)
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "build_vocab.py"),
+            f"--input_file={corpus},file://{corpus}",
+            f"--output_file=file://{corpus}",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert f"--output_file={corpus} would overwrite --input_file" in done.stderr
+    assert corpus.read_text() == "the sea\n" * 20
+
+
 def test_a_flag_that_is_no_finite_number() -> None:
     # infinity, which lies above any lower bound
     sentence = fails_with(
