@@ -208,7 +208,7 @@ def bad_files(
     contents = {
         "random bytes": rng.randbytes(3000),
         "latin-1": "größe\tname\n".encode("latin-1"),
-        "half of a file of UTF-16": good.decode("latin-1").encode("utf-16"),
+        "a cut file of UTF-16": good.decode("latin-1").encode("utf-16")[:-1],
         "a pickle": pickle.dumps(["weights", 1.0]),
     }
     if kind != "text":  # where any text will do

@@ -31,13 +31,8 @@ MAX_NOTICES = 10  # of each kind, line by line; others are only counted
 # plots and converters that no command uses: a third of the time of an import.
 UNUSED = ("jax", "matplotlib", "sklearn")
 
-FILES = (
-    "_file",
-    "_dir",
-    "_checkpoint",
-    "_json",
-    "_png",
-)  # ends of such flags' names
+# Ends of the names of flags that name files or folders
+FILES = ("_file", "_dir", "_checkpoint", "_json", "_png")
 BYTES = "[\udc80-\udcff]"  # as Python keeps those that are not UTF-8
 DISK_FAULTS = (
     "No space left on device",

@@ -207,7 +207,8 @@ def test_an_open_file_is_added_to(tmp_path: Path) -> None:
         "import os, sys; from bert_keras import files; "
         "print('before', flush=True); "
         "file = files.writing(sys.argv[1], 'output_file'); "
-        "file.__enter__().write(b'answer\\n'); file.__exit__(None, None, None); "
+        "file.__enter__().write(b'answer\\n'); "
+        "file.__exit__(None, None, None); "
         "print('after')"
     )
     expected = "mine\n"
