@@ -11,11 +11,12 @@ import importlib.util
 import itertools
 from typing import IO, TYPE_CHECKING
 
+from bert_keras.cli import command, common_flags, streams
+
 from absl import flags
 from tqdm import tqdm
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags, streams
 from bert_keras.data import corpus_report, streaming_stats
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.errors import InputError
@@ -85,7 +86,8 @@ def main() -> None:
 
     options = common_flags.tokenizer_options()
     opened = open_tokenizer(None, FLAGS.vocab_file, options)
-    assert opened is not None, "--vocab_file is required"
+    if opened is None:
+        raise InputError("--vocab_file= is empty; name a vocabulary")
     tokenizer = opened.load()
     summary = (
         report_on_text(tokenizer, paths)

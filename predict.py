@@ -27,10 +27,11 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from bert_keras.cli import command, common_flags, streams
+
 from absl import flags
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags, streams
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:

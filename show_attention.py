@@ -14,10 +14,11 @@ fine-tuned one. Ours; google-research/bert has no such command.
 import importlib.util
 import sys
 
+from bert_keras.cli import command, common_flags
+
 from absl import flags
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags
 from bert_keras.errors import InputError
 
 FLAGS = flags.FLAGS

@@ -24,7 +24,14 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from bert_keras.errors import InputError
-from bert_keras.files import parse_json, to_json, write_whole
+from bert_keras.files import (
+    atomic,
+    has_other_names,
+    parse_json,
+    remove,
+    to_json,
+    write_whole,
+)
 from bert_keras.training.distribution import Host
 
 LOG = "train_log.jsonl"
@@ -259,8 +266,10 @@ def write_settings_to_tensorboard(
 
 def forget_steps_after(path: str, step: int) -> None:
     """Drops what a killed run logged beyond the state it left; looks at no
-    more lines than these."""
+    more lines than these. The file is of this name alone afterwards: what a
+    link leads to, and a copy by hard links, stay as they are."""
     if not tf.io.gfile.exists(path):
+        remove(path)  # a link that leads to nothing
         return
     with tf.io.gfile.GFile(path, "rb") as log:
         text = log.read()
@@ -270,7 +279,7 @@ def forget_steps_after(path: str, step: int) -> None:
         if text[end - 1 : end] == b"\n" and _step_of(text[begin:end]) <= step:
             break
         end = begin
-    if end < len(text):
+    if end < len(text) or has_other_names(path):
         write_whole(path, text[:end])
 
 
@@ -371,7 +380,10 @@ class NonFiniteStepHandler:
 def _write_rows(path: str, batch: Mapping[str, Any]) -> None:
     """A tf.train.Example a row, for inspect_records.py."""
     arrays = {name: np.asarray(values) for name, values in batch.items()}
-    with tf.io.TFRecordWriter(path) as writer:
+    with (
+        atomic(path, overwrite=True) as unfinished,
+        tf.io.TFRecordWriter(unfinished) as writer,
+    ):
         for row in range(len(next(iter(arrays.values())))):
             example = tf.train.Example()
             for name, values in arrays.items():

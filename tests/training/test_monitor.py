@@ -297,3 +297,24 @@ def test_a_signal_that_nobody_saw_takes_effect_in_the_end() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert caught.value.code == 130
+
+
+def test_other_names_of_a_log_stay_as_they_are(tmp_path: Path) -> None:
+    """A link to somebody's file; a copy of a run made by hard links."""
+    (tmp_path / "mine").write_text("notes\n")
+    for name in ("linked", "copied", "nowhere"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "linked" / LOG).symlink_to(tmp_path / "mine")
+    (tmp_path / "nowhere" / LOG).symlink_to(tmp_path / "new")
+    Progress(str(tmp_path / "copied"), 0, 1).close()
+    line = '{"step": 1}\n'
+    (tmp_path / "copied" / LOG).write_text(line)
+    os.link(tmp_path / "copied" / LOG, tmp_path / "copy")
+    for name in ("linked", "copied", "nowhere"):
+        progress = Progress(str(tmp_path / name), 1, 2)
+        progress.write([(2, {"loss": 3.0})], 7)
+        progress.close()
+    assert (tmp_path / "mine").read_text() == "notes\n"
+    assert (tmp_path / "copy").read_text() == line
+    assert not (tmp_path / "new").exists()
+    assert steps_of(tmp_path / "copied") == [1, 2]
