@@ -114,7 +114,8 @@ def main(*beam_options: str) -> None:
 
     options = common_flags.tokenizer_options(FLAGS)
     opened = open_tokenizer(None, FLAGS.vocab_file, options)
-    assert opened is not None, "--vocab_file is required"
+    if opened is None:
+        raise InputError("--vocab_file= is empty; name a vocabulary")
     opened.load()  # merges.txt is looked at, too
     check_flags(config, opened.vocab_file, beam_options)
     paths = text_files.expand_patterns(FLAGS.input_file)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from bert_keras.tasks.pipeline import Answer, Line
     from bert_keras.tasks.task_config import TaskConfig
 
-ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 TARGETS = "single_label", "multi_label", "regression"  # of texts and pairs
 
 FLAGS = Flags(
@@ -107,7 +106,7 @@ def main(*texts: str) -> None:
             if FLAGS.output_format == "jsonl":
                 yield files.to_json({"line": answer.number, **answer.fields})
             else:
-                yield "\t".join(c.translate(ESCAPES) for c in answer.columns)
+                yield "\t".join(map(files.tsv_field, answer.columns))
 
     shown = formatted()
     if FLAGS.output_file or not sys.stdout.isatty():

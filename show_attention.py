@@ -20,7 +20,6 @@ Examples:
 """
 
 import importlib.util
-import os
 import sys
 
 from bert_keras import files
@@ -80,8 +79,7 @@ def main() -> None:
             file=sys.stderr,
         )
     if is_page:
-        title = os.path.basename(os.path.abspath(FLAGS.model_dir))
-        content = to_html(attention, title)
+        content = to_html(attention)
     else:
         layers, heads, *_ = attention.probabilities.shape
         content = to_png(

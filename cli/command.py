@@ -13,7 +13,6 @@ import glob
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import textwrap
@@ -24,7 +23,7 @@ from typing import Any
 from absl import logging
 
 import bert_keras
-from bert_keras.cli import streams
+from bert_keras.cli import INTERRUPTED, is_interrupt, streams
 from bert_keras.cli.flags import BYTES, HELP, Flags
 from bert_keras.errors import InputError, one_line, show_flags, warn
 
@@ -91,14 +90,14 @@ class Command:
         given = [self.name, *argv] if argv is not None else sys.argv
         try:
             self._run(given)
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
+            if is_interrupt(error):  # where nothing is there to be saved
+                sys.exit(INTERRUPTED)
             if sentence := explained(error, self.flags):
                 name = os.path.basename(given[0])
                 print(one_line(f"{name}: {sentence}"), file=sys.stderr)
                 sys.exit(1)
             raise
-        except KeyboardInterrupt:  # where nothing is there to be saved
-            sys.exit(128 + signal.SIGINT)
         finally:
             show_flags(False)
 
@@ -136,7 +135,7 @@ def _prepare_environment() -> None:
         del os.environ["TMPDIR"]
 
 
-def explained(error: Exception, flags: Iterable[str] = ()) -> str | None:
+def explained(error: BaseException, flags: Iterable[str] = ()) -> str | None:
     """What a person can do about an error; None: nothing, the code is at
     fault.
 

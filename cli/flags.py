@@ -20,6 +20,8 @@ from bert_keras.errors import InputError
 
 Settings = TypeVar("Settings")
 
+# Ends of the names of flags that name files or folders
+FILES = ("_file", "_dir", "_checkpoint", "_json", "_png")
 HELP = {"help": "h", "helpshort": None, "helpfull": None}
 BYTES = "[\udc80-\udcff]"  # as Python keeps those that are not UTF-8
 
@@ -159,7 +161,8 @@ class Flags(flags.FlagValues):
             raise InputError(str(error).removeprefix("flag ")) from error
 
     def check(self) -> None:
-        """Raises an InputError if a value is missing or cannot be used."""
+        """Raises an InputError if a value is missing or cannot be used; names
+        of local files lose their file://."""
         needed = {
             f"--{f.name}": f for f in self.table if f.group is Group.REQUIRED
         }
@@ -182,6 +185,11 @@ class Flags(flags.FlagValues):
             # absl's bounds let infinity through
             if isinstance(value, float) and not math.isfinite(value):
                 raise InputError(f"--{name}={value} is not a finite number")
+            if isinstance(value, str) and name.endswith(FILES):
+                # Only so are two names of one file known to be one.
+                local = re.sub(r"(^|,)file://(?=/)", r"\1", value)
+                if local != value:
+                    self[name].value = value = local
             if isinstance(value, str) and re.search(BYTES, value):
                 raise InputError(
                     f"--{name}={value} is not UTF-8, in which TensorFlow takes "
