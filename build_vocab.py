@@ -14,9 +14,10 @@ Examples:
         --nodo_lower_case
 """
 
-from bert_keras import files
 from bert_keras.cli import command, common_flags
 from bert_keras.cli.flags import Flag, Flags, Group
+
+from bert_keras import files
 from bert_keras.data import streaming_stats, vocabulary
 from bert_keras.data.tokenization import BasicTokenizer
 

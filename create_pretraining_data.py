@@ -29,11 +29,12 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from bert_keras.cli import command, common_flags
+from bert_keras.cli.flags import Flag, Flags, Group
+
 from tqdm import tqdm
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags
-from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.data import instances, record_hints, streaming_stats, tokenizers
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.data.special_tokens import BERT

@@ -17,9 +17,10 @@ Examples:
         --string_input
 """
 
-from bert_keras import files
 from bert_keras.cli import command, common_flags
 from bert_keras.cli.flags import Flag, Flags, Group
+
+from bert_keras import files
 from bert_keras.errors import InputError
 
 FLAGS = Flags(

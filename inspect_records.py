@@ -21,11 +21,12 @@ import importlib.util
 import itertools
 from typing import IO, TYPE_CHECKING
 
+from bert_keras.cli import command, common_flags, streams
+from bert_keras.cli.flags import Flag, Flags, Group
+
 from tqdm import tqdm
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags, streams
-from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.data import corpus_report, streaming_stats
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.errors import InputError

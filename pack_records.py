@@ -22,11 +22,12 @@ Examples:
 
 import itertools
 
+from bert_keras.cli import command
+from bert_keras.cli.flags import Flag, Flags, Group
+
 from tqdm import tqdm
 
 from bert_keras import files
-from bert_keras.cli import command
-from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.data import streaming_stats
 from bert_keras.data.packing import PackingConfig
 from bert_keras.errors import InputError

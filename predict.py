@@ -26,9 +26,10 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from bert_keras import files
 from bert_keras.cli import command, common_flags, streams
 from bert_keras.cli.flags import Flag, Flags, Group
+
+from bert_keras import files
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from bert_keras.cli import command, common_flags, fine_tuning
 from bert_keras.cli.flags import Flag, Flags, Group
+
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ Examples:
 
 from bert_keras.cli import command, common_flags, fine_tuning
 from bert_keras.cli.flags import Flag, Flags, Group
+
 from bert_keras.errors import InputError
 
 FLAGS = Flags(

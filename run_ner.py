@@ -25,6 +25,7 @@ Examples:
 
 from bert_keras.cli import command, common_flags, fine_tuning
 from bert_keras.cli.flags import Flag, Flags, Group
+
 from bert_keras.tasks.task_config import FEATURE_LAYERS, TaskConfig
 
 FLAGS = Flags(

@@ -25,6 +25,7 @@ import dataclasses
 
 from bert_keras.cli import command, common_flags
 from bert_keras.cli.flags import Flag, Flags, Group
+
 from bert_keras.data.masking import MaskConfig
 from bert_keras.errors import InputError
 from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig

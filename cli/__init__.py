@@ -30,4 +30,8 @@ def _end(
     _show(kind, error, trace)
 
 
-sys.excepthook = _end
+# Not in a program of somebody else's that imports a command
+_name = os.path.basename(sys.argv[0]).removesuffix(".py")
+_commands = os.path.join(os.path.dirname(os.path.dirname(__file__)), "commands")
+if os.path.exists(os.path.join(_commands, f"{_name}.py")):
+    sys.excepthook = _end

@@ -20,11 +20,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bert_keras.cli import INTERRUPTED, is_interrupt, streams
+from bert_keras.cli.flags import BYTES, HELP, Flags
+
 from absl import logging
 
 import bert_keras
-from bert_keras.cli import INTERRUPTED, is_interrupt, streams
-from bert_keras.cli.flags import BYTES, HELP, Flags
 from bert_keras.errors import InputError, one_line, show_flags, warn
 
 MAX_NOTICES = 10  # of each kind, line by line; others are only counted

@@ -6,6 +6,7 @@ Names and defaults that google-research/bert has are its own.
 from typing import TYPE_CHECKING
 
 from bert_keras.cli.flags import Flag, Flags, Group
+
 from bert_keras.data.masking import MaskConfig
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.training.config import (

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bert_keras.cli import command, common_flags
 from bert_keras.cli.flags import Flag, Flags, Group
+
 from bert_keras.errors import InputError
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.training.config import (

@@ -7,10 +7,11 @@ import shutil
 import textwrap
 from typing import TYPE_CHECKING
 
+from bert_keras.cli.flags import Flag, Group
+
 from absl import flags
 
 import bert_keras.commands
-from bert_keras.cli.flags import Flag, Group
 
 if TYPE_CHECKING:
     from bert_keras.cli.command import Command

@@ -15,10 +15,7 @@ import tensorflow as tf
 
 from bert_keras import files
 from bert_keras.errors import InputError
-<<<<<<< HEAD
-=======
 from tests.command_world import GOOD
->>>>>>> main
 from tests.conftest import ROOT, fails_with
 
 

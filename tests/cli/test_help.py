@@ -8,12 +8,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
-import pytest
-
-import bert_keras
 from bert_keras.cli import reference
 from bert_keras.cli.command import Command
 from bert_keras.cli.flags import Flag, Group
+
+import pytest
+
+import bert_keras
 from tests.conftest import ROOT, fails_with
 
 # Words that no help text begins with: each would lean on the flag's name or on
