@@ -122,6 +122,9 @@ class Encoder(BertLayer):
         for layer in self.layers:
             layer.build()
         self.pooler.build((None, self.config.hidden_size))
+        # Where chains are compiled by themselves, Keras is not to compile all:
+        # matrix products are oneDNN's, which XLA's take longer than.
+        self.supports_jit = not fused_ops.compiles_chains()
 
     def call(
         self,
@@ -157,6 +160,7 @@ class Encoder(BertLayer):
                 gives it.
         """
         if isinstance(input_ids, Mapping):
+            check_names(input_ids)
             input_mask = input_ids.get("input_mask", input_mask)
             segment_ids = input_ids.get("segment_ids", segment_ids)
             input_ids = input_ids["input_ids"]
@@ -242,6 +246,16 @@ class Encoder(BertLayer):
         return EncoderOutputs(
             vectors(length), tuple(layers), layers[-1], pooled
         )
+
+
+def check_names(inputs: Mapping[str, Any]) -> None:
+    """Raises a ValueError where transformers' names would be overlooked."""
+    others = {"attention_mask": "input_mask", "token_type_ids": "segment_ids"}
+    for theirs, ours in others.items():
+        if theirs in inputs:
+            raise ValueError(
+                f"the inputs have {theirs!r}; expected the name {ours!r}"
+            )
 
 
 def attention_maps(

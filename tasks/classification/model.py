@@ -10,9 +10,10 @@ Shapes: B batch, S positions, N examples, C outputs, W windows of a document.
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Protocol
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -35,7 +36,6 @@ from bert_keras.modeling.heads import (
     squared_error,
 )
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
-from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.classification.data import Label
 from bert_keras.tasks.label_names import class_key, to_number
 from bert_keras.tasks.metrics import (
@@ -45,6 +45,7 @@ from bert_keras.tasks.metrics import (
     regression_metrics,
 )
 from bert_keras.tasks.packed_inputs import example_weights, pooled_examples
+from bert_keras.tasks.task_model import TaskModel, json_form
 
 Loss = tuple[Tensor, Sums]
 LABELS = "label_ids"
@@ -230,6 +231,11 @@ class Regression(LabelType):
         return regression_metrics(scores[:, 0], labels[:, 0])
 
 
+TARGETS: dict[str, Callable[..., LabelType]] = {
+    kind.kind: kind for kind in (SingleLabel, MultiLabel, Regression)
+}
+
+
 def make_target(kind: str, labels: tuple[str, ...]) -> LabelType:
     """The target that task.json's words mean."""
     if kind == "regression":
@@ -273,15 +279,20 @@ def _number_of(label: str, labels: tuple[str, ...]) -> int:
 class PooledClassifier(TaskModel):
     """An encoder with a linear head on its pooled output."""
 
-    def __init__(self, encoder: Encoder, num_outputs: int, name: str):
-        """`name`: of the head."""
-        self.encoder = encoder
+    def __init__(
+        self,
+        config: BertConfig,
+        num_outputs: int,
+        head_name: str,
+        encoder: Encoder | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.encoder = encoder or Encoder(config, dtype=self.dtype_policy)
         self.head = LinearHead(
-            encoder.config, num_outputs, HEAD_DROPOUT_PROB, name=name
+            self.encoder.config, num_outputs, HEAD_DROPOUT_PROB, name=head_name
         )
-        self.parts = (self.encoder, self.head)
-        for part in self.parts:
-            part.build()
+        self.build_layers()
 
     def mappings(self) -> list[VariableMapping]:
         return [
@@ -294,10 +305,12 @@ class PooledClassifier(TaskModel):
         return {"logits": self.logits(batch, None)}
 
     def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
-        """[B, C], of padded or packed rows (data/batching.py).
+        """[B, C].
 
         Args:
-            seed: int32 [2], the key of the dropout; None for none.
+            batch: padded rows, which are input_ids, input_mask and
+                segment_ids, each [B, S]; or packed ones (data/batching.py).
+            seed: as in TaskModel.
         """
         pooled = pooled_examples(self.encoder, batch, seed)
         return self.head(
@@ -305,51 +318,61 @@ class PooledClassifier(TaskModel):
         )
 
 
+@keras.saving.register_keras_serializable("bert_keras")
 class TextClassifier(PooledClassifier):
-    """A model of texts and pairs, with the loss of its target."""
+    """A model of texts and pairs, with the loss of its target: a class, several
+    or a number. `call` gives logits [B, C]."""
 
     def __init__(
         self,
         config: BertConfig,
         target: LabelType,
         encoder: Encoder | None = None,
+        **kwargs: Any,
     ):
-        """`encoder`: where it is not the plain one of the config."""
-        self.target = target
+        """`encoder`: where it is not a new one of the config; `kwargs`: name,
+        dtype and trainable, as every Keras model has."""
         super().__init__(
-            encoder or Encoder(config), target.num_outputs, "classifier"
+            config, target.num_outputs, "classifier", encoder, **kwargs
         )
+        self.target = target
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
-        return {"rows": ops.sum(self.weights(batch))}
-
-    def loss(
-        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
-    ) -> Loss:
-        """This batch's part of the mean loss of the rows in `totals`.
-
-        Args:
-            batch: label_ids [B, length], and padded rows, which are input_ids,
-                input_mask and segment_ids, each [B, S], one without input
-                being padding; or packed ones (data/batching.py).
-            totals: of the global batch, of which this may be one piece.
-            seed: int32 [2], the key of the dropout; None for none.
-        """
-        return self.loss_of(self.logits(batch, seed), batch, totals)
+        return {"rows": ops.sum(self.example_weights(batch))}
 
     def loss_of(
         self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
     ) -> Loss:
-        """As `loss`, of what `logits` gave."""
+        """Of label_ids [B, length]; a row without input is padding and counts
+        for nothing."""
         total, sums = self.target.loss(
             logits, batch[LABELS], example_weights(batch)
         )
         # A batch of classes that weigh nothing costs nothing.
         return ops.divide_no_nan(total, totals["rows"]), sums
 
-    def weights(self, batch: Batch) -> Tensor:
-        """float32 [B]: how much each row counts."""
+    def example_weights(self, batch: Batch) -> Tensor:
+        """float32 [B]: how much each example counts."""
         return self.target.weights(batch[LABELS], example_weights(batch))
+
+    def get_config(self) -> dict[str, Any]:
+        target = {"kind": self.target.kind, **json_form(self.target)}
+        return {**super().get_config(), "target": target}
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: Any = None
+    ) -> "TextClassifier":
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in config["target"].items()
+        }
+        target = TARGETS[fields.pop("kind")](**fields)
+        return super().from_config({**config, "target": target}, custom_objects)
+
+    def compute_output_spec(self, inputs: Batch, **_: Any) -> Any:
+        shape = inputs["input_ids"].shape[0], self.target.num_outputs
+        return keras.KerasTensor(shape, "float32")
 
 
 def pool_windows(

@@ -22,7 +22,6 @@ from bert_keras.modeling.fused_ops import DropoutKeys
 from bert_keras.modeling.heads import LinearHead, MaskedLmHead
 from tests.conftest import ROOT, SEQ_LENGTH, TINY, tiny_batch
 
-ON_JAX = "checks or saved or training_drops or fit"
 # Of Keras's own conversions to NumPy
 pytestmark = pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning")
 
@@ -190,10 +189,10 @@ def test_what_cannot_be_done_is_said() -> None:
         layer(x, mask, training=True)
 
 
-@pytest.mark.skipif(
-    keras.config.backend() != "tensorflow", reason="it starts JAX"
-)
-def test_on_jax() -> None:
+def on_jax(file: str, tests: str) -> None:
+    """Runs a file's tests whose names have some of these words."""
+    if keras.config.backend() != "tensorflow":
+        pytest.skip("it starts JAX")
     # Keras 3.15 is older there than the NumPy that warns of it.
     options = (
         "-qx",
@@ -202,13 +201,17 @@ def test_on_jax() -> None:
         "-W",
         "ignore::DeprecationWarning",
         "-k",
-        ON_JAX,
+        tests,
     )
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, __file__],
+        [sys.executable, "-m", "pytest", *options, file],
         cwd=ROOT,
         env={**os.environ, "KERAS_BACKEND": "jax"},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_on_jax() -> None:
+    on_jax(__file__, "checks or saved or training_drops or fit")
