@@ -201,14 +201,17 @@ def _(encoder: ConcatenatedEncoders) -> list[VariableMapping]:
 
 
 def make_encoder(
-    config: BertConfig, bilstm: bool, second_direction: str | None
+    config: BertConfig,
+    bilstm: bool,
+    second_direction: str | None,
+    dtype: Any = None,
 ) -> Any:
     """An Encoder, or what stands in for one; by task.json's fields."""
     if bilstm:
-        return BiLstmEncoder(config)
+        return BiLstmEncoder(config, dtype=dtype)
     if second_direction:
-        return ConcatenatedEncoders(config, second_direction)
-    return Encoder(config)
+        return ConcatenatedEncoders(config, second_direction, dtype=dtype)
+    return Encoder(config, dtype=dtype)
 
 
 def load_encoders(

@@ -19,6 +19,7 @@ from keras import ops
 
 from bert_keras.data.input_features import InputFeatures
 from bert_keras.data.record_schema import Feature
+from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import (
@@ -29,6 +30,7 @@ from bert_keras.modeling.checkpoint import (
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
+from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.modeling.heads import (
     LinearHead,
     binary_cross_entropy,
@@ -45,6 +47,7 @@ from bert_keras.tasks.metrics import (
     regression_metrics,
 )
 from bert_keras.tasks.packed_inputs import example_weights, pooled_examples
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.task_model import TaskModel, json_form
 
 Loss = tuple[Tensor, Sums]
@@ -245,6 +248,10 @@ def make_target(kind: str, labels: tuple[str, ...]) -> LabelType:
                 "a regression of one number"
             )
         return Regression()
+    if not labels:
+        raise InputError(
+            "the labels are not known; give `labels`, or `num_labels`"
+        )
     return MultiLabel(labels) if kind == "multi_label" else SingleLabel(labels)
 
 
@@ -287,8 +294,7 @@ class PooledClassifier(TaskModel):
         encoder: Encoder | None = None,
         **kwargs: Any,
     ):
-        super().__init__(**kwargs)
-        self.encoder = encoder or Encoder(config, dtype=self.dtype_policy)
+        super().__init__(config, encoder, **kwargs)
         self.head = LinearHead(
             self.encoder.config, num_outputs, HEAD_DROPOUT_PROB, name=head_name
         )
@@ -330,12 +336,61 @@ class TextClassifier(PooledClassifier):
         encoder: Encoder | None = None,
         **kwargs: Any,
     ):
-        """`encoder`: where it is not a new one of the config; `kwargs`: name,
-        dtype and trainable, as every Keras model has."""
         super().__init__(
             config, target.num_outputs, "classifier", encoder, **kwargs
         )
         self.target = target
+
+    defaults = {"target": "single_label", "max_seq_length": 128}
+    targets = tuple(TARGETS)
+
+    @classmethod
+    def from_settings(
+        cls, config: BertConfig, settings: TaskConfig, **kwargs: Any
+    ) -> "TextClassifier":
+        target = make_target(settings.target, settings.labels)
+        encoder = make_encoder(
+            config,
+            settings.bilstm,
+            settings.second_direction,
+            kwargs.get("dtype"),
+        )
+        return cls(config, target, encoder, **kwargs)
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: str,
+        options: TokenizerOptions | None = None,
+        num_labels: int | None = None,
+        **settings: Any,
+    ) -> "TextClassifier":
+        """Reads a model folder: ours, Google's or Hugging Face's.
+
+        A head that the folder does not have, or has for something else, starts
+        at random.
+
+            model = bert_keras.TextClassifier.from_folder(
+                "uncased_L-2_H-128_A-2", labels=("bad", "good")
+            )
+
+        Args:
+            folder: or weights in one.
+            options: override the folder's settings of its tokenizer.
+            num_labels: of labels that have no names but "0", "1", ...
+            settings: fields of task.json, by name, that override the folder's:
+                labels, in the order of the outputs; target ("single_label");
+                max_seq_length (128); and Keras's name, dtype and trainable.
+
+        Raises:
+            InputError: a file is missing or does not fit the others, or the
+                labels are not known.
+        """
+        if num_labels is not None:
+            settings["labels"] = tuple(map(str, range(num_labels)))
+        if "labels" in settings:
+            settings["labels"] = tuple(settings["labels"])
+        return super().from_folder(folder, options, **settings)
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {"rows": ops.sum(self.example_weights(batch))}

@@ -40,6 +40,21 @@ class MultipleChoice(PooledClassifier):
     ):
         super().__init__(config, 1, "choice", encoder, **kwargs)
 
+    defaults = {"target": "choice", "max_seq_length": 128}
+    targets = ("choice",)
+
+    def tokenize(
+        self, texts: Sequence[Any], max_length: int | None = None
+    ) -> dict[str, np.ndarray]:
+        """Makes inputs of N contexts, each a tuple with its choices, C in each:
+        int32 [N, C, S]; `max_length` as in TaskModel."""
+        rows = [(x, choice) for x, choices in texts for choice in choices]
+        features = self._features(rows, max_length)
+        return {
+            name: x.reshape(len(texts), -1, x.shape[-1])
+            for name, x in features.items()
+        }
+
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {"questions": ops.sum(_weights(batch))}
 

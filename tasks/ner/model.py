@@ -12,6 +12,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import (
     CLASSIFIER,
@@ -25,6 +26,7 @@ from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.classification.model import LABELS
 from bert_keras.tasks.packed_inputs import encode, is_packed
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.task_model import TaskModel
 
 POSITIONS = "label_positions"
@@ -63,10 +65,7 @@ class TokenClassifier(TaskModel):
         encoder: Encoder | None = None,
         **kwargs: Any,
     ):
-        """`encoder`: where it is not a new one of the config; `kwargs`: name,
-        dtype and trainable, as every Keras model has."""
-        super().__init__(**kwargs)
-        self.encoder = encoder or Encoder(config, dtype=self.dtype_policy)
+        super().__init__(config, encoder, **kwargs)
         self.head = LinearHead(
             config, num_tags, HEAD_DROPOUT_PROB, name="classifier"
         )
@@ -78,6 +77,20 @@ class TokenClassifier(TaskModel):
             *encoder_mappings(self.encoder),
             *linear_mappings(self.head, CLASSIFIER),
         ]
+
+    defaults = {"target": "tags", "max_seq_length": 128}
+    targets = ("tags",)
+
+    @classmethod
+    def from_settings(
+        cls, config: BertConfig, settings: TaskConfig, **kwargs: Any
+    ) -> "TokenClassifier":
+        if not settings.labels or settings.feature_layers is not None:
+            raise InputError(
+                "the tags are not known, or are told from the features of an "
+                "encoder; give `labels`, and `feature_layers=None`"
+            )
+        return cls(config, len(settings.labels), **kwargs)
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return num_words(batch)

@@ -50,12 +50,8 @@ class MaskedLm(TaskModel):
     def __init__(
         self, config: BertConfig, encoder: Encoder | None = None, **kwargs: Any
     ):
-        """`encoder`: where it is not a new one of the config; `kwargs`: name,
-        dtype and trainable, as every Keras model has."""
-        super().__init__(**kwargs)
-        dtype = self.dtype_policy
-        self.encoder = encoder or Encoder(config, dtype=dtype)
-        self.masked_lm = MaskedLmHead(config, dtype=dtype)
+        super().__init__(config, encoder, **kwargs)
+        self.masked_lm = MaskedLmHead(config, dtype=self.dtype_policy)
         self.build_layers()
         self.encoder.pooler.trainable = False
 

@@ -18,9 +18,11 @@ from bert_keras.modeling.checkpoint import (
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
+from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.packed_inputs import encode, example_weights, is_packed
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.task_model import TaskModel
 
 NO_CLASS = -1e9  # a logit
@@ -44,12 +46,9 @@ class QuestionAnsweringModel(TaskModel):
         encoder: Encoder | None = None,
         **kwargs: Any,
     ):
-        """`padding_in_loss`: whether padding is among the classes. `encoder`:
-        where it is not a new one of the config. `kwargs`: name, dtype and
-        trainable, as every Keras model has."""
-        super().__init__(**kwargs)
+        """`padding_in_loss`: whether padding is among the classes."""
+        super().__init__(config, encoder, **kwargs)
         self.padding_in_loss = padding_in_loss
-        self.encoder = encoder or Encoder(config, dtype=self.dtype_policy)
         self.head = LinearHead(self.encoder.config, 2, name="span")
         self.build_layers()
         for pooler in self.encoder.poolers:
@@ -60,6 +59,21 @@ class QuestionAnsweringModel(TaskModel):
             *encoder_mappings(self.encoder),
             *linear_mappings(self.head, SPAN),
         ]
+
+    defaults = {"target": "span", "max_seq_length": 384, "doc_stride": 128}
+    targets = ("span",)
+
+    @classmethod
+    def from_settings(
+        cls, config: BertConfig, settings: TaskConfig, **kwargs: Any
+    ) -> "QuestionAnsweringModel":
+        encoder = make_encoder(
+            config,
+            settings.bilstm,
+            settings.second_direction,
+            kwargs.get("dtype"),
+        )
+        return cls(config, encoder=encoder, **kwargs)
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {"rows": ops.sum(example_weights(batch))}

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from keras.src.testing import TestCase
 
+from bert_keras.errors import InputError
+from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.modeling.encoder_variants import (
     BiLstmEncoder,
     ConcatenatedEncoders,
@@ -22,12 +24,13 @@ from bert_keras.tasks.classification.model import (
     SingleLabel,
     TextClassifier,
 )
+from bert_keras.tasks.load import load
 from bert_keras.tasks.multiple_choice.model import MultipleChoice
 from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.pretraining.model import MaskedLm, Pretraining
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.task_model import TaskModel
-from tests.conftest import ONE_LAYER, SEQ_LENGTH, tiny_batch
+from tests.conftest import GOLDEN, ONE_LAYER, SEQ_LENGTH, tiny_batch
 from tests.modeling.test_keras_layers import on_jax
 
 # Of Keras's own conversions to NumPy
@@ -278,3 +281,90 @@ def test_names_of_transformers_are_not_overlooked() -> None:
 
 def test_on_jax() -> None:
     on_jax(__file__, "checks or saved or functional or fit or own")
+
+
+VOCAB = str(GOLDEN / "tiny_vocab.txt")
+TEXTS = ["the ship", ("the ship sailed", "the wind"), "blew"]
+
+
+def make_folder(folder: Path) -> str:
+    """Google's: an encoder with both heads of pre-training."""
+    model = Pretraining(ONE_LAYER)
+    save_model_folder(str(folder), ONE_LAYER, model.mappings(), VOCAB)
+    return str(folder)
+
+
+@pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="slow")
+def test_from_a_folder_to_a_folder(tmp_path: Path) -> None:
+    model = TextClassifier.from_folder(
+        make_folder(tmp_path / "google"), labels=("no", "yes")
+    )
+    data = model.tokenize(TEXTS, max_length=9)
+    assert {x.shape for x in data.values()} == {(3, 9)}
+    assert {x.dtype for x in data.values()} == {np.dtype("int32")}
+    assert data["segment_ids"][1].tolist() == [0, 0, 0, 0, 0, 0, 1, 1, 1]
+    logits = numbers(model(data))
+    model.save_folder(str(tmp_path / "out"))
+    loaded = load(str(tmp_path / "out"))
+    answers = loaded.predict(TEXTS)
+    assert [x.label for x in answers] == [
+        ("no", "yes")[i] for i in logits.argmax(1)
+    ]
+    odds = np.exp(logits)[:, 1] / np.exp(logits).sum(1)
+    found = [x.probabilities["yes"] for x in answers]
+    np.testing.assert_allclose(found, odds, atol=1e-6)
+    same = TextClassifier.from_folder(str(tmp_path / "out"))
+    assert_equal(numbers(same(data)), logits)
+    model.save(tmp_path / "model.keras")
+    kept = keras.models.load_model(tmp_path / "model.keras")
+    assert kept.settings == model.settings
+    assert_equal(kept.tokenize(TEXTS, 9), data)
+    kept.save_folder(str(tmp_path / "again"))
+    assert TextClassifier.from_folder(str(tmp_path / "again")).settings
+
+
+@pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="slow")
+def test_heads_that_a_folder_has_and_has_not(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    expected = Pretraining.from_folder(folder)
+    for one, other in zip(
+        expected.mappings()[:-2],
+        MaskedLm.from_folder(folder).mappings(),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one.read(), other.read())
+    keras.utils.set_random_seed(3)
+    tagger = TokenClassifier.from_folder(folder, labels=("O", "B-PER"))
+    assert tagger.settings and tagger.settings.target == "tags"
+    keras.utils.set_random_seed(4)
+    other = TokenClassifier.from_folder(folder, labels=("O", "B-PER"))
+    changed = [
+        one.name
+        for one, two in zip(tagger.mappings(), other.mappings(), strict=True)
+        if not np.array_equal(one.read(), two.read())
+    ]
+    assert changed == ["output_weights"]
+    choice = MultipleChoice.from_folder(folder, max_seq_length=13)
+    data = choice.tokenize([("the ship", ["sails", "an old captain"])] * 3)
+    assert data["input_ids"].shape == (3, 2, 8)
+    assert choice(data).shape == (3, 2)
+
+
+@pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="slow")
+def test_what_a_folder_cannot_be_is_said(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    with pytest.raises(InputError, match="give `labels`, or `num_labels`"):
+        TextClassifier.from_folder(folder)
+    with pytest.raises(InputError, match="expected 4 to 61"):
+        MultipleChoice.from_folder(folder, max_seq_length=62)
+    model = MaskedLm.from_folder(folder)
+    with pytest.raises(InputError, match="expected a list of texts"):
+        model.tokenize("the ship")
+    for use in (
+        lambda: MaskedLm(ONE_LAYER).tokenize(["the ship"]),
+        lambda: MaskedLm(ONE_LAYER).save_folder(str(tmp_path / "out")),
+    ):
+        with pytest.raises(InputError, match="MaskedLm has no tokenizer"):
+            use()
+    with pytest.raises(InputError, match="export_tflite.py"):
+        model.quantize("int8")

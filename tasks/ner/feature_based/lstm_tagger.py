@@ -145,9 +145,9 @@ class FeatureTagger(TaskModel):
         feature_layers: str,
         lstm_size: int,
     ):
-        super().__init__()
-        self.features = WordFeatures(config, feature_layers)
-        self.encoder = self.features.encoder
+        features = WordFeatures(config, feature_layers)
+        super().__init__(config, features.encoder)
+        self.features = features
         self.encoder.trainable = False
         count, hidden = self.features.shape
         self.mix: ScalarMix | None = None
