@@ -14,17 +14,35 @@ if TYPE_CHECKING:
     from bert_keras.modeling.encoder import Encoder as Encoder
     from bert_keras.modeling.heads import LinearHead as LinearHead
     from bert_keras.modeling.heads import MaskedLmHead as MaskedLmHead
+    from bert_keras.tasks.classification.model import (
+        TextClassifier as TextClassifier,
+    )
     from bert_keras.tasks.classification.training import (
         train_classifier as train_classifier,
     )
     from bert_keras.tasks.load import load as load
+    from bert_keras.tasks.multiple_choice.model import (
+        MultipleChoice as MultipleChoice,
+    )
+    from bert_keras.tasks.ner.model import TokenClassifier as TokenClassifier
+    from bert_keras.tasks.pretraining.model import MaskedLm as MaskedLm
+    from bert_keras.tasks.pretraining.model import Pretraining as Pretraining
+    from bert_keras.tasks.squad.model import (
+        QuestionAnsweringModel as QuestionAnsweringModel,
+    )
 
 _ROOMS = {
     "BertConfig": "modeling.config",
     "Encoder": "modeling.encoder",
     "InputError": "errors",
     "LinearHead": "modeling.heads",
+    "MaskedLm": "tasks.pretraining.model",
     "MaskedLmHead": "modeling.heads",
+    "MultipleChoice": "tasks.multiple_choice.model",
+    "Pretraining": "tasks.pretraining.model",
+    "QuestionAnsweringModel": "tasks.squad.model",
+    "TextClassifier": "tasks.classification.model",
+    "TokenClassifier": "tasks.ner.model",
     "load": "tasks.load",
     "record_dataset": "data.record_dataset",
     "train_classifier": "tasks.classification.training",

@@ -515,7 +515,7 @@ class Trainer:
         """Loads the weights of output_dir's newest state."""
         began = read_settings(self.folder)
         check_settings(self.folder, began, made_of(self.context), {})
-        weights = [v.value for v in self.model.variables]
+        weights = [v.value for v in self.model.weights]
         state = TrainingState(self.folder, {"weights": weights}, 1, False)
         self._has_weights_of(state.restore())
         for mapping in self.model.mappings():

@@ -40,7 +40,7 @@ class Objective(Protocol):
     """What is fitted. All that it returns adds up over rows."""
 
     @property
-    def variables(self) -> list[keras.Variable]: ...
+    def weights(self) -> list[keras.Variable]: ...
 
     @property
     def trainable_variables(self) -> list[keras.Variable]: ...
@@ -48,7 +48,7 @@ class Objective(Protocol):
     def totals(self, batch: Batch) -> dict[str, tf.Tensor]:
         """What the losses are divided by, each a sum over rows."""
 
-    def loss(
+    def loss_fn(
         self, batch: Batch, totals: dict[str, tf.Tensor], seed: tf.Tensor | None
     ) -> tuple[tf.Tensor, Sums]:
         """The loss of these rows, divided by the totals of the global batch;
@@ -98,7 +98,7 @@ def train(
         SystemExit: a signal of StopRequest's came, and the state is saved.
     """
     tracked = {
-        "weights": [v.value for v in objective.variables],
+        "weights": [v.value for v in objective.weights],
         "first_moments": optimizer.first_moments,
         "second_moments": optimizer.second_moments,
         **source.tracked,
@@ -319,7 +319,7 @@ class StepFunction:
     ) -> tuple[list[tf.Tensor], tf.Tensor, Sums]:
         variables = [v.value for v in self.objective.trainable_variables]
         with tf.GradientTape() as tape:
-            loss, sums = self.objective.loss(batch, totals, key)
+            loss, sums = self.objective.loss_fn(batch, totals, key)
         gradients = tape.gradient(loss, variables)
         dense = [_as_computed(tf.convert_to_tensor(g)) for g in gradients]
         # Products of unknown shapes forget the shapes of their weights.
@@ -367,7 +367,7 @@ class Evaluation:
             replica = tf.distribute.get_replica_context()
             batch = {name: value[0] for name, value in batches.items()}
             totals = _sum_over_replicas(replica, self.objective.totals(batch))
-            sums = self.objective.loss(batch, totals, None)
+            sums = self.objective.loss_fn(batch, totals, None)
             return _sum_over_replicas(replica, sums)
 
         return tf.nest.map_structure(
