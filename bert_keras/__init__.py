@@ -18,6 +18,15 @@ if TYPE_CHECKING:
         train_classifier as train_classifier,
     )
     from bert_keras.tasks.load import load as load
+    from bert_keras.tasks.multiple_choice.training import (
+        train_multiple_choice as train_multiple_choice,
+    )
+    from bert_keras.tasks.ner.training import (
+        train_token_classifier as train_token_classifier,
+    )
+    from bert_keras.tasks.squad.training import (
+        train_question_answering as train_question_answering,
+    )
 
 _ROOMS = {
     "BertConfig": "modeling.config",
@@ -28,6 +37,9 @@ _ROOMS = {
     "load": "tasks.load",
     "record_dataset": "data.record_dataset",
     "train_classifier": "tasks.classification.training",
+    "train_multiple_choice": "tasks.multiple_choice.training",
+    "train_question_answering": "tasks.squad.training",
+    "train_token_classifier": "tasks.ner.training",
 }
 __all__ = list(_ROOMS)
 

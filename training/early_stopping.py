@@ -7,7 +7,7 @@ that a run that goes on decides as if it had never stopped.
 import dataclasses
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
@@ -26,6 +26,14 @@ def sort_key(metric: str, value: float) -> float:
     return -value if metric.endswith(LOWER_IS_BETTER) else value
 
 
+def evaluation_names(figures: Mapping[str, float]) -> dict[str, float]:
+    """The figures of an evaluation by names that training's do not have: "loss"
+    becomes "eval_loss", unless there is one."""
+    own = {k: x for k, x in figures.items() if k.startswith("eval_")}
+    others = {f"eval_{k}": x for k, x in figures.items() if k not in own}
+    return others | own
+
+
 @dataclasses.dataclass
 class EarlyStopping:
     """Evaluates every so many steps and keeps the model where it is best."""
@@ -39,6 +47,7 @@ class EarlyStopping:
     output_dir: str
     writes: bool  # whether this host writes the log
     seen: list[tuple[int, float]] = dataclasses.field(default_factory=list)
+    latest: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -70,7 +79,7 @@ class EarlyStopping:
 
     def check(self, step: int) -> bool:
         """Evaluates the model after `step`; whether training is to stop."""
-        figures = self.evaluate()
+        figures = self.latest = self.evaluate()
         shown = "  ".join(f"{k} {v:.4f}" for k, v in sorted(figures.items()))
         print(f"evaluation after step {step}: {shown}", flush=True)
         self.seen.append((step, figures[self.metric]))
