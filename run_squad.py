@@ -12,9 +12,10 @@ predict_file has answers, exact match and F1 are in eval_results.txt. output_dir
 ends as a model folder that predict.py takes.
 """
 
+from bert_keras.cli import command, fine_tuning
+
 from absl import flags
 
-from bert_keras.cli import command, fine_tuning
 from bert_keras.errors import InputError
 
 fine_tuning.define()

@@ -43,11 +43,11 @@ class EarlyStopping:
     patience: int  # evaluations without a better one; 0: it never stops
     evaluate: Callable[[], dict[str, float]]  # the model as it is now
     # Stores the model as the best, given its step and metrics.
-    keep: Callable[[int, dict[str, float]], None]
+    keep: Callable[[int, Mapping[str, float]], None]
     output_dir: str
     writes: bool  # whether this host writes the log
+    samples: Callable[[], str] = str  # predictions as Markdown
     seen: list[tuple[int, float]] = dataclasses.field(default_factory=list)
-    latest: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -77,11 +77,9 @@ class EarlyStopping:
                 ) from error
         return self._is_exhausted()
 
-    def check(self, step: int) -> bool:
-        """Evaluates the model after `step`; whether training is to stop."""
-        figures = self.latest = self.evaluate()
-        shown = "  ".join(f"{k} {v:.4f}" for k, v in sorted(figures.items()))
-        print(f"evaluation after step {step}: {shown}", flush=True)
+    def check(self, step: int, figures: Mapping[str, float]) -> bool:
+        """Notes an evaluation after `step`, and keeps the model if it is the
+        best; whether training is to stop."""
         self.seen.append((step, figures[self.metric]))
         if self.writes:
             with tf.io.gfile.GFile(self.path, "a") as log:
@@ -89,6 +87,13 @@ class EarlyStopping:
         if self._best() == len(self.seen) - 1:
             self.keep(step, figures)
         return self._is_exhausted()
+
+    def verdict(self) -> str:
+        """Which step was kept, and why."""
+        step, value = self.seen[self._best()]
+        number = len(self.seen)
+        count = f"{number} evaluations" if number > 1 else "one evaluation"
+        return f"kept step {step:,}: {self.metric} {value:.4f}, best of {count}"
 
     def _best(self) -> int:
         """Which evaluation found the best value first, from 0."""

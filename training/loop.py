@@ -160,9 +160,13 @@ def train(
             if early_stopping is not None and (
                 is_last or not step % early_stopping.every_steps
             ):
-                stopped = _is_any(early_stopping.check(step), strategy, host)
-                seen = evaluation_names(early_stopping.latest)
-                progress.leave_out_pause()
+                with progress.paused():
+                    found = early_stopping.evaluate()
+                    samples = early_stopping.samples()
+                    progress.write_evaluation(step, found, samples)
+                    stops = early_stopping.check(step, found)
+                    stopped = _is_any(stops, strategy, host)
+                seen = evaluation_names(found)
             is_due = not step % config.save_checkpoints_steps
             is_asked = _is_any(request.number is not None, strategy, host)
             if stopped or is_last or is_due or is_asked:
@@ -173,12 +177,13 @@ def train(
                 # was there till then.
                 with contextlib.suppress(tf.errors.OpError):
                     check_hosts_agree(strategy, host, step)
+                progress.close()
                 request.exit_as_requested(step)
             if callback is not None:
-                for number, values in zip(numbers, figures, strict=True):
-                    found = seen if number == step else {}
-                    callback(number, {**values, **found})
-                progress.leave_out_pause()
+                with progress.paused():
+                    for number, values in zip(numbers, figures, strict=True):
+                        own = seen if number == step else {}
+                        callback(number, {**values, **own})
     return step
 
 
