@@ -24,11 +24,20 @@ if TYPE_CHECKING:
     from bert_keras.tasks.multiple_choice.model import (
         MultipleChoice as MultipleChoice,
     )
+    from bert_keras.tasks.multiple_choice.training import (
+        train_multiple_choice as train_multiple_choice,
+    )
     from bert_keras.tasks.ner.model import TokenClassifier as TokenClassifier
+    from bert_keras.tasks.ner.training import (
+        train_token_classifier as train_token_classifier,
+    )
     from bert_keras.tasks.pretraining.model import MaskedLm as MaskedLm
     from bert_keras.tasks.pretraining.model import Pretraining as Pretraining
     from bert_keras.tasks.squad.model import (
         QuestionAnsweringModel as QuestionAnsweringModel,
+    )
+    from bert_keras.tasks.squad.training import (
+        train_question_answering as train_question_answering,
     )
 
 _ROOMS = {
@@ -46,6 +55,9 @@ _ROOMS = {
     "load": "tasks.load",
     "record_dataset": "data.record_dataset",
     "train_classifier": "tasks.classification.training",
+    "train_multiple_choice": "tasks.multiple_choice.training",
+    "train_question_answering": "tasks.squad.training",
+    "train_token_classifier": "tasks.ner.training",
 }
 __all__ = list(_ROOMS)
 

@@ -8,7 +8,7 @@ so that any number of either gives the same weights.
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
@@ -24,7 +24,10 @@ from bert_keras.training.distribution import (
     split_between_replicas,
     sum_over_hosts,
 )
-from bert_keras.training.early_stopping import EarlyStopping
+from bert_keras.training.early_stopping import (
+    EarlyStopping,
+    evaluation_names,
+)
 from bert_keras.training.monitor import (
     NonFiniteStepHandler,
     Progress,
@@ -34,6 +37,8 @@ from bert_keras.training.optimization import AdamW, learning_rate
 
 Batch = dict[str, tf.Tensor]
 Sums = dict[str, tuple[tf.Tensor, tf.Tensor]]
+# Told each step's number, from 1, and its figures; what it returns is not used.
+Callback = Callable[[int, dict[str, float]], object]
 
 
 class Objective(Protocol):
@@ -84,11 +89,14 @@ def train(
     config: LoopConfig,
     output_dir: str,
     early_stopping: EarlyStopping | None = None,
+    callback: Callback | None = None,
 ) -> int:
     """Trains all of the optimiser's steps, from the state in output_dir if any.
 
     Args:
         objective: built in the strategy's scope, like `optimizer`.
+        callback: called after each step, when what there is to save of it is
+            saved, on every host.
 
     Returns:
         The number of steps that the model has been trained for.
@@ -148,6 +156,7 @@ def train(
             progress.write(list(zip(numbers, figures, strict=True)), tokens)
             step = stop
             is_last = step == num_train_steps
+            seen: dict[str, float] = {}
             if early_stopping is not None and (
                 is_last or not step % early_stopping.every_steps
             ):
@@ -157,6 +166,7 @@ def train(
                     progress.write_evaluation(step, found, samples)
                     stops = early_stopping.check(step, found)
                     stopped = _is_any(stops, strategy, host)
+                seen = evaluation_names(found)
             is_due = not step % config.save_checkpoints_steps
             is_asked = _is_any(request.number is not None, strategy, host)
             if stopped or is_last or is_due or is_asked:
@@ -169,6 +179,11 @@ def train(
                     check_hosts_agree(strategy, host, step)
                 progress.close()
                 request.exit_as_requested(step)
+            if callback is not None:
+                with progress.paused():
+                    for number, values in zip(numbers, figures, strict=True):
+                        own = seen if number == step else {}
+                        callback(number, {**values, **own})
     return step
 
 

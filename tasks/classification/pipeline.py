@@ -52,16 +52,9 @@ ANSWERS: dict[str, Callable[..., Any]] = {  # by target
 
 
 class TextClassificationPipeline(TaskPipeline):
-    """One text, or two with a tab between them: a class, several, a number.
-
-    Attributes:
-        metrics: what `bert_keras.train_classifier` gets on evaluation data.
-        history: the figures of each step that it logged, in order.
-    """
+    """One text, or two with a tab between them: a class, several, a number."""
 
     model: TextClassifier
-    metrics: dict[str, float]
-    history: list[dict[str, float]]
     needs_pooler = True
     method = "predict"
 

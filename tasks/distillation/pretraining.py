@@ -73,6 +73,10 @@ class Distillation(Distilled[MaskedLm]):
                 value = value + segments.read()[0]
             binding.write(value)
 
+    def predictions(self, batch: Batch) -> Tensor:
+        """The student's likeliest id at each of masked_lm_positions."""
+        return self.student.predictions(batch)
+
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {
             "soft_targets": ops.sum(self._soft_places(batch)[1]),
