@@ -13,7 +13,7 @@ from tests.web_server import measure
 
 PAGES = [
     ROOT / "README.md", ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]  # fmt: skip
 ROOMS = "cli|data|modeling|tasks|tests|training|benchmarks|docs"
 
@@ -77,7 +77,7 @@ def test_readme_answers_lines(
 
 def test_attention_page_reads_a_map(tmp_path: Path) -> None:
     make_folder(tmp_path / "model")
-    (block,) = python_blocks(ROOT / "docs" / "attention.md")
+    (block,) = python_blocks(ROOT / "docs" / "tutorials" / "look_inside.md")
     found = re.search(r'AttentionReader\("([^"]+)"', block)
     assert found
     exec(block.replace(found[1], str(tmp_path / "model")), {})
