@@ -4,10 +4,11 @@ Ours; google-research/bert has no such command. The same text and flags give
 the same vocabulary, byte for byte.
 """
 
+from bert_keras.cli import command
+
 from absl import flags
 
 from bert_keras import files
-from bert_keras.cli import command
 from bert_keras.data import streaming_stats, vocabulary
 from bert_keras.data.tokenization import BasicTokenizer
 

@@ -7,9 +7,9 @@ the labels. What was written is loaded again and must give the same outputs
 before --output_dir appears. Ours; google-research/bert has no such command.
 """
 
-from absl import flags
-
 from bert_keras.cli import command, common_flags
+
+from absl import flags
 
 FLAGS = flags.FLAGS
 

@@ -15,11 +15,12 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from bert_keras.cli import command, common_flags
+
 from absl import flags
 from tqdm import tqdm
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags
 from bert_keras.data import instances, record_hints, streaming_stats, tokenizers
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.data.special_tokens import BERT
@@ -152,7 +153,8 @@ def main(*beam_options: str) -> None:
 
     options = common_flags.tokenizer_options()
     opened = open_tokenizer(None, FLAGS.vocab_file, options)
-    assert opened is not None, "--vocab_file is required"
+    if opened is None:
+        raise InputError("--vocab_file= is empty; name a vocabulary")
     opened.load()  # merges.txt is looked at, too
     check_flags(config, opened.vocab_file, beam_options)
     paths = text_files.expand_patterns(FLAGS.input_file)

@@ -9,9 +9,9 @@ float32. docs/serving.md shows how to serve it and to ask it.
 Ours; google-research/bert has no such command.
 """
 
-from absl import flags
-
 from bert_keras.cli import command, common_flags
+
+from absl import flags
 
 FLAGS = flags.FLAGS
 

@@ -10,10 +10,11 @@ of weights costs and keeps.
 Ours; google-research/bert has no such command.
 """
 
+from bert_keras.cli import command, common_flags
+
 from absl import flags
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags
 from bert_keras.errors import InputError
 
 FLAGS = flags.FLAGS

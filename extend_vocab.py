@@ -14,10 +14,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from bert_keras.cli import command, common_flags
+
 from absl import flags
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags
 from bert_keras.data import vocabulary
 from bert_keras.data.tokenization import FullTokenizer, WordpieceTokenizer
 from bert_keras.errors import InputError

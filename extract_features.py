@@ -15,10 +15,11 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from bert_keras.cli import command, common_flags
+
 from absl import flags
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags
 from bert_keras.errors import InputError
 from bert_keras.tasks.sentence_pooling import (
     POOLINGS,

@@ -11,11 +11,12 @@ import importlib.util
 import itertools
 from typing import IO, TYPE_CHECKING
 
+from bert_keras.cli import command, common_flags, streams
+
 from absl import flags
 from tqdm import tqdm
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags, streams
 from bert_keras.data import corpus_report, streaming_stats
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.errors import InputError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 
+MAX_BARS = 50
 DRAWN_PERCENT = 99.9  # of the lengths, at least
 
 flags.DEFINE_string(
@@ -84,7 +86,8 @@ def main() -> None:
 
     options = common_flags.tokenizer_options()
     opened = open_tokenizer(None, FLAGS.vocab_file, options)
-    assert opened is not None, "--vocab_file is required"
+    if opened is None:
+        raise InputError("--vocab_file= is empty; name a vocabulary")
     tokenizer = opened.load()
     summary = (
         report_on_text(tokenizer, paths)
@@ -164,23 +167,39 @@ def report_on_text(
 
 
 def draw_lengths(counts: list[int], longest: int, file: IO[bytes]) -> None:
-    """Draws how many records or lines have each length.
+    """Draws a histogram of the lengths of records or lines.
 
     Args:
-      longest: pieces that a record has room for.
+      counts: how many have each length, in tokens.
+      longest: tokens that fit into a record.
     """
     from matplotlib.figure import Figure
 
     # The few longest lines of a text would squeeze all the others.
     shown = max(longest, streaming_stats.percentile(counts, DRAWN_PERCENT))
+    width = -(-(shown + 1) // MAX_BARS)
+    bars = [sum(counts[i : i + width]) for i in range(0, shown + 1, width)]
     figure = Figure(layout="constrained")
     axis = figure.subplots()
-    axis.bar(range(shown + 1), counts[: shown + 1], width=1)
-    axis.axvline(longest + 0.5, color="black", linewidth=1)
-    # Most records have one and the same length, the longest.
-    axis.set_yscale("log")
-    axis.set_xlabel(f"pieces (line: room of a record, {longest})")
-    axis.set_ylabel("how many have so many")
+    axis.bar(range(0, shown + 1, width), bars, width=0.9 * width, align="edge")
+    axis.axvline(longest, color="black", linewidth=1, linestyle="dashed")
+    # Most records have one length, the longest: its bar is cut off.
+    *others, most = sorted(bars)
+    second = max(others, default=0)
+    if second and most > 2 * second:
+        top = 1.25 * second
+        axis.set_ylim(0, top)
+        place = bars.index(most) * width - width / 2
+        axis.annotate(f"{most:,} \u2191", (place, top), ha="right", va="top")
+    axis.set_title(f"Lengths of {sum(counts):,} sequences")
+    text = f"tokens (dashed: {longest} fit into a record)"
+    if left_out := sum(counts[shown + 1 :]):
+        most_tokens = len(counts) - 1
+        text += (
+            f"\n{left_out:,} longer, of up to {most_tokens:,}, are not shown"
+        )
+    axis.set_xlabel(text)
+    axis.set_ylabel(f"sequences, in bars of {width} lengths")
     figure.savefig(file, format="png", dpi=120)
 
 

@@ -8,11 +8,12 @@ no such command. The same records and flags give the same rows.
 
 import itertools
 
+from bert_keras.cli import command
+
 from absl import flags
 from tqdm import tqdm
 
 from bert_keras import files
-from bert_keras.cli import command
 from bert_keras.data import streaming_stats
 from bert_keras.data.packing import PackingConfig
 from bert_keras.errors import InputError

@@ -27,10 +27,11 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from bert_keras.cli import command, common_flags, streams
+
 from absl import flags
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags, streams
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = flags.FLAGS
-ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 TARGETS = "single_label", "multi_label", "regression"  # of texts and pairs
 
 flags.DEFINE_string(
@@ -120,7 +120,7 @@ def main(*texts: str) -> None:
             if FLAGS.output_format == "jsonl":
                 yield files.to_json({"line": answer.number, **answer.fields})
             else:
-                yield "\t".join(c.translate(ESCAPES) for c in answer.columns)
+                yield "\t".join(map(files.tsv_field, answer.columns))
 
     shown = formatted()
     if FLAGS.output_file or not sys.stdout.isatty():

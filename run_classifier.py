@@ -13,9 +13,10 @@ predict.py takes.
 
 from typing import TYPE_CHECKING
 
+from bert_keras.cli import command, common_flags, fine_tuning
+
 from absl import flags
 
-from bert_keras.cli import command, common_flags, fine_tuning
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:

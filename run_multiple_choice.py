@@ -12,9 +12,10 @@ again goes on where the last run stopped. At its end output_dir is a model
 folder that predict.py takes. google-research/bert has no such command.
 """
 
+from bert_keras.cli import command, fine_tuning
+
 from absl import flags
 
-from bert_keras.cli import command, fine_tuning
 from bert_keras.errors import InputError
 
 fine_tuning.define()

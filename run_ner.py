@@ -15,9 +15,10 @@ its end output_dir is a model folder that predict.py takes.
 Ours; google-research/bert has no such command. Devlin et al. 2018, section 5.3.
 """
 
+from bert_keras.cli import command, fine_tuning
+
 from absl import flags
 
-from bert_keras.cli import command, fine_tuning
 from bert_keras.tasks.task_config import FEATURE_LAYERS
 
 fine_tuning.define()

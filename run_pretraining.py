@@ -11,9 +11,10 @@ learns from that folder's: docs/distillation.md.
 
 import dataclasses
 
+from bert_keras.cli import command, common_flags
+
 from absl import flags
 
-from bert_keras.cli import command, common_flags
 from bert_keras.errors import InputError
 from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
 from bert_keras.training.config import (

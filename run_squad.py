@@ -14,9 +14,10 @@ ends as a model folder that predict.py takes.
 
 from typing import TYPE_CHECKING
 
+from bert_keras.cli import command, fine_tuning
+
 from absl import flags
 
-from bert_keras.cli import command, fine_tuning
 from bert_keras.errors import InputError
 
 if TYPE_CHECKING:

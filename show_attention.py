@@ -12,13 +12,13 @@ fine-tuned one. Ours; google-research/bert has no such command.
 """
 
 import importlib.util
-import os
 import sys
+
+from bert_keras.cli import command, common_flags
 
 from absl import flags
 
 from bert_keras import files
-from bert_keras.cli import command, common_flags
 from bert_keras.errors import InputError
 
 FLAGS = flags.FLAGS
@@ -74,8 +74,7 @@ def main() -> None:
             file=sys.stderr,
         )
     if is_page:
-        title = os.path.basename(os.path.abspath(FLAGS.model_dir))
-        content = to_html(attention, title)
+        content = to_html(attention)
     else:
         layers, heads, *_ = attention.probabilities.shape
         content = to_png(

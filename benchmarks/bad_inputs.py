@@ -81,7 +81,7 @@ def main() -> None:
 
 def prepare(folder: Path, commands: Commands, names: list[str]) -> None:
     """Makes the inputs, and sees that each command takes the good ones."""
-    make_world(folder)
+    make_world(folder, num_layers=3)  # all that its checkpoint has
     making = "create_pretraining_data"
     for name in [making, *(name for name in names if name != making)]:
         ended = commands.run(f"{name}.py", *arguments(name), cwd=str(folder))
@@ -208,7 +208,7 @@ def bad_files(
     contents = {
         "random bytes": rng.randbytes(3000),
         "latin-1": "größe\tname\n".encode("latin-1"),
-        "half of a file of UTF-16": good.decode("latin-1").encode("utf-16"),
+        "a cut file of UTF-16": good.decode("latin-1").encode("utf-16")[:-1],
         "a pickle": pickle.dumps(["weights", 1.0]),
     }
     if kind != "text":  # where any text will do

@@ -33,6 +33,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bert_keras.cli import command
+
 from bert_keras.modeling.config import BertConfig
 
 VOCAB_SIZE = 30522

@@ -7,9 +7,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
 
-import worker
-
 from bert_keras.cli import command
+
+import worker
 
 SIZE = 2048
 

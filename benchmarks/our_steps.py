@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
 
+from bert_keras.cli import command
+
 import numpy as np
 import worker
-
-from bert_keras.cli import command
 
 
 class Run(NamedTuple):

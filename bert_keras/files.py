@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,9 @@ from typing import IO, Any
 
 from bert_keras.errors import InputError
 
+TSV_ESCAPES = str.maketrans(
+    {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
+)
 VOCABULARY = "vocab.txt"
 BYTE_LEVEL, MERGES = "vocab.json", "merges.txt"
 END_BYTES = 1 << 20  # at each end of a file, of which a checksum is made
@@ -27,6 +31,8 @@ DIGEST_BYTES = 1 << 30  # at most, of all the files that are compared
 BLOCK_BYTES = 1 << 18
 # In a JSON text, a string, or a word for a number that Python alone takes
 BARE = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
+MAX_LINKS = 40  # from one to the next, as Linux has it
+DESCRIPTORS = re.compile(r"/proc/\d+(/task/\d+)?/fd")
 LOCK = "lock"  # of the file in a folder that is locked
 # Locks by folder, open as long as the process is
 _held: dict[str, contextlib.AbstractContextManager[None]] = {}
@@ -47,6 +53,10 @@ def beside(path: str, names: Iterable[str]) -> str | None:
     folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
     for candidate in (os.path.join(folder, name) for name in names):
         if tf.io.gfile.exists(candidate):
+            if is_stream(candidate):  # it may never end, or never begin
+                raise InputError(
+                    f"{candidate} is a device or a pipe; expected a file"
+                )
             return candidate
         refuse_hidden(candidate)
     return None
@@ -191,6 +201,12 @@ def parse_json(text: bytes | str) -> Any:
         ) from error
 
 
+def tsv_field(text: str) -> str:
+    """A cell of a table with tabs: a tab, a newline, a carriage return and a
+    backslash are escaped."""
+    return text.translate(TSV_ESCAPES)
+
+
 def to_json(values: Any, **form: Any) -> str:
     """JSON text; of numbers that are not finite, which JSON has not, null.
 
@@ -218,14 +234,12 @@ def atomic(path: str, overwrite: bool = False) -> Iterator[str]:
     a folder, becomes `path` when the block ends, or goes if it fails.
 
     Args:
-        path: also on gs:// and the like; its folder has to be there. Of a link
-            the file is replaced to which it leads.
+        path: also on gs:// and the like; its folder has to be there. A link is
+            replaced, and what it leads to stays: see `behind_links`.
         overwrite: whether a file of this name may be replaced.
     """
     import tensorflow as tf
 
-    if "://" not in path and os.path.islink(path):
-        path = os.path.realpath(path)
     unfinished = _fresh_name(path)
     try:
         yield unfinished
@@ -233,6 +247,19 @@ def atomic(path: str, overwrite: bool = False) -> Iterator[str]:
     finally:
         with contextlib.suppress(OSError, tf.errors.OpError):
             remove(unfinished)
+
+
+def behind_links(path: str) -> str:
+    """What a link leads to, for outputs that a person names; else the path."""
+    is_link = "://" not in path and os.path.islink(path)
+    return os.path.realpath(path) if is_link else path
+
+
+def has_other_names(path: str) -> bool:
+    """Whether a local file is a link, or has more than one hard link."""
+    if "://" in path or not os.path.lexists(path):
+        return False
+    return os.path.islink(path) or os.lstat(path).st_nlink > 1
 
 
 def _fresh_name(path: str) -> str:
@@ -262,10 +289,34 @@ def is_stream(path: str) -> bool:
     return not (os.path.isfile(path) or os.path.isdir(path))
 
 
+def is_written_through(path: str) -> bool:
+    """Whether what is written there goes somewhere that nothing may replace: a
+    device, a pipe, or a file that is open already, such as /dev/stdout."""
+    if is_stream(path):
+        return True
+    for _ in range(MAX_LINKS):
+        if "://" in path or not os.path.islink(path):
+            break
+        folder = os.path.realpath(os.path.dirname(path))
+        if DESCRIPTORS.fullmatch(folder):
+            return True
+        path = os.path.join(folder, os.readlink(path))
+    return False
+
+
 def seekable(path: str) -> str:
-    """The path itself; of a pipe that of a copy, which can be read again."""
+    """The path itself; of a pipe that of a copy, which can be read again.
+
+    Raises:
+        InputError: it cannot be read, or is a device, which may have no end.
+    """
     if not is_stream(path):
         return path
+    is_device = not stat.S_ISFIFO(os.stat(path).st_mode)
+    if is_device and not os.path.samefile(path, os.devnull):
+        with reading(path), open(path, "rb") as file:
+            if not file.isatty():
+                raise InputError(f"{path} is a device; expected a file")
     if path not in _kept_streams:
         copy = os.path.join(temporary_folder(), os.path.basename(path))
         with (
@@ -416,12 +467,15 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
                 with contextlib.suppress(FileNotFoundError):
                     os.lstat(path)  # the name may be too long
             target = path
-            if not is_stream(path):
+            # What others write to the same device or open file stays.
+            mode = "ab"
+            if not is_written_through(path):
                 tf.io.gfile.makedirs(folder or ".")
                 stack.enter_context(_only_writer(path, argument))
-                target = stack.enter_context(atomic(path, overwrite=True))
+                new = atomic(behind_links(path), overwrite=True)
+                target, mode = stack.enter_context(new), "wb"
             opener = tf.io.gfile.GFile if "://" in path else open
-            file = opener(target, "wb")
+            file = opener(target, mode)
         except (OSError, tf.errors.OpError) as error:
             raise _unwritable(path, argument, error) from error
         try:
@@ -449,7 +503,8 @@ def _only_writer(path: str, argument: str) -> Iterator[None]:
             yield
         finally:
             with contextlib.suppress(OSError):
-                os.remove(held)
+                if not os.path.getsize(held):  # or else it is not ours
+                    os.remove(held)
 
 
 def _unwritable(path: str, argument: str, error: Any) -> InputError:

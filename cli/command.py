@@ -14,15 +14,15 @@ import math
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from bert_keras.cli import INTERRUPTED, is_interrupt, streams
+
 from absl import app, flags, logging
 
-from bert_keras.cli import streams
 from bert_keras.errors import InputError, one_line, show_flags, warn
 
 Settings = TypeVar("Settings")
@@ -31,6 +31,8 @@ MAX_NOTICES = 10  # of each kind, line by line; others are only counted
 # plots and converters that no command uses: a third of the time of an import.
 UNUSED = ("jax", "matplotlib", "sklearn")
 
+# Ends of the names of flags that name files or folders
+FILES = ("_file", "_dir", "_checkpoint", "_json", "_png")
 BYTES = "[\udc80-\udcff]"  # as Python keeps those that are not UTF-8
 DISK_FAULTS = (
     "No space left on device",
@@ -85,6 +87,11 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
             # absl's bounds let infinity through
             if isinstance(value, float) and not math.isfinite(value):
                 _fail(f"--{name}={value} is not a finite number")
+            if isinstance(value, str) and name.endswith(FILES):
+                # Only so are two names of one file known to be one.
+                local = re.sub(r"(^|,)file://(?=/)", r"\1", value)
+                if local != value:
+                    flags.FLAGS[name].value = value = local
             if isinstance(value, str) and re.search(BYTES, value):
                 _fail(
                     f"--{name}={value} is not UTF-8, in which TensorFlow takes "
@@ -92,17 +99,17 @@ def run(main: Callable[..., None], takes_arguments: bool = False) -> None:
                 )
         try:
             main(*arguments)
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
+            if is_interrupt(error):  # where nothing is there to be saved
+                sys.exit(INTERRUPTED)
             if sentence := explained(error):
                 _fail(sentence)
             raise
-        except KeyboardInterrupt:  # where nothing is there to be saved
-            sys.exit(128 + signal.SIGINT)
 
     app.run(guarded)
 
 
-def explained(error: Exception) -> str | None:
+def explained(error: BaseException) -> str | None:
     """What a person can do about an error; None: nothing, the code is at
     fault."""
     if isinstance(error, InputError):

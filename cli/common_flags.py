@@ -6,9 +6,10 @@ google-research/bert's; those it does not have are marked by a comment.
 
 from typing import TYPE_CHECKING, Any
 
+from bert_keras.cli import command
+
 from absl import flags
 
-from bert_keras.cli import command
 from bert_keras.data.masking import MaskConfig
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.training.config import (

@@ -4,9 +4,10 @@ to a trained model."""
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from bert_keras.cli import command, common_flags
+
 from absl import flags
 
-from bert_keras.cli import command, common_flags
 from bert_keras.errors import InputError
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.training.config import (

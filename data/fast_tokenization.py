@@ -30,6 +30,8 @@ SIGMA = "Σ"  # in lower case it is one of two letters, by its neighbours
 # The library counts a word's bytes. A character becomes nine at the most: a
 # hangul syllable, taken apart.
 MAX_BYTES_PER_CHAR = 9
+PART_CHARS = 1 << 20  # of a block that are encoded at once: they take 20 times
+# that of memory
 
 
 class Lines(NamedTuple):
@@ -76,6 +78,31 @@ class LineTokenizer:
 
     def encode(self, block: bytes) -> Lines:
         lines = _read_lines(block)
+        if self._library is None or len(block) <= PART_CHARS:
+            return self._encode(lines)
+        # A long document, or a long line in it
+        cut = self.tokenizer.basic_tokenizer.stretches
+        stretches: list[str] = []
+        first = []
+        for line in lines:
+            first.append(len(stretches))
+            stretches += [stretch for _, stretch in cut(line)]
+        ends = np.cumsum([*map(len, stretches)])
+        parts = [
+            self._encode([text for text, _ in part])
+            for _, part in itertools.groupby(
+                zip(stretches, (ends // PART_CHARS).tolist(), strict=True),
+                key=lambda pair: pair[1],
+            )
+        ]
+        ids, lengths, is_blank = map(np.concatenate, zip(*parts, strict=True))
+        return Lines(
+            ids,
+            np.add.reduceat(lengths, first),
+            np.logical_and.reduceat(is_blank, first),
+        )
+
+    def _encode(self, lines: list[str]) -> Lines:
         is_exact = self._needs_exact("\n".join(lines), len(lines))
         exact = self.tokenizer
         slow = [

@@ -14,6 +14,7 @@ import itertools
 import multiprocessing
 import os
 import pickle
+import re
 import shutil
 import signal
 import statistics
@@ -30,6 +31,8 @@ from bert_keras.data.instances import Summary
 from bert_keras.errors import InputError, warn
 
 SETTINGS, DONE = "settings.json", "done.json"
+# Names of files in the folder, whole ones and unfinished
+OWN = re.compile(r"\.?(span|part|records|output)-|\.?(settings|done)\.json")
 read_json = functools.partial(
     files.read_json, advice="delete its folder to begin anew"
 )
@@ -50,6 +53,11 @@ def open_or_resume(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
         InputError: another process is at it, or what is in the folder was made
             with other settings.
     """
+    if os.path.islink(folder):  # in /tmp anybody could have made it
+        raise InputError(
+            f"{folder} is a link, and a folder of this name is needed for what "
+            "is finished; remove the link, or name other output files"
+        )
     with files.lock(folder, "output_file"):
         path = os.path.join(folder, SETTINGS)
         if not os.path.exists(path):
@@ -81,13 +89,15 @@ def finish(folder: str, outputs: Mapping[str, Any]) -> None:
 
 def discard(folder: str) -> None:
     """Deletes it, so that whatever is left of it counts for nothing."""
+    if os.path.islink(folder):
+        return
     files.remove(os.path.join(folder, SETTINGS))
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _empty(folder: str, *kept: str) -> None:
     for name in os.listdir(folder):
-        if name not in kept:
+        if name not in kept and OWN.match(name):
             os.remove(os.path.join(folder, name))
 
 

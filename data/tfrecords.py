@@ -231,12 +231,14 @@ class RecordWriter:
             unfinished = []
             for path in self._paths:
                 with self._naming(path):
-                    if tf.io.gfile.isdir(path) or files.is_stream(path):
+                    if tf.io.gfile.isdir(path) or files.is_written_through(
+                        path
+                    ):
                         raise tf.errors.FailedPreconditionError(
                             None, None, "it is a folder, a device or a pipe"
                         )
                     tf.io.gfile.makedirs(os.path.dirname(path) or ".")
-                    new = files.atomic(path, overwrite=True)
+                    new = files.atomic(files.behind_links(path), overwrite=True)
                     unfinished.append(stack.enter_context(new))
             # The stack ends what began last: all files are closed before the
             # first one gets its name.

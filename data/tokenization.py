@@ -10,6 +10,7 @@ running Python's tables know it.
 import functools
 import itertools
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -177,7 +178,8 @@ class FullTokenizer:
             for part, sources in self.basic_tokenizer.split_word(word)
             for piece, start, end in self.wordpiece_tokenizer.split(part)
         ]
-        found = [span.piece for span in spans], spans
+        # A piece is in memory once, however often a text has it.
+        found = [sys.intern(span.piece) for span in spans], spans
         if len(self._cache) >= MAX_CACHED_WORDS:
             self._cache.clear()
         if len(word) <= MAX_CACHED_CHARS:

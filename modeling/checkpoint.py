@@ -146,6 +146,23 @@ def linear_mappings(head: LinearHead, root: str) -> list[VariableMapping]:
     return layer_mappings(root, head, ("output_weights", "output_bias"))
 
 
+# What lies beside the encoder, by how the names of its variables begin.
+HEADS = {
+    "cls/predictions/": "masked LM head",
+    NEXT_SENTENCE: "next sentence head",
+    SPAN: "question answering head",
+    "output_weights": "classifier head",
+    "output_bias": "classifier head",
+    "bert/pooler/": "pooler",
+}
+
+
+def _head_of(name: str) -> str | None:
+    return next(
+        (x for start, x in HEADS.items() if name.startswith(start)), None
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class LoadReport:
     """Google's names, by what became of them.
@@ -159,14 +176,22 @@ class LoadReport:
     unused: tuple[str, ...]  # in the checkpoint, not in the model
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.source}: {len(self.loaded)} variables loaded, "
-            f"{len(self.missing)} missing, {len(self.unused)} unused, "
-            "0 mis-shaped"
-        ]
-        lines += [f"  missing, starts at random: {n}" for n in self.missing]
-        lines += [f"  unused: {n}" for n in self.unused]
-        return "\n".join(map(printable, lines))
+        """One line; names are listed where they are not those of a head."""
+        summary = [f"{self.source}: {len(self.loaded)} variables loaded"]
+        details = []
+        for text, names in (
+            ("new, at random", self.missing),
+            ("not used", self.unused),
+        ):
+            heads = dict.fromkeys(filter(None, map(_head_of, names)))
+            others = [name for name in names if not _head_of(name)]
+            found = list(heads)
+            if others:
+                found.append(f"{len(others)} other{'s' * (len(others) > 1)}")
+            if found:
+                summary.append(f"{text}: {', '.join(found)}")
+            details += [f"  {text}: {name}" for name in others]
+        return "\n".join(map(printable, ["; ".join(summary), *details]))
 
 
 def resolve_checkpoint(path: str) -> str:

@@ -7,8 +7,11 @@ Shapes: L layers, N heads, S pieces.
 """
 
 import base64
+import html
 import io
 import json
+import os
+import textwrap
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -34,11 +37,22 @@ MIN_INCHES = 4.0
 
 
 class AttentionMap(NamedTuple):
+    """Attention probabilities of a text or a pair. A notebook shows it."""
+
     pieces: list[str]  # S, as people read them
     is_mark: list[bool]  # [CLS], [SEP] and their like
     num_first: int  # pieces of the first text and the special tokens around it
     probabilities: np.ndarray  # [L, N, S, S]: of each piece, where it looks
     is_cut: bool  # whether the text was longer
+    text: str  # both texts of a pair, with a bar between them
+    model: str  # the name of the folder
+
+    def _repr_html_(self) -> str:
+        page = html.escape(to_html(self).decode())
+        return (
+            '<iframe sandbox="allow-scripts" width="100%" height="800" '
+            f'srcdoc="{page}"></iframe>'
+        )
 
 
 class AttentionReader:
@@ -46,6 +60,7 @@ class AttentionReader:
 
     def __init__(self, folder: str, options: TokenizerOptions | None = None):
         """Arguments and errors are those of `load.load`."""
+        self.name = os.path.basename(os.path.abspath(folder))
         _, config, self.tokenizer = open_with_task(folder, options)
         self.max_length = config.max_position_embeddings
         self.encoder = Encoder(config)
@@ -58,7 +73,7 @@ class AttentionReader:
             )
 
     def read(
-        self, text: str, text_pair: str | None, max_seq_length: int
+        self, text: str, text_pair: str | None = None, max_seq_length: int = 128
     ) -> AttentionMap:
         """Raises an InputError where there is nothing to look at."""
         tokenizer = self.tokenizer
@@ -83,6 +98,8 @@ class AttentionReader:
             tokens.index(special_tokens.end) + 1,
             np.asarray(maps, np.float32)[:, 0],
             len(tokens) < len(first) + len(second or ()) + num_marks,
+            text if text_pair is None else f"{text} | {text_pair}",
+            self.name,
         )
 
 
@@ -96,7 +113,7 @@ def _shown(piece: str, tokenizer: Tokenizer) -> str:
     return text.replace(" ", "\u2423").replace("\n", "\u23ce")
 
 
-def to_html(attention: AttentionMap, title: str) -> bytes:
+def to_html(attention: AttentionMap) -> bytes:
     """One page with all that it needs: it asks no network for anything.
 
     Texts are JSON in a script element that is not run, without any sign that
@@ -105,7 +122,8 @@ def to_html(attention: AttentionMap, title: str) -> bytes:
     counts = np.rint(attention.probabilities * STEPS).astype("<u2")
     layers, heads, size, _ = counts.shape
     data = {
-        "title": title,
+        "text": attention.text,
+        "model": attention.model,
         "pieces": attention.pieces,
         "marks": attention.is_mark,
         "first": attention.num_first,
@@ -141,12 +159,13 @@ def to_png(
         places = range(len(pieces))
         axis.set_xticks(places, pieces, rotation=90, parse_math=False)
         axis.set_yticks(places, pieces, parse_math=False)
-        axis.set_ylabel("from")
-        axis.set_xlabel("to")
-        figure.colorbar(image, shrink=0.6)
+        axis.set_ylabel("token that looks")
+        axis.set_xlabel("token that is looked at")
+        axis.set_title(f"layer {layers[0]}, head {heads[0]}")
+        figure.colorbar(image, shrink=0.6, label="attention probability")
     else:  # each is scaled to its own largest probability
         size = (
-            INCHES_OF_MAP * len(heads) + 0.5,
+            max(MIN_INCHES, INCHES_OF_MAP * len(heads) + 0.5),
             INCHES_OF_MAP * len(layers) + 0.5,
         )
         figure = Figure(figsize=size, layout="constrained")
@@ -158,6 +177,9 @@ def to_png(
                 axes[i, j].set(xticks=[], yticks=[])
                 if i == 0:
                     axes[i, j].set_title(f"head {head}", fontsize=7)
+        figure.supxlabel("dark: the head's largest probability", fontsize=7)
+    title = textwrap.shorten(attention.text, int(10 * size[0]))
+    figure.suptitle(title, fontsize=8, parse_math=False)
     file = io.BytesIO()
     with warnings.catch_warnings():  # of signs that the font has not
         warnings.filterwarnings("ignore", "Glyph .* missing")

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bert_keras.errors import printable
+
 # A loss above this share of the prior's entropy has learnt nothing.
 PRIOR_SHARE = 0.97
 
@@ -100,6 +102,51 @@ def multi_label_metrics(
         "micro_f1": _f1(present.ravel(), predicted.ravel()),
         "macro_f1": statistics.fmean(map(_f1, present.T, predicted.T)),
     }
+
+
+def class_report(
+    predicted: np.ndarray, labels: np.ndarray, names: Sequence[str]
+) -> str:
+    """A table of each class: precision, recall, F1 and number of examples.
+
+    Args:
+        predicted, labels: bool [N, C], true where an example has the label.
+        names: of the C labels.
+    """
+    shown = [printable(name) for name in names]
+    width = max(map(len, [*shown, "label"]))
+    lines = [f"{'label':<{width}}  precision  recall      F1  examples"]
+    for name, found, gold in zip(shown, predicted.T, labels.T, strict=True):
+        right = int(np.sum(found & gold))
+        num_found, num_gold = int(found.sum()), int(gold.sum())
+        lines.append(
+            f"{name:<{width}}  {right / max(num_found, 1):9.4f}"
+            f"  {right / max(num_gold, 1):6.4f}"
+            f"  {f1_score(right, num_gold, num_found):6.4f}  {num_gold:8,}"
+        )
+    return "\n".join(lines)
+
+
+def confusion_matrix(
+    predicted: np.ndarray, labels: np.ndarray, names: Sequence[str]
+) -> str:
+    """A table: how many examples of the row's class are predicted to be of the
+    column's.
+
+    Args:
+        predicted, labels: int [N], of the classes in `names`.
+    """
+    counts = np.zeros((len(names), len(names)), int)
+    np.add.at(counts, (labels, predicted), 1)
+    shown = [printable(name) for name in names]
+    first = max(map(len, ["label", *shown]))
+    widths = [max(len(name), len(f"{counts.max():,}")) for name in shown]
+    header = (f"{n:>{width}}" for n, width in zip(shown, widths, strict=True))
+    lines = ["  ".join([f"{'label':<{first}}", *header])]
+    for name, row in zip(shown, counts.tolist(), strict=True):
+        cells = (f"{x:>{w},}" for x, w in zip(row, widths, strict=True))
+        lines.append("  ".join([f"{name:<{first}}", *cells]))
+    return "\n".join(lines)
 
 
 def summarize(values: Sequence[float]) -> dict[str, float]:

@@ -76,6 +76,8 @@ class Results:
             for name in sorted(set(names))
             if name == os.path.basename(name)
             and tf.io.gfile.exists(os.path.join(self.folder, name))
+            # results.json may name anything
+            and not tf.io.gfile.isdir(os.path.join(self.folder, name))
         ]
         earlier = os.path.join(self.folder, EARLIER)
         if found:

@@ -25,7 +25,12 @@ from bert_keras.tasks.checkpoint_compatibility import (
     compare_pieces,
 )
 from bert_keras.tasks.hugging_face_task import check_tokens
-from bert_keras.training.checkpoints import FOLDER, BestCheckpoint, saved_states
+from bert_keras.training.checkpoints import (
+    BEST,
+    FOLDER,
+    BestCheckpoint,
+    saved_states,
+)
 from bert_keras.training.config import DeviceConfig
 from bert_keras.training.distribution import (
     Host,
@@ -193,10 +198,33 @@ def check_not_overwritten(output_dir: str, **models: str | None) -> None:
             folder, name = os.path.split(path)
             if not name.startswith((CHECKPOINT, WEIGHTS)):
                 continue
-        if os.path.realpath(folder) == os.path.realpath(output_dir):
+        place = os.path.realpath(folder)
+        own = os.path.realpath(output_dir)
+        # A better model takes the place of the best one.
+        if place == own or os.path.dirname(place) == os.path.join(own, BEST):
             raise InputError(
                 f"`output_dir={output_dir}` would overwrite the weights of "
                 f"`{argument}={path}`; name another `output_dir`"
+            )
+
+
+def _refuse_parts_of_a_run(folder: str) -> None:
+    """Raises an InputError where output_dir lies in a folder that another run
+    empties, or holds what is no file."""
+    path = os.path.realpath(folder)
+    while path != (parent := os.path.dirname(path)):
+        is_run = os.path.isdir(os.path.join(parent, FOLDER))
+        if is_run and os.path.basename(path) in (FOLDER, BEST):
+            raise InputError(
+                f"`output_dir={folder}` lies in {path}, which the run in "
+                f"{parent} changes; name another folder"
+            )
+        path = parent
+    for name in files.names_in(folder) if os.path.isdir(folder) else ():
+        if files.is_stream(os.path.join(folder, name)):
+            raise InputError(
+                f"`output_dir={folder}` has {name}, a device or a pipe; remove "
+                "it, or name another folder"
             )
 
 
@@ -222,6 +250,7 @@ def claim_folder(run: RunConfig, host: Host) -> None:
                 f"cannot make or use the folder `output_dir={folder}` "
                 f"({path} is not a folder that you may write to)"
             )
+        _refuse_parts_of_a_run(folder)
     if run.do_train:
         check_not_overwritten(
             folder,

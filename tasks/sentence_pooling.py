@@ -70,6 +70,11 @@ def read_sentence_pooling(path: str) -> SentencePooling:
     for place, (kind, folder) in enumerate(modules):
         follows = mode is not None
         if kind == "Pooling" and not follows:
+            if folder != os.path.basename(folder):
+                raise InputError(
+                    f"{path} names {folder!r}, which is not in its folder; "
+                    "give `pooling` to ignore this file"
+                )
             name = os.path.join(os.path.dirname(path), folder, "config.json")
             mode = _read_mode(name)
         elif kind == "Normalize" and follows:

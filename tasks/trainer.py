@@ -189,6 +189,10 @@ class Task(abc.ABC):
     def evaluate(self, trainer: "Trainer") -> dict[str, float]:
         """The metrics of the model as it is now."""
 
+    def samples(self, trainer: "Trainer") -> str:
+        """Some of the model's predictions, as Markdown for TensorBoard."""
+        return ""
+
     def metric(self, selection: ModelSelection) -> str:
         """What chooses among models.
 
@@ -212,7 +216,12 @@ def make_model(
     keras.utils.set_random_seed(seed)
     with devices.strategy.scope():
         model = make()
-    print(f"{model.encoder.count_params():,} parameters in the encoder")
+    shown = model.encoder.config
+    print(
+        f"model: {shown.num_hidden_layers} layers, hidden size "
+        f"{shown.hidden_size}, {shown.num_attention_heads} heads, "
+        f"{model.encoder.count_params():,} parameters in the encoder"
+    )
     num_layers = len(model.encoder.layers)
     if run.num_frozen_layers > num_layers:
         raise InputError(
@@ -351,6 +360,7 @@ class Trainer:
                 self._keep_best,
                 self.folder,
                 host.is_chief,
+                lambda: self.task.samples(self),
             )
         model, config = self.model, plan.optimizer
         variables = model.trainable_variables
@@ -379,6 +389,7 @@ class Trainer:
         )
         if early_stopping is not None:
             check_hosts_agree(strategy, host, step)  # and wait for the chief
+            print(early_stopping.verdict())
             best, step = self.best.find()
             load_checkpoint(model.mappings(), best)
         self._has_weights_of(step)
@@ -407,6 +418,7 @@ class Trainer:
                 self.load_start(self.run.init_checkpoint)
             if may_write:
                 write_settings(self.folder, settings)
+                monitor.write_settings_to_tensorboard(self.folder, settings)
         else:
             began = read_settings(self.folder)
             task = TaskConfig.from_folder(self.folder) if began else None
@@ -521,6 +533,10 @@ class Trainer:
             self._replace([EVAL_LOG, monitor.LOG])
             self.best.note_adopted(step, metrics)
 
+    @property
+    def is_one_replica(self) -> bool:
+        return bool(self.devices.strategy.num_replicas_in_sync == 1)
+
     @functools.cached_property
     def predictor(self) -> Predictor:
         return Predictor(self.model.forward, self.devices.strategy)
@@ -559,6 +575,9 @@ class Trainer:
         print("***** Eval results *****", *lines, sep="\n")
         text = "\n".join(lines) + "\n"
         self.write_result(f"eval_results{suffix}.txt", text, data)
+        was_evaluated = tf.io.gfile.exists(os.path.join(self.folder, EVAL_LOG))
+        if self.devices.host.is_chief and not suffix and not was_evaluated:
+            monitor.write_final_evaluation(self.folder, metrics, self.step)
 
     def write_result(self, name: str, text: str, data: str) -> None:
         """Writes a file of scores or predictions, if this host does.
@@ -606,7 +625,7 @@ class Trainer:
                 "or files than this one; give all of them the same"
             )
 
-    def _keep_best(self, step: int, metrics: dict[str, float]) -> None:
+    def _keep_best(self, step: int, metrics: Mapping[str, float]) -> None:
         """Stores the model; the one before goes when this one is whole."""
         if self.devices.host.is_chief:
             self.best.keep(step, metrics, self._save)

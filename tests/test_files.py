@@ -1,6 +1,7 @@
 """Tests of bert_keras/files.py: what is written appears whole or not at all."""
 
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from bert_keras import files
 from bert_keras.errors import InputError
+from tests.conftest import ROOT
 
 
 def test_a_file_or_a_folder_appears_when_it_is_whole(tmp_path: Path) -> None:
@@ -187,3 +189,58 @@ def test_a_pipe_is_kept_to_be_read_again(tmp_path: Path) -> None:
     copy = Path(files.local(str(pipe), is_vocabulary=True))
     assert copy.read_text() == "a\nb\n"
     assert files.seekable(str(copy)) == str(copy)
+
+
+def test_a_link_within_a_folder_of_ours_is_replaced(tmp_path: Path) -> None:
+    """A folder that somebody else has packed may have links to anywhere."""
+    (tmp_path / "thesis").write_text("mine")
+    (tmp_path / "results.json").symlink_to(tmp_path / "thesis")
+    files.write_json(str(tmp_path / "results.json"), {})
+    assert not (tmp_path / "results.json").is_symlink()
+    assert (tmp_path / "thesis").read_text() == "mine"
+
+
+def test_an_open_file_is_added_to(tmp_path: Path) -> None:
+    """As in `predict.py --output_file=/dev/stdout >> log`."""
+    log = tmp_path / "log"
+    code = (
+        "import os, sys; from bert_keras import files; "
+        "print('before', flush=True); "
+        "file = files.writing(sys.argv[1], 'output_file'); "
+        "file.__enter__().write(b'answer\\n'); "
+        "file.__exit__(None, None, None); "
+        "print('after')"
+    )
+    expected = "mine\n"
+    log.write_text(expected)
+    for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+        command = ["bash", "-c", '"$0" -c "$1" "$2" >> "$3"']
+        subprocess.run(
+            [*command, sys.executable, code, name, str(log)],
+            cwd=ROOT,
+            check=True,
+        )
+        expected += "before\nanswer\nafter\n"
+        assert log.read_text() == expected
+    assert list(tmp_path.iterdir()) == [log]
+
+
+def test_a_device_without_an_end_is_refused() -> None:
+    with pytest.raises(InputError, match="/dev/zero is a device"):
+        files.local("/dev/zero", is_vocabulary=True)
+    assert Path(files.seekable(os.devnull)).read_text() == ""
+
+
+def test_a_pipe_in_a_folder_is_refused(tmp_path: Path) -> None:
+    """It would be waited for."""
+    os.mkfifo(tmp_path / "vocab.txt")
+    with pytest.raises(InputError, match=r"vocab.txt is a device or a pipe"):
+        files.beside(str(tmp_path), ["vocab.txt"])
+
+
+def test_a_file_of_the_name_of_a_lock_stays(tmp_path: Path) -> None:
+    own = tmp_path / ".file.lock"
+    own.write_text("mine")
+    with files.writing(str(tmp_path / "file"), "output_file") as file:
+        file.write(b"new")
+    assert own.read_text() == "mine"

@@ -17,7 +17,13 @@ import tensorflow as tf
 
 from bert_keras.checkpoint_index import read_index
 from bert_keras.errors import InputError, first_line, one_line
-from bert_keras.files import names_in, read_json, remove, write_json
+from bert_keras.files import (
+    copy_whole,
+    names_in,
+    read_json,
+    remove,
+    write_json,
+)
 
 FOLDER = "training_state"  # under output_dir
 SETTINGS = "settings.json"  # what a run that goes on has to have
@@ -257,11 +263,16 @@ class BestCheckpoint:
         self.final = os.path.join(output_dir, METRICS)  # of output_dir's model
 
     def keep(
-        self, step: int, metrics: dict[str, float], save: Callable[[str], None]
+        self,
+        step: int,
+        metrics: Mapping[str, float],
+        save: Callable[[str], None],
     ) -> None:
         """Stores a model by `save`, which is given the folder; the one before
         goes when this one is whole."""
         folder = os.path.join(self.parent, f"step-{step}")
+        if "://" not in folder and os.path.islink(folder):
+            remove(folder)  # what it leads to is not ours
         tf.io.gfile.makedirs(folder)
         save(folder)
         write_json(self.seen, {"step": step, **metrics})
@@ -277,7 +288,7 @@ class BestCheckpoint:
 
     def finish(self) -> None:
         """output_dir's model is now the best one."""
-        tf.io.gfile.copy(self.seen, self.final, overwrite=True)
+        copy_whole(self.seen, self.final)
 
     def note_adopted(self, step: int, metrics: dict[str, float]) -> None:
         """output_dir's model is now another run's best one."""

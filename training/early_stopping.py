@@ -7,7 +7,7 @@ that a run that goes on decides as if it had never stopped.
 import dataclasses
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
@@ -35,9 +35,10 @@ class EarlyStopping:
     patience: int  # evaluations without a better one; 0: it never stops
     evaluate: Callable[[], dict[str, float]]  # the model as it is now
     # Stores the model as the best, given its step and metrics.
-    keep: Callable[[int, dict[str, float]], None]
+    keep: Callable[[int, Mapping[str, float]], None]
     output_dir: str
     writes: bool  # whether this host writes the log
+    samples: Callable[[], str] = str  # predictions as Markdown
     seen: list[tuple[int, float]] = dataclasses.field(default_factory=list)
 
     @property
@@ -68,11 +69,9 @@ class EarlyStopping:
                 ) from error
         return self._is_exhausted()
 
-    def check(self, step: int) -> bool:
-        """Evaluates the model after `step`; whether training is to stop."""
-        figures = self.evaluate()
-        shown = "  ".join(f"{k} {v:.4f}" for k, v in sorted(figures.items()))
-        print(f"evaluation after step {step}: {shown}", flush=True)
+    def check(self, step: int, figures: Mapping[str, float]) -> bool:
+        """Notes an evaluation after `step`, and keeps the model if it is the
+        best; whether training is to stop."""
         self.seen.append((step, figures[self.metric]))
         if self.writes:
             with tf.io.gfile.GFile(self.path, "a") as log:
@@ -80,6 +79,13 @@ class EarlyStopping:
         if self._best() == len(self.seen) - 1:
             self.keep(step, figures)
         return self._is_exhausted()
+
+    def verdict(self) -> str:
+        """Which step was kept, and why."""
+        step, value = self.seen[self._best()]
+        number = len(self.seen)
+        count = f"{number} evaluations" if number > 1 else "one evaluation"
+        return f"kept step {step:,}: {self.metric} {value:.4f}, best of {count}"
 
     def _best(self) -> int:
         """Which evaluation found the best value first, from 0."""

@@ -151,8 +151,12 @@ def train(
             if early_stopping is not None and (
                 is_last or not step % early_stopping.every_steps
             ):
-                stopped = _is_any(early_stopping.check(step), strategy, host)
-                progress.leave_out_pause()
+                with progress.paused():
+                    found = early_stopping.evaluate()
+                    samples = early_stopping.samples()
+                    progress.write_evaluation(step, found, samples)
+                    stops = early_stopping.check(step, found)
+                    stopped = _is_any(stops, strategy, host)
             is_due = not step % config.save_checkpoints_steps
             is_asked = _is_any(request.number is not None, strategy, host)
             if stopped or is_last or is_due or is_asked:
@@ -163,6 +167,7 @@ def train(
                 # was there till then.
                 with contextlib.suppress(tf.errors.OpError):
                     check_hosts_agree(strategy, host, step)
+                progress.close()
                 request.exit_as_requested(step)
     return step
 

@@ -1,31 +1,53 @@
 """What is seen of a run while it goes, and how it is asked to stop.
 
-Progress logs each step: a line, a JSON-lines file, TensorBoard.
+Progress shows and logs each step: a bar or lines, a JSON-lines file,
+TensorBoard.
 NonFiniteStepHandler stops the run at a step whose loss or gradient is not
 finite, or counts it. Such a step changes no weights
 (training/optimization.py), and its batch is kept for a look. StopRequest lets
 SIGTERM and SIGINT end a run only when its state is saved.
 """
 
+import collections
+import contextlib
 import math
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tqdm import tqdm
 
 from bert_keras.errors import InputError
-from bert_keras.files import parse_json, to_json, write_whole
+from bert_keras.files import (
+    atomic,
+    has_other_names,
+    parse_json,
+    remove,
+    to_json,
+    write_whole,
+)
 from bert_keras.training.distribution import Host
 
 LOG = "train_log.jsonl"
 TENSORBOARD = "tensorboard"
 SECONDS_BETWEEN_LINES = 5.0
+SECONDS_BETWEEN_BARS = 1.0
+# Words of the names of figures, as lines have them.
+SHORT = {
+    "masked_lm": "mlm",
+    "next_sentence": "nsp",
+    "accuracy": "acc",
+}
+ABOUT_TRAINING = {
+    "gradient_norm", "learning_rate", "skipped_steps", "tokens_per_second",
+}  # fmt: skip
+NOT_SHOWN = tuple(ABOUT_TRAINING)  # in lines, or elsewhere in them
 NONFINITE_LOG = "nonfinite_steps.jsonl"  # a line for each
 BATCH = "nonfinite-step-{step}-host-{host}.tfrecord"
 MAX_BATCHES = 10  # kept in one process, that they do not fill a disk
@@ -33,7 +55,12 @@ MAX_IN_A_ROW = 20  # skipped: then it is not the data
 
 
 class Progress:
-    """Writes each step's figures to output_dir and, now and then, a line."""
+    """Shows how training goes, and records every step.
+
+    train_log.jsonl and TensorBoard get the figures of each step. Standard error
+    gets their means since it was last written to: a bar on a terminal, else a
+    line every few seconds.
+    """
 
     def __init__(
         self, output_dir: str | None, first_step: int, num_train_steps: int
@@ -45,16 +72,30 @@ class Progress:
         """
         self.num_train_steps = num_train_steps
         self.is_silent = output_dir is None
-        if output_dir is not None:
-            path = os.path.join(output_dir, LOG)
-            forget_steps_after(path, first_step)
-            self.log = tf.io.gfile.GFile(path, "a")
-            self.events = tf.summary.create_file_writer(
-                os.path.join(output_dir, TENSORBOARD)
+        self.bar: tqdm[Any] | None = None
+        self.last_step_at = self.last_shown_at = time.monotonic()
+        # Steps and tokens since something was shown, and the sum of each figure
+        self.count = self.num_tokens = 0
+        self.sums: collections.Counter[str] = collections.Counter()
+        # When the first steps, which compile, were through
+        self.steady: tuple[int, float] | None = None
+        if output_dir is None:
+            return
+        path = os.path.join(output_dir, LOG)
+        forget_steps_after(path, first_step)
+        self.log = tf.io.gfile.GFile(path, "a")
+        self.events = _event_writer(output_dir, "train")
+        self.eval_events = _event_writer(output_dir, "eval")
+        print("compiling the training step", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            self.bar = tqdm(
+                total=num_train_steps,
+                initial=first_step,
+                bar_format="{percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt}"
+                "  {desc}",
+                file=sys.stderr,
+                dynamic_ncols=True,
             )
-        self.started = self.last_step_at = time.monotonic()
-        self.last_line_at = float("-inf")
-        self.first_step = first_step
 
     def write(
         self, steps: list[tuple[int, dict[str, float]]], num_tokens: int
@@ -70,53 +111,165 @@ class Progress:
         rate = num_tokens / (now - self.last_step_at)
         self.last_step_at = now
         for step, figures in steps:
+            self.sums.update(figures)
             figures["tokens_per_second"] = rate
-            # All in one protocol buffer: one write, not nine.
-            summary = tf.compat.v1.Summary()
-            for name, value in figures.items():
-                summary.value.add(tag=name, simple_value=value)
+            _write_scalars(self.events, figures, step)
             self.log.write(to_json({"step": step, **figures}) + "\n")
-            with self.events.as_default(step):
-                tf.summary.experimental.write_raw_pb(
-                    summary.SerializeToString(), step
-                )
-        is_last = step == self.num_train_steps
-        if now - self.last_line_at < SECONDS_BETWEEN_LINES and not is_last:
-            return
-        self.last_line_at = now
-        self.flush()
-        shown = "  ".join(f"{k} {v:.4g}" for k, v in figures.items())
-        seconds_a_step = (now - self.started) / (step - self.first_step)
-        left = round(seconds_a_step * (self.num_train_steps - step))
-        print(
-            f"step {step}/{self.num_train_steps}  {shown}  "
-            f"left {left // 3600}:{left // 60 % 60:02}:{left % 60:02}",
-            file=sys.stderr,
-            flush=True,
-        )
+        self.count += len(steps)
+        self.num_tokens += num_tokens
+        interval = SECONDS_BETWEEN_LINES
+        if self.bar is not None:
+            self.bar.update(step - self.bar.n)
+            interval = SECONDS_BETWEEN_BARS
+        is_due = now - self.last_shown_at >= interval
+        if self.steady is None or is_due or step == self.num_train_steps:
+            self._show(step, now)
 
-    def leave_out_pause(self) -> None:
-        """Call after other work than steps: rates are those of steps."""
-        now = time.monotonic()
-        self.started += now - self.last_step_at
-        self.last_step_at = now
+    def _show(self, step: int, now: float) -> None:
+        self.flush()
+        shown = [
+            f"{short(name)} {total / self.count:.4g}"
+            for name, total in self.sums.items()
+            if name == "loss" or not name.endswith(("_loss", *NOT_SHOWN))
+        ]
+        if self.steady is None:
+            self.steady = step, now
+        else:
+            rate = self.num_tokens / (now - self.last_shown_at) / 1000
+            begin, since = self.steady
+            left = (
+                (now - since) / (step - begin) * (self.num_train_steps - step)
+            )
+            shown += [f"{rate:.3g}k tok/s", f"{duration(left)} left"]
+        if self.bar is None:
+            share = 100 * step // self.num_train_steps
+            print(
+                f"step {step:,}/{self.num_train_steps:,} {share}%",
+                *shown,
+                sep="  ",
+                file=sys.stderr,
+                flush=True,
+            )
+        else:
+            self.bar.set_description_str("  ".join(shown))
+        self.last_shown_at = now
+        self.count = self.num_tokens = 0
+        self.sums.clear()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """For other work than steps: rates are those of steps."""
+        began = time.monotonic()
+        if self.bar is not None:
+            self.bar.clear()
+        yield
+        pause = time.monotonic() - began
+        self.last_step_at += pause
+        self.last_shown_at += pause
+        if self.steady is not None:
+            self.steady = self.steady[0], self.steady[1] + pause
+
+    def write_evaluation(
+        self, step: int, figures: Mapping[str, float], samples: str
+    ) -> None:
+        """Prints an evaluation and gives it to TensorBoard.
+
+        Args:
+            samples: predictions as Markdown; may be empty.
+        """
+        shown = (f"{short(k)} {v:.4f}" for k, v in sorted(figures.items()))
+        print(f"evaluation after step {step:,}:", *shown, sep="  ", flush=True)
+        if not self.is_silent:
+            _write_scalars(self.eval_events, figures, step)
+            if samples:
+                with self.eval_events.as_default(step):
+                    tf.summary.text("samples", samples)
 
     def flush(self) -> None:
         """Call before a state is saved, so that the log reaches as far."""
         if not self.is_silent:
             self.log.flush()
             self.events.flush()
+            self.eval_events.flush()
 
     def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
         if not self.is_silent:
             self.log.close()
             self.events.close()
+            self.eval_events.close()
+
+
+def short(name: str) -> str:
+    """A figure's name for a line: "masked_lm_accuracy" is "mlm_acc"."""
+    for word, shorter in SHORT.items():
+        name = name.replace(word, shorter)
+    return name
+
+
+def duration(seconds: float) -> str:
+    """For instance 0:07, 12:05 or 1:00:00."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}:{minutes:02}:{rest:02}"
+    return f"{minutes}:{rest:02}"
+
+
+def _event_writer(output_dir: str, run: str) -> tf.summary.SummaryWriter:
+    folder = os.path.join(output_dir, TENSORBOARD, run)
+    return tf.summary.create_file_writer(folder)
+
+
+def _write_scalars(
+    events: tf.summary.SummaryWriter, figures: Mapping[str, float], step: int
+) -> None:
+    """Runs draw what they share over each other, so that a figure has one tag
+    in all: "loss" of training and "eval_loss" are "metrics/loss"."""
+    summary = tf.compat.v1.Summary()  # one buffer, one write for all figures
+    for name, value in figures.items():
+        name = name.removeprefix("eval_")
+        group = "training" if name in ABOUT_TRAINING else "metrics"
+        summary.value.add(tag=f"{group}/{name}", simple_value=value)
+    with events.as_default(step):
+        tf.summary.experimental.write_raw_pb(summary.SerializeToString(), step)
+
+
+def write_final_evaluation(
+    output_dir: str, figures: Mapping[str, float], step: int
+) -> None:
+    """Gives TensorBoard the evaluation at the end of a run."""
+    with contextlib.closing(_event_writer(output_dir, "eval")) as events:
+        _write_scalars(events, figures, step)
+
+
+def write_settings_to_tensorboard(
+    output_dir: str, settings: Mapping[str, Any]
+) -> None:
+    """Shows a run's settings in TensorBoard, as a text and for its comparison
+    of runs by hyperparameters."""
+    from tensorboard.plugins.hparams import api
+
+    rows = [f"|{name}|{value}|" for name, value in settings.items()]
+    text = "\n".join(["|setting|value|", "|---|---|", *rows])
+    numbers = {
+        name: value
+        for name, value in settings.items()
+        if isinstance(value, (bool, int, float, str))
+    }
+    events = _event_writer(output_dir, "train")
+    with contextlib.closing(events), events.as_default(0):
+        tf.summary.text("settings", text)
+        api.hparams(numbers)
 
 
 def forget_steps_after(path: str, step: int) -> None:
     """Drops what a killed run logged beyond the state it left; looks at no
-    more lines than these."""
+    more lines than these. The file is of this name alone afterwards: what a
+    link leads to, and a copy by hard links, stay as they are."""
     if not tf.io.gfile.exists(path):
+        remove(path)  # a link that leads to nothing
         return
     with tf.io.gfile.GFile(path, "rb") as log:
         text = log.read()
@@ -126,7 +279,7 @@ def forget_steps_after(path: str, step: int) -> None:
         if text[end - 1 : end] == b"\n" and _step_of(text[begin:end]) <= step:
             break
         end = begin
-    if end < len(text):
+    if end < len(text) or has_other_names(path):
         write_whole(path, text[:end])
 
 
@@ -201,7 +354,9 @@ class NonFiniteStepHandler:
                         f"{self.output_dir}; lower `learning_rate` or check "
                         f"the data{advice}"
                     )
-                print(f"{sentence}; the step is skipped, {self.count} so far")
+                tqdm.write(  # it keeps a bar in its place
+                    f"{sentence}; the step is skipped, {self.count} so far"
+                )
             if self.may_skip:
                 values["skipped_steps"] = self.count
 
@@ -225,7 +380,10 @@ class NonFiniteStepHandler:
 def _write_rows(path: str, batch: Mapping[str, Any]) -> None:
     """A tf.train.Example a row, for inspect_records.py."""
     arrays = {name: np.asarray(values) for name, values in batch.items()}
-    with tf.io.TFRecordWriter(path) as writer:
+    with (
+        atomic(path, overwrite=True) as unfinished,
+        tf.io.TFRecordWriter(unfinished) as writer,
+    ):
         for row in range(len(next(iter(arrays.values())))):
             example = tf.train.Example()
             for name, values in arrays.items():

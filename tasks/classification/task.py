@@ -18,6 +18,7 @@ from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.data.record_schema import classifier_features
 from bert_keras.data.tfrecords import RecordWriter, encode
 from bert_keras.errors import InputError, one_line, warn
+from bert_keras.files import tsv_field
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.tasks.classification.data import (
@@ -46,6 +47,8 @@ from bert_keras.tasks.fine_tuning import (
 )
 from bert_keras.tasks.label_names import in_stored_order
 from bert_keras.tasks.metrics import (
+    class_report,
+    confusion_matrix,
     diagnose_classes,
     diagnose_labels,
     diagnose_values,
@@ -53,6 +56,8 @@ from bert_keras.tasks.metrics import (
 from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.trainer import Trainer
+
+MAX_CONFUSED = 20  # classes whose confusion matrix is shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,10 +220,36 @@ class ClassificationTask(FineTuningTask):
         """Writes eval_results.txt, one for each evaluation set."""
         for name in self.problem.evaluation:
             trainer.write_results(self.evaluate_set(trainer, name), name)
+            if text := self._class_report():
+                print(text, end="")
+                trainer.write_result(
+                    f"eval_classes{name}.txt", text, "eval_file"
+                )
             self.check(trainer)
 
+    def _class_report(self) -> str:
+        """Each class's scores in the latest evaluation, and which classes are
+        taken for which; empty for numbers."""
+        assert self.latest is not None, "evaluate_set makes it"
+        scores, labels = self.latest
+        names = self.settings.labels
+        if isinstance(self.target, MultiLabel):
+            return class_report(scores > 0.5, labels > 0.5, names) + "\n"
+        if not isinstance(self.target, SingleLabel):
+            return ""
+        predicted, gold = scores.argmax(-1), labels[:, 0]
+        classes = np.arange(len(names))
+        text = class_report(
+            predicted[:, None] == classes, gold[:, None] == classes, names
+        )
+        if len(names) <= MAX_CONFUSED:
+            table = confusion_matrix(predicted, gold, names)
+            text += f"\n\nrows: the true label; columns: predicted\n{table}"
+        return text + "\n"
+
     def predict(self, trainer: Trainer) -> None:
-        """Writes test_results.tsv, and what GLUE's server takes."""
+        """Writes test_results.tsv, Google's file of probabilities; the same by
+        examples and labels in test_labels.tsv; and what GLUE's server takes."""
         for name, examples in self.problem.prediction.items():
             encoded = self._encode(examples, "predict" + name)
             logits = self._logits(
@@ -227,12 +258,38 @@ class ClassificationTask(FineTuningTask):
             scores = self.target.scores(logits)
             rows = scores.astype(np.float32)
             lines = ("\t".join(map(str, row)) + "\n" for row in rows)
-            results = {f"test_results{name}.tsv": "".join(lines)}
+            results = {
+                f"test_results{name}.tsv": "".join(lines),
+                f"test_labels{name}.tsv": self._labelled(examples, scores),
+            }
             glue = self.problem.glue
             if glue and (submission := glue.submissions.get("test" + name)):
                 results[submission] = glue.submission(scores)
             for file_name, text in results.items():
                 trainer.write_result(file_name, text, "predict_file")
+
+    def _labelled(
+        self, examples: Sequence[InputExample], scores: np.ndarray
+    ) -> str:
+        """A line for each example: where it stands, what is predicted, and how
+        likely that is."""
+        names = self.settings.labels
+        if isinstance(self.target, SingleLabel):
+            header = "example\tlabel\tprobability"
+            best = scores.argmax(-1)
+            rows = [
+                (names[i], row[i]) for i, row in zip(best, scores, strict=True)
+            ]
+        elif isinstance(self.target, MultiLabel):
+            header = "example\t" + "\t".join(map(tsv_field, names))
+            rows = [tuple(row) for row in scores]
+        else:
+            header, rows = "example\tvalue", [tuple(row) for row in scores]
+        lines = [header]
+        for example, row in zip(examples, rows, strict=True):
+            cells = (x if isinstance(x, str) else f"{x:.6g}" for x in row)
+            lines.append("\t".join(map(tsv_field, [example.guid, *cells])))
+        return "\n".join(lines) + "\n"
 
     def _encode(
         self, examples: Sequence[InputExample], name: str

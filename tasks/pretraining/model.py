@@ -73,14 +73,23 @@ class MaskedLm(TaskModel):
         self, sequence: Tensor, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
         """As `loss`, of the sequence [B, P, H] at the masks."""
-        logits = self.masked_lm(
-            sequence, self.encoder.embeddings.word_embeddings
-        )
+        logits = self.masked_logits(sequence)
         sums = cross_entropy(
             logits, batch["masked_lm_ids"], batch["masked_lm_weights"]
         )
         loss = sums.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
         return loss, sums.figures("masked_lm")
+
+    def masked_logits(self, sequence: Tensor) -> Tensor:
+        """[B, P, V] of the sequence [B, P, H] at the masks."""
+        table = self.encoder.embeddings.word_embeddings
+        return self.masked_lm(sequence, table)
+
+    def predictions(self, batch: Batch) -> Tensor:
+        """The likeliest id for each mask of the rows, int [B, P]."""
+        places = batch["masked_lm_positions"]
+        outputs = encode(self.encoder, batch, None, None, places)
+        return ops.argmax(self.masked_logits(outputs.sequence), axis=-1)
 
 
 class Pretraining(MaskedLm):

@@ -59,6 +59,7 @@ from bert_keras.training.config import (
 from bert_keras.training.distribution import check_batch_size, sum_over_hosts
 
 NUM_MEASURED = 1000  # records
+NUM_SAMPLES = 4  # records whose predictions are shown
 SOUND = "sound_records"  # folder under output_dir: copies of damaged files
 
 
@@ -337,11 +338,46 @@ class PretrainingTask(Task):
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """On the held-out records."""
+        return trainer.evaluation(self._evaluation_batches(trainer))
+
+    def samples(self, trainer: Trainer) -> str:
+        """The first held-out records: [sat] was predicted where "sat" was
+        masked, and [sat->ran] where "ran" was predicted instead."""
+        tokenizer = self.context.tokenizer
+        is_causal = self.context.config.direction != "bidirectional"
+        if tokenizer is None or is_causal or not trainer.is_one_replica:
+            return ""
+        names = tokenizer.load().inv_vocab
+        batch = {
+            name: value[:NUM_SAMPLES]
+            for name, value in next(self._evaluation_batches(trainer)).items()
+        }
+        predictions = trainer.model.predictions(batch).numpy()
+        rows = {name: value.numpy() for name, value in batch.items()}
+        filled = "input_mask" if "input_mask" in rows else "sequence_numbers"
+        texts = []
+        for row in range(len(rows["input_ids"])):
+            tokens = [names.get(i, str(i)) for i in rows["input_ids"][row]]
+            for place, true, weight, predicted in zip(
+                rows["masked_lm_positions"][row],
+                rows["masked_lm_ids"][row],
+                rows["masked_lm_weights"][row],
+                predictions[row],
+                strict=True,
+            ):
+                if weight:
+                    found = [names.get(i, str(i)) for i in (true, predicted)]
+                    tokens[place] = f"[{'->'.join(dict.fromkeys(found))}]"
+            shown = itertools.compress(tokens, rows[filled][row])
+            texts.append("    " + " ".join(shown))  # Markdown's code
+        return "\n\n".join(texts)
+
+    def _evaluation_batches(self, trainer: Trainer) -> Iterator[Any]:
         config, host = self.config, trainer.devices.host
         masks = config.masks
         if (share := config.eval_masked_lm_prob) is not None:
             masks = dataclasses.replace(masks, masked_lm_prob=share)
-        batches = evaluation_batches(
+        return evaluation_batches(
             self.inputs.held_out,
             self.inputs.features,
             config.eval_batch_size,
@@ -351,7 +387,6 @@ class PretrainingTask(Task):
             # always by the same seed, so that evaluations can be compared
             self._masker(masks, 0, HostShard()),
         )
-        return trainer.evaluation(batches)
 
     def report(self, trainer: Trainer) -> None:
         """Writes eval_results.txt in google-research/bert's format."""

@@ -8,13 +8,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from bert_keras.cli import command
+
 import pytest
 import tensorflow as tf
 
 from bert_keras import files
-from bert_keras.cli import command
 from bert_keras.errors import InputError
-from tests.conftest import fails_with
+from tests.command_world import GOOD
+from tests.conftest import ROOT, fails_with
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
@@ -142,6 +144,50 @@ def test_a_lost_host_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         said = command.explained(gone) or ""
         assert is_said == ("hosts in TF_CONFIG does not answer" in said)
     assert command.explained(ValueError("of another kind")) is None
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_ctrl_c_is_quiet_from_the_first_import_on(
+    tmp_path: Path, name: str
+) -> None:
+    """absl is the first of other libraries that a command imports. Some make
+    an error of their own of what is raised within them."""
+    code = """
+import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup ignores it
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    raise SystemExit("no signal came")
+except KeyboardInterrupt as error:
+    raise ImportError("initialization failed") from error
+"""
+    (tmp_path / "absl.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / f"{name}.py")],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_a_name_with_a_scheme_is_the_file_of_that_name(tmp_path: Path) -> None:
+    """Or else an output that is an input would not be seen."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("the sea\n" * 20)
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "build_vocab.py"),
+            f"--input_file={corpus},file://{corpus}",
+            f"--output_file=file://{corpus}",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert f"--output_file={corpus} would overwrite --input_file" in done.stderr
+    assert corpus.read_text() == "the sea\n" * 20
 
 
 def test_a_flag_that_is_no_finite_number() -> None:

@@ -141,7 +141,7 @@ def test_a_checkpoint_of_a_run_of_googles_and_an_odd_vocabulary(
 
     changes = {"init_checkpoint": prefix, "do_lower_case": None, "num_words": 9}
     output = forked(COMMAND, *flags(model, **changes))
-    assert "unused: steps_since" in output
+    assert "not used: steps_since" in output
     extended = model.parent / "extended"
     assert variables(extended).keys() == values.keys()
     new = (extended / "vocab.txt").read_text().split("\n")

@@ -56,6 +56,20 @@ def test_an_empty_output_dir_is_not_the_folder_one_is_in(
         assert "--output_dir=: it is empty" in ended.errors
 
 
+def test_an_empty_name_of_a_vocabulary(
+    tmp_path: Path, commands: Commands
+) -> None:
+    (tmp_path / "corpus.txt").write_text("the sea\n")
+    (tmp_path / "some.tfrecord").write_text("")
+    for command in ("create_pretraining_data", "inspect_records"):
+        args = arguments(command, vocab_file=None)
+        ended = commands.run(
+            f"{command}.py", *args, "--vocab_file=", cwd=str(tmp_path)
+        )
+        assert ended.is_refusal, ended
+        assert "--vocab_file= is empty" in ended.errors
+
+
 def test_a_record_that_tensorflow_cannot_quote(
     tmp_path: Path, commands: Commands
 ) -> None:

@@ -174,6 +174,34 @@ def test_predictions_are_probabilities_a_line_each(
     is_good = ["good" in text for text in texts]
     right = np.array(is_good) == (found[:, 1] > 0.5)
     assert np.mean(right) > 0.8
+    header, *rows = (folder / "test_labels.tsv").read_text().splitlines()
+    assert header == "example\tlabel\tprobability"
+    for row, probabilities in zip(rows, found, strict=True):
+        _, label, probability = row.split("\t")
+        assert label == ["bad one", "good one"][probabilities.argmax()]
+        assert float(probability) == pytest.approx(probabilities.max(), 1e-5)
+    assert rows[2].startswith(f"{tables}/test.jsonl, line 3\t")
+
+
+def test_classes_are_scored_one_by_one(
+    trained: tuple[Path, str], tables: Path
+) -> None:
+    folder, output = trained
+    text = (folder / "eval_classes.txt").read_text()
+    assert text in output
+    report, _, confused = text.partition("\n\n")
+    rows = [line.rsplit(None, 4) for line in report.splitlines()]
+    assert [row[0] for row in rows] == ["label", "bad one", "good one"]
+    matrix = np.array(
+        [x.rsplit(None, 2)[1:] for x in confused.splitlines()[2:]], int
+    )
+    assert matrix.sum(1).tolist() == [int(row[-1]) for row in rows[1:]]
+    recalls = [float(row[2]) for row in rows[1:]]
+    np.testing.assert_allclose(
+        recalls, matrix.diagonal() / matrix.sum(1), atol=1e-4
+    )
+    accuracy = results(folder)["eval_accuracy"]
+    assert accuracy == pytest.approx(matrix.trace() / matrix.sum())
 
 
 def test_evaluation_alone_gives_the_same(
@@ -325,7 +353,9 @@ def test_a_model_is_used_as_it_was_trained(
     assert noted["step"] == results(trained[0])["global_step"]
     assert noted["results"] == {
         "eval_results.txt": f"--eval_file={tables}/dev.csv",
+        "eval_classes.txt": f"--eval_file={tables}/dev.csv",
         "test_results.tsv": f"--predict_file={tables}/test.jsonl",
+        "test_labels.tsv": f"--predict_file={tables}/test.jsonl",
     }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bert_keras.data import fast_tokenization, tokenization
 from bert_keras.data.fast_tokenization import DISTRUSTED, LineTokenizer
 from bert_keras.data.tokenization import FullTokenizer
 from tests.conftest import GOLDEN
@@ -58,6 +60,27 @@ def assert_exact(tokenizer: LineTokenizer, lines: list[str]) -> None:
 @pytest.mark.parametrize("lower", [True, False])
 def test_hostile_lines(lower: bool, strip: bool | None) -> None:
     assert_exact(make(lower, strip), HOSTILE)
+
+
+@pytest.mark.parametrize("part", [5, 40])
+def test_long_lines_in_stretches(
+    monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
+    monkeypatch.setattr(fast_tokenization, "PART_CHARS", part)
+    monkeypatch.setattr(tokenization, "STRETCH", 3)
+    assert_exact(make(), [" ".join(HOSTILE), *HOSTILE, ",".join(HOSTILE)])
+    assert_exact(make(), ["", "the sea", " ", "", "the captain saw the sea"])
+
+
+def test_a_long_line_takes_little_memory() -> None:
+    pytest.importorskip("tensorflow_text")
+    tokenizer, line = make(), b"the captain saw the sea " * 200_000
+    tracemalloc.start()
+    num_pieces = len(tokenizer.encode(line).ids)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert num_pieces == 1_000_000
+    assert peak < 8 * len(line)  # all at once they take 14 times that
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,3 +141,25 @@ def test_ctrl_c_ends_all_processes_and_only_the_first_says_so(
     for worker in os.listdir(begun):
         with pytest.raises(ProcessLookupError):
             os.kill(int(worker), 0)
+
+
+def test_a_folder_of_others_is_not_emptied(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "span-thesis").touch()
+    link = tmp_path / ".x.making"
+    link.symlink_to(tmp_path / "mine")
+    with (
+        pytest.raises(InputError, match=r"\.x\.making is a link"),
+        task_pool.open_or_resume(str(link), {}),
+    ):
+        pass
+    task_pool.discard(str(link))
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == [
+        "span-thesis"
+    ]
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "thesis").touch()
+    with task_pool.open_or_resume(str(folder), {}):
+        pass
+    assert (folder / "thesis").exists()

@@ -91,7 +91,11 @@ def test_what_is_missing_and_unused_is_named(tmp_path: Path) -> None:
     )
     assert report.missing == (dropped.name,)
     assert report.unused == ("cls/seq_relationship/output_bias",)
-    assert "60 variables loaded, 1 missing, 1 unused" in str(report)
+    assert str(report).splitlines() == [
+        f"{tmp_path}/bert_model.ckpt: 60 variables loaded; new, at random: "
+        "1 other; not used: next sentence head",
+        f"  new, at random: {dropped.name}",
+    ]
 
 
 def test_another_shape_is_an_error_that_names_it() -> None:
@@ -193,8 +197,8 @@ def test_a_head_of_an_impossible_shape_is_not_built(
 def test_a_report_commands_no_terminal() -> None:
     report = LoadReport("a\x07", ("b",), (), ("\x1b[2Jevil\n  missing: c",))
     assert str(report).splitlines() == [
-        r"a\x07: 1 variables loaded, 0 missing, 1 unused, 0 mis-shaped",
-        r"  unused: \x1b[2Jevil\n  missing: c",
+        r"a\x07: 1 variables loaded; not used: 1 other",
+        r"  not used: \x1b[2Jevil\n  missing: c",
     ]
 
 

@@ -38,7 +38,9 @@ def made_up(pieces: list[str]) -> AttentionMap:
     size = len(pieces)
     rng = np.random.default_rng(3)
     probs = rng.dirichlet(np.ones(size), (3, 5, size)).astype(np.float32)
-    return AttentionMap(pieces, [False] * size, size, probs, False)
+    return AttentionMap(
+        pieces, [False] * size, size, probs, False, " ".join(pieces), "a model"
+    )
 
 
 def test_a_pair_is_read_as_the_model_reads_it(reader: AttentionReader) -> None:
@@ -91,9 +93,25 @@ class Scripts(html.parser.HTMLParser):
             self.contents.append(data)
 
 
+class Frames(html.parser.HTMLParser):
+    """Collects the pages in frames; a hostile text must make nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pages: list[str] = []
+
+    def handle_starttag(
+        self, tag: str, attributes: list[tuple[str, str | None]]
+    ) -> None:
+        found = dict(attributes)
+        assert tag == "iframe"
+        assert found["sandbox"] == "allow-scripts"
+        self.pages.append(found["srcdoc"] or "")
+
+
 def test_a_page_holds_the_numbers_and_needs_no_network() -> None:
     attention = made_up(["[CLS]", "the", "##se", "[SEP]"])
-    page = to_html(attention, "a model").decode()
+    page = to_html(attention).decode()
     parser = Scripts()
     parser.feed(page)
     data = json.loads(parser.contents[0])
@@ -112,15 +130,22 @@ def test_a_page_holds_the_numbers_and_needs_no_network() -> None:
 
 def test_a_hostile_text_ends_no_script_and_makes_no_element() -> None:
     usual, hostile = Scripts(), Scripts()
-    usual.feed(to_html(made_up(["a", "b", "c"]), "m").decode())
-    page = to_html(made_up([HOSTILE, "'\"`", "\\u003c"]), HOSTILE)
+    usual.feed(to_html(made_up(["a", "b", "c"])).decode())
+    page = to_html(made_up([HOSTILE, "'\"`", "\\u003c"]))
     hostile.feed(page.decode())
     assert hostile.tags == usual.tags
     assert b"onerror" in page
     assert b"<img" not in page
     data = json.loads(hostile.contents[0])
     assert data["pieces"] == [HOSTILE, "'\"`", "\\u003c"]
-    assert data["title"] == HOSTILE
+    assert data["text"].startswith(HOSTILE)
+
+
+def test_a_notebook_shows_the_page() -> None:
+    attention = made_up([HOSTILE, "b"])
+    frame = Frames()
+    frame.feed(attention._repr_html_())
+    assert frame.pages == [to_html(attention).decode()]
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_classification(model: tuple[str, ...], tmp_path: Path) -> None:
     output = ended.output
     # [CLS] the captain saw 0 [SEP]
     assert "the longest of 7 rows has 6 of --max_seq_length=16" in ended.errors
-    assert "55 variables loaded, 2 missing" in output
+    assert "55 variables loaded; new, at random: classifier head" in output
     entries = table(output)
     assert list(entries) == NAMES
     # two layers, the pooler and the head are left: 22,106 + 1,640 + 82

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from bert_keras.tasks.metrics import (
+    class_report,
     classification_metrics,
+    confusion_matrix,
     diagnose_classes,
     diagnose_labels,
     diagnose_values,
@@ -44,6 +46,30 @@ def test_three_classes() -> None:
             "matthews": (4 * 6 - 12) / math.sqrt((36 - 14) * (36 - 12)),
         }
     )
+
+
+def test_a_report_of_classes() -> None:
+    labels = np.array([0, 0, 1, 1, 2, 2])
+    predicted = np.array([0, 1, 1, 1, 2, 0])
+    classes = np.arange(4)  # the last one never occurs
+    names = ["red", "a\tb", "x", "none"]
+    text = class_report(
+        predicted[:, None] == classes, labels[:, None] == classes, names
+    )
+    assert text.splitlines() == [
+        "label  precision  recall      F1  examples",
+        "red       0.5000  0.5000  0.5000         2",
+        r"a\tb      0.6667  1.0000  0.8000         2",
+        "x         1.0000  0.5000  0.6667         2",
+        "none      0.0000  0.0000  0.0000         0",
+    ]
+    assert confusion_matrix(predicted, labels, names).splitlines() == [
+        r"label  red  a\tb  x  none",
+        "red      1     1  0     0",
+        r"a\tb     0     2  0     0",
+        "x        1     0  1     0",
+        "none     0     0  0     0",
+    ]
 
 
 @pytest.mark.parametrize(

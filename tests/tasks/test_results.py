@@ -59,3 +59,15 @@ def test_a_damaged_list_moves_nothing_else(tmp_path: Path) -> None:
         results.put_away()
         assert (tmp_path / "notes.txt").is_file()
         assert not (folder / "results.json").exists()
+
+
+def test_folders_are_no_results(tmp_path: Path) -> None:
+    results = Results(str(tmp_path / "run"))
+    (tmp_path / "run" / "training_state").mkdir(parents=True)
+    listed = dict.fromkeys(("", ".", "..", "training_state", "a.txt"), 1)
+    (tmp_path / "run" / "a.txt").touch()
+    text = json.dumps({"results": listed})
+    (tmp_path / "run" / "results.json").write_text(text)
+    results.put_away()
+    names = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert names == ["earlier_results", "training_state"]

@@ -1,18 +1,22 @@
 """Tests of tasks/run_context.py."""
 
 import dataclasses
+import os
 from pathlib import Path
+
+from bert_keras.cli import common_flags
 
 import pytest
 
-from bert_keras.cli import common_flags
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import SIZES, BertConfig
 from bert_keras.tasks.run_context import (
     RunConfig,
     check_not_overwritten,
+    claim_folder,
     read_config,
 )
+from bert_keras.training.distribution import Host
 from tests.conftest import GOLDEN
 
 
@@ -59,3 +63,30 @@ def test_a_size_takes_its_tokens_from_the_vocabulary(tmp_path: Path) -> None:
 
 def test_the_flag_knows_every_size() -> None:
     assert list(SIZES) == common_flags.MODEL_SIZES
+
+
+def test_the_best_model_of_a_run_does_not_begin_it_anew(
+    tmp_path: Path,
+) -> None:
+    best = tmp_path / "best" / "step-7"
+    best.mkdir(parents=True)
+    for start in (best, best / "bert_model.ckpt"):
+        with pytest.raises(InputError, match="would overwrite the weights"):
+            check_not_overwritten(str(tmp_path), init_checkpoint=str(start))
+
+
+def test_a_run_within_what_another_run_empties(tmp_path: Path) -> None:
+    (tmp_path / "run" / "training_state").mkdir(parents=True)
+    for name in ("training_state", "best/step-7", "training_state/a/b"):
+        run = RunConfig(str(tmp_path / "run" / name), do_train=True)
+        with pytest.raises(InputError, match=r"which the run in .*/run change"):
+            claim_folder(run, Host(0, 1))
+        assert not (tmp_path / "run" / "best").exists()
+    for name in ("run", "run/second"):
+        claim_folder(RunConfig(str(tmp_path / name), do_train=True), Host(0, 1))
+
+
+def test_a_pipe_in_output_dir_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "train_log.jsonl")
+    with pytest.raises(InputError, match="train_log.jsonl, a device or a pipe"):
+        claim_folder(RunConfig(str(tmp_path)), Host(0, 1))

@@ -115,3 +115,11 @@ def test_damaged_lists(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(InputError, match="modules.json"):
         read_sentence_pooling(str(path))
+
+
+def test_a_list_names_nothing_outside_its_folder(tmp_path: Path) -> None:
+    for place in ("../other", "/etc"):
+        modules = [{"path": place, "type": "Pooling"}]
+        (tmp_path / "modules.json").write_text(json.dumps(modules))
+        with pytest.raises(InputError, match="is not in its folder"):
+            read_sentence_pooling(str(tmp_path / "modules.json"))

@@ -247,3 +247,13 @@ def test_files_of_others_beside_the_best_model_stay(tmp_path: Path) -> None:
 def test_a_best_model_that_is_gone_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="best/best.json, .* is missing"):
         BestCheckpoint(str(tmp_path)).find()
+
+
+def test_a_link_in_the_place_of_the_best_model(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "best").mkdir()
+    (tmp_path / "best" / "step-7").symlink_to(tmp_path / "mine")
+    best = BestCheckpoint(str(tmp_path))
+    best.keep(7, {"f1": 0.5}, lambda folder: Path(folder, "a").touch())
+    assert list((tmp_path / "mine").iterdir()) == []
+    assert (tmp_path / "best" / "step-7" / "a").exists()

@@ -25,17 +25,24 @@ class Kept:
             **arguments,  # type: ignore[arg-type]
         )
 
+    def check(self, step: int) -> bool:
+        return self.stopping.check(step, self.stopping.evaluate())
+
 
 def test_the_best_is_kept_and_patience_ends(tmp_path: Path) -> None:
     run = Kept(tmp_path, [0.5, 0.7, 0.6, 0.7])
     assert not run.stopping.resume(0)
-    assert [run.stopping.check(step) for step in (10, 20, 30, 40)] == [
+    assert [run.check(step) for step in (10, 20, 30, 40)] == [
         False,
         False,
         False,
         True,  # two evaluations without a better one; an equal one is none
     ]
     assert run.steps == [10, 20]
+    assert (
+        run.stopping.verdict()
+        == "kept step 20: f1 0.7000, best of 4 evaluations"
+    )
 
 
 def test_a_resumed_run_knows_what_it_saw_and_forgets_the_rest(
@@ -43,12 +50,12 @@ def test_a_resumed_run_knows_what_it_saw_and_forgets_the_rest(
 ) -> None:
     first = Kept(tmp_path, [0.5, 0.7, 0.9])
     for step in (10, 20, 30):
-        first.stopping.check(step)
+        first.check(step)
     resumed = Kept(tmp_path, [0.6, 0.65])
     assert not resumed.stopping.resume(20)
-    assert not resumed.stopping.check(30)
+    assert not resumed.check(30)
     assert resumed.steps == []  # 0.7 at 20 was better
-    assert resumed.stopping.check(40)
+    assert resumed.check(40)
     lines = (tmp_path / "eval_log.jsonl").read_text().splitlines()
     assert [json.loads(line)["f1"] for line in lines] == [0.5, 0.7, 0.6, 0.65]
     assert Kept(tmp_path, []).stopping.resume(40), "it had been stopped"
@@ -63,24 +70,24 @@ def test_a_damaged_log_is_named(tmp_path: Path) -> None:
 def test_a_loss_is_better_when_lower(tmp_path: Path) -> None:
     run = Kept(tmp_path, [0.5, 0.4], metric="loss")
     run.stopping.evaluate = lambda: {"loss": next(run.values)}
-    run.stopping.check(10)
-    run.stopping.check(20)
+    run.check(10)
+    run.check(20)
     assert run.steps == [10, 20]
 
 
 def test_no_number_is_worse_than_any(tmp_path: Path) -> None:
     run = Kept(tmp_path, [float("nan"), 0.1, float("nan")])
     for step in (10, 20, 30):
-        run.stopping.check(step)
+        run.check(step)
     assert run.steps == [10, 20]
 
 
 def test_no_number_is_null_in_the_log_and_comes_back(tmp_path: Path) -> None:
     first = Kept(tmp_path, [0.0, float("nan")])
     for step in (10, 20):
-        first.stopping.check(step)
+        first.check(step)
     log = (tmp_path / "eval_log.jsonl").read_text()
     assert log.endswith('{"step": 20, "f1": null, "loss": 1.0}\n')
     resumed = Kept(tmp_path, [-1.0])
     assert not resumed.stopping.resume(20)
-    assert resumed.stopping.check(30), "two were worse than the first"
+    assert resumed.check(30), "two were worse than the first"

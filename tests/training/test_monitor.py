@@ -1,8 +1,15 @@
 """Tests of training/monitor.py."""
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
+import re
 import signal
+import struct
+import sys
+import termios
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +25,9 @@ from bert_keras.training.monitor import (
     NonFiniteStepHandler,
     Progress,
     StopRequest,
+    duration,
     forget_steps_after,
+    write_settings_to_tensorboard,
 )
 
 BATCH = {
@@ -34,10 +43,20 @@ def steps_of(folder: Path) -> list[int]:
     return [json.loads(line)["step"] for line in lines]
 
 
+def figures(loss: float) -> dict[str, float]:
+    return {
+        "loss": loss,
+        "masked_lm_loss": loss,
+        "masked_lm_accuracy": 0.25,
+        "learning_rate": 0.5,
+        "gradient_norm": 2.0,
+    }
+
+
 def test_a_log_goes_on_from_the_step_of_the_state(tmp_path: Path) -> None:
     progress = Progress(str(tmp_path), 0, 10)
-    progress.write([(1, {"loss": 3.0}), (2, {"loss": 2.0})], 7)
-    progress.write([(3, {"loss": 1.0})], 7)
+    progress.write([(1, figures(3.0)), (2, figures(2.0))], 7)
+    progress.write([(3, figures(1.0))], 7)
     progress.close()
     with (tmp_path / LOG).open("a") as log:
         log.write('{"step": 4, "lo')  # killed here; the state is of step 2
@@ -55,37 +74,113 @@ def test_a_torn_end_of_a_log_is_left_out(tmp_path: Path, tail: bytes) -> None:
     assert path.read_bytes() == b""
 
 
-def test_tensorboard_reads_the_figures(tmp_path: Path) -> None:
-    progress = Progress(str(tmp_path), 0, 2)
-    progress.write([(1, {"loss": 3.0, "learning_rate": 0.5})], 7)
-    progress.close()
-    (path,) = (tmp_path / TENSORBOARD).iterdir()
-    found = {
+def events_of(folder: Path) -> dict[tuple[int, str], float]:
+    """A run's scalars in TensorBoard, by step and tag."""
+    return {
         (event.step, value.tag): value.simple_value
+        for path in folder.iterdir()
         for event in tf.compat.v1.train.summary_iterator(str(path))
         for value in event.summary.value
     }
-    assert found[1, "loss"] == 3.0
-    assert found[1, "learning_rate"] == 0.5
-    assert found[1, "tokens_per_second"] > 0
 
 
-def test_the_last_step_is_always_shown(
+def test_tensorboard_draws_evaluations_over_training(tmp_path: Path) -> None:
+    progress = Progress(str(tmp_path), 0, 2)
+    progress.write([(1, figures(3.0))], 7)
+    progress.write_evaluation(1, {"eval_loss": 2.5, "eval_f1": 0.5}, "sample")
+    progress.close()
+    found = events_of(tmp_path / TENSORBOARD / "train")
+    assert found[1, "metrics/loss"] == 3.0
+    assert found[1, "training/learning_rate"] == 0.5
+    assert found[1, "training/tokens_per_second"] > 0
+    found = events_of(tmp_path / TENSORBOARD / "eval")
+    assert found[1, "metrics/loss"] == 2.5
+    assert found[1, "metrics/f1"] == 0.5
+    assert (1, "samples") in found
+
+
+def test_tensorboard_shows_the_settings(tmp_path: Path) -> None:
+    write_settings_to_tensorboard(
+        str(tmp_path), {"seed": 7, "input_file": ["a"], "bilstm": None}
+    )
+    (path,) = (tmp_path / TENSORBOARD / "train").iterdir()
+    values = [
+        value
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    ]
+    (text,) = (value for value in values if value.tag == "settings")
+    (table,) = tf.make_ndarray(text.tensor).ravel().tolist()
+    assert b"|seed|7|\n|input_file|['a']|" in table
+    assert any("hparams" in value.tag for value in values)
+
+
+def test_a_line_shows_the_means_since_the_last(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    progress = Progress(str(tmp_path), 0, 2)
-    progress.write([(1, {"loss": 3.0})], 7)
-    progress.write([(2, {"loss": 2.0})], 7)
+    progress = Progress(str(tmp_path), 0, 2000)
+    progress.write([(1, figures(9.0))], 7)  # compiled here
+    progress.write([(2, figures(5.0)), (3, figures(2.0))], 7)
+    progress.write([(2000, {**figures(2.0), "skipped_steps": 3})], 7)
     progress.close()
-    shown = capsys.readouterr().err.splitlines()
-    assert shown[0].startswith("step 1/2  loss 3  tokens_per_second")
-    assert shown[1].startswith("step 2/2  loss 2")
-    assert shown[1].endswith("left 0:00:00")
+    compiling, first, last = capsys.readouterr().err.splitlines()
+    assert compiling == "compiling the training step"
+    assert first == "step 1/2,000 0%  loss 9  mlm_acc 0.25"
+    assert re.fullmatch(
+        r"step 2,000/2,000 100%  loss 3  mlm_acc 0.25  "
+        r"[\d.e+]+k tok/s  0:00 left",
+        last,
+    )
+
+
+def test_a_terminal_gets_a_bar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("4H", 24, 100, 0, 0))
+    with os.fdopen(side, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        progress = Progress(str(tmp_path), 0, 8)
+        progress.write([(1, figures(3.0))], 7)
+        progress.last_shown_at -= 10
+        progress.write([(4, figures(2.0))], 7)
+        with progress.paused():
+            pass
+        progress.close()
+    shown = ""
+    with contextlib.suppress(OSError):  # the end, where nobody writes to it
+        while part := os.read(main, 10_000):
+            shown += part.decode()
+    os.close(main)
+    assert "compiling the training step" in shown
+    assert "| 1/8  loss 3  mlm_acc 0.25" in shown
+    assert re.search(r" 50%\|█+ +\| 4/8  loss 2 .*k tok/s  \d:\d\d left", shown)
+    assert all(len(x.strip()) <= 100 for x in re.split(r"[\r\n]", shown))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(7.4, "0:07"), (725, "12:05"), (3600, "1:00:00")]
+)
+def test_durations(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown
+
+
+def test_no_line_is_wider_than_100_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("masked_lm_loss", "next_sentence_loss", "next_sentence_accuracy")
+    many = {**figures(10.123), **dict.fromkeys(names, 0.12345)}
+    progress = Progress(str(tmp_path), 0, 1_000_000)
+    progress.write([(1, {**many})], 7)
+    progress.last_shown_at -= 10
+    progress.write([(999_998, {**many, "skipped_steps": 17})], 12_345_678)
+    progress.close()
+    assert all(len(x) <= 100 for x in capsys.readouterr().err.splitlines())
 
 
 def test_other_hosts_write_nothing(tmp_path: Path) -> None:
     progress = Progress(None, 0, 1)
-    progress.write([(1, {"loss": 3.0})], 7)
+    progress.write([(1, figures(3.0))], 7)
     progress.flush()
     progress.close()
     assert list(tmp_path.iterdir()) == []
@@ -202,3 +297,24 @@ def test_a_signal_that_nobody_saw_takes_effect_in_the_end() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert caught.value.code == 130
+
+
+def test_other_names_of_a_log_stay_as_they_are(tmp_path: Path) -> None:
+    """A link to somebody's file; a copy of a run made by hard links."""
+    (tmp_path / "mine").write_text("notes\n")
+    for name in ("linked", "copied", "nowhere"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "linked" / LOG).symlink_to(tmp_path / "mine")
+    (tmp_path / "nowhere" / LOG).symlink_to(tmp_path / "new")
+    Progress(str(tmp_path / "copied"), 0, 1).close()
+    line = '{"step": 1}\n'
+    (tmp_path / "copied" / LOG).write_text(line)
+    os.link(tmp_path / "copied" / LOG, tmp_path / "copy")
+    for name in ("linked", "copied", "nowhere"):
+        progress = Progress(str(tmp_path / name), 1, 2)
+        progress.write([(2, {"loss": 3.0})], 7)
+        progress.close()
+    assert (tmp_path / "mine").read_text() == "notes\n"
+    assert (tmp_path / "copy").read_text() == line
+    assert not (tmp_path / "new").exists()
+    assert steps_of(tmp_path / "copied") == [1, 2]
