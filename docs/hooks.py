@@ -9,6 +9,11 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+try:  # bert_keras/cli/reference.py makes better pages, where it is
+    from bert_keras.cli import reference
+except ImportError:
+    reference = None
+
 ROOT = Path(__file__).parent.parent
 COMMANDS = sorted(
     path.stem for path in (ROOT / "bert_keras" / "commands").glob("[a-z]*.py")
@@ -24,6 +29,8 @@ def start_page() -> str:
 
 
 def command_page(name: str) -> str:
+    if reference:
+        return reference.command_page(name)
     shown = subprocess.run(
         [sys.executable, f"{name}.py", "--help"],
         cwd=ROOT,
@@ -43,5 +50,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_post_page(output: str, **kwargs: object) -> str:
-    """Takes out the one script that the theme would fetch from elsewhere."""
+    """Takes out the one script that the theme would fetch from elsewhere,
+    which lets pages be searched that are opened from the disk."""
     return re.sub(r'<script src="https://[^"]+"></script>', "", output)
+
+
+def on_post_template(output_content: str, **kwargs: object) -> str:
+    return on_post_page(output_content)
