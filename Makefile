@@ -1,7 +1,9 @@
 # A fresh clone needs git, bash, make and Python 3.10-3.13 with venv:
 #   make demo   pre-train a small BERT on this computer in some minutes
 #   make test   lint, types and tests
-# Both make .venv from setup.py, when it is missing or setup.py has changed.
+#   make docs   the documentation as a site, in site/
+#   make docs-test   run the code of README.md and the tutorials
+# All make .venv from setup.py, when it is missing or setup.py has changed.
 
 SHELL := /bin/bash
 VENV := .venv
@@ -13,7 +15,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.10 \
 	not (3, 10) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 \
 	&& echo $$python && break; done)
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint docs docs-test clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python demo.py
@@ -26,14 +28,23 @@ lint: $(VENV)/test.stamp
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
+docs: $(VENV)/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-test: $(VENV)/test.stamp
+	$(BIN)/python -m pytest tests/docs_code.py
+
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build site *.egg-info
 
 $(VENV)/demo.stamp: setup.py
 	$(call install,plot)
 
 $(VENV)/test.stamp: setup.py
 	$(call install,test)
+
+$(VENV)/docs.stamp: setup.py
+	$(call install,docs)
 
 # An environment whose Python is gone, or that was cut short, is made anew.
 define install

@@ -81,8 +81,10 @@ setup(
         # Not in "test", whose other tests would then run beside the older
         # protobuf that it asks for.
         "beam": ["apache-beam>=2.77"],
+        # mkdocs 2 will not read these plugins and this configuration
+        "docs": ["mkdocs<2", "mkdocs-material<10", "mkdocstrings[python]"],
         # No "tpu": tensorflow-tpu would lie in the same folder as tensorflow,
-        # which pip writes over it. README.md says how to install for a TPU.
+        # which pip writes over it. docs/how_to/cloud_tpu.md says how to.
         "gpu": ["tensorflow[and-cuda]"],
         "plot": PLOT,
         "test": [

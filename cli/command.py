@@ -25,7 +25,7 @@ from bert_keras.cli.flags import BYTES, HELP, Flags
 
 from absl import logging
 
-import bert_keras
+from bert_keras import __version__
 from bert_keras.errors import InputError, one_line, show_flags, warn
 
 MAX_NOTICES = 10  # of each kind, line by line; others are only counted
@@ -104,7 +104,7 @@ class Command:
 
     def _run(self, argv: Sequence[str]) -> None:
         if argv[1:] == ["--version"]:
-            print(f"bert-keras {bert_keras.__version__}")
+            print(f"bert-keras {__version__}")
             return
         texts = self.flags.parse(argv)
         if any(self.flags[name].value for name in HELP):

@@ -11,14 +11,11 @@ from bert_keras.cli.flags import Flag, Group
 
 from absl import flags
 
-import bert_keras.commands
-
 if TYPE_CHECKING:
     from bert_keras.cli.command import Command
 
-COMMANDS = sorted(
-    module.name for module in pkgutil.iter_modules(bert_keras.commands.__path__)
-)
+_commands = importlib.import_module("bert_keras.commands")
+COMMANDS = sorted(m.name for m in pkgutil.iter_modules(_commands.__path__))
 
 MAX_WIDTH = 100  # of --help, in characters
 NAME_WIDTH = 30

@@ -1,8 +1,11 @@
-"""README and docs: their Python runs, and the files that they name exist."""
+"""README and docs: their code runs, their links and flags exist, and their
+English is plain. tests/docs_code.py runs the longer code."""
 
 import ast
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,25 +16,89 @@ from tests.web_server import measure
 
 PAGES = [
     ROOT / "README.md", ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]  # fmt: skip
+IDS = [str(page.relative_to(ROOT)) for page in PAGES]
+FOR_READERS = [page for page in PAGES if page.name != "CONTRIBUTING.md"]
 ROOMS = "cli|data|modeling|tasks|tests|training|benchmarks|docs"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+# Flags of docker, pip, git, a TensorFlow server, Beam and the like.
+OTHERS_FLAGS = {
+    *("yes", "rm", "no", "local", "index", "flagfile", "help", "version"),
+    *("logdir", "direct_running_mode", "project", "region", "temp_location"),
+    *("sdk_container_image", "number_of_worker_harness_threads"),
+}
+# What to write instead of the English that a reader has to read twice.
+BANNED = {
+    r"\b(is|are|was|were) no (number|text|file|folder|token)": "is not a ...",
+    r"\bbut for\b": "except",
+    r"\b(one|people)'s own\b": "your own",
+    r"\b(is|was|are|were|be) (there|at hand)\b": "exists, is available",
+    r"\bto be had\b": "exists, is available",
+    r"\b(goes|go|went|going) on (with|from|where|to|again)\b": "resumes",
+    r"\b[Pp]ieces?\b": "token",
+    r"\bthe same of\b": "a noun",
+    r"\bis said\b": "the command says so",
+    r"\breckoned\b": "estimated",
+    r"\bNot (yet )?run\b(?!:)": "docs/explanation/testing.md",
+    r"\b[0-9a-f]{7}\b(?<!\d{7})": "no commit in prose",
+}
 
 
-def python_blocks(page: Path) -> list[str]:
-    text = page.read_text(encoding="utf-8")
-    return re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+def read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def blocks(page: Path, language: str) -> list[str]:
+    return [
+        code for name, code in BLOCK.findall(read(page)) if name == language
+    ]
+
+
+def prose(page: Path) -> str:
+    """A page without its code."""
+    return re.sub(r"`[^`]*`", "`", BLOCK.sub("", read(page)))
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link to a heading says, as mkdocs makes it."""
+    headings = re.findall(r"^#+ (.*)$", BLOCK.sub("", read(page)), re.MULTILINE)
+    kept = [re.sub(r"[^\w\s-]", "", name).strip().lower() for name in headings]
+    return {re.sub(r"[-\s]+", "-", name) for name in kept}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_files_that_a_page_names_exist(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    named = re.findall(rf"(?<![\w/.-])((?:{ROOMS})/[\w/]+\.(?:py|md))", text)
+    named = re.findall(
+        rf"(?<![\w/.-])((?:{ROOMS})/[\w/]+\.(?:py|md))", read(page)
+    )
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", read(page))):
+        path, _, anchor = link.partition("#")
+        if link.startswith("https://"):
+            continue
+        target = (page.parent / path) if path else page
+        if "reference/commands/" in target.as_posix() or path.startswith(
+            "commands/"
+        ):  # made by docs/hooks.py
+            assert (ROOT / f"{target.stem}.py").exists(), link
+        else:
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target), link
+
+
+def test_every_page_is_in_the_menu() -> None:
+    menu = read(ROOT / "mkdocs.yml").partition("\nnav:")[2]
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert f" {page.relative_to(ROOT / 'docs').as_posix()}\n" in menu
+
+
 def test_every_module_is_named_in_contributing() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = read(ROOT / "CONTRIBUTING.md")
     listed = text.partition("## Every module")[2].partition("\n## ")[0]
     rooms = ("cli", "data", "modeling", "tasks", "training")
     modules = {
@@ -45,9 +112,50 @@ def test_every_module_is_named_in_contributing() -> None:
         assert f"`{name}`" in listed, name
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def flags_of(command: str) -> set[str]:
+    shown = subprocess.run(
+        [sys.executable, str(ROOT / f"{command}.py"), "--help"],
+        capture_output=True,
+        text=True,
+    ).stdout
+    return set(re.findall(r"--(?:\[no\])?(\w+)", shown))
+
+
+@pytest.fixture(scope="module")
+def flags() -> dict[str, set[str]]:
+    scripts = (ROOT / "bert_keras" / "commands").glob("[a-z]*.py")
+    return {path.stem: flags_of(path.stem) for path in scripts}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_flags_that_a_page_names_exist(
+    page: Path, flags: dict[str, set[str]]
+) -> None:
+    known = OTHERS_FLAGS.union(*flags.values())
+    for script in (ROOT / "benchmarks").rglob("*.py"):
+        known |= set(re.findall(r'"--(\w+)"', read(script)))
+    named = set(re.findall(r"(?<![\w-])--([a-z]\w+)", read(page)))
+    assert {n for n in named if n not in known and n[2:] not in known} == set()
+
+
+@pytest.mark.parametrize("page", FOR_READERS, ids=lambda page: page.name)
+def test_english_is_plain(page: Path) -> None:
+    text = prose(page)
+    found = {
+        match[0]: advice
+        for pattern, advice in BANNED.items()
+        for match in re.finditer(pattern, text)
+    }
+    assert found == {}
+
+
+def test_readme_is_short() -> None:
+    assert len(read(ROOT / "README.md").splitlines()) <= 180
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_what_a_page_imports_is_there(page: Path) -> None:
-    for block in python_blocks(page):
+    for block in blocks(page, "python"):
         for node in ast.walk(ast.parse(block)):
             if not isinstance(node, ast.ImportFrom) or not node.module:
                 continue
@@ -59,28 +167,11 @@ def test_what_a_page_imports_is_there(page: Path) -> None:
                     importlib.import_module(f"{node.module}.{alias.name}")
 
 
-def test_readme_answers_lines(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_folder(tmp_path / "model")
-    (block,) = (
-        block
-        for block in python_blocks(ROOT / "README.md")
-        if "bert_keras.load" in block
-    )
-    exec(block.replace("/tmp/mrpc_output", str(tmp_path / "model")), {})
-    label, _, shown = capsys.readouterr().out.partition(" ")
-    probabilities = ast.literal_eval(shown)
-    assert label == max(probabilities, key=probabilities.get)
-    assert sum(probabilities.values()) == pytest.approx(1, abs=1e-6)
-
-
 def test_attention_page_reads_a_map(tmp_path: Path) -> None:
     make_folder(tmp_path / "model")
-    (block,) = python_blocks(ROOT / "docs" / "attention.md")
-    found = re.search(r'AttentionReader\("([^"]+)"', block)
-    assert found
-    exec(block.replace(found[1], str(tmp_path / "model")), {})
+    page = ROOT / "docs" / "tutorials" / "look_inside.md"
+    (block,) = blocks(page, "python")
+    exec(block.replace("packages", str(tmp_path / "model")), {})
 
 
 def test_the_web_server_answers_as_the_model(tmp_path: Path) -> None:

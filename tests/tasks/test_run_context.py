@@ -62,7 +62,7 @@ def test_a_size_takes_its_tokens_from_the_vocabulary(tmp_path: Path) -> None:
 
 
 def test_the_flag_knows_every_size() -> None:
-    assert list(SIZES) == common_flags.MODEL_SIZES
+    assert tuple(SIZES) == common_flags.MODEL_SIZES
 
 
 def test_the_best_model_of_a_run_does_not_begin_it_anew(

@@ -1,0 +1,59 @@
+"""Makes pages when mkdocs builds the site: the start page, which is README.md,
+and a reference page for each command."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+try:  # bert_keras/cli/reference.py makes better pages, where it is
+    from bert_keras.cli import reference
+except ImportError:
+    reference = None
+
+ROOT = Path(__file__).parent.parent
+COMMANDS = sorted(
+    path.stem for path in (ROOT / "bert_keras" / "commands").glob("[a-z]*.py")
+)
+
+
+def start_page() -> str:
+    """README.md with links as they are inside docs/."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = text.replace("](benchmarks/RESULTS.md)", "](explanation/results.md)")
+    text = re.sub(r"\[([^]]+)\]\((CONTRIBUTING.md|LICENSE)\)", r"\1", text)
+    return text.replace("](docs/", "](")
+
+
+def command_page(name: str) -> str:
+    if reference:
+        return reference.command_page(name)
+    shown = subprocess.run(
+        [sys.executable, f"{name}.py", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return f"# {name}\n\n```\n{shown}```\n"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    pages = {"index.md": start_page()} | {
+        f"reference/commands/{name}.md": command_page(name) for name in COMMANDS
+    }
+    for path, content in pages.items():
+        files.append(File.generated(config, path, content=content))
+    return files
+
+
+def on_post_page(output: str, **kwargs: object) -> str:
+    """Takes out the one script that the theme would fetch from elsewhere,
+    which lets pages be searched that are opened from the disk."""
+    return re.sub(r'<script src="https://[^"]+"></script>', "", output)
+
+
+def on_post_template(output_content: str, **kwargs: object) -> str:
+    return on_post_page(output_content)
