@@ -12,16 +12,11 @@ predict_file has answers, exact match and F1 are in eval_results.txt. output_dir
 ends as a model folder that predict.py takes.
 """
 
-from typing import TYPE_CHECKING
-
 from bert_keras.cli import command, fine_tuning
 
 from absl import flags
 
 from bert_keras.errors import InputError
-
-if TYPE_CHECKING:
-    from bert_keras.tasks.task_config import TaskConfig
 
 fine_tuning.define()
 fine_tuning.define_combinations()
@@ -105,7 +100,6 @@ def main() -> None:
         target="span",
         second_direction=tuning.second_direction,
     )
-    _check_settings(settings)
     squad = command.from_flags(
         squad_task.SquadConfig,
         predict_file=FLAGS.predict_file if _asks() else None,
@@ -122,21 +116,6 @@ def _check_flags() -> None:
     for flag, is_needed in needed.items():
         if is_needed and not FLAGS[flag].value:
             raise InputError(f"--{flag} is missing: it names SQuAD's JSON")
-
-
-def _check_settings(settings: "TaskConfig") -> None:
-    if settings.max_seq_length <= settings.max_query_length + 3:
-        raise InputError(
-            f"--max_seq_length is {settings.max_seq_length}, which leaves no "
-            "room beside a question of "
-            f"--max_query_length={settings.max_query_length} and 3 separators; "
-            "raise the one or lower the other"
-        )
-    has_negative = settings.version_2_with_negative
-    if FLAGS.apply_best_null_threshold and not has_negative:
-        raise InputError(
-            "--apply_best_null_threshold is for --version_2_with_negative"
-        )
 
 
 def _asks() -> bool:

@@ -59,7 +59,7 @@ class Work:
         """`key`: int32 [2], of the dropout; None for none."""
         with self._with(values):
             totals = self.model.totals(self.batch)
-            return self.model.loss(self.batch, totals, key)[0]
+            return self.model.loss_fn(self.batch, totals, key)[0]
 
     def trainer(self) -> Callable[[], float]:
         optimizer = keras.optimizers.AdamW(

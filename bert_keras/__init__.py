@@ -14,20 +14,50 @@ if TYPE_CHECKING:
     from bert_keras.modeling.encoder import Encoder as Encoder
     from bert_keras.modeling.heads import LinearHead as LinearHead
     from bert_keras.modeling.heads import MaskedLmHead as MaskedLmHead
+    from bert_keras.tasks.classification.model import (
+        TextClassifier as TextClassifier,
+    )
     from bert_keras.tasks.classification.training import (
         train_classifier as train_classifier,
     )
     from bert_keras.tasks.load import load as load
+    from bert_keras.tasks.multiple_choice.model import (
+        MultipleChoice as MultipleChoice,
+    )
+    from bert_keras.tasks.multiple_choice.training import (
+        train_multiple_choice as train_multiple_choice,
+    )
+    from bert_keras.tasks.ner.model import TokenClassifier as TokenClassifier
+    from bert_keras.tasks.ner.training import (
+        train_token_classifier as train_token_classifier,
+    )
+    from bert_keras.tasks.pretraining.model import MaskedLm as MaskedLm
+    from bert_keras.tasks.pretraining.model import Pretraining as Pretraining
+    from bert_keras.tasks.squad.model import (
+        QuestionAnsweringModel as QuestionAnsweringModel,
+    )
+    from bert_keras.tasks.squad.training import (
+        train_question_answering as train_question_answering,
+    )
 
 _ROOMS = {
     "BertConfig": "modeling.config",
     "Encoder": "modeling.encoder",
     "InputError": "errors",
     "LinearHead": "modeling.heads",
+    "MaskedLm": "tasks.pretraining.model",
     "MaskedLmHead": "modeling.heads",
+    "MultipleChoice": "tasks.multiple_choice.model",
+    "Pretraining": "tasks.pretraining.model",
+    "QuestionAnsweringModel": "tasks.squad.model",
+    "TextClassifier": "tasks.classification.model",
+    "TokenClassifier": "tasks.ner.model",
     "load": "tasks.load",
     "record_dataset": "data.record_dataset",
     "train_classifier": "tasks.classification.training",
+    "train_multiple_choice": "tasks.multiple_choice.training",
+    "train_question_answering": "tasks.squad.training",
+    "train_token_classifier": "tasks.ner.training",
 }
 __all__ = list(_ROOMS)
 

@@ -15,6 +15,7 @@ import secrets
 import shutil
 import stat
 import tempfile
+import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
@@ -34,8 +35,8 @@ BARE = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
 MAX_LINKS = 40  # from one to the next, as Linux has it
 DESCRIPTORS = re.compile(r"/proc/\d+(/task/\d+)?/fd")
 LOCK = "lock"  # of the file in a folder that is locked
-# Locks by folder, open as long as the process is
-_held: dict[str, contextlib.AbstractContextManager[None]] = {}
+# Locks by folder and thread, open until they are unlocked or the process ends
+_held: dict[tuple[str, int], contextlib.AbstractContextManager[None]] = {}
 _kept_streams: dict[str, str] = {}  # copies of what pipes held, by name
 
 
@@ -597,8 +598,19 @@ def _kept(path: str, fault: str) -> Iterator[None]:
 
 
 def lock_until_exit(folder: str, argument: str) -> None:
-    """Keeps a folder for this process until it ends, as `lock` does."""
-    if folder not in _held:
+    """Keeps a folder as `lock` does, for this thread, until it is unlocked or
+    the process ends."""
+    key = folder, threading.get_ident()
+    if key not in _held:
         held = lock(folder, argument)
         held.__enter__()
-        _held[folder] = held
+        _held[key] = held
+
+
+def unlock_below(folder: str) -> None:
+    """Undoes what `lock_until_exit` did in this thread with folders in this
+    one."""
+    for path, thread in list(_held):
+        is_below = path.startswith(os.path.join(folder, ""))
+        if is_below and thread == threading.get_ident():
+            _held.pop((path, thread)).__exit__(None, None, None)

@@ -204,22 +204,10 @@ class FineTuningCommand:
     def execute(self, task: "FineTuningTask") -> None:
         """Does what --do_train, --do_eval, --do_predict and --dry_run ask."""
         from bert_keras.tasks import dry_run, fine_tuning, run_context
+        from bert_keras.tasks.distillation.teacher import with_teacher
         from bert_keras.tasks.trainer import Trainer
 
-        distillation = command.from_flags(TaskDistillation)
-        if distillation.teacher_model_dir:
-            from bert_keras.tasks.distillation.teacher import DistilledTask
-
-            task = DistilledTask(task, distillation)
-        elif distillation != TaskDistillation():
-            raise InputError(
-                "--distillation_temperature and --distillation_weight are for "
-                "a model with a teacher; give --teacher_model_dir, or leave "
-                "them out"
-            )
-        else:  # which the run's settings say
-            names = dataclasses.asdict(distillation)
-            task.loss_settings = {**task.loss_settings, **dict.fromkeys(names)}
+        task = with_teacher(task, command.from_flags(TaskDistillation))
         run_context.claim_folder(self.run, self.devices.host)
         task.prepare()
         context, seed = task.context, task.config.seed

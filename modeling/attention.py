@@ -12,8 +12,10 @@ import math
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
+from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.tensors import Tensor
@@ -97,6 +99,16 @@ class BertLayer(keras.layers.Layer):
         layer: BertLayer = super().from_config({**config, "config": own})
         return layer
 
+    def quantize(
+        self, mode: Any = None, config: Any = None, **kwargs: Any
+    ) -> None:
+        """Raises an InputError: its kernels are not those of Keras's layers."""
+        raise InputError(
+            f"{type(self).__name__} cannot be quantized, since its kernels are "
+            "not those of Keras's layers; save a model folder and have "
+            "export_tflite.py make an int8 file of it"
+        )
+
     def add_vector(self, name: str, size: int, start: str) -> keras.Variable:
         """A parameter of a fused chain, which computes in float32."""
         return self.add_weight(
@@ -115,6 +127,44 @@ class BertLayer(keras.layers.Layer):
                 "without `seed`, the key of its dropout; expected both. "
                 "Encoder and LinearHead draw a key by themselves"
             )
+
+
+class LowRank(keras.layers.Layer):
+    """x A B times alpha / rank, which LoRA adds to x W: Hu et al. 2021, section
+    4.1. Without weights, and nothing is added, until `enable`."""
+
+    rank: int | None = None
+
+    def enable(
+        self, sizes: tuple[int, int], rank: int, alpha: float | None
+    ) -> None:
+        """`sizes`: of W, [input_size, output_size]."""
+        self.rank, self.scale = rank, (rank if alpha is None else alpha) / rank
+        starts = {"A": (sizes[0], rank), "B": (rank, sizes[1])}
+        self.factors = [
+            self.add_weight(
+                name=name,
+                shape=shape,
+                initializer="zeros" if name == "B" else "he_uniform",
+            )
+            for name, shape in starts.items()
+        ]
+        self.built = True
+
+    def call(
+        self, x: Tensor, first: int = 0, size: int | None = None
+    ) -> Tensor:
+        """[..., input_size] -> [..., size], of output_size from `first` on."""
+        a, b = self.factors
+        end = None if size is None else first + size
+        b = ops.convert_to_tensor(b)[:, first:end]
+        return ops.matmul(ops.matmul(x, a), b) * self.scale
+
+    def product(self) -> np.ndarray:
+        """What it adds to W."""
+        a, b = (factor.numpy() for factor in self.factors)
+        product: np.ndarray = a @ b * self.scale
+        return product
 
 
 class LayerNorm(BertLayer):
@@ -139,6 +189,7 @@ class Dense(BertLayer):
     ):
         super().__init__(config, **kwargs)
         self.sizes = input_size, output_size
+        self.lora = LowRank(name="lora", dtype=self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
         self.kernel = self.add_weight(
@@ -147,6 +198,11 @@ class Dense(BertLayer):
             initializer=initializer(self.config),
         )
         self.bias = self.add_vector("bias", self.sizes[1], "zeros")
+
+    def product(self, x: Tensor) -> Tensor:
+        """x W, and what LoRA adds to it."""
+        product = ops.matmul(x, self.kernel)
+        return product + self.lora(x) if self.lora.rank else product
 
 
 def _has_kernel() -> bool:
@@ -174,12 +230,14 @@ class Attention(BertLayer):
         self.head_size = config.hidden_size // config.num_attention_heads
         self.scale = 1.0 / math.sqrt(self.head_size)
         self.dropout_rate = config.attention_probs_dropout_prob
+        self.sizes = config.hidden_size, 3 * config.hidden_size
+        self.lora = LowRank(name="lora", dtype=self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
         hidden = self.config.hidden_size
         self.qkv_kernel = self.add_weight(
             name="qkv_kernel",
-            shape=(hidden, 3 * hidden),
+            shape=self.sizes,
             initializer=initializer(self.config),
         )
         self.qkv_bias = self.add_vector("qkv_bias", 3 * hidden, "zeros")
@@ -243,9 +301,14 @@ class Attention(BertLayer):
             inputs.append(to_tensor)
             kernels = ops.split(kernel, [hidden], -1)
             biases = ops.split(bias, [hidden], -1)
-        products = []
+        products: list[Tensor] = []
+        column = 0
         for x, kernel, bias in zip(inputs, kernels, biases, strict=True):
-            product = fused_ops.add_bias(ops.matmul(x, kernel), bias)
+            product = ops.matmul(x, kernel)
+            if self.lora.rank:
+                product += self.lora(x, first=column, size=kernel.shape[-1])
+            column += kernel.shape[-1]
+            product = fused_ops.add_bias(product, bias)
             number = product.shape[-1] // hidden
             shape = *ops.shape(x)[:2], number, self.num_heads, self.head_size
             products.append(ops.reshape(product, shape))
@@ -277,7 +340,7 @@ class DenseAddNorm(Dense):
     ) -> Tensor:
         """x [B, S, input_size] and residual [B, S, H] -> [B, S, H]."""
         return fused_ops.bias_dropout_add_norm(
-            ops.matmul(x, self.kernel),
+            self.product(x),
             self.bias,
             residual,
             self.layer_norm.gamma,
@@ -298,5 +361,5 @@ class Intermediate(Dense):
     def call(self, x: Tensor) -> Tensor:
         """[B, S, H] -> [B, S, F]."""
         return fused_ops.bias_activation(
-            ops.matmul(x, self.kernel), self.bias, self.config.hidden_act
+            self.product(x), self.bias, self.config.hidden_act
         )

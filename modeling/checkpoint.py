@@ -34,6 +34,7 @@ from bert_keras.files import (
     vocabulary_files,
     write_whole,
 )
+from bert_keras.modeling.attention import LowRank
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import LinearHead, MaskedLmHead
@@ -71,6 +72,7 @@ class VariableMapping:
     block: int = 0  # which block of equal width of the last axis ...
     num_blocks: int = 1  # ... out of how many
     family: str | None = None  # of the encoder, for its embeddings
+    lora: LowRank | None = None  # what is added to it
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -78,8 +80,10 @@ class VariableMapping:
         return (*rows, width // self.num_blocks)
 
     def read(self) -> np.ndarray:
-        blocks = np.split(self.variable.numpy(), self.num_blocks, axis=-1)
-        return blocks[self.block]
+        value = self.variable.numpy()
+        if self.lora is not None and self.lora.rank:
+            value = value + self.lora.product()
+        return np.split(value, self.num_blocks, axis=-1)[self.block]
 
     def write(self, value: np.ndarray) -> None:
         blocks = np.split(self.variable.numpy(), self.num_blocks, axis=-1)
@@ -97,7 +101,11 @@ def layer_mappings(
 
 
 def _dense(root: str, layer: Any) -> list[VariableMapping]:
-    return layer_mappings(f"{root}/dense/", layer, ("kernel", "bias"))
+    lora = getattr(layer, "lora", None)  # the pooler has none
+    return [
+        VariableMapping(f"{root}/dense/kernel", layer.kernel, lora=lora),
+        VariableMapping(f"{root}/dense/bias", layer.bias),
+    ]
 
 
 def _layer_norm(root: str, layer: Any) -> list[VariableMapping]:
@@ -119,7 +127,13 @@ def encoder_mappings(encoder: Encoder) -> list[VariableMapping]:
         for i, part in enumerate(("query", "key", "value")):
             name = f"{root}/attention/self/{part}"
             mappings += [
-                VariableMapping(f"{name}/kernel", attention.qkv_kernel, i, 3),
+                VariableMapping(
+                    f"{name}/kernel",
+                    attention.qkv_kernel,
+                    i,
+                    3,
+                    lora=attention.lora,
+                ),
                 VariableMapping(f"{name}/bias", attention.qkv_bias, i, 3),
             ]
         for name, residual in (

@@ -67,8 +67,16 @@ class Encoder(BertLayer):
 
     reads_packed_rows = True
 
-    def __init__(self, config: BertConfig, **kwargs: Any):
+    def __init__(
+        self,
+        config: BertConfig,
+        lora_rank: int | None = None,
+        lora_alpha: float | None = None,
+        **kwargs: Any,
+    ):
+        """`lora_rank`, `lora_alpha`: as `enable_lora`; None: without LoRA."""
         super().__init__(config, **kwargs)
+        self.lora_rank, self.lora_alpha = lora_rank, lora_alpha
         check_weights_fit(config)
         dtype = self.dtype_policy
         self.embeddings = Embeddings(config, name="embeddings", dtype=dtype)
@@ -122,6 +130,60 @@ class Encoder(BertLayer):
         for layer in self.layers:
             layer.build()
         self.pooler.build((None, self.config.hidden_size))
+        # Where chains are compiled by themselves, Keras is not to compile all:
+        # matrix products are oneDNN's, which XLA's take longer than.
+        self.supports_jit = not fused_ops.compiles_chains()
+        if self.lora_rank:
+            self._add_lora(self.lora_rank)
+
+    def enable_lora(self, rank: int, lora_alpha: float | None = None) -> None:
+        """Freezes the encoder and trains matrices of low rank instead, which
+        are added to the kernels of each layer: Hu et al. 2021 (LoRA), section
+        4.
+
+        Compile the model after this. Model folders and `mappings` have the sums
+        of both.
+
+        Args:
+            rank: of what is added to each of a layer's four kernels, query, key
+                and value being one.
+            lora_alpha: what is added counts lora_alpha / rank times; None:
+                once.
+
+        Raises:
+            ValueError: it is enabled already.
+        """
+        if self.lora_rank:
+            raise ValueError(
+                f"LoRA is enabled already, with rank {self.lora_rank}; "
+                "expected an encoder without it"
+            )
+        if rank < 1:
+            raise ValueError(f"`rank` is {rank}; expected at least 1")
+        self.lora_rank, self.lora_alpha = rank, lora_alpha
+        if self.built:
+            self._add_lora(rank)
+        else:
+            self.build()
+
+    def _add_lora(self, rank: int) -> None:
+        for variable in self.weights:
+            variable.trainable = False
+        for layer in self.layers:
+            for part in (
+                layer.attention,
+                layer.attention_output,
+                layer.intermediate,
+                layer.feed_forward_output,
+            ):
+                part.lora.enable(part.sizes, rank, self.lora_alpha)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "lora_rank": self.lora_rank,
+            "lora_alpha": self.lora_alpha,
+        }
 
     def call(
         self,
@@ -157,6 +219,7 @@ class Encoder(BertLayer):
                 gives it.
         """
         if isinstance(input_ids, Mapping):
+            check_names(input_ids)
             input_mask = input_ids.get("input_mask", input_mask)
             segment_ids = input_ids.get("segment_ids", segment_ids)
             input_ids = input_ids["input_ids"]
@@ -242,6 +305,16 @@ class Encoder(BertLayer):
         return EncoderOutputs(
             vectors(length), tuple(layers), layers[-1], pooled
         )
+
+
+def check_names(inputs: Mapping[str, Any]) -> None:
+    """Raises a ValueError where transformers' names would be overlooked."""
+    others = {"attention_mask": "input_mask", "token_type_ids": "segment_ids"}
+    for theirs, ours in others.items():
+        if theirs in inputs:
+            raise ValueError(
+                f"the inputs have {theirs!r}; expected the name {ours!r}"
+            )
 
 
 def attention_maps(

@@ -37,6 +37,7 @@ BILSTM = "bilstm"  # names of its variables in checkpoints begin so
 SECOND = "bert_1/"  # those of a second encoder, where a first has "bert/"
 
 
+@keras.saving.register_keras_serializable("bert_keras")
 class BiLstmEncoder(Encoder):
     """An encoder and a BiLSTM on it, of half the hidden size a direction.
 
@@ -77,9 +78,12 @@ class BiLstmEncoder(Encoder):
         input_mask: Tensor,
         segment_ids: Tensor,
         seed: Tensor | None = None,
+        training: bool | None = None,
     ) -> EncoderOutputs:
         """As Encoder, of padded rows: input_mask is [B, S]."""
-        outputs = super().call(input_ids, input_mask, segment_ids, seed)
+        outputs = super().call(
+            input_ids, input_mask, segment_ids, seed, training=training
+        )
         sequence = self.bilstm(
             ops.cast(outputs.sequence, "float32"),
             mask=ops.cast(input_mask, "bool"),
@@ -109,6 +113,7 @@ def _(encoder: BiLstmEncoder) -> list[VariableMapping]:
     return mappings
 
 
+@keras.saving.register_keras_serializable("bert_keras")
 class ConcatenatedEncoders(keras.layers.Layer):
     """Two encoders that read the same, their outputs side by side.
 
@@ -119,19 +124,35 @@ class ConcatenatedEncoders(keras.layers.Layer):
     reads_packed_rows = False
 
     def __init__(
-        self, config: BertConfig, second_direction: str, name: str = "twin"
+        self,
+        config: BertConfig,
+        second_direction: str,
+        name: str = "twin",
+        **kwargs: Any,
     ):
         """`second_direction`: in which the second is not as `config` says."""
-        super().__init__(name=name)
+        super().__init__(name=name, **kwargs)
         second = dataclasses.replace(config, direction=second_direction)
-        self.first = Encoder(config)
-        self.second = Encoder(second, name="bert_1")
+        dtype = self.dtype_policy
+        self.first = Encoder(config, dtype=dtype)
+        self.second = Encoder(second, name="bert_1", dtype=dtype)
         # Of what a head sees: its width.
         self.config = dataclasses.replace(
             config, hidden_size=2 * config.hidden_size
         )
         self.layers = self.first.layers  # to count them
         self.num_noise_sites = 2 * self.first.num_noise_sites
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "config": dataclasses.asdict(self.first.config),
+            "second_direction": self.second.config.direction,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "ConcatenatedEncoders":
+        return cls(**{**config, "config": BertConfig(**config["config"])})
 
     def freeze(self, num_layers: int) -> None:
         for encoder in (self.first, self.second):
@@ -180,14 +201,17 @@ def _(encoder: ConcatenatedEncoders) -> list[VariableMapping]:
 
 
 def make_encoder(
-    config: BertConfig, bilstm: bool, second_direction: str | None
+    config: BertConfig,
+    bilstm: bool,
+    second_direction: str | None,
+    dtype: Any = None,
 ) -> Any:
     """An Encoder, or what stands in for one; by task.json's fields."""
     if bilstm:
-        return BiLstmEncoder(config)
+        return BiLstmEncoder(config, dtype=dtype)
     if second_direction:
-        return ConcatenatedEncoders(config, second_direction)
-    return Encoder(config)
+        return ConcatenatedEncoders(config, second_direction, dtype=dtype)
+    return Encoder(config, dtype=dtype)
 
 
 def load_encoders(

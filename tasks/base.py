@@ -1,14 +1,12 @@
-"""What all tasks share: opening a model folder, and models.
+"""What all tasks share: opening a model folder.
 
 A model folder holds weights, their config, a tokenizer and, if the model was
 fine-tuned, task.json (tasks/task_config.py).
 """
 
-import abc
 import dataclasses
 from typing import Any, Protocol
 
-import keras
 import numpy as np
 
 from bert_keras import files
@@ -136,21 +134,3 @@ class Model(Protocol):
     def mappings(self) -> list[VariableMapping]: ...
 
     def forward(self, batch: dict[str, Any]) -> dict[str, Any]: ...
-
-
-class TaskModel(abc.ABC):
-    """A model that is trained: built layers; optimizers keep their order."""
-
-    parts: tuple[keras.layers.Layer, ...]
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        return [v for part in self.parts for v in part.weights]
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        return [v for part in self.parts for v in part.trainable_variables]
-
-    @abc.abstractmethod
-    def mappings(self) -> list[VariableMapping]:
-        """Where their weights are in a checkpoint."""

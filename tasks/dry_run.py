@@ -59,7 +59,7 @@ def _num_parameters(trainer: Trainer) -> tuple[int, int]:
     """In all, and of those with a gradient."""
     model = trainer.model
     return (
-        sum(math.prod(v.shape) for v in model.variables),
+        sum(math.prod(v.shape) for v in model.weights),
         sum(math.prod(v.shape) for v in model.trainable_variables),
     )
 

@@ -52,7 +52,7 @@ from bert_keras.training.config import (
 )
 from bert_keras.training.distribution import check_batch_size
 from bert_keras.training.early_stopping import sort_key
-from bert_keras.training.loop import Source
+from bert_keras.training.loop import Callback, Source
 from bert_keras.training.monitor import LOG
 
 SEEDS = "seeds.json"  # what each of several seeds reached
@@ -305,16 +305,17 @@ class FineTuningTask(Task):
         )
 
 
-def train(task: FineTuningTask) -> Trainer:
+def train(task: FineTuningTask, callback: Callback | None = None) -> Trainer:
     """Trains with each seed; returns the trainer of the best model."""
     context, config = task.context, task.config
     first, num_seeds = config.seed, config.selection.num_seeds
     _ = task.data  # its faults show before there is a model
     if num_seeds == 1:
         trainer = Trainer(task, context, first)
-        trainer.train()
+        trainer.train(callback)
     else:
-        trainer = _train_seeds(task, range(first, first + num_seeds))
+        seeds = range(first, first + num_seeds)
+        trainer = _train_seeds(task, seeds, callback)
     print(
         "to predict with it:\n"
         f"  python predict.py --model_dir={context.run.output_dir}"
@@ -329,14 +330,16 @@ def of_seed(context: RunContext, seed: int) -> RunContext:
     return dataclasses.replace(context, run=run)
 
 
-def _train_seeds(task: FineTuningTask, seeds: Iterable[int]) -> Trainer:
+def _train_seeds(
+    task: FineTuningTask, seeds: Iterable[int], callback: Callback | None
+) -> Trainer:
     outcomes: dict[int, tuple[int, dict[str, float]]] = {}
     for seed in seeds:
         print(f"seed {seed}", flush=True)
         own = of_seed(task.context, seed)
         claim_folder(own.run, own.devices.host)
         trainer = Trainer(task, own, seed)
-        trainer.train()
+        trainer.train(callback)
         outcomes[seed] = trainer.step, task.evaluate(trainer)
         task.check(trainer)
         del trainer  # two models at once could be too many

@@ -30,14 +30,14 @@ def encode(
     sequence_positions: Tensor | None = None,
 ) -> EncoderOutputs:
     """What the encoder makes of the rows; the last two as it takes them."""
-    ids, segments = batch["input_ids"], batch["segment_ids"]
+    ids, segments = batch["input_ids"], batch.get("segment_ids")
     if not encoder.reads_packed_rows:
-        return encoder(ids, batch["input_mask"], segments, seed)
+        return encoder(ids, batch.get("input_mask"), segments, seed)
     if is_packed(batch):
         mask = same_sequence(batch["sequence_numbers"])
         position_ids = batch["position_ids"]
     else:
-        mask, position_ids = batch["input_mask"], None
+        mask, position_ids = batch.get("input_mask"), None
     return encoder(
         *(ids, mask, segments, seed, position_ids),
         pooled_positions,

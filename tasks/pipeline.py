@@ -76,6 +76,12 @@ class Pipeline(abc.ABC):
     answer that says why, so that answers and lines stay side by side. Other
     methods are of Python's lists and raise an InputError instead. They may be
     called from several threads, which take turns.
+
+    Attributes:
+        metrics: of a model that `bert_keras.train_classifier` or the like has
+            just trained, on its evaluation data.
+        history: each step's figures, in order; where it was evaluated on the
+            way, with those that begin with eval_.
     """
 
     needs_pooler: ClassVar[bool]  # whether answers look at the pooler
@@ -85,6 +91,8 @@ class Pipeline(abc.ABC):
     model: Model
     report: LoadReport  # of the weights
     folder: str  # from which it was loaded
+    metrics: dict[str, float]
+    history: list[dict[str, float]]
     fault: str = ""  # why it cannot answer, though it can encode
 
     def __init__(self, config: BertConfig, tokenizer: Tokenizer):

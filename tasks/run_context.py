@@ -267,3 +267,8 @@ def claim_folder(run: RunConfig, host: Host) -> None:
         ) from error
     if run.do_train and host.is_chief:
         files.lock_until_exit(os.path.join(folder, FOLDER), "output_dir")
+
+
+def release_folder(output_dir: str) -> None:
+    """Gives back output_dir, and the folders of seeds in it, to others."""
+    files.unlock_below(output_dir)

@@ -84,6 +84,7 @@ from bert_keras.training.distribution import sum_over_hosts
 from bert_keras.training.early_stopping import EVAL_LOG, EarlyStopping
 from bert_keras.training.inference import Predictor, predict
 from bert_keras.training.loop import (
+    Callback,
     Evaluation,
     Objective,
     Source,
@@ -336,9 +337,12 @@ class Trainer:
         self.step = 0
         self._weights = ""  # what identifies them; "": not known yet
 
-    def train(self) -> None:
+    def train(self, callback: Callback | None = None) -> None:
         """Trains to the end, from where output_dir's run has stopped, and saves
         the model, the best one if it is evaluated on the way.
+
+        Args:
+            callback: told each step's number and figures.
 
         Raises:
             InputError: output_dir was begun with other settings.
@@ -386,6 +390,7 @@ class Trainer:
             plan.loop,
             self.folder,
             early_stopping,
+            callback,
         )
         if early_stopping is not None:
             check_hosts_agree(strategy, host, step)  # and wait for the chief
@@ -515,7 +520,7 @@ class Trainer:
         """Loads the weights of output_dir's newest state."""
         began = read_settings(self.folder)
         check_settings(self.folder, began, made_of(self.context), {})
-        weights = [v.value for v in self.model.variables]
+        weights = [v.value for v in self.model.weights]
         state = TrainingState(self.folder, {"weights": weights}, 1, False)
         self._has_weights_of(state.restore())
         for mapping in self.model.mappings():

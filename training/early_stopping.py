@@ -26,6 +26,14 @@ def sort_key(metric: str, value: float) -> float:
     return -value if metric.endswith(LOWER_IS_BETTER) else value
 
 
+def evaluation_names(figures: Mapping[str, float]) -> dict[str, float]:
+    """The figures of an evaluation by names that training's do not have: "loss"
+    becomes "eval_loss", unless there is one."""
+    own = {k: x for k, x in figures.items() if k.startswith("eval_")}
+    others = {f"eval_{k}": x for k, x in figures.items() if k not in own}
+    return others | own
+
+
 @dataclasses.dataclass
 class EarlyStopping:
     """Evaluates every so many steps and keeps the model where it is best."""

@@ -8,7 +8,7 @@ so that any number of either gives the same weights.
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
@@ -24,7 +24,10 @@ from bert_keras.training.distribution import (
     split_between_replicas,
     sum_over_hosts,
 )
-from bert_keras.training.early_stopping import EarlyStopping
+from bert_keras.training.early_stopping import (
+    EarlyStopping,
+    evaluation_names,
+)
 from bert_keras.training.monitor import (
     NonFiniteStepHandler,
     Progress,
@@ -34,13 +37,15 @@ from bert_keras.training.optimization import AdamW, learning_rate
 
 Batch = dict[str, tf.Tensor]
 Sums = dict[str, tuple[tf.Tensor, tf.Tensor]]
+# Told each step's number, from 1, and its figures; what it returns is not used.
+Callback = Callable[[int, dict[str, float]], object]
 
 
 class Objective(Protocol):
     """What is fitted. All that it returns adds up over rows."""
 
     @property
-    def variables(self) -> list[keras.Variable]: ...
+    def weights(self) -> list[keras.Variable]: ...
 
     @property
     def trainable_variables(self) -> list[keras.Variable]: ...
@@ -48,7 +53,7 @@ class Objective(Protocol):
     def totals(self, batch: Batch) -> dict[str, tf.Tensor]:
         """What the losses are divided by, each a sum over rows."""
 
-    def loss(
+    def loss_fn(
         self, batch: Batch, totals: dict[str, tf.Tensor], seed: tf.Tensor | None
     ) -> tuple[tf.Tensor, Sums]:
         """The loss of these rows, divided by the totals of the global batch;
@@ -84,11 +89,14 @@ def train(
     config: LoopConfig,
     output_dir: str,
     early_stopping: EarlyStopping | None = None,
+    callback: Callback | None = None,
 ) -> int:
     """Trains all of the optimiser's steps, from the state in output_dir if any.
 
     Args:
         objective: built in the strategy's scope, like `optimizer`.
+        callback: called after each step, when what there is to save of it is
+            saved, on every host.
 
     Returns:
         The number of steps that the model has been trained for.
@@ -98,7 +106,7 @@ def train(
         SystemExit: a signal of StopRequest's came, and the state is saved.
     """
     tracked = {
-        "weights": [v.value for v in objective.variables],
+        "weights": [v.value for v in objective.weights],
         "first_moments": optimizer.first_moments,
         "second_moments": optimizer.second_moments,
         **source.tracked,
@@ -148,6 +156,7 @@ def train(
             progress.write(list(zip(numbers, figures, strict=True)), tokens)
             step = stop
             is_last = step == num_train_steps
+            seen: dict[str, float] = {}
             if early_stopping is not None and (
                 is_last or not step % early_stopping.every_steps
             ):
@@ -157,6 +166,7 @@ def train(
                     progress.write_evaluation(step, found, samples)
                     stops = early_stopping.check(step, found)
                     stopped = _is_any(stops, strategy, host)
+                seen = evaluation_names(found)
             is_due = not step % config.save_checkpoints_steps
             is_asked = _is_any(request.number is not None, strategy, host)
             if stopped or is_last or is_due or is_asked:
@@ -169,6 +179,11 @@ def train(
                     check_hosts_agree(strategy, host, step)
                 progress.close()
                 request.exit_as_requested(step)
+            if callback is not None:
+                with progress.paused():
+                    for number, values in zip(numbers, figures, strict=True):
+                        own = seen if number == step else {}
+                        callback(number, {**values, **own})
     return step
 
 
@@ -319,7 +334,7 @@ class StepFunction:
     ) -> tuple[list[tf.Tensor], tf.Tensor, Sums]:
         variables = [v.value for v in self.objective.trainable_variables]
         with tf.GradientTape() as tape:
-            loss, sums = self.objective.loss(batch, totals, key)
+            loss, sums = self.objective.loss_fn(batch, totals, key)
         gradients = tape.gradient(loss, variables)
         dense = [_as_computed(tf.convert_to_tensor(g)) for g in gradients]
         # Products of unknown shapes forget the shapes of their weights.
@@ -367,7 +382,7 @@ class Evaluation:
             replica = tf.distribute.get_replica_context()
             batch = {name: value[0] for name, value in batches.items()}
             totals = _sum_over_replicas(replica, self.objective.totals(batch))
-            sums = self.objective.loss(batch, totals, None)
+            sums = self.objective.loss_fn(batch, totals, None)
             return _sum_over_replicas(replica, sums)
 
         return tf.nest.map_structure(

@@ -14,6 +14,7 @@ import math
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
@@ -406,7 +407,8 @@ SIGNALS = tuple(
 
 class StopRequest:
     """Inside the block the first of SIGNALS is noted in `number`. If the block
-    ends without acting on it, it takes effect there.
+    ends without acting on it, it takes effect there. (Python lets nothing but
+    the main thread handle signals; in another one none is noted.)
 
     A second one ends the process at once. The exit code is the shell's for
     that signal, 128 more than its number.
@@ -420,6 +422,7 @@ class StopRequest:
             number: signal.signal(number, self._note)
             for number in SIGNALS
             if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
+            and threading.current_thread() is threading.main_thread()
         }
         return self
 

@@ -10,14 +10,16 @@ Shapes: B batch, S positions, N examples, C outputs, W windows of a document.
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Protocol
 
+import keras
 import numpy as np
 from keras import ops
 
 from bert_keras.data.input_features import InputFeatures
 from bert_keras.data.record_schema import Feature
+from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import (
@@ -28,6 +30,7 @@ from bert_keras.modeling.checkpoint import (
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
+from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.modeling.heads import (
     LinearHead,
     binary_cross_entropy,
@@ -35,7 +38,6 @@ from bert_keras.modeling.heads import (
     squared_error,
 )
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
-from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.classification.data import Label
 from bert_keras.tasks.label_names import class_key, to_number
 from bert_keras.tasks.metrics import (
@@ -45,6 +47,8 @@ from bert_keras.tasks.metrics import (
     regression_metrics,
 )
 from bert_keras.tasks.packed_inputs import example_weights, pooled_examples
+from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.tasks.task_model import TaskModel, json_form
 
 Loss = tuple[Tensor, Sums]
 LABELS = "label_ids"
@@ -230,6 +234,11 @@ class Regression(LabelType):
         return regression_metrics(scores[:, 0], labels[:, 0])
 
 
+TARGETS: dict[str, Callable[..., LabelType]] = {
+    kind.kind: kind for kind in (SingleLabel, MultiLabel, Regression)
+}
+
+
 def make_target(kind: str, labels: tuple[str, ...]) -> LabelType:
     """The target that task.json's words mean."""
     if kind == "regression":
@@ -239,6 +248,10 @@ def make_target(kind: str, labels: tuple[str, ...]) -> LabelType:
                 "a regression of one number"
             )
         return Regression()
+    if not labels:
+        raise InputError(
+            "the labels are not known; give `labels`, or `num_labels`"
+        )
     return MultiLabel(labels) if kind == "multi_label" else SingleLabel(labels)
 
 
@@ -273,15 +286,19 @@ def _number_of(label: str, labels: tuple[str, ...]) -> int:
 class PooledClassifier(TaskModel):
     """An encoder with a linear head on its pooled output."""
 
-    def __init__(self, encoder: Encoder, num_outputs: int, name: str):
-        """`name`: of the head."""
-        self.encoder = encoder
+    def __init__(
+        self,
+        config: BertConfig,
+        num_outputs: int,
+        head_name: str,
+        encoder: Encoder | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(config, encoder, **kwargs)
         self.head = LinearHead(
-            encoder.config, num_outputs, HEAD_DROPOUT_PROB, name=name
+            self.encoder.config, num_outputs, HEAD_DROPOUT_PROB, name=head_name
         )
-        self.parts = (self.encoder, self.head)
-        for part in self.parts:
-            part.build()
+        self.build_layers()
 
     def mappings(self) -> list[VariableMapping]:
         return [
@@ -294,10 +311,12 @@ class PooledClassifier(TaskModel):
         return {"logits": self.logits(batch, None)}
 
     def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
-        """[B, C], of padded or packed rows (data/batching.py).
+        """[B, C].
 
         Args:
-            seed: int32 [2], the key of the dropout; None for none.
+            batch: padded rows, which are input_ids, input_mask and
+                segment_ids, each [B, S]; or packed ones (data/batching.py).
+            seed: as in TaskModel.
         """
         pooled = pooled_examples(self.encoder, batch, seed)
         return self.head(
@@ -305,51 +324,110 @@ class PooledClassifier(TaskModel):
         )
 
 
+@keras.saving.register_keras_serializable("bert_keras")
 class TextClassifier(PooledClassifier):
-    """A model of texts and pairs, with the loss of its target."""
+    """A model of texts and pairs, with the loss of its target: a class, several
+    or a number. `call` gives logits [B, C]."""
 
     def __init__(
         self,
         config: BertConfig,
         target: LabelType,
         encoder: Encoder | None = None,
+        **kwargs: Any,
     ):
-        """`encoder`: where it is not the plain one of the config."""
-        self.target = target
         super().__init__(
-            encoder or Encoder(config), target.num_outputs, "classifier"
+            config, target.num_outputs, "classifier", encoder, **kwargs
         )
+        self.target = target
 
-    def totals(self, batch: Batch) -> dict[str, Tensor]:
-        return {"rows": ops.sum(self.weights(batch))}
+    defaults = {"target": "single_label", "max_seq_length": 128}
+    targets = tuple(TARGETS)
 
-    def loss(
-        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
-    ) -> Loss:
-        """This batch's part of the mean loss of the rows in `totals`.
+    @classmethod
+    def from_settings(
+        cls, config: BertConfig, settings: TaskConfig, **kwargs: Any
+    ) -> "TextClassifier":
+        target = make_target(settings.target, settings.labels)
+        encoder = make_encoder(
+            config,
+            settings.bilstm,
+            settings.second_direction,
+            kwargs.get("dtype"),
+        )
+        return cls(config, target, encoder, **kwargs)
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: str,
+        options: TokenizerOptions | None = None,
+        num_labels: int | None = None,
+        **settings: Any,
+    ) -> "TextClassifier":
+        """Reads a model folder: ours, Google's or Hugging Face's.
+
+        A head that the folder does not have, or has for something else, starts
+        at random.
+
+            model = bert_keras.TextClassifier.from_folder(
+                "uncased_L-2_H-128_A-2", labels=("bad", "good")
+            )
 
         Args:
-            batch: label_ids [B, length], and padded rows, which are input_ids,
-                input_mask and segment_ids, each [B, S], one without input
-                being padding; or packed ones (data/batching.py).
-            totals: of the global batch, of which this may be one piece.
-            seed: int32 [2], the key of the dropout; None for none.
+            folder: or weights in one.
+            options: override the folder's settings of its tokenizer.
+            num_labels: of labels that have no names but "0", "1", ...
+            settings: fields of task.json, by name, that override the folder's:
+                labels, in the order of the outputs; target ("single_label");
+                max_seq_length (128); and Keras's name, dtype and trainable.
+
+        Raises:
+            InputError: a file is missing or does not fit the others, or the
+                labels are not known.
         """
-        return self.loss_of(self.logits(batch, seed), batch, totals)
+        if num_labels is not None:
+            settings["labels"] = tuple(map(str, range(num_labels)))
+        if "labels" in settings:
+            settings["labels"] = tuple(settings["labels"])
+        return super().from_folder(folder, options, **settings)
+
+    def totals(self, batch: Batch) -> dict[str, Tensor]:
+        return {"rows": ops.sum(self.example_weights(batch))}
 
     def loss_of(
         self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
     ) -> Loss:
-        """As `loss`, of what `logits` gave."""
+        """Of label_ids [B, length]; a row without input is padding and counts
+        for nothing."""
         total, sums = self.target.loss(
             logits, batch[LABELS], example_weights(batch)
         )
         # A batch of classes that weigh nothing costs nothing.
         return ops.divide_no_nan(total, totals["rows"]), sums
 
-    def weights(self, batch: Batch) -> Tensor:
-        """float32 [B]: how much each row counts."""
+    def example_weights(self, batch: Batch) -> Tensor:
+        """float32 [B]: how much each example counts."""
         return self.target.weights(batch[LABELS], example_weights(batch))
+
+    def get_config(self) -> dict[str, Any]:
+        target = {"kind": self.target.kind, **json_form(self.target)}
+        return {**super().get_config(), "target": target}
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: Any = None
+    ) -> "TextClassifier":
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in config["target"].items()
+        }
+        target = TARGETS[fields.pop("kind")](**fields)
+        return super().from_config({**config, "target": target}, custom_objects)
+
+    def compute_output_spec(self, inputs: Batch, **_: Any) -> Any:
+        shape = inputs["input_ids"].shape[0], self.target.num_outputs
+        return keras.KerasTensor(shape, "float32")
 
 
 def pool_windows(

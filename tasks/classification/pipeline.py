@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.classification.data import (
     InputExample,
@@ -17,7 +16,6 @@ from bert_keras.tasks.classification.data import (
 )
 from bert_keras.tasks.classification.model import (
     TextClassifier,
-    make_target,
     pool_windows,
 )
 from bert_keras.tasks.pipeline import BATCH_SIZE, Question, TaskPipeline
@@ -54,16 +52,9 @@ ANSWERS: dict[str, Callable[..., Any]] = {  # by target
 
 
 class TextClassificationPipeline(TaskPipeline):
-    """One text, or two with a tab between them: a class, several, a number.
-
-    Attributes:
-        metrics: what `bert_keras.train_classifier` gets on evaluation data.
-        history: the figures of each step that it logged, in order.
-    """
+    """One text, or two with a tab between them: a class, several, a number."""
 
     model: TextClassifier
-    metrics: dict[str, float]
-    history: list[dict[str, float]]
     needs_pooler = True
     method = "predict"
 
@@ -91,11 +82,7 @@ class TextClassificationPipeline(TaskPipeline):
 
     @staticmethod
     def make_model(config: BertConfig, settings: TaskConfig) -> TextClassifier:
-        target = make_target(settings.target, settings.labels)
-        encoder = make_encoder(
-            config, settings.bilstm, settings.second_direction
-        )
-        return TextClassifier(config, target, encoder)
+        return TextClassifier.from_settings(config, settings)
 
     @staticmethod
     def exported(

@@ -1,17 +1,11 @@
 """A text classifier trained from Python, as run_classifier.py does it."""
 
-import dataclasses
-import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import keras
-
-from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
-from bert_keras.files import content, parse_json
-from bert_keras.tasks import fine_tuning, load
+from bert_keras.tasks import fine_tuning
 from bert_keras.tasks.classification.data import (
     InputExample,
     TableFormat,
@@ -19,57 +13,61 @@ from bert_keras.tasks.classification.data import (
 )
 from bert_keras.tasks.classification.pipeline import TextClassificationPipeline
 from bert_keras.tasks.classification.task import (
-    METRICS,
     Actions,
     ClassificationTask,
     TableFiles,
     table_problem,
 )
-from bert_keras.tasks.fine_tuning import FineTuningConfig
-from bert_keras.tasks.run_context import (
-    RunConfig,
-    claim_folder,
-    make_devices,
+from bert_keras.tasks.distillation.config import TaskDistillation
+from bert_keras.tasks.fine_tuning_run import (
+    NOT_SETTINGS,
+    OF_PRETRAINING,
+    TYPES,
+    FineTuningRun,
+)
+from bert_keras.tasks.keyword_settings import (
+    Settings,
+    path_of,
+    records_of,
+    types_of,
 )
 from bert_keras.tasks.task_config import TaskConfig
-from bert_keras.training.config import (
-    DeviceConfig,
-    LoopConfig,
-    ModelSelection,
-    OptimizerConfig,
-)
-from bert_keras.training.monitor import LOG
+from bert_keras.training.loop import Callback
 
-KINDS: tuple[Any, ...] = (
-    RunConfig,
-    TokenizerOptions,
-    FineTuningConfig,
-    OptimizerConfig,
-    LoopConfig,
-    ModelSelection,
-    TableFormat,
-    TableFiles,
+SETTINGS = Settings(
+    "train_classifier",
+    {
+        **TYPES,
+        **types_of(TaskDistillation),
+        **types_of(TableFormat),
+        **types_of(TableFiles),
+        **types_of(
+            TaskConfig,
+            *("max_seq_length", "doc_stride", "window_pooling", "bilstm"),
+        ),
+    },
+    without={
+        *NOT_SETTINGS,
+        *OF_PRETRAINING,
+        *("train_file", "eval_file", "predict_file", "predict_batch_size"),
+    },
+    max_seq_length=128,
+    text_column="text",
+    text_pair_column=None,
+    label_column="label",
+    has_header=True,
+    target="single_label",
+    label_separator=",",
+    class_weights=None,
 )
-# Flags of run_classifier.py that `train_classifier` takes by name.
-SETTINGS = {
-    *(field.name for kind in KINDS for field in dataclasses.fields(kind)),
-    *("max_seq_length", "doc_stride", "window_pooling", "bilstm"),
-} - {
-    # arguments of their own
-    *("init_checkpoint", "output_dir", "train_file", "eval_file"),
-    # what follows from others, or has no flag
-    *("num_train_steps", "num_warmup_steps", "steps_per_call", "optimizer"),
-    *("loop", "selection", "tokenizer", "flags", "data_files", "do_train"),
-    *("dry_run", "predict_file", "predict_batch_size", "direction"),
-    *("adam_beta_1", "max_gradient_norm", "weight_decay_rate"),
-}
 
 
 def train_classifier(
     train: Any,
-    init_checkpoint: str | None,
-    output_dir: str,
+    init_checkpoint: str | os.PathLike[str] | None,
+    output_dir: str | os.PathLike[str],
     evaluation: Any = None,
+    callback: Callback | None = None,
     **settings: Any,
 ) -> TextClassificationPipeline:
     """Fine-tunes a model on texts or pairs.
@@ -93,6 +91,8 @@ def train_classifier(
         init_checkpoint: the model to start from; None: from random weights,
             of `bert_config_file` or `model_size`, and `vocab_file`.
         evaluation: data as `train` may be.
+        callback: called after each step with its number, from 1, and its
+            figures by name.
         settings: flags of run_classifier.py, by name, such as text_column,
             label_column, target, max_seq_length (128), learning_rate, seed.
 
@@ -103,90 +103,39 @@ def train_classifier(
         InputError: data, models and settings do not fit each other.
         TypeError: a setting is not one of these flags.
     """
-    if unknown := settings.keys() - SETTINGS:
-        raise TypeError(
-            f"train_classifier has no setting {', '.join(sorted(unknown))}; "
-            f"expected some of {', '.join(sorted(SETTINGS))}"
-        )
-    values = {
-        "has_header": True,
-        "text_column": "text",
-        "text_pair_column": "text_pair" if _has_pairs(train) else None,
-        "label_column": "label",
-        "target": "single_label",
-        "max_seq_length": 128,
-        "label_separator": ",",
-        "class_weights": None,
-        **settings,
-        "init_checkpoint": init_checkpoint,
-        "output_dir": output_dir,
-        "do_train": True,
-    }
-    make = functools.partial(_make, values)
-    if values["target"] not in METRICS:
-        raise InputError(
-            f"`target={values['target']}` is not one of {', '.join(METRICS)}"
-        )
-    paths = {"train_file": train, "eval_file": evaluation}
-    run = make(
-        RunConfig,
-        tokenizer=make(TokenizerOptions),
-        data_files={n: x for n, x in paths.items() if isinstance(x, str)},
+    train, evaluation = path_of(train), path_of(evaluation)
+    if _has_pairs(train):
+        settings = {"text_pair_column": "text_pair", **settings}
+    run = FineTuningRun(
+        SETTINGS,
+        settings,
+        init_checkpoint,
+        output_dir,
+        train_file=train,
+        eval_file=evaluation,
     )
-    selection = make(ModelSelection)
-    devices = make_devices(DeviceConfig(), output_dir=output_dir)
-    stored = fine_tuning.stored_settings(run)
-    table = make(TableFormat)
-    evaluates = evaluation is not None or selection.compares(do_train=True)
+    table, stored = run.make(TableFormat), run.stored
+    files = run.make(
+        TableFiles,
+        train_file=_read(train, table),
+        eval_file=_read(evaluation, table),
+        predict_file=None,
+    )
     problem = table_problem(
-        make(
-            TableFiles,
-            train_file=_read(train, table),
-            eval_file=_read(evaluation, table),
-            predict_file=None,
-        ),
+        files,
         table,
-        Actions(do_train=True, evaluates=evaluates, do_predict=False),
-        stored.labels if stored and stored.target == values["target"] else (),
+        Actions(do_train=True, evaluates=run.evaluates, do_predict=False),
+        stored.labels if stored and stored.target == files.target else (),
     )
-    task_config = make(
-        TaskConfig,
+    task_config = run.task_config(
         labels=problem.target.labels,
         takes_pairs=problem.takes_pairs,
-        second_direction=fine_tuning.second_direction(run, stored),
-        **fine_tuning.tokenizer_case(run),
+        second_direction=fine_tuning.second_direction(run.run, stored),
     )
-    policy = keras.config.dtype_policy()
-    try:
-        task = ClassificationTask(
-            problem,
-            task_config,
-            fine_tuning.open_context(devices, run, task_config),
-            make(
-                FineTuningConfig,
-                optimizer=make(OptimizerConfig),
-                loop=make(LoopConfig),
-                selection=selection,
-            ),
-        )
-        claim_folder(run, devices.host)
-        task.prepare()
-        trainer = fine_tuning.train(task)
-        metrics = task.evaluate(trainer) if evaluates else {}
-        model: Any = load.load(output_dir)
-    finally:
-        keras.config.set_dtype_policy(policy)
-    model.metrics = metrics
-    # Of several seeds each has its own log.
-    log = content(os.path.join(output_dir, LOG)) or b""
-    model.history = [parse_json(line) for line in log.splitlines()]
+    model: TextClassificationPipeline = run.train(
+        ClassificationTask(problem, *run.open(task_config)), callback
+    )
     return model
-
-
-def _make(values: Mapping[str, Any], kind: Any, **others: Any) -> Any:
-    """A dataclass of what `values` has for its fields, and of `others`."""
-    names = [field.name for field in dataclasses.fields(kind)]
-    return kind(**{**{n: values[n] for n in names if n in values}, **others})
 
 
 def _has_pairs(data: Any) -> bool:
@@ -214,7 +163,7 @@ def _rows(
                 f"the frame has no column {', '.join(missing)}; it has "
                 f"{', '.join(map(str, data.columns))}"
             )
-        records = data.to_dict("records")
+        records = records_of(data)
     else:
         texts, labels = data
         parts = ((x,) if isinstance(x, str) else x for x in texts)

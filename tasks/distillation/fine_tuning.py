@@ -8,48 +8,45 @@ Shapes: B batch, C classes, E choices among them in each row (the two ends of a
 span; none for a label).
 """
 
+from typing import Any
+
 from keras import ops
 
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.checkpoint import VariableMapping
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
-from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.distillation.config import TaskDistillation
+from bert_keras.tasks.distillation.student import Distilled
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 
 Classes = TextClassifier | QuestionAnsweringModel  # models that choose
 
 
-class DistilledModel(TaskModel):
-    """A student with its teacher. Only the student is trained, kept and asked;
-    the teacher has no dropout."""
+class DistilledModel(Distilled[Any]):
+    """A student of a task, and its teacher."""
 
     def __init__(
         self, student: Classes, teacher: Classes, task: TaskDistillation
     ):
-        self.student = student
+        super().__init__(student)
         self.teacher = teacher
         self.task = task
-        self.parts = student.parts
-        self.encoder = student.encoder
         self.totals = student.totals
         self.forward = student.forward
 
-    def mappings(self) -> list[VariableMapping]:
-        return self.student.mappings()
-
-    def loss(
+    def loss_fn(
         self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
     ) -> tuple[Tensor, Sums]:
         """As the student's: of its loss, and of how far its probabilities are
         from the teacher's, the weighted mean."""
         logits = self.student.logits(batch, seed)
-        targets = ops.stop_gradient(self.teacher.logits(batch, None))
+        targets = self.teacher.logits(batch, None)
         loss, sums = self.student.loss_of(logits, batch, totals)
         temperature = self.task.distillation_temperature
-        distances = fused_ops.divergence(logits, targets, temperature)
-        weights = self.student.weights(batch)
+        distances = fused_ops.divergence(
+            _joined(logits), ops.stop_gradient(_joined(targets)), temperature
+        )
+        weights = self.student.example_weights(batch)
         by_row = ops.mean(
             ops.reshape(distances, (ops.shape(weights)[0], -1)), axis=1
         )
@@ -64,3 +61,10 @@ class DistilledModel(TaskModel):
                 **sums,
             },
         )
+
+
+def _joined(logits: Tensor | dict[str, Tensor]) -> Tensor:
+    """[B, C]; of both ends of a span [B, 2, S]."""
+    if isinstance(logits, dict):
+        return ops.stack([*logits.values()], axis=1)
+    return logits

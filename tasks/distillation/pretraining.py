@@ -16,13 +16,12 @@ from collections.abc import Sequence
 from keras import ops
 
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.checkpoint import VariableMapping
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
-from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.distillation.config import DistilBertLoss
+from bert_keras.tasks.distillation.student import Distilled
 from bert_keras.tasks.packed_inputs import encode, is_packed
 from bert_keras.tasks.pretraining.model import MaskedLm
 
@@ -37,11 +36,8 @@ def student_config(teacher: BertConfig, num_layers: int) -> BertConfig:
     return dataclasses.replace(config, family="distilbert", type_vocab_size=0)
 
 
-class Distillation(TaskModel):
-    """A student, the teacher that it learns from, and the triple loss.
-
-    Only the student is trained and kept; the teacher has no dropout.
-    """
+class Distillation(Distilled[MaskedLm]):
+    """A student, the teacher that it learns from, and the triple loss."""
 
     metric_names = (*MaskedLm.metric_names, "soft_target_loss", "cosine_loss")
 
@@ -52,14 +48,9 @@ class Distillation(TaskModel):
         settings: DistilBertLoss,
     ):
         """`config`: the student's, as wide as the teacher's."""
-        self.settings = settings
-        self.student = MaskedLm(config)
+        super().__init__(MaskedLm(config))
         self.teacher = MaskedLm(teacher_config)
-        self.parts = self.student.parts
-        self.encoder = self.student.encoder
-
-    def mappings(self) -> list[VariableMapping]:
-        return self.student.mappings()
+        self.settings = settings
 
     def copy_layers(self, layers: Sequence[int]) -> None:
         """Makes these layers of the teacher the student's, in order; and what
@@ -82,6 +73,10 @@ class Distillation(TaskModel):
                 value = value + segments.read()[0]
             binding.write(value)
 
+    def predictions(self, batch: Batch) -> Tensor:
+        """The student's likeliest id at each of masked_lm_positions."""
+        return self.student.predictions(batch)
+
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {
             "soft_targets": ops.sum(self._soft_places(batch)[1]),
@@ -89,7 +84,7 @@ class Distillation(TaskModel):
             "pieces": ops.sum(_piece_weights(batch)),
         }
 
-    def loss(
+    def loss_fn(
         self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
     ) -> tuple[Tensor, Sums]:
         """This batch's part of the loss of the whole that `totals` counts.

@@ -235,6 +235,28 @@ def check_teacher(task: FineTuningTask, folder: str) -> BertConfig:
     return config
 
 
+def with_teacher(
+    task: FineTuningTask, distillation: TaskDistillation
+) -> FineTuningTask:
+    """The task as it is learnt from a teacher, if one is named.
+
+    Raises:
+        InputError: the teacher is not one for the task, or only its settings
+            are given.
+    """
+    if distillation.teacher_model_dir:
+        return DistilledTask(task, distillation)
+    if distillation != TaskDistillation():
+        raise InputError(
+            "`distillation_temperature` and `distillation_weight` are for a "
+            "model with a teacher; give `teacher_model_dir`, or leave them out"
+        )
+    # which the run's settings say
+    none = dict.fromkeys(dataclasses.asdict(distillation))
+    task.loss_settings = {**task.loss_settings, **none}
+    return task
+
+
 class DistilledTask(FineTuningTask):
     """A task whose model also learns from a teacher of the same task."""
 

@@ -13,7 +13,7 @@ import collections
 import itertools
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_keras.data.input_features import InputFeatures, make_features
@@ -38,9 +38,10 @@ class MultipleChoiceExample(NamedTuple):
 
 
 def read_questions(
-    patterns: str, argument: str, has_labels: bool
+    source: str | Iterable[Entry], argument: str, has_labels: bool
 ) -> list[MultipleChoiceExample]:
-    """The questions of comma-separated files and globs, plain or .gz.
+    """The questions of comma-separated files and globs, plain or .gz, or of
+    what such files hold.
 
     Args:
         has_labels: whether each has to have one.
@@ -48,14 +49,20 @@ def read_questions(
     Raises:
         InputError: no such file, or an entry that is not a question.
     """
+    rows: Iterable[tuple[str, Entry]]
+    if isinstance(source, str):
+        paths = expand_patterns(source, argument)
+        rows = (row for path in paths for row in read_rows(path, ENDINGS))
+    else:
+        rows = ((f"example {i}", entry) for i, entry in enumerate(source))
     questions = [
         question
-        for path in expand_patterns(patterns, argument)
-        for place, entry in read_rows(path, ENDINGS)
+        for place, entry in rows
         for question in _questions(place, entry)
     ]
     if not questions:
-        raise InputError(f"`{argument}={patterns}` holds no question")
+        shown = f"={source}" if isinstance(source, str) else ""
+        raise InputError(f"`{argument}{shown}` holds no question")
     for question in questions if has_labels else ():
         if question.label is None:
             raise InputError(
@@ -81,6 +88,11 @@ def describe(questions: Sequence[MultipleChoiceExample]) -> str:
 
 
 def _questions(place: str, entry: Entry) -> Iterator[MultipleChoiceExample]:
+    if not isinstance(entry, Mapping):
+        raise InputError(
+            f"{place} is a {type(entry).__name__}; expected a dictionary with "
+            "context and choices"
+        )
     if "article" in entry:
         yield from _race(place, entry)
     elif "ending0" in entry:

@@ -10,7 +10,9 @@ Shapes: Q questions, C choices of each, B = Q * C rows, S positions.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -25,19 +27,38 @@ from bert_keras.tasks.squad.model import NO_CLASS
 NUM_CHOICES = "num_choices"
 
 
+@keras.saving.register_keras_serializable("bert_keras")
 class MultipleChoice(PooledClassifier):
     """A score for each row, and the loss of whole questions.
 
-    `forward` takes rows in any order.
+    `call` takes input_ids, input_mask and segment_ids, each [Q, C, S], and
+    gives logits [Q, C]. `forward` takes rows [B, S] in any order.
     """
 
-    def __init__(self, config: BertConfig):
-        super().__init__(Encoder(config), 1, "choice")
+    def __init__(
+        self, config: BertConfig, encoder: Encoder | None = None, **kwargs: Any
+    ):
+        super().__init__(config, 1, "choice", encoder, **kwargs)
+
+    defaults = {"target": "choice", "max_seq_length": 128}
+    targets = ("choice",)
+
+    def tokenize(
+        self, texts: Sequence[Any], max_length: int | None = None
+    ) -> dict[str, np.ndarray]:
+        """Makes inputs of N contexts, each a tuple with its choices, C in each:
+        int32 [N, C, S]; `max_length` as in TaskModel."""
+        rows = [(x, choice) for x, choices in texts for choice in choices]
+        features = self._features(rows, max_length)
+        return {
+            name: x.reshape(len(texts), -1, x.shape[-1])
+            for name, x in features.items()
+        }
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {"questions": ops.sum(_weights(batch))}
 
-    def loss(
+    def loss_fn(
         self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
     ) -> tuple[Tensor, Sums]:
         """This batch's part of the mean loss of the questions in `totals`.
@@ -53,12 +74,36 @@ class MultipleChoice(PooledClassifier):
         """
         num_questions = ops.shape(batch[LABELS])[0]
         scores = ops.reshape(self.logits(batch, seed), (num_questions, -1))
-        place = ops.arange(ops.shape(scores)[1], dtype="int32")
-        scores = ops.where(place < batch[NUM_CHOICES], scores, NO_CLASS)
+        return self.loss_of(scores, batch, totals)
+
+    def loss_of(
+        self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
+    ) -> tuple[Tensor, Sums]:
+        """Of label_ids and num_choices, each [Q, 1], and logits [Q, C]."""
+        place = ops.arange(ops.shape(logits)[1], dtype="int32")
+        scores = ops.where(place < batch[NUM_CHOICES], logits, NO_CLASS)
         sums = cross_entropy(scores, batch[LABELS][:, 0], _weights(batch))
         return sums.loss / totals["questions"], {
             "accuracy": (sums.correct, sums.weight)
         }
+
+    def call(
+        self,
+        inputs: Batch,
+        seed: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Tensor:
+        num_questions, num_choices, length = ops.shape(inputs["input_ids"])
+        rows = {
+            name: ops.reshape(x, (num_questions * num_choices, length))
+            for name, x in inputs.items()
+            if name in ("input_ids", "input_mask", "segment_ids")
+        }
+        scores = super().call(rows, seed)
+        return ops.reshape(scores, (num_questions, num_choices))
+
+    def compute_output_spec(self, inputs: Batch, **_: Any) -> Any:
+        return keras.KerasTensor(inputs["input_ids"].shape[:2], "float32")
 
 
 def _weights(batch: Batch) -> Tensor:

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from bert_keras.tasks.fine_tuning import (
 )
 from bert_keras.tasks.metrics import diagnose_losses
 from bert_keras.tasks.multiple_choice.data import (
+    Entry,
     MultipleChoiceExample,
     describe,
     encode_questions,
@@ -48,19 +49,23 @@ class Problem:
 
 
 def read_problem(
-    train_file: str | None, eval_file: str | None, predict_file: str | None
+    train_file: str | Iterable[Entry] | None,
+    eval_file: str | Iterable[Entry] | None,
+    predict_file: str | None,
 ) -> Problem:
-    """Names and globs of files, where they are used."""
+    """Reads names and globs of files, or what such files hold; None where they
+    are not used."""
     problem = Problem([], [], [])
     for argument, path, questions in (
         ("train_file", train_file, problem.train),
         ("eval_file", eval_file, problem.evaluation),
         ("predict_file", predict_file, problem.prediction),
     ):
-        if path:
+        if path is not None:
             has_labels = argument != "predict_file"
             questions += read_questions(path, argument, has_labels)
-            print(with_flags(f"`{argument}={path}`: {describe(questions)}"))
+            shown = f"={path}" if isinstance(path, str) else ""
+            print(with_flags(f"`{argument}{shown}`: {describe(questions)}"))
     return problem
 
 

@@ -290,14 +290,29 @@ def read_tagged_json(
     Raises:
         InputError: it holds no sentence, or an object that is not one.
     """
-    word_field, tag_field = word_field or WORDS, tag_field or TAGS
     objects = list(read_objects(path))
     names: list[str] = []  # of tags that are numbers, where they are known
     info = content(os.path.join(os.path.dirname(path), INFO)) or b"{}"
     with contextlib.suppress(ValueError, TypeError, LookupError):
-        feature = parse_json(info)["features"][tag_field]["feature"]
+        feature = parse_json(info)["features"][tag_field or TAGS]["feature"]
         if isinstance(feature["names"], list):
             names = [str(name) for name in feature["names"]]
+    return tagged_objects(path, objects, word_field, tag_field, names)
+
+
+def tagged_objects(
+    path: str,
+    objects: Sequence[JsonObject],
+    word_field: str | None = None,
+    tag_field: str | None = None,
+    names: Sequence[str] = (),
+) -> TaggedFile:
+    """As `read_tagged_json`, of what a file holds.
+
+    Args:
+        names: of tags that are numbers.
+    """
+    word_field, tag_field = word_field or WORDS, tag_field or TAGS
     has_tags = any(tag_field in found.values for found in objects)
     sentences = []
     document = -1

@@ -7,8 +7,12 @@ Shapes: B examples, R rows (as many, unless they are packed), S positions, P
 words of an example, H hidden size, C tags.
 """
 
+from typing import Any
+
+import keras
 from keras import ops
 
+from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import (
     CLASSIFIER,
@@ -20,9 +24,10 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, vectors_at
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
-from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.classification.model import LABELS
 from bert_keras.tasks.packed_inputs import encode, is_packed
+from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.tasks.task_model import TaskModel
 
 POSITIONS = "label_positions"
 HEAD_DROPOUT_PROB = 0.1
@@ -45,21 +50,26 @@ def tag_loss(
     return loss, {"accuracy": (sums.correct, sums.weight)}
 
 
+@keras.saving.register_keras_serializable("bert_keras")
 class TokenClassifier(TaskModel):
-    """An encoder with a head for the tags of words.
+    """An encoder with a head for the tags of words. `call` gives logits.
 
     The pooler is not trained, as nothing looks at it; it is kept with the
     model.
     """
 
-    def __init__(self, config: BertConfig, num_tags: int):
-        self.encoder = Encoder(config)
+    def __init__(
+        self,
+        config: BertConfig,
+        num_tags: int,
+        encoder: Encoder | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(config, encoder, **kwargs)
         self.head = LinearHead(
             config, num_tags, HEAD_DROPOUT_PROB, name="classifier"
         )
-        self.parts = (self.encoder, self.head)
-        for part in self.parts:
-            part.build()
+        self.build_layers()
         self.encoder.pooler.trainable = False
 
     def mappings(self) -> list[VariableMapping]:
@@ -68,25 +78,43 @@ class TokenClassifier(TaskModel):
             *linear_mappings(self.head, CLASSIFIER),
         ]
 
+    defaults = {"target": "tags", "max_seq_length": 128}
+    targets = ("tags",)
+
+    @classmethod
+    def from_settings(
+        cls, config: BertConfig, settings: TaskConfig, **kwargs: Any
+    ) -> "TokenClassifier":
+        if not settings.labels or settings.feature_layers is not None:
+            raise InputError(
+                "the tags are not known, or are told from the features of an "
+                "encoder; give `labels`, and `feature_layers=None`"
+            )
+        return cls(config, len(settings.labels), **kwargs)
+
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return num_words(batch)
 
-    def loss(
-        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
+    def loss_of(
+        self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
-        """This batch's part of the mean loss of the words in `totals`.
+        """Of label_ids [B, P], as tasks/ner/features.py has them."""
+        return tag_loss(logits, batch, totals)
+
+    def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
+        """[B, P, C] of words; without label_positions [B, S, C].
 
         Args:
-            batch: label_ids and label_positions, each [B, P], as
-                tasks/ner/features.py has them; and padded rows, which are
-                input_ids, input_mask and segment_ids, each [B, S], or packed
-                ones (data/batching.py).
-            totals: of the global batch, of which this may be one piece.
-            seed: int32 [2], the key of the dropout; None for none.
+            batch: label_positions [B, P], and padded rows, which are input_ids,
+                input_mask and segment_ids, each [B, S], or packed ones
+                (data/batching.py).
+            seed: as in TaskModel.
         """
         sequence = encode(self.encoder, batch, seed).sequence
         site = fused_ops.dropout_seed(seed, self.encoder.num_noise_sites)
         logits = self.head(sequence, site)  # [R, S, C]
+        if POSITIONS not in batch:
+            return logits
         num_rows, length, num_tags = ops.shape(logits)
         first = (
             batch["first_positions"]
@@ -94,8 +122,7 @@ class TokenClassifier(TaskModel):
             else ops.arange(num_rows, dtype="int32") * length
         )
         places = first[:, None] + batch[POSITIONS]  # [B, P]
-        flat = ops.reshape(logits, (-1, num_tags))
-        return tag_loss(ops.take(flat, places, axis=0), batch, totals)
+        return ops.take(ops.reshape(logits, (-1, num_tags)), places, axis=0)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """{"logits"} without dropout: [B, P, C] where the batch has positions
@@ -104,3 +131,12 @@ class TokenClassifier(TaskModel):
         if "positions" in batch:
             x = vectors_at(x, batch["positions"])
         return {"logits": self.head(x)}
+
+    def get_config(self) -> dict[str, Any]:
+        config: dict[str, Any] = super().get_config()
+        return config | {"num_tags": self.head.num_classes}
+
+    def compute_output_spec(self, inputs: Batch, **_: Any) -> Any:
+        name = POSITIONS if POSITIONS in inputs else "input_ids"
+        shape = *inputs[name].shape, self.head.num_classes
+        return keras.KerasTensor(shape, "float32")

@@ -60,14 +60,17 @@ MAX_SHOWN = 20  # different tags
 @dataclasses.dataclass(frozen=True)
 class Files:
     data_dir: str | None
-    train_file: str | None
-    eval_file: str | None
+    # each a path, or what has been read
+    train_file: str | TaggedFile | None
+    eval_file: str | TaggedFile | None
     predict_file: str | None
     word_column: str | None
     tag_column: str | None
 
     def read(self, argument: str) -> TaggedFile:
         path, names = getattr(self, argument), " or ".join(NAMES[argument])
+        if isinstance(path, TaggedFile):
+            return path
         if not path and not self.data_dir:
             raise InputError(
                 f"`{argument}` is missing: it names a file of tagged words (or "

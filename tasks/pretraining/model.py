@@ -10,6 +10,9 @@ Shapes: B batch, S positions, H hidden size, P masked predictions, K sequences
 of a packed row.
 """
 
+from typing import Any
+
+import keras
 from keras import ops
 
 from bert_keras.modeling.checkpoint import (
@@ -28,12 +31,13 @@ from bert_keras.modeling.heads import (
     row_weights,
 )
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
-from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.packed_inputs import encode, is_packed
+from bert_keras.tasks.task_model import TaskModel
 
 MASKED_LM_EPSILON = 1e-5  # upstream's guard against a batch without masks
 
 
+@keras.saving.register_keras_serializable("bert_keras")
 class MaskedLm(TaskModel):
     """An encoder with the head of the masked language model.
 
@@ -43,12 +47,12 @@ class MaskedLm(TaskModel):
 
     metric_names: tuple[str, ...] = ("masked_lm_loss", "masked_lm_accuracy")
 
-    def __init__(self, config: BertConfig):
-        self.encoder = Encoder(config)
-        self.masked_lm = MaskedLmHead(config)
-        self.parts = (self.encoder, self.masked_lm)
-        for part in self.parts:
-            part.build()
+    def __init__(
+        self, config: BertConfig, encoder: Encoder | None = None, **kwargs: Any
+    ):
+        super().__init__(config, encoder, **kwargs)
+        self.masked_lm = MaskedLmHead(config, dtype=self.dtype_policy)
+        self.build_layers()
         self.encoder.pooler.trainable = False
 
     def mappings(self) -> list[VariableMapping]:
@@ -57,43 +61,53 @@ class MaskedLm(TaskModel):
             *masked_lm_mappings(self.masked_lm),
         ]
 
+    def logits(self, batch: Batch, seed: Tensor | None) -> Any:
+        """[B, P, V] at masked_lm_positions [B, P]; without them [B, S, V].
+
+        Args:
+            batch: the features of a pre-training record, packed or not, each
+                [B, length].
+            seed: as in TaskModel.
+        """
+        places = batch.get("masked_lm_positions")
+        outputs = encode(self.encoder, batch, seed, None, places)
+        return self.masked_lm(outputs.sequence, self.word_embeddings)
+
+    @property
+    def word_embeddings(self) -> Tensor:
+        return self.encoder.embeddings.word_embeddings
+
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {"masked_lm": ops.sum(batch["masked_lm_weights"])}
 
-    def loss(
-        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
+    def loss_of(
+        self, logits: Any, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
-        """As `Pretraining.loss`, of predictions alone; labels of next sentences
-        need not be there."""
-        places = batch["masked_lm_positions"]
-        outputs = encode(self.encoder, batch, seed, None, places)
-        return self.masked_loss(outputs.sequence, batch, totals)
-
-    def masked_loss(
-        self, sequence: Tensor, batch: Batch, totals: dict[str, Tensor]
-    ) -> tuple[Tensor, Sums]:
-        """As `loss`, of the sequence [B, P, H] at the masks."""
-        logits = self.masked_logits(sequence)
+        """Of masked_lm_ids and masked_lm_weights; labels of next sentences need
+        not be there."""
         sums = cross_entropy(
             logits, batch["masked_lm_ids"], batch["masked_lm_weights"]
         )
         loss = sums.loss / (totals["masked_lm"] + MASKED_LM_EPSILON)
         return loss, sums.figures("masked_lm")
 
-    def masked_logits(self, sequence: Tensor) -> Tensor:
-        """[B, P, V] of the sequence [B, P, H] at the masks."""
-        table = self.encoder.embeddings.word_embeddings
-        return self.masked_lm(sequence, table)
-
     def predictions(self, batch: Batch) -> Tensor:
-        """The likeliest id for each mask of the rows, int [B, P]."""
-        places = batch["masked_lm_positions"]
-        outputs = encode(self.encoder, batch, None, None, places)
-        return ops.argmax(self.masked_logits(outputs.sequence), axis=-1)
+        """The likeliest id at each of masked_lm_positions, int [B, P]."""
+        return ops.argmax(MaskedLm.logits(self, batch, None), axis=-1)
+
+    def compute_output_spec(self, inputs: Batch, **_: Any) -> Any:
+        name = "masked_lm_positions"
+        name = name if name in inputs else "input_ids"
+        shape = *inputs[name].shape, self.encoder.config.vocab_size
+        return keras.KerasTensor(shape, self.compute_dtype)
 
 
+@keras.saving.register_keras_serializable("bert_keras")
 class Pretraining(MaskedLm):
-    """An encoder with both heads, their losses and their accuracies."""
+    """An encoder with both heads, their losses and their accuracies.
+
+    `call` gives {"masked_lm": [B, P, V], "next_sentence": [B, 2]}.
+    """
 
     metric_names = (
         *MaskedLm.metric_names,
@@ -101,12 +115,13 @@ class Pretraining(MaskedLm):
         "next_sentence_accuracy",
     )
 
-    def __init__(self, config: BertConfig):
-        super().__init__(config)
+    def __init__(
+        self, config: BertConfig, encoder: Encoder | None = None, **kwargs: Any
+    ):
+        super().__init__(config, encoder, **kwargs)
         self.encoder.pooler.trainable = True
         self.next_sentence = LinearHead(config, 2, name="next_sentence")
         self.next_sentence.build()
-        self.parts = (self.encoder, self.masked_lm, self.next_sentence)
 
     def mappings(self) -> list[VariableMapping]:
         return [
@@ -114,41 +129,46 @@ class Pretraining(MaskedLm):
             *linear_mappings(self.next_sentence, NEXT_SENTENCE),
         ]
 
+    def logits(self, batch: Batch, seed: Tensor | None) -> Any:
+        """{"masked_lm": [B, P, V], "next_sentence": [B, 2], or [B, K, 2] of
+        packed rows}; of a batch as in MaskedLm."""
+        pooled_at = batch.get("next_sentence_positions")  # of packed rows
+        places = batch.get("masked_lm_positions")
+        outputs = encode(self.encoder, batch, seed, pooled_at, places)
+        return {
+            "masked_lm": self.masked_lm(outputs.sequence, self.word_embeddings),
+            "next_sentence": self.next_sentence(outputs.pooled),
+        }
+
     def totals(self, batch: Batch) -> dict[str, Tensor]:
-        """What each loss is divided by: a sum over rows, so that it adds up."""
         return {
             **super().totals(batch),
             "next_sentence": ops.sum(_sequence_weights(batch)),
         }
 
-    def loss(
-        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
+    def loss_of(
+        self, logits: Any, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
-        """This batch's part of the loss of the whole that `totals` counts.
-
-        Args:
-            batch: the features of a pre-training record, packed or not, each
-                [B, length]; a row without input is padding and counts for
-                nothing.
-            totals: of the global batch, of which this may be one piece.
-            seed: int32 [2], the key of the dropout; None for none.
-
-        Returns:
-            The loss in nats, and for each metric a sum and its weight.
-        """
-        labels, pooled_at = batch["next_sentence_labels"], None
-        if is_packed(batch):  # labels and pooled outputs are of K sequences
-            pooled_at = batch["next_sentence_positions"]
-        else:
+        """Of the features of a pre-training record, packed or not, each
+        [B, length]; a row without input is padding and counts for nothing."""
+        loss, figures = super().loss_of(logits["masked_lm"], batch, totals)
+        labels = batch["next_sentence_labels"]
+        if not is_packed(batch):  # one sequence a row
             labels = labels[:, 0]
-        places = batch["masked_lm_positions"]
-        outputs = encode(self.encoder, batch, seed, pooled_at, places)
-        loss, figures = self.masked_loss(outputs.sequence, batch, totals)
         pair = cross_entropy(
-            self.next_sentence(outputs.pooled), labels, _sequence_weights(batch)
+            logits["next_sentence"], labels, _sequence_weights(batch)
         )
         loss += pair.loss / totals["next_sentence"]
         return loss, figures | pair.figures("next_sentence")
+
+    def compute_output_spec(self, inputs: Batch, **_: Any) -> Any:
+        shape: tuple[int | None, ...] = (inputs["input_ids"].shape[0], 2)
+        if (places := inputs.get("next_sentence_positions")) is not None:
+            shape = *places.shape, 2
+        return {
+            "masked_lm": super().compute_output_spec(inputs),
+            "next_sentence": keras.KerasTensor(shape, "float32"),
+        }
 
 
 def _sequence_weights(batch: Batch) -> Tensor:

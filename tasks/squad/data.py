@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from bert_keras.data.text_files import without_half_characters
 from bert_keras.errors import InputError
 from bert_keras.files import open_unpacked
-from bert_keras.tasks.tables import parse_objects
+from bert_keras.tasks.tables import JsonObject, parse_objects
 from bert_keras.training.inference import with_progress
 
 
@@ -57,13 +57,14 @@ class SquadExample:
 
 
 def read_examples(
-    path: str,
+    source: Any,
     version_2_with_negative: bool,
     is_training: bool,
     names_all: bool = False,
     answer_offsets: str = "exact",
+    name: str = "the data",
 ) -> list[SquadExample]:
-    """Reads a SQuAD file, plain or .gz.
+    """Reads a SQuAD file, plain or .gz, or what one holds.
 
     In training a question whose answer is not in its paragraph is left out,
     as upstream does; how many, and the first of them (or with `names_all` all
@@ -71,8 +72,10 @@ def read_examples(
     trained, and a line says so.
 
     Args:
+        source: a path; or a SQuAD file's object, or a list of its entries.
         answer_offsets: as in TaskSettings. With "exact" all white space is
             equal where an answer is looked for.
+        name: of `source` in errors, where it is not a path.
 
     Raises:
         InputError: no such file, no JSON, a key that is missing or of another
@@ -81,7 +84,8 @@ def read_examples(
     """
     has_more = version_2_with_negative and is_training
     form = f"a SQuAD file{' for `version_2_with_negative`' if has_more else ''}"
-    questions = _questions(_Node(path, form, "", None))
+    path = source if isinstance(source, str) else name
+    questions = _questions(_Node(path, form, "", None), _objects(path, source))
     if is_training:
         examples = _to_train(
             path, questions, version_2_with_negative, names_all, answer_offsets
@@ -157,9 +161,23 @@ def _to_train(
     return examples
 
 
-def _questions(root: "_Node") -> "Iterator[tuple[_Node, SquadExample]]":
+def _objects(path: str, source: Any) -> list[JsonObject]:
+    if isinstance(source, str):
+        return list(parse_objects(path, io.StringIO(_read(path))))
+    entries = [source] if isinstance(source, dict) else source
+    for number, entry in enumerate(entries, 1):
+        if not isinstance(entry, dict):
+            raise InputError(
+                f"{path}: entry {number} is a {type(entry).__name__}; expected "
+                "a dictionary, as a SQuAD file's JSON has it"
+            )
+    return [JsonObject(path, "entry", i, x) for i, x in enumerate(entries, 1)]
+
+
+def _questions(
+    root: "_Node", found: Sequence[JsonObject]
+) -> "Iterator[tuple[_Node, SquadExample]]":
     """Yields a file's questions, each with its place in the file."""
-    found = list(parse_objects(root.path, io.StringIO(_read(root.path))))
     if len(found) == 1 and not {"context", "paragraphs"} & set(found[0].values):
         entries = root._replace(value=found[0].values).each("data")
     else:

@@ -5,6 +5,9 @@ Devlin et al. 2018, section 4.2. Upstream file: run_squad.py, create_model.
 Shapes: B examples, R rows (as many, unless they are packed), S positions.
 """
 
+from typing import Any
+
+import keras
 from keras import ops
 
 from bert_keras.modeling.checkpoint import (
@@ -15,16 +18,22 @@ from bert_keras.modeling.checkpoint import (
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
+from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
-from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.packed_inputs import encode, example_weights, is_packed
+from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.tasks.task_model import TaskModel
 
 NO_CLASS = -1e9  # a logit
+ENDS = "start", "end"
 
 
+@keras.saving.register_keras_serializable("bert_keras")
 class QuestionAnsweringModel(TaskModel):
     """An encoder with a head for starts and ends, their losses, accuracies.
+
+    `call` gives {"start": [B, S], "end": [B, S]}, logits of positions.
 
     The pooler is not trained, as nothing looks at it; it is kept with the
     model, as upstream keeps it.
@@ -35,15 +44,13 @@ class QuestionAnsweringModel(TaskModel):
         config: BertConfig,
         padding_in_loss: bool = True,
         encoder: Encoder | None = None,
+        **kwargs: Any,
     ):
-        """`padding_in_loss`: whether padding is among the classes. `encoder`:
-        where it is not the plain one of the config."""
+        """`padding_in_loss`: whether padding is among the classes."""
+        super().__init__(config, encoder, **kwargs)
         self.padding_in_loss = padding_in_loss
-        self.encoder = encoder or Encoder(config)
         self.head = LinearHead(self.encoder.config, 2, name="span")
-        self.parts = (self.encoder, self.head)
-        for part in self.parts:
-            part.build()
+        self.build_layers()
         for pooler in self.encoder.poolers:
             pooler.trainable = False
 
@@ -53,41 +60,43 @@ class QuestionAnsweringModel(TaskModel):
             *linear_mappings(self.head, SPAN),
         ]
 
-    def totals(self, batch: Batch) -> dict[str, Tensor]:
-        return {"rows": ops.sum(self.weights(batch))}
+    defaults = {"target": "span", "max_seq_length": 384, "doc_stride": 128}
+    targets = ("span",)
 
-    def loss(
-        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
+    @classmethod
+    def from_settings(
+        cls, config: BertConfig, settings: TaskConfig, **kwargs: Any
+    ) -> "QuestionAnsweringModel":
+        encoder = make_encoder(
+            config,
+            settings.bilstm,
+            settings.second_direction,
+            kwargs.get("dtype"),
+        )
+        return cls(config, encoder=encoder, **kwargs)
+
+    def totals(self, batch: Batch) -> dict[str, Tensor]:
+        return {"rows": ops.sum(example_weights(batch))}
+
+    def loss_of(
+        self, logits: Any, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
-        """This batch's part of the mean loss of the rows in `totals`.
+        """Of start_positions and end_positions, each [B, 1]; a row without
+        input is padding and counts for nothing.
 
         Each end is one of S classes. Positions of padding are among them, as
         they are upstream: a row's loss depends on S. Without them it does not.
-
-        Args:
-            batch: input_ids, input_mask, segment_ids, each [B, S], and
-                start_positions and end_positions, each [B, 1]; a row without
-                input is padding and counts for nothing. Without padding in the
-                loss, rows may also be packed ones (data/batching.py).
-            totals: of the global batch, of which this may be one piece.
-            seed: int32 [2], the key of the dropout; None for none.
         """
-        return self.loss_of(self.logits(batch, seed), batch, totals)
-
-    def loss_of(
-        self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
-    ) -> tuple[Tensor, Sums]:
-        """As `loss`, of what `logits` gave."""
-        weights = self.weights(batch)
+        weights = example_weights(batch)
         shift: Tensor | int = 0  # where in its row each example begins
         if is_packed(batch):
             length = ops.shape(batch["sequence_numbers"])[1]
             shift = ops.mod(batch["first_positions"], length)
         start, end = (
             cross_entropy(
-                logits[:, i], shift + batch[f"{end}_positions"][:, 0], weights
+                logits[end], shift + batch[f"{end}_positions"][:, 0], weights
             )
-            for i, end in enumerate(("start", "end"))
+            for end in ENDS
         )
         loss = (start.loss + end.loss) / (2.0 * totals["rows"])
         return loss, start.figures("start") | end.figures("end")
@@ -100,13 +109,20 @@ class QuestionAnsweringModel(TaskModel):
             "end_logits": logits[:, :, 1],
         }
 
-    def weights(self, batch: Batch) -> Tensor:
-        """float32 [B]: how much each row counts."""
+    def example_weights(self, batch: Batch) -> Tensor:
+        """float32 [B]: how much each example counts."""
         return example_weights(batch)
 
-    def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
-        """[B, 2, S], of the ends of each example, in the row where it lies; the
-        seed as in `loss`."""
+    def logits(self, batch: Batch, seed: Tensor | None) -> dict[str, Tensor]:
+        """{"start": [B, S], "end": [B, S]}, of the ends of each example, in the
+        row where it lies.
+
+        Args:
+            batch: input_ids, input_mask and segment_ids, each [B, S]. Without
+                padding in the loss, rows may also be packed ones
+                (data/batching.py).
+            seed: as in TaskModel.
+        """
         logits = self.head(encode(self.encoder, batch, seed).sequence)
         is_class = None  # [B, S]; None: all positions
         if is_packed(batch):
@@ -120,4 +136,12 @@ class QuestionAnsweringModel(TaskModel):
             is_class = batch["input_mask"] > 0
         if is_class is not None:
             logits = ops.where(is_class[:, :, None], logits, NO_CLASS)
-        return ops.transpose(logits, (0, 2, 1))
+        return dict(zip(ENDS, ops.unstack(logits, axis=2), strict=True))
+
+    def get_config(self) -> dict[str, Any]:
+        config: dict[str, Any] = super().get_config()
+        return config | {"padding_in_loss": self.padding_in_loss}
+
+    def compute_output_spec(self, inputs: Batch, **_: Any) -> Any:
+        shape = inputs["input_ids"].shape
+        return {end: keras.KerasTensor(shape, "float32") for end in ENDS}

@@ -7,7 +7,6 @@ from typing import Any
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.pipeline import BATCH_SIZE, Question, TaskPipeline
 from bert_keras.tasks.squad.data import SquadExample, split_words
@@ -76,10 +75,7 @@ class QuestionAnsweringPipeline(TaskPipeline):
     def make_model(
         config: BertConfig, settings: TaskConfig
     ) -> QuestionAnsweringModel:
-        encoder = make_encoder(
-            config, settings.bilstm, settings.second_direction
-        )
-        return QuestionAnsweringModel(config, encoder=encoder)
+        return QuestionAnsweringModel.from_settings(config, settings)
 
     @staticmethod
     def exported(

@@ -69,13 +69,21 @@ SHUFFLE_SEED = 12345  # upstream's, of the questions in train.tf_record
 class SquadConfig:
     """What is trained on and asked."""
 
-    train_file: str | None = None
-    predict_file: str | None = None  # None: nothing is asked
+    # each a path, or what has been read
+    train_file: str | list[SquadExample] | None = None
+    predict_file: str | list[SquadExample] | None = None  # None: nothing asked
     verbose_logging: bool = False
     padding_in_loss: bool = True  # as in QuestionAnsweringModel
+    scores: bool = False  # whether predict_file is to score what is trained
     # The best threshold of null odds on predict_file takes the place of the
     # one in task.json.
     apply_best_null_threshold: bool = False
+
+
+def _named(argument: str, source: str | list[SquadExample] | None) -> str:
+    """An argument for an error, with its value if that is a path."""
+    is_path = isinstance(source, str)
+    return f"`{argument}={source}`" if is_path else f"`{argument}`"
 
 
 class Questions(NamedTuple):
@@ -102,8 +110,21 @@ class SquadTask(FineTuningTask):
         context: RunContext,
         config: FineTuningConfig,
     ):
+        """Raises an InputError if settings do not go together."""
         super().__init__(problem, settings, context, config)
-        self.metric_names = metric_names(settings.version_2_with_negative)
+        if settings.max_seq_length <= settings.max_query_length + 3:
+            raise InputError(
+                f"`max_seq_length` is {settings.max_seq_length}, which leaves "
+                "no room beside a question of "
+                f"`max_query_length={settings.max_query_length}` and 3 "
+                "separators; raise the one or lower the other"
+            )
+        has_negative = settings.version_2_with_negative
+        if problem.apply_best_null_threshold and not has_negative:
+            raise InputError(
+                "`apply_best_null_threshold` is for `version_2_with_negative`"
+            )
+        self.metric_names = metric_names(has_negative)
         if problem.apply_best_null_threshold:
             self.metric_names = ("best_f1", *self.metric_names)
         self.prior: float | None = None  # nats that guessing a piece costs
@@ -120,14 +141,14 @@ class SquadTask(FineTuningTask):
     def training_data(self) -> TrainingData:
         """The windows of all questions. By the number of questions upstream
         counts its epochs, though there are more windows."""
-        examples = self._read(self.problem.train_file, True)
+        examples = self._read("train_file", is_training=True)
         random.Random(SHUFFLE_SEED).shuffle(examples)
         self.trained = self._cut(examples, "train")
         windows = self.trained.flat
         if not windows:
             raise InputError(
-                f"`train_file={self.problem.train_file}` has nothing readable "
-                "in its paragraphs; expected text to find answers in"
+                f"{_named('train_file', self.problem.train_file)} has nothing "
+                "readable in its paragraphs; expected text to find answers in"
             )
         self.prior = statistics.mean(
             math.log(len(window.row.input_ids)) for window in windows
@@ -175,11 +196,16 @@ class SquadTask(FineTuningTask):
             return
         missing = self._num_without_answers
         compares = self.config.selection.compares(self.context.run.do_train)
-        if compares and missing:
+        if missing and (compares or self.problem.scores):
+            name = _named("predict_file", self.problem.predict_file)
             raise InputError(
-                f"`predict_file={self.problem.predict_file}` has no answers "
-                f"for {missing} of its questions, so that models cannot be "
-                "compared by it; leave out `eval_steps` and `num_seeds`"
+                f"{name} has no answers for {missing} of its questions, so "
+                "that models cannot be "
+                + (
+                    "compared by it; leave out `eval_steps` and `num_seeds`"
+                    if compares
+                    else "scored by it; leave out `evaluation`"
+                )
             )
         if self.problem.apply_best_null_threshold and missing:
             raise InputError(
@@ -197,22 +223,7 @@ class SquadTask(FineTuningTask):
                 f"{len(self.asked.examples)} questions have no answers given"
             )
         else:
-            metrics = self._evaluate(predictions)
-            if self.problem.apply_best_null_threshold:
-                best = metrics["best_f1_thresh"]
-                print(f"null_score_diff_threshold is {best} from here on")
-                self.settings = dataclasses.replace(
-                    self.settings, null_score_diff_threshold=best
-                )
-                stored = TaskConfig.from_folder(trainer.folder)
-                if stored is not None and self.context.writes:
-                    path = os.path.join(trainer.folder, TASK)
-                    stored = dataclasses.replace(
-                        stored, null_score_diff_threshold=best
-                    )
-                    write_whole(path, stored.to_json().encode())
-                    print(f"written: {path}")
-                metrics = self._evaluate(predictions)
+            metrics = self._score(trainer, predictions)
             trainer.write_results(metrics, data="predict_file")
             self.check(trainer)
         files = to_files(self.asked.examples, predictions, self.settings)
@@ -223,26 +234,55 @@ class SquadTask(FineTuningTask):
             scores = set() if is_scored else {"eval_results.txt"}
             trainer.results.drop(scores | ({NULL_ODDS} - files.keys()))
 
+    def score(self, trainer: Trainer) -> dict[str, float]:
+        """The metrics of the trained model, by the best threshold if that is
+        to be used."""
+        return self._score(trainer, self._predict(trainer))
+
+    def _score(
+        self, trainer: Trainer, predictions: Sequence[Prediction]
+    ) -> dict[str, float]:
+        metrics = self._evaluate(predictions)
+        if not self.problem.apply_best_null_threshold:
+            return metrics
+        best = metrics["best_f1_thresh"]
+        print(f"null_score_diff_threshold is {best} from here on")
+        self.settings = dataclasses.replace(
+            self.settings, null_score_diff_threshold=best
+        )
+        stored = TaskConfig.from_folder(trainer.folder)
+        if stored is not None and self.context.writes:
+            path = os.path.join(trainer.folder, TASK)
+            stored = dataclasses.replace(stored, null_score_diff_threshold=best)
+            write_whole(path, stored.to_json().encode())
+            print(f"written: {path}")
+        return self._evaluate(predictions)
+
     @functools.cached_property
     def asked(self) -> Questions:
         """predict_file's questions."""
-        return self._cut(self._read(self.problem.predict_file, False), "eval")
+        found = self._read("predict_file", is_training=False)
+        return self._cut(found, "eval")
 
     @property
     def _num_without_answers(self) -> int:
         return sum(example.golds is None for example in self.asked.examples)
 
-    def _read(self, path: str | None, is_training: bool) -> list[SquadExample]:
-        assert path is not None, "the command has looked"
-        examples = read_examples(
-            files.local(path),
-            self.settings.version_2_with_negative,
-            is_training,
-            self.problem.verbose_logging,
-            self.settings.answer_offsets,
-        )
-        print(f"{path}: {describe(examples)}")
-        return examples
+    def _read(self, argument: str, is_training: bool) -> list[SquadExample]:
+        source = getattr(self.problem, argument)
+        assert source is not None, "the command has looked"
+        examples = source
+        if isinstance(source, str):
+            examples = read_examples(
+                files.local(source),
+                self.settings.version_2_with_negative,
+                is_training,
+                self.problem.verbose_logging,
+                self.settings.answer_offsets,
+            )
+        name = source if isinstance(source, str) else argument
+        print(f"{name}: {describe(examples)}")
+        return list(examples)
 
     def _cut(self, examples: list[SquadExample], name: str) -> Questions:
         """Questions with their windows, which are also written to

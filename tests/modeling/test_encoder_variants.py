@@ -172,7 +172,7 @@ def test_every_weight_learns(unbuilt: Encoder) -> None:
     batch = batch_of(7) | {LABELS: tf.constant([[0.5], [2.0], [0.0]])}
     trained = [v.value for v in model.trainable_variables]
     with tf.GradientTape() as tape:
-        loss, _ = model.loss(batch, model.totals(batch), None)
+        loss, _ = model.loss_fn(batch, model.totals(batch), None)
     for gradient in tape.gradient(loss, trained):
         assert np.abs(tf.convert_to_tensor(gradient)).max() > 0
 

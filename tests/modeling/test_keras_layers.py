@@ -15,14 +15,15 @@ import numpy as np
 import pytest
 from keras.src.testing import TestCase
 
+from bert_keras.errors import InputError
 from bert_keras.modeling import encoder as encoder_module
 from bert_keras.modeling.attention import additive_mask
+from bert_keras.modeling.checkpoint import encoder_mappings
 from bert_keras.modeling.encoder import Encoder, TransformerLayer
 from bert_keras.modeling.fused_ops import DropoutKeys
 from bert_keras.modeling.heads import LinearHead, MaskedLmHead
 from tests.conftest import ROOT, SEQ_LENGTH, TINY, tiny_batch
 
-ON_JAX = "checks or saved or training_drops or fit"
 # Of Keras's own conversions to NumPy
 pytestmark = pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning")
 
@@ -179,6 +180,50 @@ def test_a_type_by_argument() -> None:
     assert {v.dtype for v in exact.weights} <= {"float32"}
 
 
+def test_lora_trains_little_and_is_added_to_what_is_saved(
+    tmp_path: Path,
+) -> None:
+    model, x = functional(), batch(16)
+    encoder, head = model.layers[-2:]
+    expected = numbers(model(x))
+    kernels = {m.name: m.read() for m in encoder_mappings(encoder)}
+    encoder.enable_lora(2, lora_alpha=4)
+    np.testing.assert_array_equal(numbers(model(x)), expected)  # B is zeros
+    sizes = [(40, 120), (40, 40), (40, 53), (53, 40)]
+    trained = sum(int(np.prod(v.shape)) for v in encoder.trainable_variables)
+    assert trained == DROPS.num_hidden_layers * sum(2 * sum(s) for s in sizes)
+    assert len(encoder.trainable_variables) == 8 * DROPS.num_hidden_layers
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.AdamW(1e-2), loss)
+    frozen = [v for v in encoder.weights if not v.trainable]
+    before = [numbers(v) for v in frozen]
+    labels = (x["input_ids"][:, 1] > 50).astype("int32")
+    losses = model.fit(x, labels, epochs=12, verbose=0).history["loss"]
+    assert losses[-1] < 0.9 * losses[0]
+    for variable, value in zip(frozen, before, strict=True):
+        np.testing.assert_array_equal(numbers(variable), value)
+    expected = numbers(model(x))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(numbers(loaded(x)), expected)
+    assert len(loaded.layers[-2].trainable_variables) == 8 * 3
+    # An encoder without LoRA, with the kernels that mappings have
+    plain = Encoder(DROPS)
+    plain.build()
+    for one, other in zip(
+        encoder_mappings(encoder), encoder_mappings(plain), strict=True
+    ):
+        value = one.read()
+        is_kernel = one.name.endswith("kernel") and "pooler" not in one.name
+        assert np.array_equal(value, kernels[one.name]) != is_kernel
+        other.write(value)
+    outputs = head(plain(x).pooled)
+    np.testing.assert_allclose(numbers(outputs), expected, atol=1e-5)
+    with pytest.raises(ValueError, match="enabled already, with rank 2"):
+        encoder.enable_lora(3)
+
+
+@pytest.mark.filterwarnings("ignore:Layer:UserWarning")  # of an InputLayer
 def test_what_cannot_be_done_is_said() -> None:
     longer = TINY.max_position_embeddings + 1
     with pytest.raises(ValueError, match=f"has {longer} positions"):
@@ -186,14 +231,18 @@ def test_what_cannot_be_done_is_said() -> None:
     layer = TransformerLayer(TINY)
     x = np.zeros((2, 3, TINY.hidden_size), "float32")
     mask = additive_mask(np.ones((2, 3), "int32"))
+    with pytest.raises(InputError, match="export_tflite.py"):
+        functional().quantize("int8")
+    with pytest.raises(ValueError, match="expected at least 1"):
+        Encoder(TINY).enable_lora(0)
     with pytest.raises(ValueError, match="without `seed`"):
         layer(x, mask, training=True)
 
 
-@pytest.mark.skipif(
-    keras.config.backend() != "tensorflow", reason="it starts JAX"
-)
-def test_on_jax() -> None:
+def on_jax(file: str, tests: str) -> None:
+    """Runs a file's tests whose names have some of these words."""
+    if keras.config.backend() != "tensorflow":
+        pytest.skip("it starts JAX")
     # Keras 3.15 is older there than the NumPy that warns of it.
     options = (
         "-qx",
@@ -202,13 +251,17 @@ def test_on_jax() -> None:
         "-W",
         "ignore::DeprecationWarning",
         "-k",
-        ON_JAX,
+        tests,
     )
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, __file__],
+        [sys.executable, "-m", "pytest", *options, file],
         cwd=ROOT,
         env={**os.environ, "KERAS_BACKEND": "jax"},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_on_jax() -> None:
+    on_jax(__file__, "checks or saved or training_drops or fit or lora")

@@ -13,7 +13,7 @@ def as_tensors(batch: dict[str, np.ndarray]) -> dict[str, tf.Tensor]:
 def learnt(model: Any, batch: dict, totals: dict) -> tuple:
     """Loss, metric sums and gradients."""
     with tf.GradientTape() as tape:
-        loss, sums = model.loss(batch, totals, None)
+        loss, sums = model.loss_fn(batch, totals, None)
     trained = [v.value for v in model.trainable_variables]
     gradients = tape.gradient(loss, trained)
     return loss, sums, [tf.convert_to_tensor(g) for g in gradients]

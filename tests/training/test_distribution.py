@@ -60,7 +60,7 @@ def replica_loss(batches):
     number = tf.convert_to_tensor(replica.replica_id_in_sync_group)
     key = _fold(tf.constant([3, 5]), number)
     totals = model.totals(batch)
-    kept = model.loss(batch, totals, None)[0]  # nothing drops out
+    kept = model.loss_fn(batch, totals, None)[0]  # nothing drops out
     return *step._accumulate(batch, totals, key)[:2], kept
 
 def run():

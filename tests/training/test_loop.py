@@ -226,8 +226,8 @@ def test_evaluation_divides_once() -> None:
         name: tf.concat([batch[name] for batch in batches], 0)
         for name in batches[0]
     }
-    _, sums = model.loss(together, model.totals(together), None)
+    _, sums = model.loss_fn(together, model.totals(together), None)
     for name, (total, weight) in sums.items():
         assert results[name] == pytest.approx(float(total / weight), rel=1e-5)
-    each = [float(model.loss(b, model.totals(b), None)[0]) for b in batches]
+    each = [float(model.loss_fn(b, model.totals(b), None)[0]) for b in batches]
     assert results["loss"] == pytest.approx(np.mean(each), rel=1e-5)

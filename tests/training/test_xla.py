@@ -139,7 +139,7 @@ CASES: dict[str, tuple[Callable[[], Objective], Callable[[int], Batch]]] = {
 def make_steps(
     model: Objective, count: int, start: list[np.ndarray]
 ) -> StepFunction:
-    for variable, value in zip(model.variables, start, strict=True):
+    for variable, value in zip(model.weights, start, strict=True):
         variable.assign(value)
     optimizer = AdamW(model.trainable_variables, OptimizerConfig(1e-3, 9, 2))
     return StepFunction(
@@ -151,7 +151,7 @@ def largest_difference(case: str, count: int) -> float:
     """Between the figures of the compiled steps and of the plain ones."""
     make, batch = CASES[case]
     model = make()
-    start = [v.numpy() for v in model.variables]
+    start = [v.numpy() for v in model.weights]
     made = [batch(seed) for seed in range(NUM_STEPS)]
     batches = {k: tf.stack([one[k] for one in made]) for k in made[0]}
     figures = make_steps(model, count, start)(batches, 0)

@@ -25,9 +25,9 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import LinearHead
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
-from bert_keras.tasks.base import TaskModel
 from bert_keras.tasks.features import EMBEDDINGS, FeatureExtractor
 from bert_keras.tasks.ner.model import HEAD_DROPOUT_PROB, num_words, tag_loss
+from bert_keras.tasks.task_model import TaskModel
 
 ROOT = "feature_tagger/"  # names of its variables in checkpoints begin so
 NUM_LSTM_LAYERS = 2
@@ -145,8 +145,9 @@ class FeatureTagger(TaskModel):
         feature_layers: str,
         lstm_size: int,
     ):
-        self.features = WordFeatures(config, feature_layers)
-        self.encoder = self.features.encoder
+        features = WordFeatures(config, feature_layers)
+        super().__init__(config, features.encoder)
+        self.features = features
         self.encoder.trainable = False
         count, hidden = self.features.shape
         self.mix: ScalarMix | None = None
@@ -164,8 +165,7 @@ class FeatureTagger(TaskModel):
             width, num_tags, HEAD_DROPOUT_PROB, name="classifier"
         )
         self.head.build()
-        trained = (self.mix, self.lstm, self.head)
-        self.parts = (self.encoder, *(part for part in trained if part))
+        self.built = True
 
     def mappings(self) -> list[VariableMapping]:
         mappings = self.features.mappings()
@@ -186,20 +186,21 @@ class FeatureTagger(TaskModel):
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return num_words(batch)
 
-    def loss(
-        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
+    def loss_of(
+        self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
-        """This batch's part of the mean loss of the words in `totals`.
+        """Of label_ids [B, P], a label's number + 1, or 0 behind the end."""
+        return tag_loss(logits, batch, totals)
+
+    def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
+        """[B, P, C].
 
         Args:
             batch: vectors [B, P, K, H], as WordFeatures gives them; lengths
-                [B, 1], the words of each sentence; label_ids [B, P], a
-                label's number + 1, or 0 behind the end.
-            totals: of the global batch, of which this may be one piece.
-            seed: int32 [2], the key of the dropout; None for none.
+                [B, 1], the words of each sentence.
+            seed: as in TaskModel.
         """
-        logits = self._logits(batch["vectors"], batch["lengths"], seed)
-        return tag_loss(logits, batch, totals)
+        return self._logits(batch["vectors"], batch["lengths"], seed)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """{"logits": [B, P, C]} without dropout: of vectors and lengths, or of

@@ -271,7 +271,7 @@ def tensors(batch: dict[str, np.ndarray]) -> dict[str, tf.Tensor]:
 def loss_of(
     model: TextClassifier, batch: dict, seed: tf.Tensor | None = None
 ) -> float:
-    return float(model.loss(batch, model.totals(batch), seed)[0])
+    return float(model.loss_fn(batch, model.totals(batch), seed)[0])
 
 
 @pytest.fixture(scope="module", params=TARGETS)
@@ -309,11 +309,11 @@ def test_logits_are_a_linear_map_of_the_pooled_output(
 def test_gradients_reach_every_variable(model: TextClassifier) -> None:
     batch = batch_of(model.target, 16)
     trained = [v.value for v in model.trainable_variables]
-    assert len(trained) == len(model.variables)
+    assert len(trained) == len(model.weights)
     with tf.GradientTape() as tape:
-        loss, _ = model.loss(batch, model.totals(batch), None)
+        loss, _ = model.loss_fn(batch, model.totals(batch), None)
     for variable, gradient in zip(
-        model.variables, tape.gradient(loss, trained), strict=True
+        model.weights, tape.gradient(loss, trained), strict=True
     ):
         assert gradient is not None, variable.path
         values = tf.convert_to_tensor(gradient)
@@ -323,8 +323,8 @@ def test_gradients_reach_every_variable(model: TextClassifier) -> None:
 def test_rows_of_padding_count_for_nothing(model: TextClassifier) -> None:
     batch = batch_of(model.target, 16)
     padded = batch_of(model.target, 16, num_rows=11)
-    _, sums = model.loss(batch, model.totals(batch), None)
-    _, padded_sums = model.loss(padded, model.totals(padded), None)
+    _, sums = model.loss_fn(batch, model.totals(batch), None)
+    _, padded_sums = model.loss_fn(padded, model.totals(padded), None)
     assert loss_of(model, batch) == pytest.approx(
         loss_of(model, padded), rel=1e-6
     )
@@ -338,7 +338,7 @@ def test_pieces_of_a_batch_add_up(model: TextClassifier) -> None:
     batch = batch_of(model.target, 16)
     totals = model.totals(batch)
     parts = [
-        model.loss({k: v[rows] for k, v in batch.items()}, totals, None)[0]
+        model.loss_fn({k: v[rows] for k, v in batch.items()}, totals, None)[0]
         for rows in (slice(0, 2), slice(2, 7))
     ]
     assert float(sum(parts)) == pytest.approx(loss_of(model, batch), rel=1e-6)
@@ -389,7 +389,7 @@ def test_the_head_drops_what_its_seed_says() -> None:
 
 def test_frozen_layers_are_not_trained() -> None:
     model = make(Regression())
-    all_variables = {id(v) for v in model.variables}
+    all_variables = {id(v) for v in model.weights}
     model.encoder.freeze(2)
     trained = model.trainable_variables
     frozen = all_variables - {id(v) for v in trained}
@@ -404,13 +404,13 @@ def test_frozen_layers_are_not_trained() -> None:
     assert {id(v) for v in trained} == {
         id(v) for part in kept for v in part.weights
     }
-    assert {id(v) for v in model.variables} == all_variables
+    assert {id(v) for v in model.weights} == all_variables
 
 
 def test_freezing_no_layer_freezes_the_embeddings() -> None:
     model = make(Regression())
     model.encoder.freeze(0)
-    assert len(model.variables) - len(model.trainable_variables) == 5
+    assert len(model.weights) - len(model.trainable_variables) == 5
 
 
 def test_depth_counts_from_the_embeddings() -> None:

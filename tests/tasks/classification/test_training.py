@@ -100,8 +100,8 @@ def test_pairs_are_told_by_their_texts(tmp_path: Path) -> None:
 
 def test_settings_are_the_command_s() -> None:
     flags = set(re.findall(r"^ +--(?:\[no\])?(\w+)", help_of(), re.MULTILINE))
-    assert flags >= training.SETTINGS
-    assert "train_batch_size" in training.SETTINGS
+    assert flags >= training.SETTINGS.types.keys()
+    assert "train_batch_size" in training.SETTINGS.types
 
 
 def help_of() -> str:
@@ -128,7 +128,7 @@ def test_the_case_is_a_setting(tmp_path: Path) -> None:
 
 def test_the_best_of_several_seeds_and_evaluations(tmp_path: Path) -> None:
     data = (TEXTS, LABELS)
-    with pytest.raises(InputError, match="`eval_file` is missing"):
+    with pytest.raises(InputError, match="give `evaluation`"):
         train_classifier(
             data, output_dir=str(tmp_path / "a"), num_seeds=2, **SETTINGS
         )

@@ -45,7 +45,7 @@ def figures(
     model: Any, batch: Any, totals: Any = None, seed: Any = None
 ) -> tuple[float, Any]:
     with fused_ops.uncompiled():
-        loss, sums = model.loss(batch, totals or model.totals(batch), seed)
+        loss, sums = model.loss_fn(batch, totals or model.totals(batch), seed)
     return float(loss), {k: float(a / b) for k, (a, b) in sums.items()}
 
 
@@ -72,8 +72,8 @@ def test_half_is_the_labels_and_half_the_teachers(
     assert means["soft_target_loss"] == pytest.approx(soft, rel=1e-4)
     assert loss == pytest.approx((own + soft) / 2, rel=1e-5)
     assert "accuracy" in means
-    kept = [id(v) for v in student.variables]
-    assert [id(v) for v in model.variables] == kept
+    kept = [id(v) for v in student.weights]
+    assert [id(v) for v in model.weights] == kept
     assert {id(b.variable) for b in model.mappings()} == set(kept)
 
 
@@ -126,9 +126,9 @@ def test_pieces_add_up_and_only_the_student_has_gradients() -> None:
         figures(model, {k: v[rows] for k, v in batch.items()}, totals)[0]
         for rows in (slice(0, 3), slice(3, 7))
     ]
-    variables = [v.value for v in (*model.variables, *teacher.variables)]
+    variables = [v.value for v in (*model.weights, *teacher.weights)]
     with tf.GradientTape() as tape, fused_ops.uncompiled():
-        loss, _ = model.loss(batch, totals, None)
+        loss, _ = model.loss_fn(batch, totals, None)
     assert sum(parts) == pytest.approx(float(loss), rel=1e-5)
     found = [x is not None for x in tape.gradient(loss, variables)]
     half = len(variables) // 2

@@ -128,7 +128,7 @@ def test_the_three_losses_are_what_numpy_makes_of_the_outputs(
         soft = (soft[rows, places] * weights).sum() / weights.sum()
     else:
         soft = (soft * is_piece).sum() / is_piece.sum()
-    loss, sums = model.loss(tensors, model.totals(tensors), None)
+    loss, sums = model.loss_fn(tensors, model.totals(tensors), None)
     means = {name: float(a / b) for name, (a, b) in sums.items()}
     assert means["soft_target_loss"] == pytest.approx(soft, rel=1e-4)
     assert means["masked_lm_loss"] == pytest.approx(masked, rel=1e-5)
@@ -141,11 +141,11 @@ def test_the_three_losses_are_what_numpy_makes_of_the_outputs(
 def test_a_student_that_is_its_teacher_has_nothing_to_learn_from_it() -> None:
     model = distillation((0, 1, 2))
     tensors = as_tensors(one_segment(tiny_batch(5)))
-    _, sums = model.loss(tensors, model.totals(tensors), None)
+    _, sums = model.loss_fn(tensors, model.totals(tensors), None)
     for name in ("soft_target_loss", "cosine_loss"):
         total, weight = sums[name]
         assert float(total / weight) == pytest.approx(0.0, abs=1e-5)
-    _, teachers = model.teacher.loss(
+    _, teachers = model.teacher.loss_fn(
         tensors, model.teacher.totals(tensors), None
     )
     for name in ("masked_lm_loss", "masked_lm_accuracy"):
@@ -162,7 +162,7 @@ def test_the_teacher_has_no_dropout(has_teacher_dropout: bool) -> None:
     tensors = as_tensors(tiny_batch(5))
     totals = model.totals(tensors)
     plain, dropped = (
-        float(model.loss(tensors, totals, seed)[0])
+        float(model.loss_fn(tensors, totals, seed)[0])
         for seed in (None, tf.constant([1, 2]))
     )
     is_same = plain == pytest.approx(dropped, rel=1e-6)
@@ -174,7 +174,7 @@ def loss_and_gradients(
 ) -> tuple[float, list[np.ndarray]]:
     variables = [v.value for v in model.trainable_variables]
     with tf.GradientTape() as tape, fused_ops.uncompiled():
-        loss, _ = model.loss(as_tensors(batch), totals, None)
+        loss, _ = model.loss_fn(as_tensors(batch), totals, None)
     gradients = tape.gradient(loss, variables)
     return float(loss), [tf.convert_to_tensor(g).numpy() for g in gradients]
 
@@ -210,8 +210,8 @@ def test_pieces_add_up_packed_or_not_and_padding_is_nothing() -> None:
 
 def test_the_student_alone_is_trained_and_kept() -> None:
     model = distillation()
-    own = {id(v) for v in model.student.variables}
-    assert {id(v) for v in model.variables} == own
+    own = {id(v) for v in model.student.weights}
+    assert {id(v) for v in model.weights} == own
     assert {id(b.variable) for b in model.mappings()} == own
     assert not {id(v) for v in model.teacher.variables} & own
     pooler = {id(v) for v in model.encoder.pooler.variables}

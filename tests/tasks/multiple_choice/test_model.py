@@ -74,7 +74,7 @@ def loss_of(
 ) -> float:
     tensors = {name: tf.constant(value) for name, value in batch.items()}
     totals = totals or model.totals(tensors)
-    return float(model.loss(tensors, totals, None)[0])
+    return float(model.loss_fn(tensors, totals, None)[0])
 
 
 def own_losses(model: MultipleChoice) -> list[float]:
@@ -99,7 +99,7 @@ def test_loss_is_the_mean_cross_entropy_of_whole_questions(
 
 def test_accuracy_counts_questions(model: MultipleChoice) -> None:
     batch = {k: tf.constant(v) for k, v in batches(7).batch(0).items()}
-    _, sums = model.loss(batch, model.totals(batch), None)
+    _, sums = model.loss_fn(batch, model.totals(batch), None)
     hits = sum(
         int(np.argmax(model.forward(pad(rows, 29, len(rows)))["logits"]))
         == label
@@ -140,7 +140,7 @@ def test_gradients_reach_all_but_the_bias(model: MultipleChoice) -> None:
     batch = {k: tf.constant(v) for k, v in batches(7).batch(0).items()}
     trained = [v.value for v in model.trainable_variables]
     with tf.GradientTape() as tape:
-        loss, _ = model.loss(batch, model.totals(batch), None)
+        loss, _ = model.loss_fn(batch, model.totals(batch), None)
     for variable, gradient in zip(
         model.trainable_variables, tape.gradient(loss, trained), strict=True
     ):

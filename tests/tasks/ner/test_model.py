@@ -54,7 +54,7 @@ def test_the_loss_is_a_mean_over_labelled_words() -> None:
     labels = labels_of(ROWS)
     batch = as_tensors(pad(ROWS, 19, 14) | labels)
     totals = model.totals(batch)
-    loss, sums = model.loss(batch, totals, None)
+    loss, sums = model.loss_fn(batch, totals, None)
     logits = model.forward(batch)["logits"].numpy().astype(np.float64)
     losses, hits = [], []
     for i, (own, places) in enumerate(zip(*labels.values(), strict=True)):
@@ -101,7 +101,7 @@ def test_the_head_has_dropout_of_its_own() -> None:
     batch = as_tensors(pad(ROWS, 19, 14) | labels_of(ROWS))
     totals = model.totals(batch)
     losses = [
-        float(model.loss(batch, totals, seed)[0])
+        float(model.loss_fn(batch, totals, seed)[0])
         for seed in (None, SEED, SEED, SEED + 1)
     ]
     assert losses[1] == losses[2]
@@ -192,4 +192,4 @@ def test_vectors_kept_and_rows_give_the_same_tags() -> None:
     trained = {id(v) for v in model.trainable_variables}
     assert not trained & {id(v) for v in model.encoder.weights}
     bound = {id(b.variable) for b in model.mappings()}
-    assert {id(v) for v in model.variables} <= bound
+    assert {id(v) for v in model.weights} <= bound

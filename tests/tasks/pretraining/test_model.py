@@ -59,7 +59,7 @@ def test_losses_are_googles(model: Pretraining) -> None:
         for name in golden
         if name.startswith("in_")
     }
-    loss, sums = model.loss(batch, model.totals(batch), None)
+    loss, sums = model.loss_fn(batch, model.totals(batch), None)
     masked, pair = golden["out_mlm_loss"], golden["out_nsp_loss"]
     assert float(loss) == pytest.approx(float(masked + pair), abs=1e-5)
     total, weight = sums["masked_lm_loss"]
@@ -71,9 +71,9 @@ def test_losses_are_googles(model: Pretraining) -> None:
 def test_pieces_of_a_batch_add_up(model: Pretraining) -> None:
     batch = tiny_batch(7)
     totals = model.totals(as_tensors(batch))
-    whole, _ = model.loss(as_tensors(batch), totals, None)
+    whole, _ = model.loss_fn(as_tensors(batch), totals, None)
     parts = [
-        model.loss(
+        model.loss_fn(
             as_tensors({k: v[rows] for k, v in batch.items()}), totals, None
         )
         for rows in (slice(0, 2), slice(2, 7))
@@ -94,7 +94,7 @@ def test_rows_of_padding_count_for_nothing(model: Pretraining) -> None:
     figures = []
     for rows in (batch, padded):
         tensors = as_tensors(rows)
-        figures.append(model.loss(tensors, model.totals(tensors), None))
+        figures.append(model.loss_fn(tensors, model.totals(tensors), None))
     (loss, sums), (padded_loss, padded_sums) = figures
     assert float(loss) == pytest.approx(float(padded_loss), rel=1e-6)
     for name, (_, weight) in sums.items():
@@ -108,16 +108,16 @@ def test_masked_lm_alone_is_the_loss_without_the_pairs(
     load_checkpoint(alone.mappings(), str(GOLDEN / "tiny_bert"))
     assert not any("seq_relationship" in b.name for b in alone.mappings())
     trained = {v.path for v in alone.trainable_variables}
-    assert len(alone.variables) - len(trained) == 2  # the pooler's
+    assert len(alone.weights) - len(trained) == 2  # the pooler's
     batch = tiny_batch(9)
-    _, sums = model.loss(
+    _, sums = model.loss_fn(
         as_tensors(batch), model.totals(as_tensors(batch)), None
     )
     total, weight = sums["masked_lm_loss"]
     for rows in (batch, packed(batch)[1]):
         del rows["next_sentence_labels"]
         tensors = as_tensors(rows)
-        loss, found = alone.loss(tensors, alone.totals(tensors), None)
+        loss, found = alone.loss_fn(tensors, alone.totals(tensors), None)
         assert float(loss) == pytest.approx(float(total / weight), rel=1e-5)
         assert found.keys() == {"masked_lm_loss", "masked_lm_accuracy"}
         batch = tiny_batch(9)
@@ -174,8 +174,8 @@ def loss_and_gradients(
 ) -> tuple[float, dict[str, tuple[float, float]], list[np.ndarray]]:
     tensors = as_tensors(batch)
     with tf.GradientTape() as tape:
-        loss, sums = model.loss(tensors, model.totals(tensors), None)
-    gradients = tape.gradient(loss, [v.value for v in model.variables])
+        loss, sums = model.loss_fn(tensors, model.totals(tensors), None)
+    gradients = tape.gradient(loss, [v.value for v in model.weights])
     return (
         float(loss),
         {name: (float(x), float(w)) for name, (x, w) in sums.items()},
@@ -223,7 +223,7 @@ assert keras.config.backend() == "jax"
 model, batch = tests.golden_model(), tests.tiny_batch(9)
 for rows in batch, tests.packed(batch)[1]:
     rows = tests.as_tensors(rows)
-    loss = jax.jit(lambda: model.loss(rows, model.totals(rows), None)[0])
+    loss = jax.jit(lambda: model.loss_fn(rows, model.totals(rows), None)[0])
     print(json.dumps(float(loss())))
 """
 

@@ -44,7 +44,7 @@ def test_loss_is_the_mean_of_both_ends_over_all_positions(
     model: QuestionAnsweringModel,
 ) -> None:
     batch = batch_of(5)
-    loss, sums = model.loss(batch, model.totals(batch), None)
+    loss, sums = model.loss_fn(batch, model.totals(batch), None)
     outputs = model.forward(batch)
     losses = []
     for end in ("start", "end"):
@@ -93,7 +93,7 @@ def test_packed_rows_learn_what_padded_rows_do(num_pieces: int) -> None:
 def test_padding_may_be_left_out_of_the_loss() -> None:
     model = make(padding_in_loss=False)
     batch = batch_of(5)
-    loss, _ = model.loss(batch, model.totals(batch), None)
+    loss, _ = model.loss_fn(batch, model.totals(batch), None)
     losses = []
     for end in ("start", "end"):
         outputs = model.forward(batch)[f"{end}_logits"].numpy()
@@ -145,8 +145,8 @@ def test_rows_of_padding_count_for_nothing(
         name: tf.concat([value, tf.zeros_like(value[:2])], axis=0)
         for name, value in batch.items()
     }
-    loss, sums = model.loss(batch, model.totals(batch), None)
-    same, padded_sums = model.loss(padded, model.totals(padded), None)
+    loss, sums = model.loss_fn(batch, model.totals(batch), None)
+    same, padded_sums = model.loss_fn(padded, model.totals(padded), None)
     assert float(model.totals(padded)["rows"]) == 3.0
     assert float(loss) == pytest.approx(float(same), rel=1e-6)
     for name, (total, weight) in sums.items():
@@ -157,9 +157,9 @@ def test_rows_of_padding_count_for_nothing(
 def test_pieces_of_a_batch_add_up(model: QuestionAnsweringModel) -> None:
     batch = batch_of(7)
     totals = model.totals(batch)
-    whole, _ = model.loss(batch, totals, None)
+    whole, _ = model.loss_fn(batch, totals, None)
     parts = [
-        model.loss({k: v[rows] for k, v in batch.items()}, totals, None)[0]
+        model.loss_fn({k: v[rows] for k, v in batch.items()}, totals, None)[0]
         for rows in (slice(0, 2), slice(2, 7))
     ]
     assert float(sum(parts)) == pytest.approx(float(whole), rel=1e-6)
@@ -171,9 +171,9 @@ def test_everything_but_the_pooler_is_trained(
     batch = batch_of(2)
     trained = [v.value for v in model.trainable_variables]
     with tf.GradientTape() as tape:
-        loss, _ = model.loss(batch, model.totals(batch), None)
+        loss, _ = model.loss_fn(batch, model.totals(batch), None)
     gradients = tape.gradient(loss, trained)
     assert not [g for g in gradients if g is None]
-    assert len(model.variables) - len(trained) == 2  # kernel and bias
+    assert len(model.weights) - len(trained) == 2  # kernel and bias
     names = {binding.name for binding in model.mappings()}
     assert {"bert/pooler/dense/kernel", "cls/squad/output_weights"} <= names

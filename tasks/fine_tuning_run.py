@@ -1,0 +1,185 @@
+"""Fine-tuning from Python: from keyword settings to a trained model, as
+cli/fine_tuning.py goes from flags."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import keras
+
+from bert_keras import files
+from bert_keras.data.tokenizer_folder import TokenizerOptions
+from bert_keras.errors import InputError
+from bert_keras.tasks import fine_tuning, load
+from bert_keras.tasks.distillation.config import TaskDistillation
+from bert_keras.tasks.distillation.teacher import with_teacher
+from bert_keras.tasks.fine_tuning import FineTuningConfig, FineTuningTask
+from bert_keras.tasks.keyword_settings import Settings, make, types_of
+from bert_keras.tasks.run_context import (
+    RunConfig,
+    RunContext,
+    claim_folder,
+    make_devices,
+    release_folder,
+)
+from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.tasks.trainer import Trainer
+from bert_keras.training.config import (
+    DeviceConfig,
+    LoopConfig,
+    ModelSelection,
+    OptimizerConfig,
+)
+from bert_keras.training.early_stopping import EVAL_LOG, evaluation_names
+from bert_keras.training.loop import Callback
+from bert_keras.training.monitor import LOG
+
+TYPES = {
+    name: kind
+    for each in (
+        RunConfig, TokenizerOptions, FineTuningConfig, OptimizerConfig,
+        LoopConfig, ModelSelection,
+    )
+    for name, kind in types_of(each).items()
+}  # fmt: skip
+# Fields of these dataclasses that no command has a flag for, or that are
+# arguments of their own.
+NOT_SETTINGS = {
+    "init_checkpoint", "output_dir", "steps_per_call", "optimizer", "loop",
+    "selection", "tokenizer", "flags", "data_files", "do_train", "dry_run",
+    "adam_beta_1", "max_gradient_norm", "weight_decay_rate",
+}  # fmt: skip
+# What pre-training alone has.
+OF_PRETRAINING = {"num_train_steps", "num_warmup_steps", "direction"}
+
+
+class FineTuningRun:
+    """One call of a function that fine-tunes.
+
+    Attributes:
+        values: the settings, by name.
+        evaluates: whether there is something to evaluate on.
+        stored: what task.json says of the model in output_dir, else of that in
+            init_checkpoint.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        given: Mapping[str, Any],
+        init_checkpoint: str | os.PathLike[str] | None,
+        output_dir: str | os.PathLike[str],
+        target: str | None = None,
+        **data: Any,
+    ):
+        """
+        Args:
+            target: stored settings of another one do not count.
+            data: what is trained and evaluated on, by the command's argument;
+                None: there is none.
+
+        Raises:
+            InputError: a setting does not fit.
+            TypeError: there is no such setting.
+        """
+        self.values = settings.read(given) | {
+            "init_checkpoint": init_checkpoint and os.fspath(init_checkpoint),
+            "output_dir": os.fspath(output_dir),
+            "do_train": True,
+        }
+        selection = self.make(ModelSelection)
+        self.evaluates = list(data.values())[-1] is not None
+        if selection.compares(do_train=True) and not self.evaluates:
+            raise InputError(
+                "`eval_steps` and `num_seeds` compare models: give "
+                "`evaluation`, the data to compare them on"
+            )
+        self.config = self.make(
+            FineTuningConfig,
+            optimizer=self.make(OptimizerConfig),
+            loop=self.make(LoopConfig),
+            selection=selection,
+        )
+        self.run = self.make(
+            RunConfig,
+            tokenizer=self.make(TokenizerOptions),
+            data_files={n: x for n, x in data.items() if isinstance(x, str)},
+        )
+        self.devices = make_devices(
+            DeviceConfig(), output_dir=self.run.output_dir
+        )
+        self.stored = fine_tuning.stored_settings(self.run)
+        if self.stored and target and self.stored.target != target:
+            self.stored = None
+
+    def make(self, kind: Any, **others: Any) -> Any:
+        """A dataclass of the settings and `others`."""
+        return make(kind, self.values, **others)
+
+    def task_config(self, **values: Any) -> TaskConfig:
+        """The task's settings: `values`, keywords and the tokenizer's case."""
+        case = fine_tuning.tokenizer_case(self.run)
+        config: TaskConfig = self.make(TaskConfig, **case, **values)
+        return config
+
+    def open(
+        self, settings: TaskConfig
+    ) -> tuple[TaskConfig, RunContext, FineTuningConfig]:
+        """What a task is made with beside its data."""
+        context = fine_tuning.open_context(self.devices, self.run, settings)
+        return settings, context, self.config
+
+    def train(
+        self,
+        task: FineTuningTask,
+        callback: Callback | None,
+        score: Callable[[Trainer], dict[str, float]] | None = None,
+    ) -> Any:
+        """Trains, evaluates and loads what has become of output_dir.
+
+        Args:
+            score: what evaluates; None: the task's own.
+
+        Returns:
+            The folder's pipeline, with its `metrics` and `history`.
+        """
+        score = score or task.evaluate
+        taught = with_teacher(task, self.make(TaskDistillation))
+        with training_in(self.run.output_dir):
+            claim_folder(self.run, self.devices.host)
+            taught.prepare()
+            trainer = fine_tuning.train(taught, callback)
+            metrics = score(trainer) if self.evaluates else {}
+            return trained_model(self.run.output_dir, metrics)
+
+
+@contextlib.contextmanager
+def training_in(output_dir: str) -> Iterator[None]:
+    """Leaves the process as it was: Keras's policy, and no folder kept."""
+    policy = keras.config.dtype_policy()
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(policy)
+        release_folder(output_dir)
+
+
+def trained_model(output_dir: str, metrics: dict[str, float]) -> Any:
+    """A folder's pipeline, with what its training came to."""
+    model: Any = load.load(output_dir)
+    model.metrics = metrics
+    # Of several seeds each has its own logs.
+    steps, evaluations = (_log(output_dir, name) for name in (LOG, EVAL_LOG))
+    for number, figures in evaluations.items():
+        if number in steps:
+            steps[number] |= evaluation_names(figures) | {"step": number}
+    model.history = [*steps.values()]
+    return model
+
+
+def _log(folder: str, name: str) -> dict[int, dict[str, float]]:
+    """The lines of a log by their steps."""
+    text = files.content(os.path.join(folder, name)) or b""
+    lines = map(files.parse_json, text.splitlines())
+    return {line["step"]: line for line in lines}

@@ -1,0 +1,170 @@
+"""Keyword arguments of Python's functions: flags of a command, by name.
+
+A command fills dataclasses from its flags (cli/command.py, `from_flags`), and
+the function of Python that does the same fills them here. Names and defaults
+are the command's; so are the bounds, which tests compare with its flags.
+"""
+
+import dataclasses
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args, get_origin
+
+from bert_keras.errors import InputError
+from bert_keras.training.config import OPTIMIZERS
+
+# The least and the largest value; None: no bound.
+BOUNDS: Mapping[str, tuple[float, float | None]] = {
+    "adam_beta_2": (0, 0.999999),
+    "adam_epsilon": (0, None),
+    "cosine_weight": (0, None),
+    "distillation_temperature": (0.01, None),
+    "distillation_weight": (0, 1),
+    "doc_stride": (1, None),
+    "eval_batch_size": (1, None),
+    "eval_masked_lm_prob": (0, 1),
+    "eval_steps": (0, None),
+    "keep_checkpoint_max": (1, None),
+    "layer_decay": (0, 1),
+    "learning_rate": (0, None),
+    "lstm_size": (1, None),
+    "mask_share": (0, 1),
+    "masked_lm_prob": (0, 1),
+    "masked_lm_weight": (0, None),
+    "max_answer_length": (1, None),
+    "max_eval_steps": (1, None),
+    "max_predictions_per_seq": (1, None),
+    "max_query_length": (1, None),
+    "min_frequency": (1, None),
+    "n_best_size": (1, None),
+    "num_accumulation_steps": (1, None),
+    "num_frozen_layers": (-1, None),
+    "num_seeds": (1, None),
+    "num_student_layers": (1, None),
+    "num_train_epochs": (0, None),
+    "num_train_steps": (1, None),
+    "num_unused": (0, None),
+    "num_warmup_steps": (0, None),
+    "num_workers": (1, None),
+    "patience": (0, None),
+    "predict_batch_size": (1, None),
+    "random_share": (0, 1),
+    "save_checkpoints_steps": (1, None),
+    "seed": (0, 2**31 - 1),
+    "soft_target_weight": (0, None),
+    "train_batch_size": (1, None),
+    "vocab_size": (1, None),
+    "warmup_proportion": (0, 1),
+    "worker_memory_mb": (16, None),
+}
+CHOICES: Mapping[str, Sequence[str]] = {
+    "direction": ("bidirectional", "left_to_right", "right_to_left"),
+    "input_format": ("sentences", "paragraphs", "jsonl"),
+    "model_size": ("tiny", "mini", "small", "medium", "base", "large"),
+    "optimizer_type": OPTIMIZERS,
+    "precision": ("float32", "mixed_bfloat16"),
+    "sampler": ("vectorized", "google"),
+    "target": ("single_label", "multi_label", "regression"),
+}
+KINDS: Mapping[Any, str] = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    type(None): "None",
+}
+
+
+def types_of(kind: Any, *names: str) -> dict[str, Any]:
+    """The types of a dataclass's fields; without `names`, of all."""
+    found = {field.name: field.type for field in dataclasses.fields(kind)}
+    return {name: found[name] for name in names or found}
+
+
+class Settings:
+    """What a function takes by name, beside its own arguments."""
+
+    def __init__(
+        self,
+        function: str,
+        types: Mapping[str, Any],
+        without: Iterable[str] = (),
+        **defaults: Any,
+    ):
+        """
+        Args:
+            types: of the settings, by name, and of fields that are none: those
+                of `without`.
+            defaults: those that are not the dataclasses'.
+        """
+        self.function = function
+        self.types = {k: x for k, x in types.items() if k not in {*without}}
+        self.defaults = defaults
+
+    def read(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The defaults with what is given, checked and as Python's own types.
+
+        Raises:
+            TypeError: there is no such setting.
+            InputError: a value is of another type, or out of bounds.
+        """
+        if unknown := sorted(given.keys() - self.types.keys()):
+            raise TypeError(
+                f"{self.function} has no setting {', '.join(unknown)}; expected"
+                f" some of {', '.join(sorted(self.types))}"
+            )
+        return self.defaults | {
+            name: _checked(name, value, self.types[name])
+            for name, value in given.items()
+        }
+
+
+def make(kind: Any, values: Mapping[str, Any], **others: Any) -> Any:
+    """A dataclass of what `values` has for its fields, and of `others`."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    return kind(**{**{n: values[n] for n in names if n in values}, **others})
+
+
+def path_of(data: Any) -> Any:
+    """The text of a pathlib.Path; anything else as it is."""
+    return os.fspath(data) if isinstance(data, os.PathLike) else data
+
+
+def records_of(data: Any) -> Any:
+    """The rows of a pandas frame as dictionaries; other data as it is."""
+    return data.to_dict("records") if hasattr(data, "to_dict") else data
+
+
+def _checked(name: str, value: Any, kind: Any) -> Any:
+    value = path_of(value)
+    if hasattr(value, "item"):  # a number of NumPy
+        value = value.item()
+    kinds = [kind] if get_origin(kind) in (Sequence, list) else get_args(kind)
+    kinds = kinds or [kind]
+    if not any(_fits(value, each) for each in kinds):
+        words = [KINDS.get(each, "a list of texts") for each in kinds]
+        raise InputError(
+            f"`{name}` is {value!r}; expected {' or '.join(words)}"
+        )
+    if name in CHOICES and value not in (None, *CHOICES[name]):
+        raise InputError(
+            f"`{name}={value}` is not one of {', '.join(CHOICES[name])}"
+        )
+    least, most = BOUNDS.get(name, (-math.inf, None))
+    if not isinstance(value, int | float):
+        return value
+    if value < least or (most is not None and value > most):
+        expected = f"at least {least}" if most is None else f"{least} to {most}"
+        raise InputError(f"`{name}` is {value}; expected {expected}")
+    return value
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if get_origin(kind) in (Sequence, list):
+        return isinstance(value, list | tuple) and all(
+            isinstance(each, str) for each in value
+        )
+    if kind is float:
+        return type(value) in (int, float) and math.isfinite(value)
+    return type(value) is kind

@@ -1,0 +1,95 @@
+"""A multiple choice model trained from Python, as run_multiple_choice.py does
+it."""
+
+import os
+from typing import Any
+
+from bert_keras.tasks.fine_tuning_run import (
+    NOT_SETTINGS,
+    OF_PRETRAINING,
+    TYPES,
+    FineTuningRun,
+)
+from bert_keras.tasks.keyword_settings import (
+    Settings,
+    path_of,
+    records_of,
+    types_of,
+)
+from bert_keras.tasks.multiple_choice.pipeline import MultipleChoicePipeline
+from bert_keras.tasks.multiple_choice.task import (
+    MultipleChoiceTask,
+    read_problem,
+)
+from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.training.loop import Callback
+
+SETTINGS = Settings(
+    "train_multiple_choice",
+    {**TYPES, **types_of(TaskConfig, "max_seq_length")},
+    without={
+        *NOT_SETTINGS,
+        *OF_PRETRAINING,
+        *("predict_batch_size", "keep_classifier_head"),
+        "second_init_checkpoint",
+    },
+    max_seq_length=128,
+    eval_batch_size=32,
+)
+
+
+def train_multiple_choice(
+    train: Any,
+    init_checkpoint: str | os.PathLike[str] | None,
+    output_dir: str | os.PathLike[str],
+    evaluation: Any = None,
+    callback: Callback | None = None,
+    **settings: Any,
+) -> MultipleChoicePipeline:
+    """Fine-tunes a model to choose among texts: SWAG, RACE, your own questions.
+
+    With equal settings the weights are those of run_multiple_choice.py, to the
+    bit. The same call resumes a run that was stopped. output_dir becomes a
+    model folder.
+
+        model = bert_keras.train_multiple_choice(
+            [{"context": "The sky is", "choices": ["blue", "a dog"],
+              "label": 0}, ...],
+            "uncased_L-2_H-128_A-2", "/tmp/swag", train_batch_size=16,
+        )
+        model.choose("The sea is", ["wet", "a letter"]).choice
+
+    Args:
+        train: the path of a CSV or JSON file; or a list of dictionaries, or a
+            pandas frame, with "context", "choices", "label" (the number of the
+            right one, from 0) and perhaps "question"; or with the names of SWAG
+            or RACE.
+        init_checkpoint: the model to start from; None: from random weights,
+            of `bert_config_file` or `model_size`, and `vocab_file`.
+        evaluation: data as `train` may be.
+        callback: called after each step with its number, from 1, and its
+            figures by name.
+        settings: flags of run_multiple_choice.py, by name, such as
+            max_seq_length (128), learning_rate, seed.
+
+    Returns:
+        The trained model, with its `metrics` and `history`.
+
+    Raises:
+        InputError: data, models and settings do not fit each other.
+        TypeError: a setting is not one of these flags.
+    """
+    train, evaluation = map(records_of, (path_of(train), path_of(evaluation)))
+    run = FineTuningRun(
+        SETTINGS,
+        settings,
+        init_checkpoint,
+        output_dir,
+        train_file=train,
+        eval_file=evaluation,
+    )
+    problem = read_problem(train, evaluation, None)
+    task_config = run.task_config(target="choice")
+    task = MultipleChoiceTask(problem, *run.open(task_config))
+    model: MultipleChoicePipeline = run.train(task, callback)
+    return model

@@ -1,0 +1,160 @@
+"""A tagger of words trained from Python, as run_ner.py does it."""
+
+import os
+from typing import Any
+
+from bert_keras.errors import InputError
+from bert_keras.tasks.fine_tuning_run import (
+    NOT_SETTINGS,
+    OF_PRETRAINING,
+    TYPES,
+    FineTuningRun,
+)
+from bert_keras.tasks.keyword_settings import (
+    Settings,
+    path_of,
+    records_of,
+    types_of,
+)
+from bert_keras.tasks.ner.data import TAGS, WORDS, TaggedFile, tagged_objects
+from bert_keras.tasks.ner.feature_based.task import FeatureBasedNerTask
+from bert_keras.tasks.ner.pipeline import TokenClassificationPipeline
+from bert_keras.tasks.ner.task import Files, NerTask, read_problem
+from bert_keras.tasks.tables import JsonObject
+from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.training.loop import Callback
+
+SETTINGS = Settings(
+    "train_token_classifier",
+    {
+        **TYPES,
+        **types_of(Files),
+        **types_of(
+            TaskConfig,
+            *("max_seq_length", "doc_stride", "document_context"),
+            *("feature_layers", "lstm_size"),
+        ),
+    },
+    without={
+        *NOT_SETTINGS,
+        *OF_PRETRAINING,
+        *("train_file", "eval_file", "predict_file", "data_dir"),
+        *("predict_batch_size", "second_init_checkpoint"),
+    },
+    max_seq_length=128,
+    doc_stride=None,
+    word_column=None,
+    tag_column=None,
+)
+
+
+def train_token_classifier(
+    train: Any,
+    init_checkpoint: str | os.PathLike[str] | None,
+    output_dir: str | os.PathLike[str],
+    evaluation: Any = None,
+    callback: Callback | None = None,
+    **settings: Any,
+) -> TokenClassificationPipeline:
+    """Fine-tunes a model to tag words: names of people, places and the like.
+
+    With equal settings the weights are those of run_ner.py, to the bit. The
+    same call resumes a run that was stopped. output_dir becomes a model folder.
+
+        words = [["Ann", "saw", "Rome"], ...]
+        tags = [["B-PER", "O", "B-LOC"], ...]
+        model = bert_keras.train_token_classifier(
+            (words, tags), "cased_L-12_H-768_A-12", "/tmp/ner",
+        )
+        model.tag("Bob saw Ann.").entities
+
+    Args:
+        train: the path of a file in CoNLL's columns, or of JSON; or a tuple of
+            each sentence's list of words and of each sentence's list of tags;
+            or a list of dictionaries, or a pandas frame, with "tokens" and
+            "ner_tags" (`word_column` and `tag_column` have other names). Tags
+            are those of entities: O, B-PER, I-PER, ..., in any scheme.
+        init_checkpoint: the model to start from; None: from random weights,
+            of `bert_config_file` or `model_size`, and `vocab_file`.
+        evaluation: data as `train` may be.
+        callback: called after each step with its number, from 1, and its
+            figures by name.
+        settings: flags of run_ner.py, by name, such as max_seq_length (128),
+            document_context, feature_layers, learning_rate, seed.
+
+    Returns:
+        The trained model, with its `metrics` and `history`.
+
+    Raises:
+        InputError: data, models and settings do not fit each other.
+        TypeError: a setting is not one of these flags.
+    """
+    train, evaluation = path_of(train), path_of(evaluation)
+    run = FineTuningRun(
+        SETTINGS,
+        settings,
+        init_checkpoint,
+        output_dir,
+        "tags",
+        train_file=train,
+        eval_file=evaluation,
+    )
+    columns = run.values["word_column"], run.values["tag_column"]
+    problem = read_problem(
+        run.make(
+            Files,
+            data_dir=None,
+            train_file=_read("train", train, *columns),
+            eval_file=_read("evaluation", evaluation, *columns),
+            predict_file=None,
+        ),
+        True,
+        run.evaluates,
+        False,
+        run.stored.labels if run.stored else (),
+    )
+    values = run.values
+    values["doc_stride"] = values["doc_stride"] or max(
+        1, values["max_seq_length"] // 2
+    )
+    task_config = run.task_config(target="tags", labels=problem.labels)
+    kind = FeatureBasedNerTask if task_config.feature_layers else NerTask
+    task = kind(problem, *run.open(task_config))
+    model: TokenClassificationPipeline = run.train(task, callback)
+    return model
+
+
+def _read(
+    name: str, data: Any, word_field: str | None, tag_field: str | None
+) -> str | TaggedFile | None:
+    """A path or None as it is; the sentences of anything else."""
+    if data is None or isinstance(data, str):
+        return data
+    if isinstance(data, tuple):
+        words, tags = (list(map(list, part)) for part in data)
+        if len(words) != len(tags):
+            raise InputError(
+                f"`{name}` has {len(words)} sentences and the tags of "
+                f"{len(tags)}; expected as many"
+            )
+        names = word_field or WORDS, tag_field or TAGS
+        data = [
+            dict(zip(names, pair, strict=True))
+            for pair in zip(words, tags, strict=True)
+        ]
+    objects = []
+    for number, entry in enumerate(records_of(data), 1):
+        if not isinstance(entry, dict):
+            raise InputError(
+                f"{name}, entry {number} is a {type(entry).__name__}; "
+                f"expected a dictionary with {WORDS!r} and {TAGS!r}"
+            )
+        # of a frame they are arrays
+        values = {
+            key: value.tolist() if hasattr(value, "tolist") else value
+            for key, value in entry.items()
+        }
+        objects.append(JsonObject(name, "entry", number, values))
+    if not objects:
+        raise InputError(f"`{name}` has no sentence")
+    return tagged_objects(name, objects, word_field, tag_field)

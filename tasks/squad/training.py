@@ -1,0 +1,131 @@
+"""A question answering model trained from Python, as run_squad.py does it."""
+
+import os
+from typing import Any
+
+from bert_keras.errors import InputError
+from bert_keras.tasks import fine_tuning
+from bert_keras.tasks.distillation.config import TaskDistillation
+from bert_keras.tasks.fine_tuning_run import (
+    NOT_SETTINGS,
+    OF_PRETRAINING,
+    TYPES,
+    FineTuningRun,
+)
+from bert_keras.tasks.keyword_settings import (
+    Settings,
+    path_of,
+    records_of,
+    types_of,
+)
+from bert_keras.tasks.squad.data import read_examples
+from bert_keras.tasks.squad.pipeline import QuestionAnsweringPipeline
+from bert_keras.tasks.squad.task import SquadConfig, SquadTask
+from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.training.loop import Callback
+
+SETTINGS = Settings(
+    "train_question_answering",
+    {
+        **TYPES,
+        **types_of(TaskDistillation),
+        **types_of(SquadConfig),
+        **types_of(
+            TaskConfig,
+            *("max_seq_length", "doc_stride", "max_query_length"),
+            *("max_answer_length", "n_best_size", "version_2_with_negative"),
+            *("null_score_diff_threshold", "answer_offsets", "bilstm"),
+        ),
+    },
+    without={
+        *NOT_SETTINGS,
+        *OF_PRETRAINING,
+        *("train_file", "predict_file", "scores", "eval_batch_size"),
+        "keep_classifier_head",
+    },
+    max_seq_length=384,
+    doc_stride=128,
+)
+
+
+def train_question_answering(
+    train: Any,
+    init_checkpoint: str | os.PathLike[str] | None,
+    output_dir: str | os.PathLike[str],
+    evaluation: Any = None,
+    callback: Callback | None = None,
+    **settings: Any,
+) -> QuestionAnsweringPipeline:
+    """Fine-tunes a model to find answers in paragraphs: SQuAD 1.1 or 2.0.
+
+    With equal settings the weights are those of run_squad.py, to the bit. The
+    same call resumes a run that was stopped. output_dir becomes a model folder.
+
+        model = bert_keras.train_question_answering(
+            "train-v1.1.json", "uncased_L-2_H-128_A-2", "/tmp/squad",
+            evaluation="dev-v1.1.json", num_train_epochs=2,
+        )
+        model.metrics["f1"]
+        model.answer("Who saw the sea?", "The captain saw it.").answer
+
+    Args:
+        train: the path of SQuAD's JSON; or what it holds, {"data": [...]}; or
+            a list (or a pandas frame) of questions as the Hugging Face hub has
+            them: {"id", "context", "question", "answers": {"text": [...],
+            "answer_start": [...]}}.
+        init_checkpoint: the model to start from; None: from random weights,
+            of `bert_config_file` or `model_size`, and `vocab_file`.
+        evaluation: data as `train` may be.
+        callback: called after each step with its number, from 1, and its
+            figures by name.
+        settings: flags of run_squad.py, by name, such as max_seq_length (384),
+            doc_stride (128), version_2_with_negative, learning_rate, seed.
+
+    Returns:
+        The trained model, with its `metrics` and `history`.
+
+    Raises:
+        InputError: data, models and settings do not fit each other.
+        TypeError: a setting is not one of these flags.
+    """
+    train, evaluation = path_of(train), path_of(evaluation)
+    run = FineTuningRun(
+        SETTINGS,
+        settings,
+        init_checkpoint,
+        output_dir,
+        train_file=train,
+        predict_file=evaluation,
+    )
+    task_config = run.task_config(
+        target="span",
+        second_direction=fine_tuning.second_direction(run.run, run.stored),
+    )
+    squad: SquadConfig = run.make(SquadConfig, scores=run.evaluates)
+    if squad.apply_best_null_threshold and not run.evaluates:
+        raise InputError(
+            "`apply_best_null_threshold` finds the threshold by the answers in "
+            "`evaluation`: give it"
+        )
+
+    def read(data: Any, name: str) -> Any:
+        if data is None or isinstance(data, str):
+            return data
+        return read_examples(
+            records_of(data),
+            task_config.version_2_with_negative,
+            name == "train",
+            squad.verbose_logging,
+            task_config.answer_offsets,
+            name,
+        )
+
+    problem: SquadConfig = run.make(
+        SquadConfig,
+        train_file=read(train, "train"),
+        predict_file=read(evaluation, "evaluation"),
+        scores=run.evaluates,
+    )
+    task = SquadTask(problem, *run.open(task_config))
+    model: QuestionAnsweringPipeline = run.train(task, callback, task.score)
+    return model

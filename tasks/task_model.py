@@ -1,0 +1,355 @@
+"""Models of tasks as Keras knows them: an encoder, and heads on it.
+
+The same object is trained in two ways. Keras's `compile` and `fit` call it with
+`training=True`, where its layers draw the keys of their dropouts. The loop of
+training/loop.py calls `loss_fn`, a pure function of weights, batch and key.
+"""
+
+import abc
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import keras
+import numpy as np
+
+from bert_keras import files
+from bert_keras.data.input_features import InputFeatures, make_features, pad
+from bert_keras.data.tokenizer_folder import (
+    CASE,
+    TOKENIZER_CONFIG,
+    OpenedTokenizer,
+    TokenizerOptions,
+    open_tokenizer,
+    settings_json,
+)
+from bert_keras.errors import InputError, say_once
+from bert_keras.modeling.checkpoint import (
+    VariableMapping,
+    check_sizes,
+    load_checkpoint,
+    save_model_folder,
+)
+from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.encoder import Encoder, check_names
+from bert_keras.modeling.tensors import Batch, Sums, Tensor
+from bert_keras.tasks.base import open_model_folder
+from bert_keras.tasks.classifier_head import (
+    ClassifierHead,
+    OtherHeadError,
+    reorder,
+    without_head,
+)
+from bert_keras.tasks.hugging_face_task import folder_task
+from bert_keras.tasks.task_config import TASK, TaskConfig
+
+KERAS_ARGUMENTS = "name", "dtype", "trainable"
+Own = TypeVar("Own", bound="TaskModel")
+
+
+class TaskModel(keras.Model, abc.ABC):
+    """A model that is trained. Its layers are built with it; optimizers keep
+    their order.
+
+    Its inputs are a dictionary by the names of the features of our records:
+    input_ids, input_mask and segment_ids, each int [B, S]; see `logits` for
+    others. `compile` it without a loss to have the model's own, of labels that
+    are among the features.
+
+    Attributes:
+        encoder: its Encoder, or what stands in for one.
+        settings: its task.json; None where there is none.
+        tokenizer: with its settings; None where there is none.
+    """
+
+    encoder: Any
+    # Of its task.json, where no folder says it. Empty: it has none.
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    targets: ClassVar[tuple[str, ...]] = ()  # of task.json, that are its own
+
+    def __init__(self, config: BertConfig, encoder: Any = None, **kwargs: Any):
+        """`encoder`: where it is not a new one of the config; `kwargs`: name,
+        dtype and trainable, as every Keras model has."""
+        super().__init__(**kwargs)
+        self.encoder = encoder or Encoder(config, dtype=self.dtype_policy)
+        self.settings: TaskConfig | None = None
+        self.tokenizer: OpenedTokenizer | None = None
+
+    def build_layers(self) -> None:
+        for layer in self.layers:
+            if not layer.built:
+                layer.build()
+        self.built = True
+
+    @abc.abstractmethod
+    def mappings(self) -> list[VariableMapping]:
+        """Where the weights are in a checkpoint."""
+
+    @abc.abstractmethod
+    def logits(self, batch: Batch, seed: Tensor | None) -> Any:
+        """What the heads say of a batch.
+
+        Args:
+            seed: int32 [2], the key of the dropout; None for none, unless Keras
+                trains.
+        """
+
+    @abc.abstractmethod
+    def totals(self, batch: Batch) -> dict[str, Tensor]:
+        """What losses are divided by: sums over rows, so that they add up."""
+
+    @abc.abstractmethod
+    def loss_of(
+        self, logits: Any, batch: Batch, totals: dict[str, Tensor]
+    ) -> tuple[Tensor, Sums]:
+        """As `loss_fn`, of what `logits` gave."""
+
+    def loss_fn(
+        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
+    ) -> tuple[Tensor, Sums]:
+        """This batch's part of the loss of the whole that `totals` counts.
+
+        Args:
+            batch: what `logits` and `loss_of` look at.
+            totals: of the global batch, of which this may be one piece.
+            seed: int32 [2], the key of the dropout; None for none.
+
+        Returns:
+            The loss in nats, and for each metric a sum and its weight.
+        """
+        return self.loss_of(self.logits(batch, seed), batch, totals)
+
+    def call(
+        self,
+        inputs: Batch,
+        seed: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Any:
+        """What the heads say of a batch.
+
+        Args:
+            inputs: as `logits` takes them.
+            seed: int32 [2], the key of the dropout; None for one that is drawn
+                in training, and otherwise for no dropout.
+            training: whether there is dropout, where no `seed` says it.
+        """
+        check_names(inputs)
+        return self.logits(inputs, seed)
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Tensor:
+        if y is None and self.loss is None:  # labels are among the features
+            return self.loss_of(y_pred, x, self.totals(x))[0]
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    @classmethod
+    def from_settings(
+        cls: type[Own], config: BertConfig, settings: TaskConfig, **kwargs: Any
+    ) -> Own:
+        """The model that a task.json describes; `kwargs` are Keras's."""
+        return cls(config, **kwargs)
+
+    @classmethod
+    def from_folder(
+        cls: type[Own],
+        folder: str,
+        options: TokenizerOptions | None = None,
+        **settings: Any,
+    ) -> Own:
+        """Reads a model folder: ours, Google's or Hugging Face's.
+
+        A head that the folder does not have, or has for something else, starts
+        at random.
+
+        Args:
+            folder: or weights in one.
+            options: override the folder's settings of its tokenizer.
+            settings: fields of task.json, by name, that override the folder's,
+                such as max_seq_length; and Keras's name, dtype and trainable.
+
+        Raises:
+            InputError: a file is missing or does not fit the others.
+        """
+        keras_arguments = {
+            name: settings.pop(name)
+            for name in KERAS_ARGUMENTS
+            if name in settings
+        }
+        found = open_model_folder(folder, options)
+        check_sizes(found.config, folder, needs_all_layers=True)
+        tokenizer, head = found.checked_tokenizer(), None
+        if cls.targets:
+            stored = folder_task(folder, options, quietly=True)
+            if stored is None or stored.target not in cls.targets:
+                length = min(
+                    cls.defaults["max_seq_length"],
+                    found.config.max_position_embeddings,
+                )
+                stored = TaskConfig(
+                    **{
+                        **cls.defaults,
+                        **{n: getattr(tokenizer.settings, n) for n in CASE},
+                        "max_seq_length": length,
+                        **settings,
+                    }
+                )
+            task = dataclasses.replace(stored, **settings)
+            _check_length(task.max_seq_length, found.config)
+            model = cls.from_settings(found.config, task, **keras_arguments)
+            model.settings, head = task, ClassifierHead(task)
+        else:
+            model = cls(found.config, **{**settings, **keras_arguments})
+        model.tokenizer = tokenizer
+        mappings, rows = model.mappings(), None
+        try:
+            rows = head.rows(mappings, folder) if head else None
+        except OtherHeadError as error:
+            say_once(f"the classifier head starts anew: {error}")
+            mappings = without_head(mappings)
+        load_checkpoint(mappings, folder)
+        reorder(mappings, rows)
+        return model
+
+    def save_folder(self, folder: str) -> None:
+        """Writes a model folder, as the training commands do: predict.py and
+        `bert_keras.load` answer from it.
+
+        Raises:
+            InputError: the model has no tokenizer.
+        """
+        tokenizer = self._checked_tokenizer()
+        encoder = getattr(self.encoder, "first", self.encoder)
+        os.makedirs(folder, exist_ok=True)
+        save_model_folder(
+            folder,
+            encoder.config,
+            self.mappings(),
+            tokenizer.vocab_file,
+            {
+                TASK: self.settings.to_json() if self.settings else None,
+                TOKENIZER_CONFIG: settings_json(tokenizer),
+            },
+        )
+
+    def tokenize(
+        self, texts: Sequence[Any], max_length: int | None = None
+    ) -> dict[str, np.ndarray]:
+        """Makes inputs of texts, or of pairs.
+
+        Args:
+            texts: N strings, or tuples of the two of a pair.
+            max_length: in tokens, [CLS] and [SEP] included; longer texts are
+                cut. None: the settings' max_seq_length.
+
+        Returns:
+            input_ids, input_mask and segment_ids, each int32 [N, S], S being
+            the length of the longest.
+
+        Raises:
+            InputError: the model has no tokenizer or fewer positions.
+        """
+        if isinstance(texts, str):
+            raise InputError(
+                f"`texts` is one text, {texts[:20]!r}; expected a list of texts"
+            )
+        pairs = ((x,) if isinstance(x, str) else tuple(x) for x in texts)
+        return self._features(pairs, max_length)
+
+    def _features(
+        self, texts: Iterable[tuple[str, ...]], max_length: int | None
+    ) -> dict[str, np.ndarray]:
+        config = getattr(self.encoder, "first", self.encoder).config
+        if max_length is None:
+            max_length = config.max_position_embeddings
+            if self.settings is not None:
+                max_length = self.settings.max_seq_length
+        _check_length(max_length, config)
+        tokenizer = self._checked_tokenizer().load()
+        rows: list[InputFeatures] = []
+        for text, *pair in texts:
+            # As upstream, a second text without pieces is none.
+            second = tokenizer.tokenize(pair[0]) if pair else None
+            first = tokenizer.tokenize(text)
+            rows.append(
+                make_features(first, second or None, max_length, tokenizer)
+            )
+        longest = max((len(row.input_ids) for row in rows), default=1)
+        return pad(rows, longest, len(rows))
+
+    def _checked_tokenizer(self) -> OpenedTokenizer:
+        if self.tokenizer is None:
+            raise InputError(
+                f"this {type(self).__name__} has no tokenizer; expected one "
+                "that `from_folder` made"
+            )
+        return self.tokenizer
+
+    def save_assets(self, folder: str) -> None:
+        """Keeps the tokenizer in a .keras file, by Keras's protocol."""
+        if self.tokenizer is not None:
+            files.copy_vocabulary(self.tokenizer.vocab_file, folder)
+            text = settings_json(self.tokenizer)
+            path = os.path.join(folder, TOKENIZER_CONFIG)
+            files.write_whole(path, text.encode())
+
+    def load_assets(self, folder: str) -> None:
+        kept = files.temporary_folder()  # Keras's own goes
+        for name in os.listdir(folder):
+            path = os.path.join(folder, name)
+            files.copy_whole(path, os.path.join(kept, name))
+        self.tokenizer = open_tokenizer(kept)
+
+    def quantize(
+        self, mode: Any = None, config: Any = None, **kwargs: Any
+    ) -> None:
+        """Raises an InputError: see BertLayer."""
+        self.encoder.quantize(mode, config)
+
+    def get_config(self) -> dict[str, Any]:
+        settings = self.settings and json_form(self.settings)
+        return {
+            **super().get_config(),
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "settings": settings,
+        }
+
+    @classmethod
+    def from_config(
+        cls: type[Own], config: dict[str, Any], custom_objects: Any = None
+    ) -> Own:
+        values = dict(config)
+        encoder = keras.saving.deserialize_keras_object(
+            values.pop("encoder"), custom_objects
+        )
+        settings = values.pop("settings")
+        model = cls(config=encoder.config, encoder=encoder, **values)
+        if settings:
+            labels = tuple(settings["labels"])
+            model.settings = TaskConfig(**{**settings, "labels": labels})
+        return model
+
+
+def json_form(values: Any) -> dict[str, Any]:
+    """A dataclass's fields that its constructor takes, tuples as lists."""
+    return {
+        field.name: list(value) if isinstance(value, tuple) else value
+        for field in dataclasses.fields(values)
+        if field.init
+        for value in [getattr(values, field.name)]
+    }
+
+
+def _check_length(max_length: int, config: BertConfig) -> None:
+    longest = config.max_position_embeddings
+    if not 4 <= max_length <= longest:  # [CLS] a [SEP] [SEP]
+        raise InputError(
+            f"the length is {max_length} tokens; expected 4 to {longest}, the "
+            "model's positions"
+        )

@@ -1,0 +1,360 @@
+"""Tests of tasks/fine_tuning_run.py, tasks/keyword_settings.py and each task's
+training.py: Python trains what the command trains."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_keras.errors import InputError
+from bert_keras.modeling.fused_ops import uncompiled
+from bert_keras.tasks.classification import training as classification
+from bert_keras.tasks.keyword_settings import BOUNDS, CHOICES, Settings
+from bert_keras.tasks.multiple_choice import training as multiple_choice
+from bert_keras.tasks.ner import training as ner
+from bert_keras.tasks.squad import training as squad
+from tests.conftest import GOLDEN, ROOT, forked
+
+MODEL: dict[str, Any] = {
+    "init_checkpoint": str(GOLDEN / "tiny_bert"),
+    "vocab_file": str(GOLDEN / "tiny_vocab.txt"),
+}
+SHORT: dict[str, Any] = {
+    **MODEL, "max_seq_length": 16, "num_train_epochs": 1,
+    "train_batch_size": 3, "seed": 7,
+}  # fmt: skip
+QUESTIONS = [
+    {
+        "context": f"the captain saw {i} old sea",
+        "choices": ["the sea", "a storm", "an island"][: 2 + i % 2],
+        "label": i % 2,
+    }
+    for i in range(7)
+]
+WORDS = [["the", "captain", "saw", "the", "sea"], ["a", "storm"]] * 4
+TAGS = [["O", "B-PER", "O", "B-LOC", "I-LOC"], ["O", "O"]] * 4
+ENTRIES = [
+    {"tokens": words, "ner_tags": tags}
+    for words, tags in zip(WORDS, TAGS, strict=True)
+]
+SQUAD = json.loads((GOLDEN / "squad" / "v1.json").read_text())
+
+
+class Frame:
+    """What is asked of a pandas.DataFrame, which need not be installed."""
+
+    def __init__(self, rows: list[dict[str, Any]]):
+        self.rows = rows
+        self.columns = list(rows[0])
+
+    def to_dict(self, orient: str) -> list[dict[str, Any]]:
+        assert orient == "records"
+        return self.rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A function with tiny data, in each of its forms."""
+
+    train: Callable[..., Any]
+    command: str
+    settings: Settings
+    given: dict[str, Any]
+    file: str  # its name
+    text: str  # what is in it
+    forms: tuple[Any, ...]
+    eval_flags: tuple[str, ...]  # with {} for the file
+    metric: str
+    ask: Callable[[Any], Any]
+
+
+CASES = {
+    "question_answering": Case(
+        squad.train_question_answering, "run_squad", squad.SETTINGS,
+        {**SHORT, "max_seq_length": 48, "max_query_length": 16,
+         "doc_stride": 16},
+        "squad.json", json.dumps(SQUAD),
+        (SQUAD,),
+        ("--do_predict", "--predict_file={}"), "f1",
+        lambda model: model.answer("Who?", "The captain.").probability,
+    ),
+    "token_classifier": Case(
+        ner.train_token_classifier, "run_ner", ner.SETTINGS, SHORT,
+        "tagged.jsonl", "".join(json.dumps(x) + "\n" for x in ENTRIES),
+        ((WORDS, TAGS), Frame(ENTRIES)),
+        ("--do_eval", "--eval_file={}"), "eval_f1",
+        lambda model: len(model.tag("the captain saw it").tags) == 4,
+    ),
+    "multiple_choice": Case(
+        multiple_choice.train_multiple_choice, "run_multiple_choice",
+        multiple_choice.SETTINGS, SHORT,
+        "questions.jsonl", "".join(json.dumps(x) + "\n" for x in QUESTIONS),
+        (QUESTIONS, Frame(QUESTIONS)),
+        ("--do_eval", "--eval_file={}"), "eval_accuracy",
+        lambda model: model.choose("the sea", ["a", "an old"]).text,
+    ),
+}  # fmt: skip
+FUNCTIONS = {
+    **{name: (case.settings, case.command) for name, case in CASES.items()},
+    "classifier": (classification.SETTINGS, "run_classifier"),
+}
+# Flags of what Python does otherwise: by arguments of their own, or not at all.
+NOT_IN_PYTHON = {
+    "init_checkpoint", "output_dir", "train_file", "eval_file", "predict_file",
+    "data_dir", "task_name", "do_train", "do_eval", "do_predict", "dry_run",
+    "eval_batch_size", "predict_batch_size",  # one of the two is there
+    # of the process, its devices and their names
+    "num_threads", "use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master",
+    "num_tpu_cores", "iterations_per_loop", "do_lower",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def element_wise_chains_are_not_compiled() -> Iterator[None]:
+    """As in the commands that `forked` starts."""
+    with uncompiled():
+        yield
+
+
+def weights(folder: Path) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(str(folder / "bert_model.ckpt"))
+    return {
+        name: reader.get_tensor(name)
+        for name in reader.get_variable_to_shape_map()
+    }
+
+
+def assert_same_weights(one: Path, other: Path) -> None:
+    first, second = weights(one), weights(other)
+    assert first.keys() == second.keys()
+    for name, values in first.items():
+        np.testing.assert_array_equal(values, second[name], name)
+
+
+def flags_of(command: str) -> dict[str, dict[str, Any]]:
+    """Each flag's default and bounds."""
+    code = f"""
+import importlib, json
+from absl import flags
+module = importlib.import_module("bert_keras.commands.{command}")
+flags.FLAGS.mark_as_parsed()
+print(json.dumps({{
+    flag.name: {{
+        "default": flag.default,
+        "bounds": [getattr(flag.parser, name, None)
+                   for name in ("lower_bound", "upper_bound")],
+        "choices": getattr(flag.parser, "enum_values", None),
+    }}
+    for flag in flags.FLAGS.get_key_flags_for_module(module)
+}}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+    )
+    return json.loads(done.stdout)
+
+
+def check_settings(
+    settings: Settings, command: str, others: set[str], kinds: dict[str, Any]
+) -> None:
+    """Names, bounds and defaults are those of the command's flags.
+
+    Args:
+        others: flags that Python has not.
+        kinds: the dataclasses' defaults by name.
+    """
+    flags = flags_of(command)
+    assert flags.keys() - settings.types.keys() - others == set()
+    assert settings.types.keys() <= flags.keys()
+    for name in settings.types:
+        flag = flags[name]
+        least, most = BOUNDS.get(name, (None, None))
+        if name != "max_seq_length":  # checked with the other lengths
+            assert [least, most] == flag["bounds"], name
+        if name in CHOICES:
+            assert list(CHOICES[name]) == flag["choices"]
+        default = settings.defaults.get(name, kinds.get(name))
+        assert (default or None) == (flag["default"] or None), name
+
+
+def defaults_of(*kinds: Any) -> dict[str, Any]:
+    return {
+        field.name: field.default
+        for kind in kinds
+        for field in dataclasses.fields(kind)
+        if field.default is not dataclasses.MISSING
+    }
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_settings_are_the_command_s(name: str) -> None:
+    from bert_keras.data.tokenizer_folder import TokenizerOptions
+    from bert_keras.tasks.distillation.config import TaskDistillation
+    from bert_keras.tasks.fine_tuning import FineTuningConfig
+    from bert_keras.tasks.run_context import RunConfig
+    from bert_keras.tasks.squad.task import SquadConfig
+    from bert_keras.tasks.task_config import TaskConfig
+    from bert_keras.training.config import (
+        LoopConfig,
+        ModelSelection,
+        OptimizerConfig,
+    )
+
+    settings, command = FUNCTIONS[name]
+    kinds = defaults_of(
+        TaskConfig, RunConfig, FineTuningConfig, OptimizerConfig, LoopConfig,
+        ModelSelection, TaskDistillation, SquadConfig, TokenizerOptions,
+    )  # fmt: skip
+    check_settings(settings, command, NOT_IN_PYTHON, kinds)
+    assert "train_batch_size" in settings.types
+    sizes = {"eval_batch_size", "predict_batch_size"} & settings.types.keys()
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_form_of_data_gives_the_command_s_bits(
+    name: str, tmp_path: Path
+) -> None:
+    """A callback that spoils what it can changes nothing."""
+    case = CASES[name]
+    file = tmp_path / case.file
+    file.write_text(case.text)
+    heard: list[int] = []
+
+    def callback(step: int, metrics: dict[str, float]) -> None:
+        assert metrics["loss"] > 0
+        heard.append(step)
+        metrics.clear()
+        np.random.seed(step)
+        tf.random.set_seed(step)
+
+    folders = [tmp_path / "file"]
+    model = case.train(
+        file,
+        output_dir=folders[0],
+        evaluation=file,
+        callback=callback,
+        **case.given,
+    )
+    assert 0 <= model.metrics[case.metric] <= 100
+    assert heard == [line["step"] for line in model.history]
+    assert len(heard) > 1 and model.history[0]["loss"] > 0
+    assert case.ask(model)
+    for i, data in enumerate(case.forms):
+        folders.append(tmp_path / f"form-{i}")
+        found = case.train(
+            data, output_dir=folders[-1], evaluation=data, **case.given
+        )
+        assert found.metrics == model.metrics
+    folders.append(tmp_path / "command")
+    forked(
+        f"{case.command}.py",
+        "--do_train",
+        f"--train_file={file}",
+        f"--output_dir={folders[-1]}",
+        *(flag.format(file) for flag in case.eval_flags),
+        *(f"--{name}={value}" for name, value in case.given.items()),
+    )
+    for folder in folders[1:]:
+        assert_same_weights(folders[0], folder)
+    said = (folders[-1] / "eval_results.txt").read_text()
+    assert f"{case.metric} = {model.metrics[case.metric]}" in said
+
+
+def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
+    folder = str(tmp_path / "run")
+    train = multiple_choice.train_multiple_choice
+    for settings, sentence in {
+        ("num_train_epochs", "3"): "is '3'; expected a number",
+        ("train_batch_size", 0): "is 0; expected at least 1",
+        ("seed", 2**31): "is 2147483648; expected 0 to 2147483647",
+        ("learning_rate", float("nan")): "is nan; expected a number",
+        ("use_xla", 1): "is 1; expected True or False",
+        ("vocab_file", 3): "is 3; expected a text or None",
+        ("optimizer_type", "sgd"): "is not one of adamw, lamb",
+        ("additional_special_tokens", "[E]"): "expected a list of texts",
+        ("eval_steps", 2): "give `evaluation`",
+        ("patience", 2): "give `eval_steps`",
+    }.items():
+        given = SHORT | dict([settings])
+        with pytest.raises(InputError, match=settings[0]) as caught:
+            train(QUESTIONS, output_dir=folder, **given)
+        assert sentence in str(caught.value)
+    with pytest.raises(TypeError, match="no setting bilstm; expected some of"):
+        train(QUESTIONS, output_dir=folder, bilstm=True, **SHORT)
+    data: Any
+    for data, sentence in (
+        ([], "`train_file` holds no question"),
+        (["a"], "example 0 is a str; expected a dictionary"),
+        ([{"a": 1}], "example 0 has the keys a; expected those of SWAG"),
+        ([QUESTIONS[0] | {"label": None}], "example 0 has no label"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            train(data, output_dir=folder, **SHORT)
+    for data, sentence in (
+        (([["a"]], []), "has 1 sentences and the tags of 0"),
+        (([["a", "b"]], [["O"]]), "entry 1 has 2 words but 1 tags"),
+        (["a"], "entry 1 is a str; expected a dictionary"),
+        ([], "`train` has no sentence"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            ner.train_token_classifier(data, output_dir=folder, **SHORT)
+    for data, sentence in (
+        ({"a": []}, "the file has no 'data'"),
+        (["a"], "train: entry 1 is a str; expected a dictionary"),
+        ([{"context": "the sea", "id": 1}], "entry 1 has no 'question'"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            squad.train_question_answering(data, output_dir=folder, **SHORT)
+    assert not (tmp_path / "run").exists()
+
+
+def test_questions_that_cannot_be_scored_are_refused_first(
+    tmp_path: Path,
+) -> None:
+    """The best threshold becomes the folder's; a question without answers
+    ends the run before its first step."""
+    rows = [
+        {
+            "id": f"{i}",
+            "context": "the captain saw the sea",
+            "question": "who saw it?",
+            "answers": {
+                "text": ["captain"][: i % 2],
+                "answer_start": [4][: i % 2],
+            },
+        }
+        for i in range(6)
+    ]
+    given = {
+        **SHORT, "version_2_with_negative": True, "max_seq_length": 32,
+        "max_query_length": 8,
+    }  # fmt: skip
+    unknown = [{k: x for k, x in row.items() if k != "answers"} for row in rows]
+    train = squad.train_question_answering
+    with pytest.raises(InputError, match="no answers for 6 of its questions"):
+        train(rows, output_dir=tmp_path / "a", evaluation=unknown, **given)
+    with pytest.raises(InputError, match="`evaluation`: give it"):
+        train(
+            rows,
+            output_dir=tmp_path / "a",
+            apply_best_null_threshold=True,
+            **given,
+        )
+    model = train(
+        Frame(rows),
+        output_dir=tmp_path / "b",
+        evaluation=rows,
+        apply_best_null_threshold=True,
+        **given,
+    )
+    best = model.metrics["best_f1_thresh"]
+    assert model.settings.null_score_diff_threshold == best
+    assert model.metrics["f1"] == model.metrics["best_f1"]
