@@ -4,7 +4,7 @@
 
 The export needs nothing of this project to answer: ids, or where the model
 takes texts, strings, which are cut into word pieces in the graph. It is
-float32. docs/serving.md shows how to serve it and to ask it.
+float32. docs/how_to/serving.md shows how to serve it and to ask it.
 
 Ours; google-research/bert has no such command.
 """

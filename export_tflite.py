@@ -4,8 +4,8 @@
         --output_file=/tmp/mrpc.tflite
 
 LiteRT, once TensorFlow Lite, runs it without TensorFlow: a row of ids in, what
-predict.py says out. docs/on_device.md shows how to ask it, and what each kind
-of weights costs and keeps.
+predict.py says out. docs/how_to/on_device.md shows how to ask it, and what each
+kind of weights costs and keeps.
 
 Ours; google-research/bert has no such command.
 """

@@ -6,7 +6,7 @@
 The same command again goes on where the last run stopped. At its end
 output_dir is a model folder: bert_model.ckpt, bert_config.json and, when it is
 known, vocab.txt. With --teacher_model_dir the model is a smaller one, which
-learns from that folder's: docs/distillation.md.
+learns from that folder's: docs/how_to/distillation.md.
 """
 
 import dataclasses

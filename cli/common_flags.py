@@ -355,7 +355,7 @@ def define_teacher() -> None:
         "teacher_model_dir",
         None,
         "Model folder, trained for the same, whose outputs this one learns to "
-        "give: docs/distillation.md.",
+        "give: docs/how_to/distillation.md.",
     )
     flags.DEFINE_float(
         "distillation_temperature",

@@ -165,7 +165,7 @@ def to_png(
         figure.colorbar(image, shrink=0.6, label="attention probability")
     else:  # each is scaled to its own largest probability
         size = (
-            max(MIN_INCHES, INCHES_OF_MAP * len(heads) + 0.5),
+            max(2.5, INCHES_OF_MAP * len(heads) + 0.5),  # for the title
             INCHES_OF_MAP * len(layers) + 0.5,
         )
         figure = Figure(figsize=size, layout="constrained")

@@ -135,7 +135,7 @@ def test_parameter_counts(size: str) -> None:
     layer = encoder.layers[0].count_params()  # whatever its heads
     more_layers = config.num_hidden_layers - 1
     assert first + more_layers * layer == NUM_PARAMETERS[size]
-    page = (ROOT / "docs" / "paper.md").read_text()
+    page = (ROOT / "docs" / "how_to" / "paper.md").read_text()
     for (layers, hidden, heads), count in TABLE_6.items():
         if hidden == config.hidden_size:
             assert first + (layers - 1) * layer == count
