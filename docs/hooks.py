@@ -9,11 +9,6 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-try:  # bert_keras/cli/reference.py makes better pages, where it is
-    from bert_keras.cli import reference
-except ImportError:
-    reference = None
-
 ROOT = Path(__file__).parent.parent
 COMMANDS = sorted(
     path.stem for path in (ROOT / "bert_keras" / "commands").glob("[a-z]*.py")
@@ -29,8 +24,6 @@ def start_page() -> str:
 
 
 def command_page(name: str) -> str:
-    if reference:
-        return reference.command_page(name)
     shown = subprocess.run(
         [sys.executable, f"{name}.py", "--help"],
         cwd=ROOT,

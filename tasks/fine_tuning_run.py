@@ -76,12 +76,12 @@ class FineTuningRun:
         """
         Args:
             target: stored settings of another one do not count.
-            data: what is trained and evaluated on, by the command's argument;
-                None: there is none.
+            data: train_file and, by the command's argument, what is evaluated
+                on; None: nothing.
 
         Raises:
             InputError: a setting does not fit.
-            TypeError: there is no such setting.
+            TypeError: a setting does not exist.
         """
         self.values = settings.read(given) | {
             "init_checkpoint": init_checkpoint and os.fspath(init_checkpoint),
@@ -89,7 +89,9 @@ class FineTuningRun:
             "do_train": True,
         }
         selection = self.make(ModelSelection)
-        self.evaluates = list(data.values())[-1] is not None
+        self.evaluates = any(
+            x is not None for name, x in data.items() if name != "train_file"
+        )
         if selection.compares(do_train=True) and not self.evaluates:
             raise InputError(
                 "`eval_steps` and `num_seeds` compare models: give "

@@ -106,7 +106,7 @@ class Settings:
         """The defaults with what is given, checked and as Python's own types.
 
         Raises:
-            TypeError: there is no such setting.
+            TypeError: a setting does not exist.
             InputError: a value is of another type, or out of bounds.
         """
         if unknown := sorted(given.keys() - self.types.keys()):
