@@ -8,9 +8,8 @@ from bert_keras.cli import command
 
 from absl import flags
 
-from bert_keras import files
 from bert_keras.data import streaming_stats, vocabulary
-from bert_keras.data.tokenization import BasicTokenizer
+from bert_keras.tasks.pretraining.config import VocabularyConfig
 
 FLAGS = flags.FLAGS
 
@@ -48,19 +47,13 @@ flags.mark_flags_as_required(["input_file", "output_file"])
 
 def main() -> None:
     command.import_tensorflow(computes=False)
-    from bert_keras.data import text_files
+    from bert_keras.tasks.pretraining import data
 
-    paths = text_files.expand_patterns(FLAGS.input_file, takes_pipes=True)
-    files.refuse_inputs("output_file", FLAGS.output_file, input_file=paths)
-    with files.writing(FLAGS.output_file, "output_file") as file:
-        word_counts = vocabulary.count_words(
-            text_files.read_with_progress(paths),
-            BasicTokenizer(FLAGS.do_lower_case, FLAGS.strip_accents),
-        )
-        pieces = vocabulary.learn(
-            word_counts, FLAGS.vocab_size, FLAGS.num_unused, FLAGS.min_frequency
-        )
-        file.write("".join(f"{piece}\n" for piece in pieces).encode())
+    word_counts, pieces = data.learn_from_files(
+        FLAGS.input_file,
+        FLAGS.output_file,
+        command.from_flags(VocabularyConfig),
+    )
     print(format_summary(word_counts, pieces))
 
 
