@@ -17,46 +17,39 @@ Examples:
 from bert_keras.cli import command, common_flags
 from bert_keras.cli.flags import Flag, Flags, Group
 
-from bert_keras import files
 from bert_keras.data import streaming_stats, vocabulary
-from bert_keras.data.tokenization import BasicTokenizer
+from bert_keras.tasks.pretraining.config import VocabularyConfig
 
 FLAGS = Flags(
     common_flags.TEXT_FILES,
     Flag("output_file", str, Group.REQUIRED,
-         "Vocabulary file to write, by custom called vocab.txt."),
-    Flag("vocab_size", 30522, Group.DATA,
+         "Vocabulary file to write, usually called vocab.txt."),
+    Flag("vocab_size", VocabularyConfig, Group.DATA,
          "Maximum number of tokens, including special tokens and [unused] "
          "slots.", 1),
-    Flag("num_unused", vocabulary.NUM_UNUSED, Group.DATA,
+    Flag("num_unused", VocabularyConfig, Group.DATA,
          "Number of [unused] slots for words of your own; 99 slots put [UNK] "
          "at 100, as in Google's vocabularies.", 0),
-    Flag("min_frequency", vocabulary.MIN_FREQUENCY, Group.DATA,
+    Flag("min_frequency", VocabularyConfig, Group.DATA,
          "Number of occurrences that a character or a pair of tokens needs to "
          "enter the vocabulary.", 1),
-    Flag("do_lower_case", True, Group.TOKENIZER,
+    Flag("do_lower_case", VocabularyConfig, Group.TOKENIZER,
          "Lowercase the text, for an uncased model (also --do_lower).",
          alias="do_lower"),
-    Flag("strip_accents", bool, Group.TOKENIZER,
+    Flag("strip_accents", VocabularyConfig, Group.TOKENIZER,
          "Strip accents from letters. Default: the value of --do_lower_case."),
 )  # fmt: skip
 
 
 def main() -> None:
     command.import_tensorflow(computes=False)
-    from bert_keras.data import text_files
+    from bert_keras.tasks.pretraining import data
 
-    paths = text_files.expand_patterns(FLAGS.input_file, takes_pipes=True)
-    files.refuse_inputs("output_file", FLAGS.output_file, input_file=paths)
-    with files.writing(FLAGS.output_file, "output_file") as file:
-        word_counts = vocabulary.count_words(
-            text_files.read_with_progress(paths),
-            BasicTokenizer(FLAGS.do_lower_case, FLAGS.strip_accents),
-        )
-        pieces = vocabulary.learn(
-            word_counts, FLAGS.vocab_size, FLAGS.num_unused, FLAGS.min_frequency
-        )
-        file.write("".join(f"{piece}\n" for piece in pieces).encode())
+    word_counts, pieces = data.learn_from_files(
+        FLAGS.input_file,
+        FLAGS.output_file,
+        FLAGS.make(VocabularyConfig),
+    )
     print(format_summary(word_counts, pieces))
 
 

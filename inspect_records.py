@@ -191,8 +191,11 @@ def draw_lengths(counts: list[int], longest: int, file: IO[bytes]) -> None:
     if second and most > 2 * second:
         top = 1.25 * second
         axis.set_ylim(0, top)
-        place = bars.index(most) * width - width / 2
-        axis.annotate(f"{most:,} \u2191", (place, top), ha="right", va="top")
+        begin = bars.index(most) * width
+        place, side = begin + 1.5 * width, "left"
+        if begin > shown / 2:
+            place, side = begin - 0.5 * width, "right"
+        axis.annotate(f"{most:,} \u2191", (place, top), ha=side, va="top")
     axis.set_title(f"Lengths of {sum(counts):,} sequences")
     text = f"tokens (dashed: {longest} fit into a record)"
     if left_out := sum(counts[shown + 1 :]):

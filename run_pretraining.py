@@ -21,8 +21,6 @@ Examples:
         --bert_config_file=bert_config.json --output_dir=/tmp/bert
 """
 
-import dataclasses
-
 from bert_keras.cli import command, common_flags
 from bert_keras.cli.flags import Flag, Flags, Group
 
@@ -101,32 +99,16 @@ FLAGS = Flags(
          "at every token."),
 )  # fmt: skip
 
-LESSON = [
-    field.name
-    for kind in (StudentConfig, DistilBertLoss)
-    for field in dataclasses.fields(kind)
-]
-MASK_FLAGS = (
-    "masked_lm_prob",
-    "eval_masked_lm_prob",
-    "do_whole_word_mask",
-    "mask_share",
-    "random_share",
-)
-
 
 def main() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("nothing to do: give --do_train, --do_eval or both")
-    _check_teaching()
     command.import_tensorflow(FLAGS)
 
     from bert_keras.data import text_files
     from bert_keras.tasks import dry_run
-    from bert_keras.tasks.pretraining.task import (
-        PretrainingConfig,
-        PretrainingTask,
-    )
+    from bert_keras.tasks.pretraining import training
+    from bert_keras.tasks.pretraining.task import PretrainingConfig
     from bert_keras.tasks.run_context import make_devices
     from bert_keras.tasks.trainer import Trainer
 
@@ -143,28 +125,19 @@ def main() -> None:
     config = FLAGS.make(
         PretrainingConfig,
         masks=FLAGS.make(MaskConfig),
-        mask_flags=[name for name in MASK_FLAGS if FLAGS[name].present],
+        mask_flags=[name for name in training.MASKS if FLAGS[name].present],
         optimizer=FLAGS.make(OptimizerConfig),
         loop=common_flags.loop_config(FLAGS),
         selection=FLAGS.make(ModelSelection),
     )
-    if FLAGS.teacher_model_dir:
-        from bert_keras.tasks.distillation.teacher import (
-            DistilledPretrainingTask,
-        )
-
-        task: PretrainingTask = DistilledPretrainingTask(
-            FLAGS.make(StudentConfig),
-            FLAGS.make(DistilBertLoss),
-            devices,
-            run,
-            config,
-        )
-    else:
-        # Settings of a teacher are stored as None where there is none.
-        task = PretrainingTask(
-            devices, run, config, other_settings=dict.fromkeys(LESSON)
-        )
+    task = training.make_task(
+        devices,
+        run,
+        config,
+        FLAGS.make(StudentConfig),
+        FLAGS.make(DistilBertLoss),
+        [name for name in FLAGS if FLAGS[name].present],
+    )
     with task.explain_parse_errors():
         if run.dry_run:
             dry_run.report(task, task.context, config.seed)
@@ -176,22 +149,6 @@ def main() -> None:
             trainer.restore()
         if FLAGS.do_eval:
             task.report(trainer)
-
-
-def _check_teaching() -> None:
-    if FLAGS.teacher_model_dir:
-        if FLAGS.next_sentence_prediction:
-            raise InputError(
-                "--next_sentence_prediction is not part of what a teacher "
-                "teaches; leave it or --teacher_model_dir out"
-            )
-        return
-    for name in LESSON:
-        if name != "teacher_model_dir" and FLAGS[name].present:
-            raise InputError(
-                f"--{name} is for a model with a teacher; give "
-                "--teacher_model_dir, or leave it out"
-            )
 
 
 cli = command.Command(__doc__, FLAGS, main)

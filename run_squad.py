@@ -91,6 +91,7 @@ def main() -> None:
         squad_task.SquadConfig,
         predict_file=FLAGS.predict_file if _asks() else None,
     )
+    squad_task.check_settings(squad, settings)
     tuning.execute(
         squad_task.SquadTask(squad, settings, *tuning.open(settings))
     )

@@ -31,8 +31,13 @@ if TYPE_CHECKING:
     from bert_keras.tasks.ner.training import (
         train_token_classifier as train_token_classifier,
     )
+    from bert_keras.tasks.pretraining.data import (
+        build_vocabulary as build_vocabulary,
+    )
+    from bert_keras.tasks.pretraining.data import make_records as make_records
     from bert_keras.tasks.pretraining.model import MaskedLm as MaskedLm
     from bert_keras.tasks.pretraining.model import Pretraining as Pretraining
+    from bert_keras.tasks.pretraining.training import pretrain as pretrain
     from bert_keras.tasks.squad.model import (
         QuestionAnsweringModel as QuestionAnsweringModel,
     )
@@ -52,7 +57,10 @@ _ROOMS = {
     "QuestionAnsweringModel": "tasks.squad.model",
     "TextClassifier": "tasks.classification.model",
     "TokenClassifier": "tasks.ner.model",
+    "build_vocabulary": "tasks.pretraining.data",
     "load": "tasks.load",
+    "make_records": "tasks.pretraining.data",
+    "pretrain": "tasks.pretraining.training",
     "record_dataset": "data.record_dataset",
     "train_classifier": "tasks.classification.training",
     "train_multiple_choice": "tasks.multiple_choice.training",

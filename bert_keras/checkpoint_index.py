@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_keras.errors import InputError
+from bert_keras.files import refuse_large
 
 MAGIC = 0xDB4775248B80FB57
 FOOTER_BYTES = 48  # two handles, padding, MAGIC
@@ -44,6 +45,7 @@ def read_index(prefix: str) -> dict[str, Variable]:
     from google.protobuf.message import DecodeError
 
     path = f"{prefix}.index"
+    refuse_large(path)
     with tf.io.gfile.GFile(path, "rb") as file:
         content = file.read(tf.io.gfile.stat(path).length)
     try:

@@ -30,6 +30,7 @@ BYTE_LEVEL, MERGES = "vocab.json", "merges.txt"
 END_BYTES = 1 << 20  # at each end of a file, of which a checksum is made
 DIGEST_BYTES = 1 << 30  # at most, of all the files that are compared
 BLOCK_BYTES = 1 << 18
+MAX_CONTENT = 1 << 31  # bytes of a file that is read whole
 # In a JSON text, a string, or a word for a number that Python alone takes
 BARE = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
 MAX_LINKS = 40  # from one to the next, as Linux has it
@@ -140,9 +141,23 @@ def content(path: str) -> bytes | None:
     with reading(path):
         if not tf.io.gfile.exists(path):
             return None
-        with tf.io.gfile.GFile(seekable(path), "rb") as file:
+        path = seekable(path)
+        refuse_large(path)
+        with tf.io.gfile.GFile(path, "rb") as file:
             found: bytes = file.read()
             return found
+
+
+def refuse_large(path: str) -> None:
+    """Raises an InputError for a file that is read whole and would fill the
+    memory, as one that is empty space may."""
+    import tensorflow as tf
+
+    size = tf.io.gfile.stat(path).length
+    if size > MAX_CONTENT:
+        raise InputError(
+            f"{path} has {size >> 30} GiB; expected {MAX_CONTENT >> 30} at most"
+        )
 
 
 def json_beside(path: str, name: str) -> dict[str, Any]:
@@ -373,7 +388,11 @@ def new_folder(output_dir: str) -> Iterator[str]:
     """A folder that becomes `output_dir` at the end, if nothing fails."""
     import tensorflow as tf
 
-    output_dir = output_dir.rstrip("/")
+    if not output_dir:
+        raise InputError("`output_dir=` is empty; name a new folder")
+    if "://" not in output_dir:  # "a/../b", "a/." and "/" are other names
+        output_dir = os.path.realpath(output_dir)
+    output_dir = output_dir.rstrip("/") or "/"
     try:
         if tf.io.gfile.exists(output_dir):
             raise InputError(

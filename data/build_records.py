@@ -161,6 +161,7 @@ def make_records(
             the folder of what is finished belongs to another command.
     """
     settings = build.describe()
+    line_tokenizer.cache_clear()  # the vocabulary's file may be another now
     try:
         _check_outputs(build.output_files)
         if _is_taken_away(build):
@@ -241,7 +242,7 @@ def _is_taken_away(build: RecordBuildConfig) -> bool:
 
 
 def _prepare(build: RecordBuildConfig) -> None:
-    """What each process does before its first task."""
+    """What each new process does before its first task."""
     tf.config.set_visible_devices([], "GPU")  # others may be at work there
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)

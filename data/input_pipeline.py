@@ -290,24 +290,56 @@ def _batch_maker(
     )
     def make(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
         with tf.device("CPU"):
-            batch = parse_batch(features, serialized)
-            # A number outside its range is an error here, since some devices
-            # would train on it without a word.
-            checks = []
-            for feature in features:
-                name, values = feature.name, batch[feature.name]
-                if feature.dtype != "int64":
-                    checks.append(tf.debugging.assert_all_finite(values, name))
-                    continue
-                checks.append(tf.debugging.assert_non_negative(values, name))
-                limit = feature.upper_limit(vocab_size)
-                if limit is not None:
-                    checks.append(tf.debugging.assert_less(values, limit, name))
-            for name in BEGINS_ROW & batch.keys():
-                first = batch[name][:, 0]
-                checks.append(tf.debugging.assert_positive(first, name))
-            with tf.control_dependencies(checks):
-                batch = {name: tf.identity(x) for name, x in batch.items()}
+            batch = _checked(
+                features, vocab_size, parse_batch(features, serialized)
+            )
             return masker.mask(number, batch) if masker else batch
 
     return make.get_concrete_function()  # once, not by every thread
+
+
+def checked_maker(
+    features: Sequence[Feature], vocab_size: int, masker: Masker | None
+) -> Callable[[tf.Tensor, Batch], Batch]:
+    """From a batch's number, int64, and what has been parsed of its records to
+    tensors [B, length]."""
+    signature = {
+        feature.name: tf.TensorSpec(
+            [None, feature.length],
+            tf.int32 if feature.dtype == "int64" else tf.float32,
+        )
+        for feature in features
+    }
+
+    @tf.function(
+        autograph=False,
+        input_signature=[tf.TensorSpec([], tf.int64), signature],
+    )
+    def make(number: tf.Tensor, batch: Batch) -> Batch:
+        with tf.device("CPU"):
+            batch = _checked(features, vocab_size, batch)
+            return masker.mask(number, batch) if masker else batch
+
+    return make
+
+
+def _checked(
+    features: Sequence[Feature], vocab_size: int, batch: Batch
+) -> Batch:
+    """A number outside its range is an error here, since some devices would
+    train on it without a word."""
+    checks = []
+    for feature in features:
+        name, values = feature.name, batch[feature.name]
+        if feature.dtype != "int64":
+            checks.append(tf.debugging.assert_all_finite(values, name))
+            continue
+        checks.append(tf.debugging.assert_non_negative(values, name))
+        limit = feature.upper_limit(vocab_size)
+        if limit is not None:
+            checks.append(tf.debugging.assert_less(values, limit, name))
+    for name in BEGINS_ROW & batch.keys():
+        first = batch[name][:, 0]
+        checks.append(tf.debugging.assert_positive(first, name))
+    with tf.control_dependencies(checks):
+        return {name: tf.identity(x) for name, x in batch.items()}

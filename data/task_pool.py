@@ -21,6 +21,7 @@ import statistics
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -106,7 +107,7 @@ class Workers:
 
     Args:
         num_workers: with one, tasks are done in this process.
-        prepare: called in each process before its first task; pickled.
+        prepare: called in each new process before its first task; pickled.
         begin: called first of all in each new process, if given; pickled.
     """
 
@@ -135,8 +136,6 @@ class Workers:
                     "one process does all the work: several need /dev/shm to "
                     f"be there and writable ({error.strerror})"
                 )
-        if self._pool is None:
-            prepare()
 
     def __enter__(self) -> "Workers":
         return self
@@ -169,7 +168,8 @@ class Workers:
         self.num_skipped += num_done
         results: Iterator[tuple[int, float]] = itertools.starmap(_do, tasks)
         if self._pool:
-            with _interrupts_wait():  # here, and for ever in the processes
+            # the first holds here, and for ever in the processes
+            with _interrupts_wait(), _without_main():
                 futures = [self._pool.submit(_do, *task) for task in tasks]
             finished = concurrent.futures.as_completed(futures)
             results = (future.result() for future in finished)
@@ -224,6 +224,19 @@ def _interrupts_wait() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Processes that are begun in the block do not run the program's own script
+    again, as multiprocessing has it: tasks are of our modules, and a script
+    without `if __name__ == "__main__"` would start processes of its own."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
 def _do(
     function: Callable[..., Summary], path: str, arguments: tuple[Any, ...]
 ) -> tuple[int, float]:
@@ -247,6 +260,7 @@ def _begin(begin: Callable[[], None] | None, pickled: bytes) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     # Each process has a core of its own; it needs no threads of a library.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if begin is not None:
         begin()
     prepare = pickle.loads(pickled)

@@ -2,22 +2,14 @@
 and a reference page for each command."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+from bert_keras.cli.reference import COMMANDS, command_page
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-try:  # bert_keras/cli/reference.py makes better pages, where it is
-    from bert_keras.cli import reference
-except ImportError:
-    reference = None
-
 ROOT = Path(__file__).parent.parent
-COMMANDS = sorted(
-    path.stem for path in (ROOT / "bert_keras" / "commands").glob("[a-z]*.py")
-)
 
 
 def start_page() -> str:
@@ -26,18 +18,6 @@ def start_page() -> str:
     text = text.replace("](benchmarks/RESULTS.md)", "](explanation/results.md)")
     text = re.sub(r"\[([^]]+)\]\((CONTRIBUTING.md|LICENSE)\)", r"\1", text)
     return text.replace("](docs/", "](")
-
-
-def command_page(name: str) -> str:
-    if reference:
-        return reference.command_page(name)
-    shown = subprocess.run(
-        [sys.executable, f"{name}.py", "--help"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    ).stdout
-    return f"# {name}\n\n```\n{shown}```\n"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -80,15 +80,25 @@ class VariableMapping:
         return (*rows, width // self.num_blocks)
 
     def read(self) -> np.ndarray:
-        value = self.variable.numpy()
-        if self.lora is not None and self.lora.rank:
-            value = value + self.lora.product()
-        return np.split(value, self.num_blocks, axis=-1)[self.block]
+        blocks = np.split(self.variable.numpy(), self.num_blocks, axis=-1)
+        if self._added is None:
+            return blocks[self.block]
+        return blocks[self.block] + self._added
 
     def write(self, value: np.ndarray) -> None:
+        """Makes `value` what `read` gives, whatever LoRA adds."""
         blocks = np.split(self.variable.numpy(), self.num_blocks, axis=-1)
-        blocks[self.block] = value
+        added = self._added
+        blocks[self.block] = value if added is None else value - added
         self.variable.assign(np.concatenate(blocks, axis=-1))
+
+    @property
+    def _added(self) -> np.ndarray | None:
+        """What LoRA adds to the block."""
+        if self.lora is None or not self.lora.rank:
+            return None
+        blocks = np.split(self.lora.product(), self.num_blocks, axis=-1)
+        return blocks[self.block]
 
 
 def layer_mappings(

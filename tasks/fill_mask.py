@@ -84,12 +84,6 @@ class BlankFiller:
     def __init__(
         self, config: BertConfig, known_ids: Collection[int], count: int = 5
     ):
-        if config.direction != "bidirectional":
-            raise InputError(
-                f"the model reads in one direction ({config.direction}) and "
-                "was not trained to fill in blanks; expected a bidirectional "
-                "one, or a fine-tuned one with its task.json"
-            )
         self.encoder = Encoder(config)
         self.masked_lm = MaskedLmHead(config)
         self.encoder.build()
@@ -158,6 +152,12 @@ class FillMaskPipeline(Pipeline):
     def __init__(self, config: BertConfig, tokenizer: Tokenizer, count: int):
         super().__init__(config, tokenizer)
         self.model = BlankFiller(config, tokenizer.inv_vocab, count)
+        if config.direction != "bidirectional":
+            self.fault = (
+                f"the model reads in one direction ({config.direction}) and "
+                "was not trained to fill in blanks; expected a bidirectional "
+                "one, or a fine-tuned one with its task.json"
+            )
 
     def fill(
         self,

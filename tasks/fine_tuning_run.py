@@ -3,10 +3,13 @@ cli/fine_tuning.py goes from flags."""
 
 import contextlib
 import os
+import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
+import numpy as np
+import tensorflow as tf
 
 from bert_keras import files
 from bert_keras.data.tokenizer_folder import TokenizerOptions
@@ -52,6 +55,7 @@ NOT_SETTINGS = {
 }  # fmt: skip
 # What pre-training alone has.
 OF_PRETRAINING = {"num_train_steps", "num_warmup_steps", "direction"}
+NO_SEED = 87654321  # what TensorFlow says where none is set
 
 
 class FineTuningRun:
@@ -76,12 +80,12 @@ class FineTuningRun:
         """
         Args:
             target: stored settings of another one do not count.
-            data: what is trained and evaluated on, by the command's argument;
-                None: there is none.
+            data: train_file and, by the command's argument, what is evaluated
+                on; None: nothing.
 
         Raises:
             InputError: a setting does not fit.
-            TypeError: there is no such setting.
+            TypeError: a setting does not exist.
         """
         self.values = settings.read(given) | {
             "init_checkpoint": init_checkpoint and os.fspath(init_checkpoint),
@@ -89,7 +93,9 @@ class FineTuningRun:
             "do_train": True,
         }
         selection = self.make(ModelSelection)
-        self.evaluates = list(data.values())[-1] is not None
+        self.evaluates = any(
+            x is not None for name, x in data.items() if name != "train_file"
+        )
         if selection.compares(do_train=True) and not self.evaluates:
             raise InputError(
                 "`eval_steps` and `num_seeds` compare models: give "
@@ -156,12 +162,18 @@ class FineTuningRun:
 
 @contextlib.contextmanager
 def training_in(output_dir: str) -> Iterator[None]:
-    """Leaves the process as it was: Keras's policy, and no folder kept."""
+    """Leaves the process as it was: Keras's policy, the random numbers of
+    others, and no folder kept."""
     policy = keras.config.dtype_policy()
+    states = random.getstate(), np.random.get_state()
+    seed = tf.compat.v1.get_seed(0)[0]
     try:
         yield
     finally:
         keras.config.set_dtype_policy(policy)
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        tf.random.set_seed(None if seed == NO_SEED else seed)
         release_folder(output_dir)
 
 

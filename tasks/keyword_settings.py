@@ -1,6 +1,6 @@
 """Keyword arguments of Python's functions: flags of a command, by name.
 
-A command fills dataclasses from its flags (cli/command.py, `from_flags`), and
+A command fills dataclasses from its flags (cli/flags.py, `Flags.make`), and
 the function of Python that does the same fills them here. Names and defaults
 are the command's; so are the bounds, which tests compare with its flags.
 """
@@ -106,7 +106,7 @@ class Settings:
         """The defaults with what is given, checked and as Python's own types.
 
         Raises:
-            TypeError: there is no such setting.
+            TypeError: a setting does not exist.
             InputError: a value is of another type, or out of bounds.
         """
         if unknown := sorted(given.keys() - self.types.keys()):

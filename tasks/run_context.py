@@ -209,8 +209,8 @@ def check_not_overwritten(output_dir: str, **models: str | None) -> None:
 
 
 def _refuse_parts_of_a_run(folder: str) -> None:
-    """Raises an InputError where output_dir lies in a folder that another run
-    empties, or holds what is no file."""
+    """Raises an InputError if output_dir lies in a folder that another run
+    empties, or has a device or a pipe in it."""
     path = os.path.realpath(folder)
     while path != (parent := os.path.dirname(path)):
         is_run = os.path.isdir(os.path.join(parent, FOLDER))

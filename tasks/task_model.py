@@ -103,7 +103,7 @@ class TaskModel(keras.Model, abc.ABC):
     def loss_of(
         self, logits: Any, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
-        """As `loss_fn`, of what `logits` gave."""
+        """The loss and the sums of `loss_fn`, once `logits` are computed."""
 
     def loss_fn(
         self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
@@ -213,7 +213,15 @@ class TaskModel(keras.Model, abc.ABC):
         except OtherHeadError as error:
             say_once(f"the classifier head starts anew: {error}")
             mappings = without_head(mappings)
-        load_checkpoint(mappings, folder)
+        report = load_checkpoint(mappings, folder)
+        missing = [n for n in report.missing if n.startswith("bert")]
+        if name := next((n for n in missing if "/pooler/" not in n), None):
+            raise InputError(
+                f"{report.source} has no {name}, without which the model would "
+                "answer at random; expected all weights of an encoder"
+            )
+        if report.missing:
+            say_once(str(report))
         reorder(mappings, rows)
         return model
 

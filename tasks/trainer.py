@@ -394,8 +394,9 @@ class Trainer:
         )
         if early_stopping is not None:
             check_hosts_agree(strategy, host, step)  # and wait for the chief
-            print(early_stopping.verdict())
             best, step = self.best.find()
+            if early_stopping.seen:
+                print(early_stopping.verdict())
             load_checkpoint(model.mappings(), best)
         self._has_weights_of(step)
         if host.is_chief:
@@ -581,7 +582,8 @@ class Trainer:
         text = "\n".join(lines) + "\n"
         self.write_result(f"eval_results{suffix}.txt", text, data)
         was_evaluated = tf.io.gfile.exists(os.path.join(self.folder, EVAL_LOG))
-        if self.devices.host.is_chief and not suffix and not was_evaluated:
+        is_new = self.run.do_train and not was_evaluated and not suffix
+        if self.devices.host.is_chief and is_new:
             monitor.write_final_evaluation(self.folder, metrics, self.step)
 
     def write_result(self, name: str, text: str, data: str) -> None:

@@ -17,6 +17,7 @@ TUTORIALS = ("first_bert", "own_text", "classifier", "look_inside", "squad")
 # Installing, a server that never ends, and hours of training.
 NOT_RUN = ("pip install", "tensorboard", "squad_full")
 PARAGRAPH = "The museum opened in {} beside the river."
+NUM_QUESTIONS = 20  # about a paragraph: together more than a batch
 
 
 def squad(num_articles: int) -> str:
@@ -25,13 +26,16 @@ def squad(num_articles: int) -> str:
     for i in range(num_articles):
         year = str(1881 + i)
         answer = {"text": year, "answer_start": PARAGRAPH.index("{}")}
-        question = {
-            "id": year,
-            "question": "When did the museum open?",
-            "answers": [answer],
-        }
+        questions = [
+            {
+                "id": f"{year}-{j}",
+                "question": "When did the museum open?",
+                "answers": [answer],
+            }
+            for j in range(NUM_QUESTIONS)
+        ]
         text = PARAGRAPH.format(year)
-        paragraph = {"context": text, "qas": [question]}
+        paragraph = {"context": text, "qas": questions}
         articles.append({"title": year, "paragraphs": [paragraph]})
     return json.dumps({"version": "1.1", "data": articles})
 

@@ -4,13 +4,16 @@ English is plain. tests/docs_code.py runs the longer code."""
 import ast
 import importlib
 import re
-import subprocess
-import sys
+import shutil
 from pathlib import Path
+from typing import Any
+
+from bert_keras.cli.reference import COMMANDS, command_page
 
 import pytest
 
-from tests.conftest import ROOT
+import bert_keras
+from tests.conftest import GOLDEN, ROOT
 from tests.exported_model import make_folder
 from tests.web_server import measure
 
@@ -113,18 +116,21 @@ def test_every_module_is_named_in_contributing() -> None:
 
 
 def flags_of(command: str) -> set[str]:
-    shown = subprocess.run(
-        [sys.executable, str(ROOT / f"{command}.py"), "--help"],
-        capture_output=True,
-        text=True,
-    ).stdout
-    return set(re.findall(r"--(?:\[no\])?(\w+)", shown))
+    table = importlib.import_module(f"bert_keras.commands.{command}").FLAGS
+    return {*table, *(flag.alias for flag in table.table if flag.alias)}
 
 
 @pytest.fixture(scope="module")
 def flags() -> dict[str, set[str]]:
-    scripts = (ROOT / "bert_keras" / "commands").glob("[a-z]*.py")
-    return {path.stem: flags_of(path.stem) for path in scripts}
+    return {name: flags_of(name) for name in COMMANDS}
+
+
+def test_the_reference_has_every_flag(flags: dict[str, set[str]]) -> None:
+    for name in COMMANDS:
+        page = command_page(name)
+        table = importlib.import_module(f"bert_keras.commands.{name}").FLAGS
+        for flag in table.table:
+            assert re.search(rf"^\| `--(\[no\])?{flag.name}` ", page, re.M)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
@@ -179,3 +185,35 @@ def test_the_web_server_answers_as_the_model(tmp_path: Path) -> None:
     texts = ["the sea", "an old captain saw the sea", "the storm"]
     latencies, _, wrong = measure(str(tmp_path / "model"), texts, 24, 8)
     assert (len(latencies), wrong) == (24, 0)
+
+
+def test_python_page_trains_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From text to a tagger, with fewer steps and smaller sizes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "corpus").mkdir()
+    shutil.copy(GOLDEN / "tiny_corpus.txt", tmp_path / "corpus" / "a.txt")
+    code = blocks(ROOT / "docs" / "python.md", "python")
+    names: dict[str, Any] = {"bert_keras": bert_keras}
+    smaller = {
+        "/tmp/pretraining_output": "bert",
+        "/tmp/tf_examples.tfrecord": "records.tfrecord",
+        "/tmp/": "",
+        "30522": "300",
+        "max_seq_length=128": "max_seq_length=32, dupe_factor=1",
+        "10_000": "2",
+        "num_warmup_steps=100": "num_warmup_steps=1, max_seq_length=32",
+    }
+    for word in (
+        "build_vocabulary",
+        "train_token_classifier",
+        "record_dataset",
+    ):
+        (block,) = (x for x in code if f"bert_keras.{word}(" in x)
+        for shown, tried in smaller.items():
+            block = block.replace(shown, tried)
+        exec(block, names)
+    assert type(names["model"]).__name__ == "TokenClassificationPipeline"
+    assert len(names["model"].history) == 6
+    assert names["data"].element_spec["input_ids"].shape == (32, 32)

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from bert_keras import files
+from bert_keras.checkpoint_index import read_index
 from bert_keras.errors import InputError
 from tests.conftest import ROOT
 
@@ -244,3 +245,24 @@ def test_a_file_of_the_name_of_a_lock_stays(tmp_path: Path) -> None:
     with files.writing(str(tmp_path / "file"), "output_file") as file:
         file.write(b"new")
     assert own.read_text() == "mine"
+
+
+def test_a_file_of_empty_space_is_not_read(tmp_path: Path) -> None:
+    for name in ("task.json", "model.index"):
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(200 << 30)
+    with pytest.raises(InputError, match="task.json has 200 GiB; expected 2 "):
+        files.read_json(str(tmp_path / "task.json"))
+    with pytest.raises(InputError, match=r"model\.index has 200 GiB"):
+        read_index(str(tmp_path / "model"))
+
+
+def test_other_names_of_a_new_folder(tmp_path: Path) -> None:
+    for name, made in (("a/.", "a"), ("b//", "b"), ("c/../d", "d")):
+        with files.new_folder(f"{tmp_path}/{name}") as folder:
+            Path(folder, "x").touch()
+        assert (tmp_path / made / "x").is_file()
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "d"}
+    for name, fault in (("", "is empty"), ("/", "there already")):
+        with pytest.raises(InputError, match=fault):
+            files.new_folder(name).__enter__()

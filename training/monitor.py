@@ -48,7 +48,6 @@ SHORT = {
 ABOUT_TRAINING = {
     "gradient_norm", "learning_rate", "skipped_steps", "tokens_per_second",
 }  # fmt: skip
-NOT_SHOWN = tuple(ABOUT_TRAINING)  # in lines, or elsewhere in them
 NONFINITE_LOG = "nonfinite_steps.jsonl"  # a line for each
 BATCH = "nonfinite-step-{step}-host-{host}.tfrecord"
 MAX_BATCHES = 10  # kept in one process, that they do not fill a disk
@@ -131,7 +130,7 @@ class Progress:
         shown = [
             f"{short(name)} {total / self.count:.4g}"
             for name, total in self.sums.items()
-            if name == "loss" or not name.endswith(("_loss", *NOT_SHOWN))
+            if name not in ABOUT_TRAINING and not name.endswith("_loss")
         ]
         if self.steady is None:
             self.steady = step, now
@@ -226,10 +225,16 @@ def _event_writer(output_dir: str, run: str) -> tf.summary.SummaryWriter:
 def _write_scalars(
     events: tf.summary.SummaryWriter, figures: Mapping[str, float], step: int
 ) -> None:
-    """Runs draw what they share over each other, so that a figure has one tag
-    in all: "loss" of training and "eval_loss" are "metrics/loss"."""
+    """Gives a figure the same tag in each run, so that TensorBoard draws them
+    over each other: "loss" of training and "eval_loss" are "metrics/loss".
+
+    Where an evaluation has both, "loss" is upstream's mean over batches, and
+    left out.
+    """
     summary = tf.compat.v1.Summary()  # one buffer, one write for all figures
     for name, value in figures.items():
+        if f"eval_{name}" in figures:
+            continue
         name = name.removeprefix("eval_")
         group = "training" if name in ABOUT_TRAINING else "metrics"
         summary.value.add(tag=f"{group}/{name}", simple_value=value)

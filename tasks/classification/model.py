@@ -329,6 +329,9 @@ class TextClassifier(PooledClassifier):
     """A model of texts and pairs, with the loss of its target: a class, several
     or a number. `call` gives logits [B, C]."""
 
+    defaults = {"target": "single_label", "max_seq_length": 128}
+    targets = tuple(TARGETS)
+
     def __init__(
         self,
         config: BertConfig,
@@ -340,9 +343,6 @@ class TextClassifier(PooledClassifier):
             config, target.num_outputs, "classifier", encoder, **kwargs
         )
         self.target = target
-
-    defaults = {"target": "single_label", "max_seq_length": 128}
-    targets = tuple(TARGETS)
 
     @classmethod
     def from_settings(
@@ -398,8 +398,8 @@ class TextClassifier(PooledClassifier):
     def loss_of(
         self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
     ) -> Loss:
-        """Of label_ids [B, length]; a row without input is padding and counts
-        for nothing."""
+        """Reads label_ids [B, length]. Rows without input are padding and do
+        not count."""
         total, sums = self.target.loss(
             logits, batch[LABELS], example_weights(batch)
         )

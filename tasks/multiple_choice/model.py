@@ -35,13 +35,13 @@ class MultipleChoice(PooledClassifier):
     gives logits [Q, C]. `forward` takes rows [B, S] in any order.
     """
 
+    defaults = {"target": "choice", "max_seq_length": 128}
+    targets = ("choice",)
+
     def __init__(
         self, config: BertConfig, encoder: Encoder | None = None, **kwargs: Any
     ):
         super().__init__(config, 1, "choice", encoder, **kwargs)
-
-    defaults = {"target": "choice", "max_seq_length": 128}
-    targets = ("choice",)
 
     def tokenize(
         self, texts: Sequence[Any], max_length: int | None = None
@@ -79,7 +79,7 @@ class MultipleChoice(PooledClassifier):
     def loss_of(
         self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
-        """Of label_ids and num_choices, each [Q, 1], and logits [Q, C]."""
+        """Reads label_ids and num_choices, each [Q, 1]; logits are [Q, C]."""
         place = ops.arange(ops.shape(logits)[1], dtype="int32")
         scores = ops.where(place < batch[NUM_CHOICES], logits, NO_CLASS)
         sums = cross_entropy(scores, batch[LABELS][:, 0], _weights(batch))

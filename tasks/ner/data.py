@@ -307,10 +307,15 @@ def tagged_objects(
     tag_field: str | None = None,
     names: Sequence[str] = (),
 ) -> TaggedFile:
-    """As `read_tagged_json`, of what a file holds.
+    """Makes sentences of JSON objects, in the forms of `read_tagged_json`.
 
     Args:
+        path: names the objects' source in errors.
+        word_field, tag_field: keys; None: the usual ones.
         names: of tags that are numbers.
+
+    Raises:
+        InputError: an object is not a sentence.
     """
     word_field, tag_field = word_field or WORDS, tag_field or TAGS
     has_tags = any(tag_field in found.values for found in objects)

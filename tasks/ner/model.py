@@ -58,6 +58,9 @@ class TokenClassifier(TaskModel):
     model.
     """
 
+    defaults = {"target": "tags", "max_seq_length": 128}
+    targets = ("tags",)
+
     def __init__(
         self,
         config: BertConfig,
@@ -78,9 +81,6 @@ class TokenClassifier(TaskModel):
             *linear_mappings(self.head, CLASSIFIER),
         ]
 
-    defaults = {"target": "tags", "max_seq_length": 128}
-    targets = ("tags",)
-
     @classmethod
     def from_settings(
         cls, config: BertConfig, settings: TaskConfig, **kwargs: Any
@@ -98,7 +98,7 @@ class TokenClassifier(TaskModel):
     def loss_of(
         self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
-        """Of label_ids [B, P], as tasks/ner/features.py has them."""
+        """Reads label_ids [B, P], which tasks/ner/features.py makes."""
         return tag_loss(logits, batch, totals)
 
     def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:

@@ -83,8 +83,8 @@ class MaskedLm(TaskModel):
     def loss_of(
         self, logits: Any, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
-        """Of masked_lm_ids and masked_lm_weights; labels of next sentences need
-        not be there."""
+        """Reads masked_lm_ids and masked_lm_weights, and no labels of next
+        sentences."""
         sums = cross_entropy(
             logits, batch["masked_lm_ids"], batch["masked_lm_weights"]
         )
@@ -149,8 +149,8 @@ class Pretraining(MaskedLm):
     def loss_of(
         self, logits: Any, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
-        """Of the features of a pre-training record, packed or not, each
-        [B, length]; a row without input is padding and counts for nothing."""
+        """Reads the features of pre-training records, packed or not, each
+        [B, length]. Rows without input are padding and do not count."""
         loss, figures = super().loss_of(logits["masked_lm"], batch, totals)
         labels = batch["next_sentence_labels"]
         if not is_packed(batch):  # one sequence a row

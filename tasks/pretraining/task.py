@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from bert_keras.data import text_files, validate_records
 from bert_keras.data.batching import HostShard
+from bert_keras.data.dataset_batches import DatasetBatches, features_of
 from bert_keras.data.dynamic_masking import BatchMasker, CausalLmLabels
 from bert_keras.data.input_pipeline import (
     Masker,
@@ -32,7 +33,7 @@ from bert_keras.data.record_schema import (
     without_next_sentence,
 )
 from bert_keras.data.tfrecords import parse_batch, read_records
-from bert_keras.errors import InputError, with_flags
+from bert_keras.errors import InputError, first_line, with_flags
 from bert_keras.files import temporary_folder
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.pretraining.model import MaskedLm, Pretraining
@@ -57,6 +58,7 @@ from bert_keras.training.config import (
     OptimizerConfig,
 )
 from bert_keras.training.distribution import check_batch_size, sum_over_hosts
+from bert_keras.training.loop import Source
 
 NUM_MEASURED = 1000  # records
 NUM_SAMPLES = 4  # records whose predictions are shown
@@ -67,7 +69,7 @@ SOUND = "sound_records"  # folder under output_dir: copies of damaged files
 class PretrainingConfig:
     """What is pre-trained on, how many rows at once and how many times."""
 
-    input_file: str
+    input_file: str | tf.data.Dataset  # files, or the examples themselves
     eval_file: str | None = None
     max_seq_length: int = 128  # pieces
     max_predictions_per_seq: int = 20
@@ -92,6 +94,7 @@ class Inputs(NamedTuple):
     held_out: list[str]
     features: tuple[Feature, ...]  # of the first record
     given: list[str]  # to be trained on, with what is damaged
+    dataset: tf.data.Dataset | None = None  # in the place of `train`
 
     @property
     def paths(self) -> list[str]:
@@ -117,6 +120,8 @@ def open_records(
     Raises:
         InputError: they do not fit the model or what is asked.
     """
+    if not isinstance(config.input_file, str):
+        return _open_dataset(config, config.input_file, model)
     train = held_out = text_files.expand_patterns(config.input_file)
     if config.eval_file:
         held_out = text_files.expand_patterns(config.eval_file, "eval_file")
@@ -162,6 +167,34 @@ def open_records(
     )
     validate_records.check_masks(inputs.train, features)
     return inputs
+
+
+def _open_dataset(
+    config: PretrainingConfig, dataset: tf.data.Dataset, model: BertConfig
+) -> Inputs:
+    """What is trained on; `eval_file` holds records of the same kind.
+
+    Raises:
+        InputError: the examples do not fit the model or what is asked.
+    """
+    if config.skip_corrupt_records:
+        raise InputError(
+            "`skip_corrupt_records` is for files of records, and a dataset is "
+            "trained on; leave it out"
+        )
+    features = features_of(dataset, model.type_vocab_size or None)
+    if config.next_sentence_prediction and not has_next_sentence(features):
+        raise InputError(
+            "the dataset has no next_sentence_labels, on which "
+            "`next_sentence_prediction` could be trained; leave it out"
+        )
+    if config.next_sentence_prediction is False:
+        features = without_next_sentence(features)
+    held_out = []
+    if config.eval_file:
+        held_out = text_files.expand_patterns(config.eval_file, "eval_file")
+    validate_records.check_files(held_out, features, model.vocab_size)
+    return Inputs([], held_out, features, [], dataset)
 
 
 def length_hint(inputs: Inputs, max_seq_length: int) -> list[str]:
@@ -263,7 +296,8 @@ class PretrainingTask(Task):
         self.inputs = open_records(config, run, model, devices)
         check_direction(self.inputs, model.direction, config.mask_flags)
         if tokenizer is not None:
-            firsts = {self.inputs.train[0], self.inputs.held_out[0]}
+            given = self.inputs.train[:1], self.inputs.held_out[:1]
+            firsts = {*itertools.chain.from_iterable(given)}
             validate_records.check_pieces(sorted(firsts), tokenizer.load())
         self.context = RunContext(devices, run, model, tokenizer)
         self.kind = Pretraining if self.inputs.have_pairs else MaskedLm
@@ -287,16 +321,32 @@ class PretrainingTask(Task):
         config, inputs, host = self.config, self.inputs, trainer.devices.host
         share = HostShard(host.index, host.count)
         masker = self._masker(config.masks, config.seed, share)
-        source = RecordBatches(
-            inputs.train,
-            inputs.features,
-            config.train_batch_size,
-            config.seed,
-            self.context.config.vocab_size,
-            share,
-            masker,
-            num_ahead=2 * config.loop.steps_per_call + 2,
-        )
+        source: Source
+        if inputs.dataset is None:
+            source = RecordBatches(
+                inputs.train,
+                inputs.features,
+                config.train_batch_size,
+                config.seed,
+                self.context.config.vocab_size,
+                share,
+                masker,
+                num_ahead=2 * config.loop.steps_per_call + 2,
+            )
+            data = file_settings("input_file", inputs.given)
+            hints = length_hint(inputs, config.max_seq_length)
+        else:
+            source = DatasetBatches(
+                inputs.dataset,
+                inputs.features,
+                config.train_batch_size,
+                self.context.config.vocab_size,
+                share,
+                masker,
+            )
+            names = sorted(feature.name for feature in inputs.features)
+            data = {"input_file": [f"a dataset of {', '.join(names)}"]}
+            hints = []
         masks = {}
         if isinstance(masker, BatchMasker):
             masks = dataclasses.asdict(masker.config)
@@ -319,7 +369,7 @@ class PretrainingTask(Task):
                 "max_seq_length": config.max_seq_length,
                 "max_predictions_per_seq": config.max_predictions_per_seq,
                 "skip_corrupt_records": config.skip_corrupt_records or None,
-                **file_settings("input_file", inputs.given),
+                **data,
                 "train_batch_size": config.train_batch_size,
                 "seed": config.seed,
                 "direction": None
@@ -333,7 +383,7 @@ class PretrainingTask(Task):
                 **masks,
             },
             begins_at_random=self.begins_at_random,
-            hints=length_hint(inputs, config.max_seq_length),
+            hints=hints,
         )
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
@@ -409,8 +459,13 @@ class PretrainingTask(Task):
             tf.errors.InvalidArgumentError,
             UnicodeDecodeError,  # where TensorFlow quotes the record
         ) as error:
-            print("looking for a damaged record", file=sys.stderr)
             inputs, vocab_size = self.inputs, self.context.config.vocab_size
+            if inputs.dataset is not None:
+                raise InputError(
+                    "an example of the dataset cannot be used: "
+                    f"{first_line(error)}"
+                ) from error
+            print("looking for a damaged record", file=sys.stderr)
             damage = validate_records.find_damage(
                 inputs.paths, inputs.features, vocab_size
             )

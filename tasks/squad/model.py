@@ -39,6 +39,9 @@ class QuestionAnsweringModel(TaskModel):
     model, as upstream keeps it.
     """
 
+    defaults = {"target": "span", "max_seq_length": 384, "doc_stride": 128}
+    targets = ("span",)
+
     def __init__(
         self,
         config: BertConfig,
@@ -60,9 +63,6 @@ class QuestionAnsweringModel(TaskModel):
             *linear_mappings(self.head, SPAN),
         ]
 
-    defaults = {"target": "span", "max_seq_length": 384, "doc_stride": 128}
-    targets = ("span",)
-
     @classmethod
     def from_settings(
         cls, config: BertConfig, settings: TaskConfig, **kwargs: Any
@@ -81,8 +81,8 @@ class QuestionAnsweringModel(TaskModel):
     def loss_of(
         self, logits: Any, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
-        """Of start_positions and end_positions, each [B, 1]; a row without
-        input is padding and counts for nothing.
+        """Reads start_positions and end_positions, each [B, 1]. Rows without
+        input are padding and do not count.
 
         Each end is one of S classes. Positions of padding are among them, as
         they are upstream: a row's loss depends on S. Without them it does not.

@@ -86,6 +86,22 @@ def _named(argument: str, source: str | list[SquadExample] | None) -> str:
     return f"`{argument}={source}`" if is_path else f"`{argument}`"
 
 
+def check_settings(problem: SquadConfig, settings: TaskConfig) -> None:
+    """Raises an InputError if settings do not go together."""
+    if settings.max_seq_length <= settings.max_query_length + 3:
+        raise InputError(
+            f"`max_seq_length` is {settings.max_seq_length}, which leaves no "
+            "room beside a question of "
+            f"`max_query_length={settings.max_query_length}` and 3 separators; "
+            "raise the one or lower the other"
+        )
+    has_negative = settings.version_2_with_negative
+    if problem.apply_best_null_threshold and not has_negative:
+        raise InputError(
+            "`apply_best_null_threshold` is for `version_2_with_negative`"
+        )
+
+
 class Questions(NamedTuple):
     """A file's, with their windows."""
 
@@ -110,21 +126,8 @@ class SquadTask(FineTuningTask):
         context: RunContext,
         config: FineTuningConfig,
     ):
-        """Raises an InputError if settings do not go together."""
         super().__init__(problem, settings, context, config)
-        if settings.max_seq_length <= settings.max_query_length + 3:
-            raise InputError(
-                f"`max_seq_length` is {settings.max_seq_length}, which leaves "
-                "no room beside a question of "
-                f"`max_query_length={settings.max_query_length}` and 3 "
-                "separators; raise the one or lower the other"
-            )
-        has_negative = settings.version_2_with_negative
-        if problem.apply_best_null_threshold and not has_negative:
-            raise InputError(
-                "`apply_best_null_threshold` is for `version_2_with_negative`"
-            )
-        self.metric_names = metric_names(has_negative)
+        self.metric_names = metric_names(settings.version_2_with_negative)
         if problem.apply_best_null_threshold:
             self.metric_names = ("best_f1", *self.metric_names)
         self.prior: float | None = None  # nats that guessing a piece costs

@@ -1,5 +1,6 @@
 """A question answering model trained from Python, as run_squad.py does it."""
 
+import dataclasses
 import os
 from typing import Any
 
@@ -20,7 +21,11 @@ from bert_keras.tasks.keyword_settings import (
 )
 from bert_keras.tasks.squad.data import read_examples
 from bert_keras.tasks.squad.pipeline import QuestionAnsweringPipeline
-from bert_keras.tasks.squad.task import SquadConfig, SquadTask
+from bert_keras.tasks.squad.task import (
+    SquadConfig,
+    SquadTask,
+    check_settings,
+)
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.loop import Callback
 
@@ -102,6 +107,7 @@ def train_question_answering(
         second_direction=fine_tuning.second_direction(run.run, run.stored),
     )
     squad: SquadConfig = run.make(SquadConfig, scores=run.evaluates)
+    check_settings(squad, task_config)
     if squad.apply_best_null_threshold and not run.evaluates:
         raise InputError(
             "`apply_best_null_threshold` finds the threshold by the answers in "
@@ -120,11 +126,10 @@ def train_question_answering(
             name,
         )
 
-    problem: SquadConfig = run.make(
-        SquadConfig,
+    problem = dataclasses.replace(
+        squad,
         train_file=read(train, "train"),
         predict_file=read(evaluation, "evaluation"),
-        scores=run.evaluates,
     )
     task = SquadTask(problem, *run.open(task_config))
     model: QuestionAnsweringPipeline = run.train(task, callback, task.score)

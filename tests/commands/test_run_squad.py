@@ -227,9 +227,16 @@ def test_scores_of_other_questions_do_not_stay(
     [
         (("--do_train",), "--train_file is missing: it names SQuAD's JSON"),
         (
-            ("--do_predict", "--predict_file=x", "--max_seq_length=67"),
-            "--max_seq_length is 67, which leaves no room beside a question of"
-            " --max_query_length=64 and 3 separators; raise the one or lower "
+            (
+                "--do_predict",
+                "--predict_file=x",
+                f"--bert_config_file={GOLDEN}/tiny_bert/bert_config.json",
+                f"--vocab_file={GOLDEN}/tiny_vocab.txt",
+                "--max_seq_length=34",
+                "--max_query_length=31",
+            ),
+            "--max_seq_length is 34, which leaves no room beside a question of"
+            " --max_query_length=31 and 3 separators; raise the one or lower "
             "the other",
         ),
     ],

@@ -65,14 +65,14 @@ def fail(text: str) -> Summary:
 
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     texts = [("the",), ("old ship",)]
-    prepared = []
+    prepared: list[int] = []
     with task_pool.Workers(
         str(tmp_path), 1, lambda: prepared.append(1)
     ) as workers:
         assert workers.run("text", count, texts) == Summary(2, num_pieces=11)
         assert workers.run("text", fail, texts) == Summary(2, num_pieces=11)
         assert workers.num_skipped == 2
-    assert prepared == [1]
+    assert prepared == []  # it is for new processes
     assert sorted(os.listdir(tmp_path)) == ["text-0.json", "text-1.json"]
     (tmp_path / "text-1.json").write_text(json.dumps({"documents": 1}))
     with (
@@ -96,13 +96,12 @@ def test_without_semaphores_one_process_works(
         str(tmp_path), 2, functools.partial(prepared.append, 1)
     ) as workers:
         assert workers.run("text", count, [("the",)] * 2).num_pieces == 6
-    assert prepared == [1]
+    assert prepared == []  # it is for new processes
     assert "writable (Read-only file system)" in capsys.readouterr().err
 
 
-INTERRUPTED = """
-import os, signal, sys, time
-from bert_keras.data import task_pool
+TASKS = """
+import os, time
 
 def prepare():
     pass
@@ -110,11 +109,16 @@ def prepare():
 def task(folder):
     open(f"{folder}/{os.getpid()}", "w")
     time.sleep(60)
+"""
+# Without `if __name__ == "__main__"`: a process does not run it again.
+INTERRUPTED = """
+import signal, sys
+import tasks_of_test
+from bert_keras.data import task_pool
 
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup ignores it
-    with task_pool.Workers(sys.argv[1], 2, prepare) as workers:
-        workers.run("text", task, [(sys.argv[2],)] * 2)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup ignores it
+with task_pool.Workers(sys.argv[1], 2, tasks_of_test.prepare) as workers:
+    workers.run("text", tasks_of_test.task, [(sys.argv[2],)] * 2)
 """
 
 
@@ -123,6 +127,7 @@ def test_ctrl_c_ends_all_processes_and_only_the_first_says_so(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "script.py").write_text(INTERRUPTED)
+    (tmp_path / "tasks_of_test.py").write_text(TASKS)
     begun = tmp_path / "begun"
     begun.mkdir()
     process = subprocess.Popen(

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,13 +15,15 @@ from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.attention import apply_direction
+from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, last_positions, vectors_at
 from bert_keras.modeling.hugging_face import to_hugging_face
 from bert_keras.tasks.classification.model import Regression, TextClassifier
 from bert_keras.tasks.fill_mask import BlankFiller
+from bert_keras.tasks.load import load
 from bert_keras.tasks.packed_inputs import encode
-from tests.conftest import TINY
+from tests.conftest import GOLDEN, TINY
 
 ONE_WAY = ("left_to_right", "right_to_left")
 
@@ -175,5 +178,16 @@ def test_what_reads_in_one_direction_is_refused_elsewhere() -> None:
         config_of("up")
     with pytest.raises(InputError, match="Hugging Face's encoders have no"):
         to_hugging_face(config_of("left_to_right"))
+
+
+def test_a_model_of_one_direction_encodes_and_fills_no_blanks(
+    tmp_path: Path,
+) -> None:
+    config = config_of("right_to_left")
+    mappings = BlankFiller(config, [5]).mappings()
+    vocab = str(GOLDEN / "tiny_vocab.txt")
+    save_model_folder(str(tmp_path), config, mappings, vocab)
+    model: Any = load(str(tmp_path))
+    assert model.encode("the sea").shape == (config.hidden_size,)
     with pytest.raises(InputError, match="not trained to fill in blanks"):
-        BlankFiller(config_of("right_to_left"), [5])
+        model.fill("the [MASK]")

@@ -1,13 +1,16 @@
 """Tests of tasks/fine_tuning_run.py, tasks/keyword_settings.py and each task's
 training.py: Python trains what the command trains."""
 
+import contextvars
 import dataclasses
 import importlib
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,6 +19,7 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.fused_ops import uncompiled
 from bert_keras.tasks.classification import training as classification
 from bert_keras.tasks.keyword_settings import BOUNDS, CHOICES, Settings
+from bert_keras.tasks.load import load
 from bert_keras.tasks.multiple_choice import training as multiple_choice
 from bert_keras.tasks.ner import training as ner
 from bert_keras.tasks.squad import training as squad
@@ -165,7 +169,8 @@ def check_settings(
     for name in settings.types:
         flag = flags[name]
         least, most = BOUNDS.get(name, (None, None))
-        if name != "max_seq_length":  # checked with the other lengths
+        # Without bounds a command's dataclass checks the value itself.
+        if flag["bounds"] != [None, None] and name != "max_seq_length":
             assert [least, most] == flag["bounds"], name
         if name in CHOICES:
             assert list(CHOICES[name]) == flag["choices"]
@@ -301,7 +306,9 @@ def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
         ([{"context": "the sea", "id": 1}], "entry 1 has no 'question'"),
     ):
         with pytest.raises(InputError, match=sentence):
-            squad.train_question_answering(data, output_dir=folder, **SHORT)
+            squad.train_question_answering(
+                data, output_dir=folder, max_query_length=8, **SHORT
+            )
     assert not (tmp_path / "run").exists()
 
 
@@ -347,3 +354,93 @@ def test_questions_that_cannot_be_scored_are_refused_first(
     best = model.metrics["best_f1_thresh"]
     assert model.settings.null_score_diff_threshold == best
     assert model.metrics["f1"] == model.metrics["best_f1"]
+
+
+def test_runs_in_one_process_are_those_of_fresh_ones(tmp_path: Path) -> None:
+    """After others that failed, were of another precision, of several seeds or
+    in another thread. No run keeps its folder, nor changes what is random."""
+    train = multiple_choice.train_multiple_choice
+    file = tmp_path / "questions.jsonl"
+    file.write_text("".join(json.dumps(x) + "\n" for x in QUESTIONS))
+    expected = tmp_path / "command"
+
+    def command(output_dir: Path) -> str:
+        return forked(
+            "run_multiple_choice.py",
+            "--do_train",
+            f"--train_file={file}",
+            f"--output_dir={output_dir}",
+            *(f"--{name}={value}" for name, value in SHORT.items()),
+        )
+
+    command(expected)
+    np.random.seed(3)
+    numbers = np.random.random(5)
+    np.random.seed(3)
+    tf.random.set_seed(3)
+    drawn = tf.random.uniform([5]).numpy()
+    tf.random.set_seed(3)
+
+    def fail(step: int, metrics: dict[str, float]) -> None:
+        raise KeyError("stop")
+
+    stopped = tmp_path / "stopped"
+    with pytest.raises(KeyError, match="stop"):
+        train(file, output_dir=stopped, callback=fail, **SHORT)
+    with pytest.raises(InputError, match="the loss is"):
+        train(
+            QUESTIONS,
+            output_dir=tmp_path / "high",
+            **SHORT | {"learning_rate": 1e38, "num_train_epochs": 9},
+        )
+    train(
+        QUESTIONS,
+        output_dir=tmp_path / "narrow",
+        precision="mixed_bfloat16",
+        recompute=True,
+        **SHORT,
+    )
+    assert keras.config.dtype_policy().name == "float32"
+    train(
+        QUESTIONS,
+        output_dir=tmp_path / "seeds",
+        evaluation=QUESTIONS,
+        num_seeds=2,
+        **SHORT,
+    )
+    for folder in (tmp_path / "here", stopped):
+        train(
+            QUESTIONS if folder != stopped else file, **SHORT, output_dir=folder
+        )
+        assert_same_weights(expected, folder)
+    with ThreadPoolExecutor(1) as pool:
+        run = contextvars.copy_context().run  # `uncompiled` there, too
+        thread = pool.submit(
+            run, lambda: train(file, output_dir=tmp_path / "thread", **SHORT)
+        )
+        model = thread.result()
+    assert_same_weights(expected, tmp_path / "thread")
+    loaded: Any = load(str(expected))
+    question = "the captain saw it", ["the sea", "a storm"]
+    assert model.choose(*question) == loaded.choose(*question)
+    assert np.random.random(5).tolist() == numbers.tolist()
+    assert tf.random.uniform([5]).numpy().tolist() == drawn.tolist()
+    tf.random.set_seed(None)
+    assert "has all of its" in command(stopped)  # it is free
+    assert_same_weights(expected, stopped)
+
+
+def test_a_folder_has_one_run_at_a_time(tmp_path: Path) -> None:
+    train = multiple_choice.train_multiple_choice
+    found: list[BaseException | None] = []
+
+    def callback(step: int, metrics: dict[str, float]) -> None:
+        if not found:
+            with ThreadPoolExecutor(1) as pool:
+                other = pool.submit(
+                    train, QUESTIONS, output_dir=tmp_path, **SHORT
+                )
+                found.append(other.exception())
+
+    train(QUESTIONS, output_dir=tmp_path, callback=callback, **SHORT)
+    assert "another process is working in" in str(found[0])

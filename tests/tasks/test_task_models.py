@@ -351,6 +351,32 @@ def test_heads_that_a_folder_has_and_has_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="slow")
+def test_what_starts_at_random_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_folder(tmp_path / "whole")
+    model = MaskedLm.from_folder(folder)
+    assert model.tokenizer is not None
+    for name, kept in (
+        ("headless", lambda name: not name.startswith("cls/")),
+        ("torn", lambda name: "layer_0/intermediate" not in name),
+    ):
+        save_model_folder(
+            str(tmp_path / name),
+            ONE_LAYER,
+            [m for m in model.mappings() if kept(m.name)],
+            model.tokenizer.vocab_file,
+        )
+    capsys.readouterr()
+    MaskedLm.from_folder(str(tmp_path / "headless"))
+    assert "new, at random: masked LM head" in capsys.readouterr().err
+    with pytest.raises(
+        InputError, match="no bert/encoder/layer_0/intermediate"
+    ):
+        MaskedLm.from_folder(str(tmp_path / "torn"))
+
+
+@pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="slow")
 def test_what_a_folder_cannot_be_is_said(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     with pytest.raises(InputError, match="give `labels`, or `num_labels`"):

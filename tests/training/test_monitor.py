@@ -87,7 +87,8 @@ def events_of(folder: Path) -> dict[tuple[int, str], float]:
 def test_tensorboard_draws_evaluations_over_training(tmp_path: Path) -> None:
     progress = Progress(str(tmp_path), 0, 2)
     progress.write([(1, figures(3.0))], 7)
-    progress.write_evaluation(1, {"eval_loss": 2.5, "eval_f1": 0.5}, "sample")
+    evaluation = {"eval_loss": 2.5, "eval_f1": 0.5, "loss": 9.0}
+    progress.write_evaluation(1, evaluation, "sample")
     progress.close()
     found = events_of(tmp_path / TENSORBOARD / "train")
     assert found[1, "metrics/loss"] == 3.0

@@ -189,7 +189,7 @@ class FeatureTagger(TaskModel):
     def loss_of(
         self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
-        """Of label_ids [B, P], a label's number + 1, or 0 behind the end."""
+        """Reads label_ids [B, P]: a label's number + 1, or 0 behind the end."""
         return tag_loss(logits, batch, totals)
 
     def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:

@@ -1,0 +1,219 @@
+"""Your own tf.data.Dataset of examples as batches to train on, in an order that
+can be gone on from.
+
+Unlike data/input_pipeline.py, whose place is a few numbers, the whole state of
+the iterator is saved, buffers included.
+
+Shapes: B rows of the global batch.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from bert_keras.data.batching import HostShard
+from bert_keras.data.input_pipeline import Batch, Masker, checked_maker
+from bert_keras.data.record_schema import (
+    NEXT_SENTENCE,
+    Feature,
+    packed_features,
+    pretraining_features,
+    unmasked_features,
+    without_next_sentence,
+)
+from bert_keras.data.validate_records import Kind, kind_of
+from bert_keras.errors import InputError, first_line
+
+REFUSE_STATE = 2  # of tf.data.experimental.ExternalStatePolicy
+NUM_AHEAD = 2  # batches
+SHUFFLES = ("Shuffle", "Random")  # in the names of operations with two seeds
+
+
+def features_of(
+    dataset: tf.data.Dataset, type_vocab_size: int | None = None
+) -> tuple[Feature, ...]:
+    """The table of what a dataset's examples hold.
+
+    Raises:
+        InputError: they are not examples of pre-training, one each element.
+    """
+    spec = dataset.element_spec
+    if not isinstance(spec, dict):
+        raise InputError(
+            "the dataset's elements are not dictionaries; expected tensors by "
+            "the names of features, such as input_ids"
+        )
+    kind = kind_of(spec) or Kind.MASKED
+
+    def length(name: str) -> int:
+        return int((_shape(spec, name).as_list() or [1])[0])
+
+    table = unmasked_features(length("input_ids"))
+    if kind is not Kind.UNMASKED:
+        lengths = length("input_ids"), length("masked_lm_positions")
+        table = pretraining_features(*lengths, type_vocab_size)
+    if kind is Kind.PACKED:
+        starts = length("next_sentence_positions")
+        table = packed_features(*lengths, starts, type_vocab_size)
+    if NEXT_SENTENCE not in spec:
+        table = without_next_sentence(table)
+    for feature in table:
+        found = _shape(spec, feature.name).as_list() or [1]
+        if found != [feature.length]:
+            raise InputError(
+                f"the dataset has {feature.name} of length {found[0]}; "
+                f"expected {feature.length}"
+            )
+        dtype = spec[feature.name].dtype
+        is_whole = feature.dtype == "int64"
+        if not (dtype.is_integer if is_whole else dtype.is_floating):
+            raise InputError(
+                f"the dataset has {feature.name} of type {dtype.name}; "
+                f"expected {'int32 or int64' if is_whole else 'float32'}"
+            )
+    return table
+
+
+def _shape(spec: Mapping[str, Any], name: str) -> tf.TensorShape:
+    """Of one example's feature: [] or [length]."""
+    if name not in spec:
+        raise InputError(
+            f"the dataset has no {name} but {', '.join(sorted(spec))}; "
+            "expected the features of a record of pre-training"
+        )
+    shape = spec[name].shape
+    if shape.rank is not None and shape.rank > 1:
+        raise InputError(
+            f"the dataset has {name} of shape {shape}, as batches have it; "
+            "expected one example an element: give it before `batch`, or with "
+            "`unbatch()`"
+        )
+    if not shape.is_fully_defined() or 0 in shape.as_list():
+        raise InputError(
+            f"the dataset has {name} of shape {shape}; expected a fixed "
+            "length: pad its rows"
+        )
+    return shape
+
+
+def check_resumable(dataset: tf.data.Dataset) -> None:
+    """Raises an InputError if a run on a dataset could not be resumed: its
+    state cannot be saved, or its order is another each time."""
+    variant = tf.data.experimental.to_variant(dataset)
+    try:
+        graph = tf.raw_ops.DatasetToGraphV2(
+            input_dataset=variant, external_state_policy=REFUSE_STATE
+        )
+    except tf.errors.OpError as error:
+        reason = first_line(error).split(" [Op:")[0].split(": ")[-1].strip(".")
+        raise InputError(
+            f"the dataset's state cannot be saved ({reason}), so that a "
+            "stopped run could not be resumed; use TensorFlow's own "
+            "operations in it, without from_generator, py_function and random "
+            "numbers that are not stateless"
+        ) from error
+    parsed = tf.compat.v1.GraphDef.FromString(graph.numpy())
+    functions = [function.node_def for function in parsed.library.function]
+    for nodes in (parsed.node, *functions):
+        zeros = {node.name for node in nodes if _is_zero(node)}  # no seeds
+        for node in nodes:
+            sources = [name.split(":")[0] for name in node.input]
+            is_random = any(word in node.op for word in SHUFFLES)
+            if is_random and sum(name in zeros for name in sources) > 1:
+                raise InputError(
+                    "the dataset is in another order each time, so that a "
+                    "stopped run could not be resumed to the same weights; "
+                    "give `shuffle` (or what else is random in it) a `seed`"
+                )
+
+
+def _is_zero(node: Any) -> bool:
+    value = node.attr["value"].tensor
+    return bool(
+        node.op == "Const"
+        and value.dtype == tf.int64.as_datatype_enum
+        and not tf.make_ndarray(value).any()
+    )
+
+
+class DatasetBatches(tf.train.experimental.PythonState):
+    """Batches of a dataset's examples, which are begun anew where they end.
+
+    Args:
+        features: of `features_of`.
+        masker: for unmasked examples; its share is `share`.
+    """
+
+    def __init__(
+        self,
+        dataset: tf.data.Dataset,
+        features: tuple[Feature, ...],
+        batch_size: int,
+        vocab_size: int,
+        share: HostShard = HostShard(),
+        masker: Masker | None = None,
+    ):
+        check_resumable(dataset)
+
+        def row(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            found = {}
+            for feature in features:
+                whole = feature.dtype == "int64"
+                values = tf.cast(
+                    example[feature.name], tf.int32 if whole else tf.float32
+                )
+                found[feature.name] = tf.reshape(values, [feature.length])
+            return found
+
+        rows = dataset.map(row).repeat()
+        batches = rows.batch(batch_size, drop_remainder=True)
+        # A symbolic state loses the buffer of `shuffle` when it is saved a
+        # second time (TensorFlow 2.21).
+        options = tf.data.Options()
+        options.experimental_symbolic_checkpoint = False
+        self._batches = iter(batches.prefetch(NUM_AHEAD).with_options(options))
+        self.tracked = {"data": self}
+        self.share = share
+        self._make = checked_maker(features, vocab_size, masker)
+
+    def batch(self, step: int) -> Batch:
+        """This host's rows of the batch that follows `step` finished ones.
+
+        Raises:
+            InputError: there is no example.
+            tf.errors.InvalidArgumentError: an example cannot be used.
+        """
+        batch = next(self._batches, None)
+        if batch is None:
+            raise InputError("the dataset is empty; expected examples")
+        index, count = self.share.index, self.share.count
+        mine = {name: values[index::count] for name, values in batch.items()}
+        return self._make(tf.constant(step, tf.int64), mine)
+
+    def examples(
+        self, step: int, batch: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """What `batch` gave, as it is."""
+        return batch
+
+    def serialize(self) -> bytes:
+        """The state of the iterator: as bytes, since a checkpoint with
+        TensorFlow's own type for it is not known from one made on purpose to
+        end the process."""
+        state = tf.raw_ops.SerializeIterator(
+            resource_handle=self._batches._iterator_resource,
+            external_state_policy=REFUSE_STATE,
+        )
+        found: bytes = tf.io.serialize_tensor(state).numpy()
+        return found
+
+    def deserialize(self, state: bytes) -> None:
+        """Goes to a place that was saved."""
+        tf.raw_ops.DeserializeIterator(
+            resource_handle=self._batches._iterator_resource,
+            serialized=tf.io.parse_tensor(state, tf.variant),
+        )
+
+    def num_tokens(self, batch: Mapping[str, tf.Tensor]) -> int:
+        return int(tf.size(batch["input_ids"])) * self.share.count

@@ -1,0 +1,34 @@
+"""How a vocabulary and records are made, for flags to take defaults from,
+without TensorFlow."""
+
+import dataclasses
+import os
+
+from bert_keras.data.vocabulary import MIN_FREQUENCY, NUM_UNUSED
+
+
+@dataclasses.dataclass(frozen=True)
+class VocabularyConfig:
+    vocab_size: int = 30522  # pieces, with the special ones and unused slots
+    num_unused: int = NUM_UNUSED  # slots for words of your own
+    do_lower_case: bool = True
+    strip_accents: bool | None = None  # None: as do_lower_case
+    min_frequency: int = MIN_FREQUENCY  # of a character or a pair of pieces
+
+
+def num_cores() -> int:
+    """That this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordsConfig:
+    """How records are made; what they are is InstanceConfig's."""
+
+    sampler: str = "vectorized"  # or "google": its very records, on one core
+    words_are_spaced: bool = False  # those of whole word masking
+    num_workers: int | None = None  # None: one per core
+    worker_memory_mb: int = 512  # MiB of each one's data
+    runner: str | None = None  # of Apache Beam; None: workers of our own

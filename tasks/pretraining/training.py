@@ -1,0 +1,204 @@
+"""A model pre-trained from Python, as run_pretraining.py does it."""
+
+import os
+from collections.abc import Collection
+from typing import Any
+
+import tensorflow as tf
+
+from bert_keras.data.dataset_batches import features_of
+from bert_keras.data.masking import MaskConfig
+from bert_keras.data.tokenizer_folder import TokenizerOptions
+from bert_keras.errors import InputError
+from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
+from bert_keras.tasks.distillation.teacher import DistilledPretrainingTask
+from bert_keras.tasks.fill_mask import FillMaskPipeline
+from bert_keras.tasks.fine_tuning_run import (
+    NOT_SETTINGS,
+    TYPES,
+    trained_model,
+    training_in,
+)
+from bert_keras.tasks.keyword_settings import Settings, make, types_of
+from bert_keras.tasks.pretraining.data import names_of_files
+from bert_keras.tasks.pretraining.task import PretrainingConfig, PretrainingTask
+from bert_keras.tasks.run_context import Devices, RunConfig, make_devices
+from bert_keras.tasks.trainer import Trainer
+from bert_keras.training.config import (
+    DeviceConfig,
+    LoopConfig,
+    ModelSelection,
+    OptimizerConfig,
+)
+from bert_keras.training.loop import Callback
+
+LESSON = {*types_of(StudentConfig), *types_of(DistilBertLoss)}
+MASKS = (
+    "masked_lm_prob", "eval_masked_lm_prob", "do_whole_word_mask", "mask_share",
+    "random_share",
+)  # fmt: skip
+SETTINGS = Settings(
+    "pretrain",
+    {
+        **TYPES,
+        **types_of(PretrainingConfig),
+        **types_of(MaskConfig),
+        **types_of(StudentConfig),
+        **types_of(DistilBertLoss),
+        "teacher_model_dir": str | None,
+    },
+    without={
+        *NOT_SETTINGS,
+        *("input_file", "eval_file", "do_eval", "masks", "mask_flags"),
+        # what fine-tuning alone has
+        *("num_train_epochs", "warmup_proportion", "layer_decay"),
+        *("num_frozen_layers", "num_seeds", "predict_batch_size"),
+        *("keep_classifier_head", "second_init_checkpoint"),
+    },
+    teacher_model_dir=None,
+)
+
+
+def pretrain(
+    records: Any,
+    output_dir: str | os.PathLike[str],
+    init_checkpoint: str | os.PathLike[str] | None = None,
+    evaluation: Any = None,
+    callback: Callback | None = None,
+    **settings: Any,
+) -> FillMaskPipeline:
+    """Pre-trains a model on records.
+
+    With equal settings the weights are those of run_pretraining.py, to the bit.
+    The same call resumes a run that was stopped. output_dir becomes a model
+    folder.
+
+        model = bert_keras.pretrain(
+            "records.tfrecord", "/tmp/bert", vocab_file="vocab.txt",
+            model_size="tiny", num_train_steps=10_000, num_warmup_steps=100,
+            learning_rate=1e-4,
+        )
+        model.history[-1]["loss"]
+        model.fill("The sky is [MASK].").text
+
+    Args:
+        records: a string of comma-separated names and globs of TFRecord files;
+            or a pathlib.Path, or a list of these; or a tf.data.Dataset of your
+            own, whose elements are examples, not batches: dictionaries by the
+            names of a record's features, each [length]. It is repeated without
+            end but not shuffled, and its state is saved with the model's.
+        init_checkpoint: the model to start from; None: from random weights, of
+            `bert_config_file` or `model_size`.
+        evaluation: files of records as `records` may be.
+        callback: called after each step with its number, from 1, and its
+            figures by name.
+        settings: flags of run_pretraining.py, by name, such as vocab_file,
+            max_seq_length (128, or as long as the dataset's), train_batch_size,
+            num_train_steps, learning_rate, teacher_model_dir, seed.
+
+    Returns:
+        The trained model, with its `metrics` and `history`.
+
+    Raises:
+        InputError: records, models and settings do not fit each other.
+        TypeError: a setting is not one of these flags.
+    """
+    values = SETTINGS.read(settings) | {
+        "init_checkpoint": init_checkpoint and os.fspath(init_checkpoint),
+        "output_dir": os.fspath(output_dir),
+        "do_train": True,
+    }
+    if isinstance(records, tf.data.Dataset):
+        length = next(
+            feature.length
+            for feature in features_of(records)
+            if feature.name == "input_ids"
+        )
+        if values.setdefault("max_seq_length", length) != length:
+            raise InputError(
+                f"`max_seq_length` is {values['max_seq_length']}, but the "
+                f"dataset has rows of {length}; leave it out"
+            )
+    else:
+        records = names_of_files("records", records)
+    if values.get("eval_steps") and evaluation is None:
+        raise InputError(
+            "`eval_steps` compares models: give `evaluation`, records to "
+            "compare them on"
+        )
+    if evaluation is not None:
+        evaluation = names_of_files("evaluation", evaluation)
+    files = {"input_file": records, "eval_file": evaluation}
+    run = make(
+        RunConfig,
+        values,
+        tokenizer=make(TokenizerOptions, values),
+        data_files={n: x for n, x in files.items() if isinstance(x, str)},
+    )
+    config = make(
+        PretrainingConfig,
+        values,
+        **files,
+        do_eval=evaluation is not None,
+        masks=make(MaskConfig, values),
+        mask_flags=[name for name in MASKS if name in settings],
+        optimizer=make(OptimizerConfig, values),
+        loop=make(LoopConfig, values),
+        selection=make(ModelSelection, values),
+    )
+    devices = make_devices(DeviceConfig(), output_dir=run.output_dir)
+    with training_in(run.output_dir):
+        task = make_task(
+            devices,
+            run,
+            config,
+            make(StudentConfig, values),
+            make(DistilBertLoss, values),
+            settings.keys(),
+        )
+        if task.context.tokenizer is None:
+            raise InputError(
+                "the vocabulary is not known: give `vocab_file`, with which "
+                "the trained model reads texts"
+            )
+        with task.explain_parse_errors():
+            trainer = Trainer(task, task.context, config.seed)
+            trainer.train(callback)
+            metrics = task.evaluate(trainer) if config.do_eval else {}
+        model: FillMaskPipeline = trained_model(run.output_dir, metrics)
+    return model
+
+
+def make_task(
+    devices: Devices,
+    run: RunConfig,
+    config: PretrainingConfig,
+    student: StudentConfig,
+    loss: DistilBertLoss,
+    given: Collection[str],
+) -> PretrainingTask:
+    """Pre-training, with a teacher if `student` names one.
+
+    Args:
+        given: names of the settings that do not merely have their defaults.
+
+    Raises:
+        InputError: records, model and settings do not fit each other.
+    """
+    if student.teacher_model_dir:
+        if config.next_sentence_prediction:
+            raise InputError(
+                "`next_sentence_prediction` is not part of what a teacher "
+                "teaches; leave it or `teacher_model_dir` out"
+            )
+        return DistilledPretrainingTask(student, loss, devices, run, config)
+    for name in sorted(LESSON - {"teacher_model_dir"}):
+        if name in given:
+            raise InputError(
+                f"`{name}` is for a model with a teacher; give "
+                "`teacher_model_dir`, or leave it out"
+            )
+    # Settings of a teacher are stored as None where there is none.
+    return PretrainingTask(
+        devices, run, config, other_settings=dict.fromkeys(LESSON)
+    )

@@ -1,0 +1,428 @@
+"""Tests of tasks/pretraining/data.py and training.py: from text to a trained
+model in Python, as the commands do it."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_keras
+from bert_keras.data.input_pipeline import RecordBatches
+from bert_keras.data.instances import InstanceConfig
+from bert_keras.data.masking import MaskConfig
+from bert_keras.data.record_dataset import record_dataset
+from bert_keras.data.record_schema import (
+    pretraining_features,
+    unmasked_features,
+)
+from bert_keras.data.sentence_splitting import TextFormat
+from bert_keras.data.tfrecords import parse_batch
+from bert_keras.data.tokenizer_folder import TokenizerOptions
+from bert_keras.errors import InputError
+from bert_keras.modeling.fused_ops import uncompiled
+from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
+from bert_keras.tasks.pretraining import data, training
+from bert_keras.tasks.pretraining.config import RecordsConfig, VocabularyConfig
+from bert_keras.tasks.pretraining.task import PretrainingConfig
+from bert_keras.tasks.run_context import RunConfig
+from bert_keras.training.config import (
+    LoopConfig,
+    ModelSelection,
+    OptimizerConfig,
+)
+from tests.conftest import GOLDEN, ROOT, fails_with, forked
+from tests.tasks.test_fine_tuning_run import (
+    NOT_IN_PYTHON,
+    assert_same_weights,
+    check_settings,
+    defaults_of,
+)
+
+CORPUS = GOLDEN / "tiny_corpus.txt"
+VOCAB = str(GOLDEN / "tiny_vocab.txt")
+LENGTHS: dict[str, Any] = {"max_seq_length": 32, "max_predictions_per_seq": 5}
+SHORT: dict[str, Any] = {
+    **LENGTHS, "train_batch_size": 4, "num_train_steps": 4,
+    "num_warmup_steps": 1, "learning_rate": 1e-3, "seed": 3,
+    "init_checkpoint": str(GOLDEN / "tiny_bert"), "vocab_file": VOCAB,
+}  # fmt: skip
+FEATURES = pretraining_features(32, 5)
+
+
+@pytest.fixture(autouse=True)
+def element_wise_chains_are_not_compiled() -> Iterator[None]:
+    """As in the commands that `forked` starts."""
+    with uncompiled():
+        yield
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("records") / "made.tfrecord"
+    bert_keras.make_records(CORPUS, path, VOCAB, num_workers=1, **LENGTHS)
+    return path
+
+
+def examples(records: Path, seed: int | None = 5) -> tf.data.Dataset:
+    """The records as somebody's own pipeline."""
+    return (
+        tf.data.TFRecordDataset(str(records))
+        .batch(8)
+        .map(lambda rows: parse_batch(FEATURES, rows))
+        .unbatch()
+        .shuffle(50, seed=seed)
+    )
+
+
+def test_settings_are_the_commands() -> None:
+    check_settings(
+        data.VOCABULARY_SETTINGS,
+        "build_vocab",
+        {"input_file", "output_file", "do_lower"},
+        defaults_of(VocabularyConfig),
+    )
+    check_settings(
+        data.RECORD_SETTINGS,
+        "create_pretraining_data",
+        {"input_file", "output_file", "vocab_file", "do_lower", "runner"},
+        defaults_of(
+            InstanceConfig, TextFormat, TokenizerOptions, RecordsConfig
+        ),
+    )
+    check_settings(
+        training.SETTINGS,
+        "run_pretraining",
+        (NOT_IN_PYTHON - {"eval_batch_size"}) | {"input_file"},
+        defaults_of(
+            PretrainingConfig, MaskConfig, StudentConfig, DistilBertLoss,
+            RunConfig, OptimizerConfig, LoopConfig, ModelSelection,
+            TokenizerOptions,
+        ),
+    )  # fmt: skip
+
+
+def test_a_vocabulary_is_the_command_s(tmp_path: Path) -> None:
+    made = tmp_path / "made" / "vocab.txt"
+    pieces = bert_keras.build_vocabulary(
+        CORPUS, 300, made, num_unused=3, do_lower_case=False
+    )
+    assert made.read_text().splitlines() == pieces
+    forked(
+        "build_vocab.py",
+        f"--input_file={CORPUS}",
+        f"--output_file={tmp_path}/vocab.txt",
+        "--vocab_size=300",
+        "--num_unused=3",
+        "--nodo_lower_case",
+    )
+    assert (tmp_path / "vocab.txt").read_bytes() == made.read_bytes()
+    text: Any
+    for text in ([CORPUS], CORPUS.read_text().splitlines(), str(CORPUS)):
+        other = tmp_path / "other.txt"
+        bert_keras.build_vocabulary(
+            text, 300, other, num_unused=3, do_lower_case=False
+        )
+        assert other.read_bytes() == made.read_bytes()
+    other.unlink()
+    for text, sentence in (
+        ([str(CORPUS)], "is the name of a file"),
+        (["the sea", 3], "text 1 is a int; expected a string"),
+        (str(tmp_path / "none"), "no file matches `text="),
+        ([], "the text is empty"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            bert_keras.build_vocabulary(text, 300, other)
+    assert not other.exists()
+
+
+@pytest.mark.parametrize("sampler", ["vectorized", "google"])
+def test_records_are_the_command_s(sampler: str, tmp_path: Path) -> None:
+    files = [tmp_path / "0.tfrecord", tmp_path / "1.tfrecord.gz"]
+    summary = bert_keras.make_records(
+        [CORPUS], files, VOCAB, sampler=sampler, dupe_factor=2, **LENGTHS
+    )
+    assert summary is not None and summary.num_records > 0
+    expected = tmp_path / "command"
+    expected.mkdir()
+    forked(
+        "create_pretraining_data.py",
+        f"--input_file={CORPUS}",
+        f"--output_file={expected}/0.tfrecord,{expected}/1.tfrecord.gz",
+        f"--vocab_file={VOCAB}",
+        f"--sampler={sampler}",
+        "--dupe_factor=2",
+        *(f"--{name}={value}" for name, value in LENGTHS.items()),
+    )
+    for path in files:
+        found = [
+            tf.data.TFRecordDataset(
+                str(each), "GZIP" if path.suffix == ".gz" else ""
+            )
+            for each in (path, expected / path.name)
+        ]
+        ours, theirs = (
+            [tf.train.Example.FromString(x) for x in each.as_numpy_iterator()]
+            for each in found
+        )
+        assert ours == theirs  # bytes may have the features in another order
+    if sampler == "vectorized":
+        again = bert_keras.make_records(
+            [CORPUS], files, VOCAB, sampler=sampler, dupe_factor=2, **LENGTHS
+        )
+        assert again is None
+
+
+def test_records_are_made_by_a_script_without_a_guard(tmp_path: Path) -> None:
+    """Its processes would otherwise run the script again."""
+    text = CORPUS.read_text()
+    for i in range(3):
+        (tmp_path / f"{i}.txt").write_text(text)
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import bert_keras\n"
+        "print('once')\n"
+        f"made = bert_keras.make_records({str(tmp_path / '*.txt')!r}, "
+        f"{str(tmp_path / 'made.tfrecord')!r}, {VOCAB!r}, num_workers=2)\n"
+        "print(made.num_documents)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.split()
+    assert first == "once" and int(second) % 3 == 0
+
+
+def test_settings_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    output = tmp_path / "made.tfrecord"
+    for settings, sentence in (
+        (
+            {"sampler": "mine"},
+            "`sampler=mine` is not one of vectorized, google",
+        ),
+        (
+            {"sampler": "google", "dynamic_masking": True},
+            "`sampler=google` has no `dynamic_masking`",
+        ),
+        ({"max_seq_length": 3}, "`max_seq_length=3` is too small"),
+        ({"num_workers": 0}, "`num_workers` is 0; expected at least 1"),
+    ):
+        with pytest.raises(InputError) as caught:
+            bert_keras.make_records(CORPUS, output, VOCAB, **settings)
+        assert sentence in str(caught.value)
+    with pytest.raises(TypeError, match="make_records has no setting runner"):
+        bert_keras.make_records(CORPUS, output, VOCAB, runner="DirectRunner")
+    with pytest.raises(InputError, match="`input_file` is a dict; expected"):
+        bert_keras.make_records({}, output, VOCAB)
+    assert not output.exists()
+    said = fails_with(
+        "create_pretraining_data.py",
+        f"--input_file={CORPUS}",
+        f"--output_file={output}",
+        f"--vocab_file={VOCAB}",
+        "--sampler=google",
+        "--dynamic_masking",
+    )
+    assert "--sampler=google has no --dynamic_masking" in said
+
+
+def test_pretraining_is_the_command_s(records: Path, tmp_path: Path) -> None:
+    """A callback hears of steps and evaluations."""
+    heard: dict[int, dict[str, float]] = {}
+    model = bert_keras.pretrain(
+        records,
+        tmp_path / "python",
+        evaluation=[records],
+        eval_steps=2,
+        max_eval_steps=2,
+        callback=heard.__setitem__,
+        **SHORT,
+    )
+    assert list(heard) == [1, 2, 3, 4]
+    assert [step for step in heard if "eval_loss" in heard[step]] == [2, 4]
+    for line in model.history:
+        assert line.items() >= heard[int(line["step"])].items()
+    assert model.metrics["masked_lm_accuracy"] >= 0
+    assert "[MASK]" not in model.fill("the [MASK] saw the sea").text
+    assert model.encode("the sea").ndim == 1
+    flags = [f"--{name}={value}" for name, value in SHORT.items()]
+    forked(
+        "run_pretraining.py",
+        *flags,
+        *("--do_train", "--do_eval", "--eval_steps=2", "--max_eval_steps=2"),
+        f"--input_file={records}",
+        f"--eval_file={records}",
+        f"--output_dir={tmp_path}/command",
+    )
+    assert_same_weights(tmp_path / "python", tmp_path / "command")
+    said = (tmp_path / "command" / "eval_results.txt").read_text()
+    for name, value in model.metrics.items():
+        assert f"{name} = {value}" in said
+
+
+def test_a_dataset_is_trained_on_and_resumes_to_the_same_bits(
+    records: Path, tmp_path: Path
+) -> None:
+    """Also where it is stopped twice, once by a callback."""
+    straight, cut = tmp_path / "straight", tmp_path / "cut"
+    given = SHORT | {
+        "num_train_steps": 9, "save_checkpoints_steps": 3,
+        "max_predictions_per_seq": 20,  # the dataset's holds
+    }  # fmt: skip
+    del given["max_seq_length"]
+    whole = bert_keras.pretrain(examples(records), straight, **given)
+
+    def stop_after(last: int) -> Any:
+        def callback(step: int, metrics: dict[str, float]) -> None:
+            if step == last:
+                raise KeyError("stop")
+
+        return callback
+
+    for last in (4, 7):
+        with pytest.raises(KeyError, match="stop"):
+            bert_keras.pretrain(
+                examples(records), cut, callback=stop_after(last), **given
+            )
+    heard: list[int] = []
+    rest = bert_keras.pretrain(
+        examples(records),
+        cut,
+        callback=lambda step, _: heard.append(step),
+        **given,
+    )
+    assert heard == [7, 8, 9]
+    assert_same_weights(straight, cut)
+    losses = [[line["loss"] for line in x.history] for x in (whole, rest)]
+    assert losses[0] == losses[1]
+
+
+def test_a_dataset_gives_the_same_weights_as_its_records(
+    records: Path, tmp_path: Path
+) -> None:
+    """In the order in which run_pretraining.py reads them."""
+    first = bert_keras.pretrain(records, tmp_path / "files", **SHORT)
+    batches = list(record_dataset(str(records), 4, seed=3).take(4))
+    rows = {
+        name: np.concatenate([batch[name] for batch in batches])
+        for name in batches[0]
+    }
+    rows["next_sentence_labels"] = rows["next_sentence_labels"][:, 0]
+    rows["input_ids"] = rows["input_ids"].astype(np.int64)
+    dataset = tf.data.Dataset.from_tensor_slices(rows)
+    second = bert_keras.pretrain(dataset, tmp_path / "dataset", **SHORT)
+    assert_same_weights(tmp_path / "files", tmp_path / "dataset")
+    assert [x["loss"] for x in first.history] == [
+        x["loss"] for x in second.history
+    ]
+
+
+def test_examples_without_masks_are_masked(tmp_path: Path) -> None:
+    path = tmp_path / "unmasked.tfrecord"
+    bert_keras.make_records(
+        CORPUS, path, VOCAB, num_workers=1, dynamic_masking=True,
+        max_seq_length=32,
+    )  # fmt: skip
+    first = bert_keras.pretrain(path, tmp_path / "files", **SHORT)
+    features = unmasked_features(32)
+    source = RecordBatches([str(path)], features, 4, 3, 10**6)
+    batches = [source.batch(step) for step in range(4)]
+    rows = {
+        name: np.concatenate([batch[name] for batch in batches])
+        for name in batches[0]
+    }
+    dataset = tf.data.Dataset.from_tensor_slices(rows)
+    second = bert_keras.pretrain(dataset, tmp_path / "dataset", **SHORT)
+    assert [x["loss"] for x in first.history] == [
+        x["loss"] for x in second.history
+    ]
+
+
+def test_a_dataset_that_cannot_be_trained_on_gets_a_sentence(
+    records: Path, tmp_path: Path
+) -> None:
+    tf.random.set_seed(None)  # with one, a `shuffle` without has one, too
+    good = examples(records)
+
+    def drop(name: str) -> tf.data.Dataset:
+        return good.map(lambda row: {k: x for k, x in row.items() if k != name})
+
+    def change(name: str, make: Any) -> tf.data.Dataset:
+        return good.map(lambda row: {**row, name: make(row[name])})
+
+    generator = tf.data.Dataset.from_generator(
+        lambda: good.as_numpy_iterator(), output_signature=good.element_spec
+    )
+    noise = good.map(
+        lambda row: {**row, "noise": tf.random.uniform([])},
+    )
+    cases = (
+        (good.batch(4), "as batches have it; expected one example an element"),
+        (drop("input_mask"), "the dataset has no input_mask but input_ids"),
+        (good.map(lambda row: row["input_ids"]), "are not dictionaries"),
+        (change("input_ids", lambda x: x[: x[0]]), "a fixed length: pad its"),
+        (change("segment_ids", lambda x: x[:7]), "length 7; expected 32"),
+        (
+            change("masked_lm_ids", lambda x: tf.cast(x, tf.float32)),
+            "masked_lm_ids of type float32; expected int32 or int64",
+        ),
+        (generator, "state cannot be saved (PyFunc is stateful)"),
+        (noise, "state cannot be saved (RandomUniform is stateful)"),
+        (examples(records, seed=None), "give `shuffle`"),
+        (good.take(0), "the dataset is empty; expected examples"),
+        (change("input_ids", lambda x: x + 10**6), "example of the dataset"),
+        (change("input_ids", lambda x: x - 10**6), "example of the dataset"),
+    )
+    for i, (dataset, sentence) in enumerate(cases):
+        with pytest.raises(InputError) as caught:
+            bert_keras.pretrain(dataset, tmp_path / f"run-{i}", **SHORT)
+        assert sentence in str(caught.value)
+    for settings, sentence in (
+        ({"max_seq_length": 31}, "`max_seq_length` is 31, but the dataset has"),
+        ({"skip_corrupt_records": True}, "is for files of records"),
+    ):
+        given = SHORT | settings
+        with pytest.raises(InputError, match=sentence):
+            bert_keras.pretrain(good, tmp_path / "run", **given)
+
+
+def test_pretraining_that_cannot_begin_is_refused(
+    records: Path, tmp_path: Path
+) -> None:
+    for settings, sentence in (
+        ({"vocab_file": None}, "the vocabulary is not known: give"),
+        ({"random_student": True}, "`random_student` is for a model with a"),
+        ({"eval_steps": 2}, "give `evaluation`"),
+        ({"masked_lm_prob": 0.2}, "the records have masks"),
+    ):
+        given = SHORT | settings
+        with pytest.raises(InputError, match=sentence):
+            bert_keras.pretrain(records, tmp_path / "run", **given)
+    with pytest.raises(TypeError, match="pretrain has no setting dry_run"):
+        bert_keras.pretrain(records, tmp_path / "run", dry_run=True, **SHORT)
+    with pytest.raises(InputError, match="`records` is a list; expected names"):
+        bert_keras.pretrain([], tmp_path / "run", **SHORT)
+
+
+def test_a_vocabulary_that_has_changed_is_read_again(tmp_path: Path) -> None:
+    """The settings are the same, but for what the file holds."""
+    vocab, output = tmp_path / "vocab.txt", tmp_path / "made.tfrecord"
+    made = []
+    lines = Path(VOCAB).read_text().splitlines()
+    for pieces in (lines, [*lines[:5], *lines[:4:-1]]):
+        vocab.write_text("".join(f"{piece}\n" for piece in pieces))
+        bert_keras.make_records(CORPUS, output, vocab, **LENGTHS)
+        made.append(output.read_bytes())
+        output.unlink()
+        shutil.rmtree(tmp_path / ".made.tfrecord.making")
+    assert made[0] != made[1]
