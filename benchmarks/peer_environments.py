@@ -26,6 +26,16 @@ ENVIRONMENTS = {
         ("torch", "transformers", "safetensors"),
         ("torch==2.13.0", "transformers==5.24.0", "safetensors"),
     ),
+    "transformers_jobs": Environment(  # five_jobs.py's
+        ("torch", "transformers", "datasets", "accelerate"),
+        (
+            "torch==2.13.0",
+            "transformers==5.24.0",
+            "datasets",
+            "accelerate",
+            "safetensors",
+        ),
+    ),
     "keras_hub": Environment(
         ("tensorflow", "keras_hub", "safetensors"),
         (

@@ -1,0 +1,4 @@
+import bert_keras
+
+model = bert_keras.load("classifier")
+print(model.predict("What a film!").label)
