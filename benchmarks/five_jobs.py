@@ -113,7 +113,8 @@ def run(python: str, script: Path, folder: Path) -> float:
     )
     seconds = time.monotonic() - began
     if done.returncode:
-        sys.exit(f"{script} ended with {done.returncode}: {done.stderr[-2000:]}")
+        why = done.stderr[-2000:]
+        sys.exit(f"{script} ended with {done.returncode}: {why}")
     return seconds
 
 
