@@ -3,13 +3,15 @@
 The text is what every Python installation carries: the pydoc topics and the
 docstrings of the standard library. The rest is four of this repository's
 commands, run as anyone would type them. All of it lies in demo_output/, and
-a second run goes on where the first one stopped.
+a second run resumes where the first one stopped.
 """
 
 import argparse
 import ast
+import collections
 import hashlib
 import json
+import math
 import os
 import re
 import shlex
@@ -21,8 +23,12 @@ import sysconfig
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bert_keras.cli import command
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FOLDER = Path("demo_output")
 MODEL = FOLDER / "model"
@@ -176,6 +182,7 @@ def commands() -> dict[str, list[str]]:
             "--train_batch_size=16",
             "--eval_batch_size=64",
             "--max_eval_steps=1000",
+            "--eval_steps=500",
             "--num_train_steps=6000",
             "--num_warmup_steps=600",
             "--learning_rate=1e-3",
@@ -267,38 +274,73 @@ def smoothed(values: list[float], width: int) -> list[float]:
     return [sum(window) / len(window) for window in windows]
 
 
-def draw_losses(log: Path, picture: Path) -> None:
-    """Draws the two losses of a train_log.jsonl."""
+def entropy(values: list[int]) -> float:
+    """The loss, in nats, of answering each value as often as it occurs."""
+    counts = collections.Counter(values)
+    shares = (count / len(values) for count in counts.values())
+    return -sum(share * math.log(share) for share in shares)
+
+
+def read_log(path: Path, name: str) -> tuple[list[int], list[float]]:
+    """The steps of a log of JSON lines, and a figure at each."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [line["step"] for line in lines], [line[name] for line in lines]
+
+
+def draw_loss(
+    axes: "Axes", model: Path, name: str, title: str, guessing: float
+) -> None:
+    """Draws a loss in training and on held-out text, and that of guessing."""
+    steps, values = read_log(model / "train_log.jsonl", name)
+    means = smoothed(values, SMOOTHING_STEPS)
+    label = f"training (mean of {SMOOTHING_STEPS} steps)"
+    axes.plot(steps, means, label=label)
+    axes.plot(*read_log(model / "eval_log.jsonl", name), "o", label="held-out")
+    axes.axhline(guessing, color="gray", ls="--", label="guessing")
+    axes.set(title=title, xlabel="step", ylabel="loss (nats)")
+    axes.legend(frameon=False, fontsize=8)
+    axes.grid(alpha=0.3)
+
+
+def draw_losses(model: Path, train_ids: list[int], picture: Path) -> None:
+    """Draws the two losses of a folder's training.
+
+    Args:
+        train_ids: of the masked tokens: how often each is met.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    steps = [json.loads(line) for line in log.read_text().splitlines()]
-    figure, axes = pyplot.subplots(2, sharex=True, layout="constrained")
-    names = ("masked_lm_loss", "next_sentence_loss")
-    for axis, name in zip(axes, names, strict=True):
-        values = smoothed([step[name] for step in steps], SMOOTHING_STEPS)
-        axis.plot([step["step"] for step in steps], values)
-        axis.set_ylabel(name)
-        axis.grid(alpha=0.3)
-    axes[-1].set_xlabel(f"step (mean of the last {SMOOTHING_STEPS})")
+    figure, (masked, pairs) = pyplot.subplots(
+        1, 2, figsize=(9, 3.6), layout="constrained"
+    )
+    draw_loss(
+        masked, model, "masked_lm_loss", "Masked tokens", entropy(train_ids)
+    )
+    draw_loss(pairs, model, "next_sentence_loss", "Next sentence", math.log(2))
     figure.savefig(picture, dpi=120)
 
 
-def report() -> None:
-    """Prints the held-out accuracies beside those of guessing."""
-    command.import_tensorflow(computes=False)
-    train_ids, train_labels = answers(FOLDER / "train.tfrecord")
-    ids, labels = answers(FOLDER / "held_out.tfrecord")
-    piece, piece_share = guess(train_ids, ids)
+def report(
+    train: tuple[list[int], list[int]], held_out: tuple[list[int], list[int]]
+) -> None:
+    """Prints the held-out accuracies beside those of guessing.
+
+    Args:
+        train, held_out: the answers of the two record files.
+    """
+    train_ids, train_labels = train
+    ids, labels = held_out
+    most_common, id_share = guess(train_ids, ids)
     label, label_share = guess(train_labels, labels)
-    token = VOCAB.read_text(encoding="utf-8").split("\n")[piece]
+    token = VOCAB.read_text(encoding="utf-8").split("\n")[most_common]
     found = read_results(MODEL / "eval_results.txt")
     print(
         f"\nOn held-out text     {'this BERT':>9}  guessing\n"
-        f"masked pieces        {found['masked_lm_accuracy']:9.1%}  "
-        f"{piece_share:.1%} (always {token!r})\n"
+        f"masked tokens        {found['masked_lm_accuracy']:9.1%}  "
+        f"{id_share:.1%} (always {token!r})\n"
         f"is it the next one?  {found['next_sentence_accuracy']:9.1%}  "
         f"{label_share:.1%} (always {('next', 'random')[label]!r}; a coin: "
         "50.0%)"
@@ -328,9 +370,11 @@ def main() -> None:
     prepare()
     for name, words in commands().items():
         run(words, name)
-    draw_losses(MODEL / "train_log.jsonl", PLOT)
+    command.import_tensorflow(computes=False)
+    train = answers(FOLDER / "train.tfrecord")
+    draw_losses(MODEL, train[0], PLOT)
     run(["predict.py", f"--model_dir={MODEL}", *MASKED_SENTENCES])
-    report()
+    report(train, answers(FOLDER / "held_out.tfrecord"))
     what_next()
     print(f"\nDone in {time.monotonic() - started:.0f} seconds.")
 

@@ -1,15 +1,20 @@
 """Draws the pictures of README.md and docs/ from what `make demo` left.
 
-    .venv/bin/python docs/draw.py
+    PYTHONPATH=. .venv/bin/python docs/draw.py
 
 writes docs/images/demo.png: the demo's losses, and where a head looks.
 """
 
-import json
+import io
+import math
 from pathlib import Path
 
-import matplotlib
+from bert_keras.cli import command
 
+import matplotlib
+from PIL import Image
+
+import demo
 from bert_keras.tasks.attention_maps import AttentionReader
 
 matplotlib.use("Agg")
@@ -19,40 +24,6 @@ ROOT = Path(__file__).parent.parent
 MODEL = ROOT / "demo_output" / "model"
 TEXT = "Return a list of the names in this module."
 LAYER, HEAD = 0, 1
-SMOOTHING_STEPS = 100
-
-
-def draw_losses(axes: pyplot.Axes) -> None:
-    steps = [
-        json.loads(line)
-        for line in (MODEL / "train_log.jsonl").read_text().splitlines()
-    ]
-    result = dict(
-        line.split(" = ")
-        for line in (MODEL / "eval_results.txt").read_text().splitlines()
-    )
-    for name, shown in (
-        ("masked_lm", "masked words"),
-        ("next_sentence", "next sentence"),
-    ):
-        losses = [step[f"{name}_loss"] for step in steps]
-        blocks = range(0, len(losses) - SMOOTHING_STEPS + 1, SMOOTHING_STEPS)
-        means = [
-            sum(losses[i : i + SMOOTHING_STEPS]) / SMOOTHING_STEPS
-            for i in blocks
-        ]
-        places = [i + SMOOTHING_STEPS / 2 for i in blocks]
-        (line,) = axes.plot(places, means, label=f"{shown}, training")
-        axes.plot(
-            len(losses),
-            float(result[f"{name}_loss"]),
-            "o",
-            color=line.get_color(),
-            label=f"{shown}, held-out text",
-        )
-    axes.set(title="make demo: the loss falls", xlabel="step", ylim=0)
-    axes.legend(frameon=False, fontsize=8)
-    axes.grid(alpha=0.3)
 
 
 def draw_attention(axes: pyplot.Axes) -> None:
@@ -71,10 +42,22 @@ def draw_attention(axes: pyplot.Axes) -> None:
 
 
 def main() -> None:
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    draw_losses(axes[0])
-    draw_attention(axes[1])
-    figure.savefig(ROOT / "docs" / "images" / "demo.png", dpi=96)
+    command.import_tensorflow(computes=False)
+    train_ids, _ = demo.answers(ROOT / demo.FOLDER / "train.tfrecord")
+    figure, (masked, pairs, attention) = pyplot.subplots(
+        1, 3, figsize=(11, 3.2), layout="constrained"
+    )
+    for axes, name, title, guessing in (
+        (masked, "masked_lm", "Masked tokens", demo.entropy(train_ids)),
+        (pairs, "next_sentence", "Next sentence", math.log(2)),
+    ):
+        title = f"make demo: {title.lower()}"
+        demo.draw_loss(axes, MODEL, f"{name}_loss", title, guessing)
+    draw_attention(attention)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=96)
+    few = Image.open(drawn).convert("RGB").quantize(64)  # a third of the bytes
+    few.save(ROOT / "docs" / "images" / "demo.png", optimize=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,12 @@
 """demo.py's pure parts, with answers worked out by hand."""
 
 import itertools
+import math
 from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
 
 import demo
 from bert_keras.data.record_schema import pretraining_features
@@ -93,11 +98,27 @@ def test_smoothed_is_a_running_mean() -> None:
     assert demo.smoothed([1.0, 3.0, 5.0, 9.0], 2) == [1.0, 2.0, 4.0, 7.0]
 
 
-def test_draw_losses_writes_a_png(tmp_path: Path) -> None:
-    log = tmp_path / "train_log.jsonl"
-    line = '{"step": %d, "masked_lm_loss": 8.0, "next_sentence_loss": 0.7}\n'
-    log.write_text("".join(line % step for step in range(3)))
-    demo.draw_losses(log, tmp_path / "loss.png")
+def test_entropy() -> None:
+    # half of the values have 1 bit, a quarter 2 bits each: 1.5 bits
+    assert demo.entropy([5, 5, 7, 9]) == pytest.approx(1.5 * math.log(2))
+
+
+def test_losses_beside_held_out_text_and_guessing(tmp_path: Path) -> None:
+    line = '{"step": %d, "masked_lm_loss": %f, "next_sentence_loss": 0.7}\n'
+    lines = [line % (step, 8 - step) for step in range(3)]
+    (tmp_path / "train_log.jsonl").write_text("".join(lines))
+    (tmp_path / "eval_log.jsonl").write_text(line % (2, 6.5))
+    axes = Figure().subplots()
+    demo.draw_loss(axes, tmp_path, "masked_lm_loss", "Masked tokens", 6.3)
+    training, held_out, guessing = (
+        np.array(line.get_xydata()).tolist() for line in axes.get_lines()
+    )
+    assert training == [[0, 8], [1, 7.5], [2, 7]]  # running means
+    assert held_out == [[2, 6.5]]
+    assert [y for _, y in guessing] == [6.3, 6.3]
+    assert axes.get_title() and axes.get_legend()
+
+    demo.draw_losses(tmp_path, [5, 5, 7, 9], tmp_path / "loss.png")
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
