@@ -5,14 +5,16 @@ gets one line in answer, in order. The model decides what a line holds: a text,
 or two with a tab between; a question, a tab and a paragraph; a text with
 [MASK]s. Files that end in .csv, .json or .jsonl are tables, as for
 run_classifier; a .tsv file is one if --text_column is given, or if its header
-names the columns that the model was trained on.
+names the columns that the model was trained on. A classifier answers a .csv
+file with a CSV: the same rows, with columns for the label and its probability.
 
 Examples:
+    # A CSV file with a column of texts
+    predict --model_dir=/tmp/reviews --input_file=reviews.csv \\
+        --text_column=text --output_file=labelled.csv
+
     # A pair of texts, with a tab between
     predict --model_dir=/tmp/mrpc $'One sentence.\\tAnother sentence.'
-
-    # A blank to fill
-    predict --model_dir=/tmp/bert "The sky is [MASK]."
 
     # Files in, JSON out
     predict --model_dir=/tmp/squad --input_file=questions.tsv \\
@@ -23,7 +25,7 @@ import collections
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from bert_keras.cli import command, common_flags, streams
@@ -35,6 +37,7 @@ from bert_keras.errors import InputError
 if TYPE_CHECKING:
     from bert_keras.tasks.classification.data import TableFormat
     from bert_keras.tasks.pipeline import Answer, Line
+    from bert_keras.tasks.tables import Row
     from bert_keras.tasks.task_config import TaskConfig
 
 TARGETS = "single_label", "multi_label", "regression"  # of texts and pairs
@@ -50,12 +53,14 @@ FLAGS = Flags(
     *common_flags.TOKENIZER_FLAGS,
     Flag("output_file", str, Group.OUTPUT,
          "File to write the answers to. Default: standard output."),
-    Flag("output_format", "tsv", Group.OUTPUT,
+    Flag("output_format", str, Group.OUTPUT,
          "Format of the answers. tsv: columns separated by tabs, in which "
          r"\t, \n, \r and \\ stand for a tab, a newline, a carriage return and "
          "a backslash; an empty line where there is no answer. jsonl: a JSON "
-         "object per line, with an error where there is no answer.",
-         choices=("tsv", "jsonl")),
+         "object per line, with an error where there is no answer. csv: a "
+         "table with the answers in new columns. Default: csv if a classifier "
+         "reads .csv files and --output_file, if given, is one; otherwise tsv.",
+         choices=("tsv", "jsonl", "csv")),
     Flag("top_k", 5, Group.OUTPUT, "Number of tokens listed for each [MASK].",
          1),
     Flag("line_by_line", bool, Group.OUTPUT,
@@ -78,13 +83,20 @@ def main(*texts: str) -> None:
     from bert_keras.tasks.pipeline import EMPTY
     from bert_keras.training.inference import with_progress
 
-    if FLAGS.output_file and FLAGS.input_file:
+    paths = None
+    if FLAGS.input_file is not None:
         paths = expand_patterns(FLAGS.input_file, takes_pipes=True)
-        files.refuse_inputs("output_file", FLAGS.output_file, input_file=paths)
+        if FLAGS.output_file:
+            files.refuse_inputs(
+                "output_file", FLAGS.output_file, input_file=paths
+            )
     notices = command.Notices()
-    folder = _local_folder(FLAGS.model_dir)
-    answer_all = _load(folder)
-    lines = _decoded(_read(texts, folder), notices)
+    settings, answer_all = _load(_local_folder(FLAGS.model_dir))
+    output_format = _output_format(paths, settings)
+    labelled = None
+    if settings and output_format == "csv":
+        labelled = LabelledTable(settings)
+    lines = _decoded(_read(texts, paths, settings, labelled), notices)
     line_by_line = FLAGS.line_by_line
     if line_by_line is None:
         line_by_line = not FLAGS.input_file and sys.stdin.isatty()
@@ -104,7 +116,9 @@ def main(*texts: str) -> None:
                 counts[error is None] += 1
             for sentence in filter(None, (answer.note, error)):
                 notices.say(answer.number, sentence)
-            if FLAGS.output_format == "jsonl":
+            if labelled:
+                yield from labelled.lines(answer)
+            elif output_format == "jsonl":
                 yield files.to_json({"line": answer.number, **answer.fields})
             else:
                 yield "\t".join(map(files.tsv_field, answer.columns))
@@ -129,7 +143,81 @@ def main(*texts: str) -> None:
         )
 
 
-def _load(folder: str) -> "Callable[..., Iterator[Answer]]":
+class LabelledTable:
+    """Rows of tables, each to be written again beside its answer."""
+
+    def __init__(self, settings: "TaskConfig"):
+        self.new_names = {
+            "single_label": ["label", "probability"],
+            "multi_label": [
+                "labels",
+                *(f"probability_{label}" for label in settings.labels),
+            ],
+            "regression": ["value"],
+        }[settings.target]
+        self.first: Row | None = None
+        self.rows: collections.deque[Row] = collections.deque()  # unanswered
+        self.has_header = FLAGS.has_header
+
+    def add(self, row: "Row") -> None:
+        """Takes the row of the next line."""
+        self.first = self.first or row
+        if row.names != self.first.names:
+            raise InputError(
+                f"{row.place} has the columns {', '.join(row.names)}, but "
+                f"{self.first.place} has {', '.join(self.first.names)}; "
+                "--output_format=csv needs the same columns in every row"
+            )
+        self.rows.append(row)
+
+    def lines(self, answer: "Answer") -> "Iterator[str]":
+        """Yields the row of an answer as CSV, and before the first the names
+        of the columns; a new one that exists is called predicted_..."""
+        from bert_keras.tasks.tables import csv_line
+
+        row = self.rows.popleft()
+        if row is self.first and self.has_header:
+            prefix = ""
+            while {prefix + name for name in self.new_names} & {*row.names}:
+                prefix += "predicted_"
+            names = [prefix + name for name in self.new_names]
+            yield csv_line([*row.names, *names])
+        cells = [""] * len(self.new_names)
+        if answer.columns:
+            shares = answer.fields.get("probabilities", {})
+            if "label" in answer.fields:
+                shares = {"best": shares[answer.columns[0]]}
+            cells = [
+                answer.columns[0],
+                *(f"{share:.6f}" for share in shares.values()),
+            ]
+        yield csv_line([*row.cells, *cells])
+
+
+def _output_format(
+    paths: "Sequence[str] | None", settings: "TaskConfig | None"
+) -> str:
+    """--output_format, or what suits the files."""
+    is_classifier = settings is not None and settings.target in TARGETS
+    plain = [path.removesuffix(".gz") for path in paths or ()]
+    given: str | None = FLAGS.output_format
+    if given is None:
+        output = FLAGS.output_file or ".csv"
+        names = [*plain, output]
+        is_csv = is_classifier and all(x.endswith(".csv") for x in names)
+        return "csv" if is_csv and plain else "tsv"
+    if given == "csv" and not (is_classifier and plain):
+        raise InputError(
+            "--output_format=csv adds labels to the rows of a table; give a "
+            "model that classifies texts and a table as --input_file, or "
+            "another format"
+        )
+    return given
+
+
+def _load(
+    folder: str,
+) -> "tuple[TaskConfig | None, Callable[..., Iterator[Answer]]]":
     """Reads the model; what was loaded is said on standard error."""
     import keras
 
@@ -148,7 +236,8 @@ def _load(folder: str) -> "Callable[..., Iterator[Answer]]":
         raise InputError(model.fault)
     print(model.report, file=sys.stderr)
     predictor = Predictor(model.model.forward, strategy, FLAGS.use_xla)
-    return functools.partial(
+    settings: TaskConfig | None = getattr(model, "settings", None)
+    return settings, functools.partial(
         model.answer_all,
         run=functools.partial(predict, predictor),
         batch_size=FLAGS.batch_size,
@@ -174,34 +263,47 @@ def _local_folder(folder: str) -> str:
     return copy
 
 
-def _read(texts: tuple[str, ...], folder: str) -> "Iterator[Line]":
+def _read(
+    texts: tuple[str, ...],
+    paths: "Sequence[str] | None",
+    settings: "TaskConfig | None",
+    labelled: LabelledTable | None,
+) -> "Iterator[Line]":
     """Lines of the arguments, else of files, else of standard input."""
     from bert_keras.data.text_files import (
-        expand_patterns,
         numbered,
         read_text_lines,
         text_lines,
     )
-    from bert_keras.tasks.classification.data import read_table
+    from bert_keras.tasks.classification.data import table_rows, to_examples
     from bert_keras.tasks.tables import ENDINGS
-    from bert_keras.tasks.task_config import TaskConfig
 
     if texts:
         for text in texts:
             yield os.fsencode(text).decode(errors="surrogateescape")
-    elif FLAGS.input_file is None:
+    elif paths is None:
         lines = text_lines(sys.stdin.buffer, FLAGS.encoding)
         yield from (line for _, line in numbered("standard input", lines))
     else:
-        settings = TaskConfig.from_folder(folder)
-        for path in expand_patterns(FLAGS.input_file, takes_pipes=True):
+        for path in paths:
             if path.removesuffix(".gz").endswith(ENDINGS):
                 path = files.seekable(path)  # its header is read first
             table = _table(path, settings)
             if table is None:
+                if labelled:
+                    raise InputError(
+                        f"--input_file={path} is read as lines, and "
+                        "--output_format=csv needs a table; give "
+                        "--text_column, or another format"
+                    )
                 yield from read_text_lines(path, FLAGS.encoding, refuses=False)
                 continue
-            for example in read_table(path, table, has_labels=False):
+            rows = [*table_rows(path, table, has_labels=False)]
+            by_name = (row.by_name() for row in rows)
+            examples = to_examples(by_name, table, has_labels=False)
+            for row, example in zip(rows, examples, strict=True):
+                if labelled:
+                    labelled.add(row)
                 pair = () if example.text_b is None else (example.text_b,)
                 yield (example.text_a, *pair)
 

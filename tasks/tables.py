@@ -6,17 +6,19 @@ lines; which of these it is shows in its first line that is not empty.
 
 import contextlib
 import csv
+import io
 import itertools
 import json
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bert_keras.data.text_files import (
     MAX_LINE_BYTES,
     MAX_ROW_BYTES,
     read_text_lines,
+    without_half_characters,
 )
 from bert_keras.errors import InputError, warn, with_flags
 from bert_keras.files import parse_json
@@ -41,6 +43,16 @@ class JsonObject(NamedTuple):
         return f"{self.path}, {self.unit} {self.number}"
 
 
+class Row(NamedTuple):
+    place: str  # "FILE, line N", for errors
+    names: Sequence[str]  # of the columns; some may be the same
+    cells: Sequence[Any]  # texts, or any values of JSON
+
+    def by_name(self) -> tuple[str, dict[str, Any]]:
+        """The place, and the cells by their columns' names."""
+        return self.place, dict(zip(self.names, self.cells, strict=True))
+
+
 def read_rows(
     path: str,
     endings: tuple[str, ...] = ENDINGS,
@@ -48,8 +60,8 @@ def read_rows(
     has_header: bool = True,
     separator: str | None = None,
     encoding: str | None = None,
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yields the place of each row and its cells by their columns' names.
+) -> Iterator[Row]:
+    """Yields the rows of a table.
 
     A row of a .tsv or .csv file is at its last line; an empty line is a row
     only where rows have one column. Files of other endings hold JSON objects.
@@ -78,7 +90,7 @@ def read_rows(
     if not is_csv and not plain.endswith(".tsv"):
         for found in read_objects(path, encoding):
             _check_columns(found.place, [*found.values], wanted)
-            yield found.place, found.values
+            yield Row(found.place, [*found.values], [*found.values.values()])
         return
     csv.field_size_limit(MAX_ROW_BYTES)  # by default it is 131,072
     lines = list(read_text_lines(path, encoding, any_end=is_csv))
@@ -98,7 +110,7 @@ def read_rows(
             if not names:
                 empty.append(place)
             elif len(names) == 1:
-                yield place, {names[0]: ""}
+                yield Row(place, names, [""])
             continue
         if not names:
             names = cells if has_header else [str(i) for i in range(len(cells))]
@@ -108,7 +120,7 @@ def read_rows(
             used = [cells[names.index(column)] for column in wanted]
             warn_of_header(path, used, "leave out `has_header=False`")
             if len(names) == 1:
-                yield from ((blank, {names[0]: ""}) for blank in empty)
+                yield from (Row(blank, names, [""]) for blank in empty)
         if len(cells) != len(names):
             remedy = (
                 "; if its cells are enclosed in quotes, name it .csv"
@@ -119,7 +131,25 @@ def read_rows(
                 f"{place} has {len(cells)} columns, where the first line has "
                 f"{len(names)}{remedy}"
             )
-        yield place, dict(zip(names, cells, strict=True))
+        yield Row(place, names, cells)
+
+
+def csv_line(cells: Iterable[Any]) -> str:
+    """A row as CSV, without the end of its line.
+
+    >>> csv_line(["a", "b; c", None, 1.5, "d, e"])
+    'a,b; c,,1.5,"d, e"'
+    """
+    line = io.StringIO()
+    csv.writer(line).writerow([_csv_cell(cell) for cell in cells])
+    return line.getvalue().removesuffix("\r\n")
+
+
+def _csv_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return without_half_characters(text)
 
 
 def read_objects(

@@ -7,7 +7,7 @@ google-research/bert asks for a processor class for each data set.
 import dataclasses
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bert_keras.data.input_features import (
@@ -20,7 +20,12 @@ from bert_keras.data.text_files import without_half_characters
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, with_flags
 from bert_keras.tasks.label_names import class_key, to_number
-from bert_keras.tasks.tables import header_names, read_rows, warn_of_header
+from bert_keras.tasks.tables import (
+    Row,
+    header_names,
+    read_rows,
+    warn_of_header,
+)
 from bert_keras.training.inference import with_progress
 
 Label = str | tuple[str, ...] | None  # several, as a JSON list has them
@@ -73,17 +78,25 @@ def read_table(
     Raises:
         InputError: no such file, or a row that does not fit the format.
     """
-    rows = read_rows(
+    rows = table_rows(path, table, has_labels)
+    return to_examples((row.by_name() for row in rows), table, has_labels)
+
+
+def table_rows(
+    path: str, table: TableFormat, has_labels: bool
+) -> Iterator[Row]:
+    """Yields the rows of `read_table`, with all their columns."""
+    row = None
+    for row in read_rows(
         path,
         wanted=[*table.text_columns, *([table.label_column] * has_labels)],
         has_header=table.has_header,
         separator=table.separator,
         encoding=table.encoding,
-    )
-    examples = to_examples(rows, table, has_labels)
-    if not examples:
+    ):
+        yield row
+    if row is None:
         raise InputError(f"{path} holds no example")
-    return examples
 
 
 def to_examples(

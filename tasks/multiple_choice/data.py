@@ -52,7 +52,9 @@ def read_questions(
     rows: Iterable[tuple[str, Entry]]
     if isinstance(source, str):
         paths = expand_patterns(source, argument)
-        rows = (row for path in paths for row in read_rows(path, ENDINGS))
+        rows = (
+            row.by_name() for path in paths for row in read_rows(path, ENDINGS)
+        )
     else:
         rows = ((f"example {i}", entry) for i, entry in enumerate(source))
     questions = [

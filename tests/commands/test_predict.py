@@ -1,5 +1,6 @@
 """Tests of predict.py, as processes that a user could have started."""
 
+import csv
 import dataclasses
 import gzip
 import json
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,13 @@ from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.classification.model import Regression, TextClassifier
+from bert_keras.tasks.classification.model import (
+    LabelType,
+    MultiLabel,
+    Regression,
+    SingleLabel,
+    TextClassifier,
+)
 from bert_keras.tasks.fill_mask import BlankFiller
 from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, ONE_LAYER, ROOT, fails_with, forked
@@ -292,6 +299,116 @@ def test_tables_that_do_not_fit_the_model(
             f"--input_file={tmp_path}/a.csv",
             *flag,
         )
+        assert expected in sentence
+
+
+def constant_classifier(folder: Path, target: LabelType, **task: Any) -> Path:
+    """A model whose logits are log(3) and 0, whatever it is asked."""
+    folder.mkdir()
+    model = TextClassifier(ONE_LAYER, target)
+    for binding in model.mappings():
+        value = np.zeros(binding.shape, np.float32)
+        if binding.name == "output_bias":
+            value[0] = np.log(3)
+        binding.write(value)
+    save_model_folder(str(folder), ONE_LAYER, model.mappings(), VOCAB)
+    settings = TaskConfig(target.kind, 32, True, **task)
+    (folder / "task.json").write_text(settings.to_json())
+    return folder
+
+
+HARD_CSV = (
+    'id,text,other,label\r\n1,"the ""sea"", a storm","x, y",7\r\n'
+    '2,"the\ncaptain",,"a\rb"\r\n3,,the sea,\r\n'
+)
+
+
+def test_labels_beside_the_rows_of_a_csv(tmp_path: Path) -> None:
+    """Quotes, commas and newlines come out as they went in. The third row has
+    no text."""
+    labels = ("good", "bad")
+    model = constant_classifier(
+        tmp_path / "one", SingleLabel(labels), labels=labels, takes_pairs=False
+    )
+    (tmp_path / "in.csv").write_bytes(HARD_CSV.encode())
+    forked(
+        "predict.py",
+        f"--model_dir={model}",
+        f"--input_file={tmp_path}/in.csv",
+        f"--output_file={tmp_path}/out.csv",
+    )
+    with (tmp_path / "out.csv").open(newline="") as file:
+        written = [*csv.reader(file, strict=True)]
+    best = ["good", "0.750000"]
+    assert written == [
+        "id text other label predicted_label predicted_probability".split(),
+        ["1", 'the "sea", a storm', "x, y", "7", *best],
+        ["2", "the\ncaptain", "", "a\rb", *best],
+        ["3", "", "the sea", "", "", ""],
+    ]
+
+
+def test_answers_beside_the_rows_of_other_tables(tmp_path: Path) -> None:
+    """Pairs, several labels and numbers; columns may have one name."""
+    labels = ("a", "b")
+    several = constant_classifier(
+        tmp_path / "several", MultiLabel(labels), labels=labels
+    )
+    number = constant_classifier(tmp_path / "number", Regression())
+    pairs = "text,p,,\nthe sea,a storm,1,2\n"
+    (tmp_path / "pairs.csv").write_text(pairs)
+    pair = "--text_pair_column=p"
+    output = forked(
+        "predict.py",
+        f"--model_dir={several}",
+        f"--input_file={tmp_path}/pairs.csv",
+        pair,
+    )
+    assert output == (
+        "text,p,,,labels,probability_a,probability_b\n"
+        "the sea,a storm,1,2,a,0.750000,0.500000\n"
+    )
+    (tmp_path / "lines.jsonl").write_text(
+        '{"text": "the sea", "n": 1.5}\n{"text": "a\\nb", "n": null}\n'
+    )
+    output = forked(
+        "predict.py",
+        f"--model_dir={number}",
+        f"--input_file={tmp_path}/lines.jsonl",
+        "--output_format=csv",
+    )
+    value = f"{np.log(3):.6f}"
+    assert output == (f'text,n,value\nthe sea,1.5,{value}\n"a\nb",,{value}\n')
+    (tmp_path / "bare.csv").write_text("the sea\na storm\n")
+    output = forked(
+        "predict.py",
+        f"--model_dir={number}",
+        f"--input_file={tmp_path}/bare.csv",
+        "--nohas_header",
+        "--text_column=0",
+    )
+    assert output == f"the sea,{value}\na storm,{value}\n"
+
+
+def test_csv_needs_a_table_and_a_classifier(
+    blanks: str, tmp_path: Path
+) -> None:
+    number = constant_classifier(tmp_path / "number", Regression())
+    (tmp_path / "a.csv").write_text("text\nthe sea\n")
+    (tmp_path / "b.csv").write_text("text,id\nthe sea,7\n")
+    (tmp_path / "c.txt").write_text("the sea\n")
+    is_csv = "--output_format=csv"
+    for model, args, expected in (
+        (blanks, [f"--input_file={tmp_path}/a.csv", is_csv], "that classifies"),
+        (number, ["the sea", is_csv], "and a table as --input_file"),
+        (number, [f"--input_file={tmp_path}/c.txt", is_csv], "read as lines"),
+        (
+            number,
+            [f"--input_file={tmp_path}/?.csv"],
+            "has the columns text, id",
+        ),
+    ):
+        sentence = fails_with("predict.py", f"--model_dir={model}", *args)
         assert expected in sentence
 
 
