@@ -26,13 +26,13 @@ FLAGS = Flags(
          "Vocabulary file to write, usually called vocab.txt."),
     Flag("vocab_size", VocabularyConfig, Group.DATA,
          "Maximum number of tokens, including special tokens and [unused] "
-         "slots.", 1),
+         "tokens.", 1),
     Flag("num_unused", VocabularyConfig, Group.DATA,
-         "Number of [unused] slots for words of your own; 99 slots put [UNK] "
-         "at 100, as in Google's vocabularies.", 0),
+         "Number of [unused] tokens, reserved for words of your own. "
+         "With 99, [UNK] has id 100, as in Google's vocabularies.", 0),
     Flag("min_frequency", VocabularyConfig, Group.DATA,
-         "Number of occurrences that a character or a pair of tokens needs to "
-         "enter the vocabulary.", 1),
+         "Number of times that a character or a pair of tokens must "
+         "occur to enter the vocabulary.", 1),
     Flag("do_lower_case", VocabularyConfig, Group.TOKENIZER,
          "Lowercase the text, for an uncased model (also --do_lower).",
          alias="do_lower"),
@@ -61,7 +61,7 @@ def format_summary(word_counts: dict[str, int], pieces: list[str]) -> str:
         "words": f"{sum(word_counts.values()):,}",
         "  [UNK]": f"{unknown_share:.2%}",
         "distinct words": f"{len(word_counts):,}",
-        "pieces": f"{len(pieces):,}",
+        "tokens": f"{len(pieces):,}",
         "  whole words": f"{whole_words:,}",
     }
     return streaming_stats.format_table(rows, name_width=20)

@@ -26,12 +26,13 @@ FLAGS = Flags(
          "Model folder in either format, or a checkpoint in Google's."),
     common_flags.NEW_FOLDER,
     Flag("to", str, Group.OUTPUT,
-         "Target format. Default: Hugging Face's for a model in Google's "
-         "format, and the other way round.",
+         "Format to write. Default: hugging_face for a model in Google's "
+         "format, google for a model in Hugging Face's.",
          choices=("google", "hugging_face")),
     Flag("hidden_act", str, Group.MODEL,
-         "Activation of the encoder, to override the config. gelu is Google's "
-         "tanh approximation; gelu_erf is what Hugging Face calls gelu.",
+         "Activation function of the encoder, in place of the one in the "
+         "config. gelu is Google's tanh approximation; gelu_erf is the "
+         "function that Hugging Face calls gelu.",
          choices=("gelu", "gelu_erf", "relu", "tanh", "linear")),
     common_flags.CONFIG_FILE,
     common_flags.VOCAB_FILE,

@@ -2,10 +2,10 @@
 
 Input is UTF-8 with one sentence per line and a blank line between documents;
 --input_format has others. Flags and defaults are those of google-research/bert,
-and with --sampler=google the records are identical too; the default sampler
-makes records of the same distribution on all cores and in bounded memory. The
+and with --sampler=google the records are identical too. The default sampler
+draws from the same distribution, uses all cores and needs bounded memory. The
 same command again resumes where the last run stopped. With --runner an Apache
-Beam pipeline does the work on any number of machines.
+Beam pipeline makes the records on any number of machines.
 
 Examples:
     # Sentences, one per line
@@ -36,7 +36,7 @@ from bert_keras.tasks.pretraining.config import RecordsConfig
 FLAGS = Flags(
     common_flags.TEXT_FILES,
     Flag("output_file", str, Group.REQUIRED,
-         "TFRecord files to write, comma-separated; records are dealt "
+         "TFRecord files to write, comma-separated; records are distributed "
          "round-robin."),
     Flag("vocab_file", str, Group.REQUIRED,
          "Vocabulary of the model: vocab.txt, or vocab.json with merges.txt "
@@ -48,15 +48,15 @@ FLAGS = Flags(
     Flag("text_field", "text", Group.DATA,
          "Key of the text in JSON lines. Only with --input_format=jsonl."),
     Flag("language", "en", Group.DATA,
-         "Language code by which paragraphs are split into sentences."),
+         "Language code, such as en or de, of the rules that split "
+         "paragraphs into sentences."),
     Flag("max_seq_length", InstanceConfig, Group.DATA,
          "Maximum length of a record in tokens, special tokens included."),
     Flag("short_seq_prob", InstanceConfig, Group.DATA,
-         "Share of documents that are cut into shorter pairs, for variety of "
-         "length."),
+         "Probability that a document is cut into pairs shorter than "
+         "--max_seq_length, so that lengths vary."),
     Flag("dupe_factor", InstanceConfig, Group.DATA,
-         "Number of times the text is used, each time with other pairs and "
-         "masks."),
+         "Number of passes over the text, each with new pairs and masks."),
     Flag("sequence_format", InstanceConfig, Group.DATA,
          "Content of a record. segment_pair: two runs of sentences, with a "
          "next-sentence label. sentence_pair: two sentences, with a label. "
@@ -68,17 +68,17 @@ FLAGS = Flags(
          "bit-identical to google-research/bert, on one core, with everything "
          "in memory.", choices=("vectorized", "google")),
     Flag("random_seed", InstanceConfig, Group.DATA,
-         "Seed of the random generator for pairs and masks."),
+         "Seed of the random choice of pairs and masks."),
     Flag("max_predictions_per_seq", InstanceConfig, Group.MASKING,
          "Maximum number of masked tokens in a record."),
     Flag("masked_lm_prob", InstanceConfig, Group.MASKING,
-         "Share of the tokens that are to be predicted."),
+         "Fraction of the tokens that the model has to predict."),
     *common_flags.MASK_SHARE_FLAGS,
     Flag("do_whole_word_mask", InstanceConfig, Group.MASKING,
          "Mask all tokens of a word together, or none."),
     Flag("words_are_spaced", RecordsConfig, Group.MASKING,
-         "Take what stands between spaces as a word, as in Chinese text that "
-         "has been split into words. Only with --do_whole_word_mask."),
+         "Treat text between spaces as one word, for Chinese text that has "
+         "been split into words. Only with --do_whole_word_mask."),
     Flag("dynamic_masking", InstanceConfig, Group.MASKING,
          "Write records without masks; run_pretraining masks them anew in "
          "each epoch, so that --dupe_factor=1 is enough."),
@@ -87,12 +87,13 @@ FLAGS = Flags(
          "Number of processes, which does not change the records. Default: "
          "one per core.", 1),
     Flag("worker_memory_mb", RecordsConfig, Group.SPEED,
-         "Memory in MiB for the data of each process: a random part of the "
-         "documents, within which sentences are drawn and records shuffled. "
-         "Libraries take some 950 MiB more.", 16),
+         "Memory in MiB for the documents that a process holds at once, "
+         "from which random next sentences are drawn. Libraries take "
+         "about 950 MiB more.", 16),
     Flag("runner", RecordsConfig, Group.SPEED,
          "Apache Beam runner: DirectRunner, DataflowRunner, FlinkRunner or "
-         "SparkRunner. Default: no Beam, but --num_workers processes."),
+         "SparkRunner. Default: --num_workers processes on this machine, "
+         "without Beam."),
 )  # fmt: skip
 
 
@@ -140,11 +141,11 @@ def format_summary(summary: instances.Summary, config: InstanceConfig) -> str:
     rows = {
         "documents": f"{summary.num_documents:,}",
         "sentences": f"{summary.num_sentences:,}",
-        "pieces": f"{summary.num_pieces:,}",
+        "tokens": f"{summary.num_pieces:,}",
         "  [UNK]": share(summary.num_unknown, summary.num_pieces),
         "records": f"{num_records:,}",
         **(labels if config.is_pair else {"  sentence cut": cut}),
-        "pieces in records": f"{summary.num_tokens:,}",
+        "tokens in records": f"{summary.num_tokens:,}",
         "  masked": share(summary.num_masked, summary.num_tokens),
     }
     return streaming_stats.format_table(rows, name_width=20)

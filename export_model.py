@@ -1,8 +1,7 @@
 """Export a model folder as a SavedModel, for TensorFlow Serving and others.
 
-The export needs nothing of this package to answer. It takes token ids or,
-where the model takes texts, strings, which are tokenized in the graph. Weights
-are float32.
+The export answers without this package. It takes token ids; models of texts
+take strings, too, and tokenize them in the graph. Weights are float32.
 
 Examples:
     # The first version of a classifier
@@ -25,7 +24,7 @@ FLAGS = Flags(
     Flag("export_dir", str, Group.REQUIRED,
          "Folder of the model, with a subfolder for each version."),
     Flag("version", 1, Group.OUTPUT,
-         "Number of the version, which names the subfolder.", 1),
+         "Version number of the export, which names the subfolder.", 1),
 )  # fmt: skip
 
 

@@ -26,15 +26,14 @@ from bert_keras.errors import InputError
 FLAGS = Flags(
     *common_flags.EXPORT_FLAGS,
     Flag("output_file", str, Group.REQUIRED,
-         "File to write, by custom called something.tflite."),
+         "File to write, usually with a name that ends in .tflite."),
     Flag("weights", "float32", Group.OUTPUT,
-         "Number format of the weights; int8 takes a quarter of the space of "
-         "float32 and is computed faster.",
+         "Number format of the weights. int8 takes a quarter of the space of "
+         "float32 and runs faster.",
          choices=("float32", "float16", "int8")),
     Flag("string_input", False, Group.OUTPUT,
-         "Take two strings, of which the second may be empty, instead of token "
-         "ids. Only LiteRT with TensorFlow's operations (Flex) runs such "
-         "files."),
+         "Take two strings, the second of which may be empty, instead of "
+         "token ids. Requires LiteRT with TensorFlow's operations (Flex)."),
 )  # fmt: skip
 
 
@@ -73,7 +72,7 @@ def main() -> None:
         file.write(content)
     (signature,) = signatures.values()
     print(f"{FLAGS.output_file}: {len(content):,} bytes, {FLAGS.weights}")
-    print(f"  a row of {length} pieces: {', '.join(signature.inputs)}")
+    print(f"  an example of {length} tokens: {', '.join(signature.inputs)}")
 
 
 cli = command.Command(__doc__, FLAGS, main)

@@ -2,8 +2,8 @@
 
 Words that are several tokens become one token each, in the places of
 [unused0], [unused1], ... and then at the end. The embedding of a new token
-starts as the mean of the tokens that the word was; pre-train on the text from
-there.
+starts as the mean of the embeddings of the old tokens. Continue pre-training on
+the text afterwards.
 
 Examples:
     # As many words as there are [unused] places
@@ -45,9 +45,8 @@ FLAGS = Flags(
     common_flags.TEXT_FILES,
     common_flags.NEW_FOLDER,
     Flag("num_words", int, Group.DATA,
-         "Maximum number of words to add, such as the length of a list of "
-         "words given as text. Default: the number of [unused] places, so that "
-         "the size of the model stays.", 1),
+         "Maximum number of words to add. Default: the number of "
+         "[unused] tokens, which keeps the size of the model.", 1),
     *common_flags.TOKENIZER_FLAGS,
 )  # fmt: skip
 
@@ -111,7 +110,7 @@ def main() -> None:
         copy_pooling(FLAGS.init_checkpoint, folder)
     print(
         f"{FLAGS.output_dir} is written: {len(places):,} words more, and "
-        f"{len(words[num_words:]):,} that are not a piece yet; vocab_size is "
+        f"{len(words[num_words:]):,} that are not a token yet; vocab_size is "
         f"{size:,} instead of {config.vocab_size:,}\n"
         + format_summary(counts, pieces, {**pieces, **places})
     )
@@ -135,13 +134,13 @@ def _files() -> "tuple[str, OpenedTokenizer]":
     )
     if opened is None or beside(path, [VOCABULARY]) is None:
         raise InputError(
-            f"there is no {VOCABULARY} beside --init_checkpoint={path}; "
-            "expected a model of word pieces (those of bytes spell every word)"
+            f"{VOCABULARY} is missing beside --init_checkpoint={path}; "
+            "expected a WordPiece model (byte-level tokens spell every word)"
         )
     config_file = model_config_file(path)
     if config_file is None:
         raise InputError(
-            f"there is no bert_config.json beside --init_checkpoint={path}; "
+            f"bert_config.json is missing beside --init_checkpoint={path}; "
             "expected a model folder"
         )
     return config_file, opened
@@ -195,8 +194,8 @@ def _places(
     """The words and their ids: unused ones, then those past the last."""
     if not words:
         raise InputError(
-            f"--input_file={FLAGS.input_file} has no word that is several "
-            "pieces, so that there is nothing to add"
+            f"--input_file={FLAGS.input_file} has no word of several "
+            "tokens, so there is nothing to add"
         )
     end = max(pieces.values()) + 1
     places = [*unused, *range(end, end + len(words))]
@@ -259,7 +258,7 @@ def format_summary(
         unknown.append(f"{num_unknown / total:.2%}")
     rows = [
         ("", "before", "after"),
-        ("pieces a word", *pieces_a_word),
+        ("tokens a word", *pieces_a_word),
         ("  [UNK]", *unknown),
     ]
     return "\n".join(f"{name:<20}{a:>12}{b:>12}" for name, a, b in rows)

@@ -1,8 +1,8 @@
 """Write a BERT's vectors for each line of a text, as google-research/bert does.
 
-A line is a text, or a pair: "Who was Jim ? ||| He was a man". Beyond
-google-research/bert, one vector per line (--pooled_file) and longer texts by
-overlapping windows (--doc_stride) can be had.
+A line is a text, or a pair: "Who was Jim ? ||| He was a man". --pooled_file
+writes one vector per line; --doc_stride reads long texts in overlapping
+windows.
 
 Examples:
     # The last four layers of each token, as JSON

@@ -1,8 +1,8 @@
 """Show what records hold, and report on many of them, or on raw text.
 
 Records may come from create_pretraining_data, pack_records, run_classifier and
-run_squad, or from google-research/bert's commands of these names. The kind of
-records and the lengths are found in the records.
+run_squad, or from google-research/bert's commands of these names. The kind and
+the lengths of records are detected.
 
 Examples:
     # The first five records, as tokens
@@ -48,8 +48,8 @@ FLAGS = Flags(
          "Text files to report on instead of records: comma-separated names "
          "and glob patterns."),
     Flag("max_seq_length", InstanceConfig, Group.DATA,
-         "Maximum length of a record in tokens. Only for --text_file and for "
-         "records without masks, which do not tell the length.", 1),
+         "Maximum length of a record in tokens. Only for --text_file and "
+         "for records without masks, whose length cannot be detected.", 1),
     *common_flags.TOKENIZER_FLAGS,
     Flag("num_records", 5, Group.OUTPUT,
          "Number of records to print, from the first record on.", 0),

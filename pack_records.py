@@ -36,8 +36,8 @@ FLAGS = Flags(
     Flag("input_file", str, Group.REQUIRED,
          "Records to pack: comma-separated files and glob patterns."),
     Flag("output_file", str, Group.REQUIRED,
-         "TFRecord files to write, comma-separated; packed sequences are dealt "
-         "round-robin."),
+         "TFRecord files to write, comma-separated; packed sequences are "
+         "distributed round-robin."),
     Flag("max_seq_length", PackingConfig, Group.DATA,
          "Length in tokens of a record and of a packed sequence.", 1),
     Flag("max_predictions_per_seq", PackingConfig, Group.DATA,
@@ -46,8 +46,8 @@ FLAGS = Flags(
     Flag("max_sequences_per_pack", PackingConfig, Group.DATA,
          "Maximum number of records in a packed sequence.", 1),
     Flag("window_records", PackingConfig, Group.SPEED,
-         "Number of consecutive records among which those that fit together "
-         "are sought; more records take more memory.", 1),
+         "Number of consecutive records to choose from when packing; "
+         "higher values fill sequences better and take more memory.", 1),
 )  # fmt: skip
 
 

@@ -1,12 +1,12 @@
 """Answer lines of text with a model that was fine-tuned or pre-trained.
 
-Lines come from the arguments, from --input_file or from standard input; each
-gets one line in answer, in order. The model decides what a line holds: a text,
-or two with a tab between; a question, a tab and a paragraph; a text with
-[MASK]s. Files that end in .csv, .json or .jsonl are tables, as for
-run_classifier; a .tsv file is one if --text_column is given, or if its header
-names the columns that the model was trained on. A classifier answers a .csv
-file with a CSV: the same rows, with columns for the label and its probability.
+Lines come from the arguments, from --input_file or from standard input. Each
+line gets one line of output, in the same order. The model decides what a line
+holds: a text; two texts with a tab between; a question, a tab and a paragraph;
+or a text with [MASK]s. Files that end in .csv, .json or .jsonl are tables, as
+for run_classifier. A .tsv file is a table if --text_column is given, or if its
+header names the columns that the model was trained on. A classifier answers a
+.csv file with a CSV: the same rows, with new columns for label and probability.
 
 Examples:
     # A CSV file with a column of texts
@@ -64,8 +64,9 @@ FLAGS = Flags(
     Flag("top_k", 5, Group.OUTPUT, "Number of tokens listed for each [MASK].",
          1),
     Flag("line_by_line", bool, Group.OUTPUT,
-         "Answer each line before the next is read, instead of sorting many "
-         "lines by length. Default: true if standard input is a terminal."),
+         "Answer each line before reading the next. Default: true if "
+         "standard input is a terminal; otherwise many lines are read at "
+         "once and sorted by length."),
     common_flags.BATCH_SIZE,
     *common_flags.PRECISION_AND_THREADS,
     common_flags.USE_XLA,

@@ -1,4 +1,4 @@
-"""Fine-tune a BERT to classify texts or pairs of texts, or to rate them.
+"""Fine-tune a BERT to classify texts or pairs of texts, or to predict a number.
 
 Data are your own TSV, CSV or JSON files (--train_file, --eval_file,
 --predict_file) or a task of GLUE or XNLI (--task_name with --data_dir). The
@@ -69,7 +69,7 @@ FLAGS = Flags(
     fine_tuning.KEEP_HEAD,
     *common_flags.evaluation_flags("texts"),
     Flag("window_pooling", "mean", Group.EVALUATION,
-         "Pooling over the windows of a text that --doc_stride has split.",
+         "Method that combines the windows of a text split by --doc_stride.",
          choices=("mean", "max")),
     *common_flags.prediction_flags(
         "Predict --predict_file, or the test set of --task_name.", "texts"

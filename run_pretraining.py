@@ -1,9 +1,9 @@
 """Pre-train a BERT on records that create_pretraining_data made.
 
 The same command again resumes where the last run stopped. At the end
---output_dir is a model folder: bert_model.ckpt, bert_config.json and, when it
-is known, vocab.txt. With --teacher_model_dir a smaller model learns from a
-larger one.
+--output_dir is a model folder: bert_model.ckpt, bert_config.json and, if the
+vocabulary is known, vocab.txt. With --teacher_model_dir a smaller model learns
+from a larger one.
 
 Examples:
     # A small model on your own records
@@ -42,17 +42,18 @@ FLAGS = Flags(
     Flag("max_seq_length", 128, Group.DATA,
          "Length of the records in tokens, as given when they were made.", 1),
     Flag("max_predictions_per_seq", 20, Group.DATA,
-         "Number of masked tokens that a record has room for, as given when "
-         "the records were made.", 1),
+         "Maximum number of masked tokens in a record, as given when the "
+         "records were made.", 1),
     Flag("skip_corrupt_records", False, Group.DATA,
          "Skip damaged records: all files are read before the first step, and "
          "those with damage are copied without the damaged records."),
     Flag("masked_lm_prob", MaskConfig, Group.MASKING,
-         "Share of the tokens to predict. Only for records made with "
-         "--dynamic_masking.", 0, 1),
+         "Fraction of the tokens that the model has to predict. Only "
+         "for records made with --dynamic_masking.", 0, 1),
     Flag("eval_masked_lm_prob", float, Group.MASKING,
-         "Share of the tokens to predict in evaluation. Default: the value of "
-         "--masked_lm_prob. Only for records made with --dynamic_masking.",
+         "Fraction of the tokens that the model has to predict in "
+         "evaluation. Default: the value of --masked_lm_prob. Only for "
+         "records made with --dynamic_masking.",
          0, 1),
     Flag("do_whole_word_mask", False, Group.MASKING,
          "Mask all tokens of a word together. Only for records made with "
@@ -70,9 +71,9 @@ FLAGS = Flags(
     *common_flags.TRAINING_FLAGS,
     *common_flags.evaluation_flags("records"),
     Flag("direction", str, Group.MODEL,
-         "Direction of attention. With left_to_right or right_to_left, which "
-         "take records made with --dynamic_masking, each token is predicted "
-         "from the tokens before it. Default: as in the config.",
+         "Direction of attention. With left_to_right or right_to_left, each "
+         "token is predicted from the tokens on one side, which requires "
+         "records made with --dynamic_masking. Default: as in the config.",
          choices=("bidirectional", "left_to_right", "right_to_left")),
     *common_flags.TOKENIZER_FLAGS,
     Flag("max_eval_steps", 100, Group.EVALUATION,
@@ -84,7 +85,7 @@ FLAGS = Flags(
          "layers.", 1),
     Flag("student_layers", StudentConfig, Group.DISTILLATION,
          "Layers of the teacher, counted from 0, whose weights the student "
-         "starts with. Default: layers at even distances."),
+         "starts with. Default: evenly spaced layers."),
     Flag("random_student", StudentConfig, Group.DISTILLATION,
          "Initialise the student randomly instead of from the teacher."),
     Flag("soft_target_weight", DistilBertLoss, Group.DISTILLATION,

@@ -1,4 +1,4 @@
-"""Fine-tune a BERT to answer questions by a span of a text: SQuAD 1.1 and 2.0.
+"""Fine-tune a BERT to answer questions from a text: SQuAD 1.1 and 2.0.
 
 Answers are written to predictions.json, nbest_predictions.json and, for SQuAD
 2.0, null_odds.json; if --predict_file has answers, exact match and F1 go to
@@ -45,10 +45,12 @@ FLAGS = Flags(
          "Maximum length of a question in tokens; longer questions are cut.",
          1),
     Flag("answer_offsets", TaskConfig, Group.DATA,
-         "Method that finds an answer in the text. exact: by characters, in "
-         "every script. google: by words between spaces, as "
-         "google-research/bert, which fails in text without spaces such as "
-         "Chinese, Japanese or Thai.", choices=ANSWER_OFFSETS),
+         "Method that finds an answer in the text. "
+         "exact: by characters, in every script. "
+         "google: by words between spaces, as "
+         "google-research/bert does, which fails in "
+         "text without spaces such as Chinese, "
+         "Japanese or Thai.", choices=ANSWER_OFFSETS),
     Flag("verbose_logging", False, Group.DATA,
          "Report every question that is left out, not only the first."),
     Flag("padding_in_loss", True, Group.TRAINING,
@@ -63,13 +65,13 @@ FLAGS = Flags(
         "any.", "windows"
     ),
     Flag("n_best_size", TaskConfig, Group.PREDICTION,
-         "Number of answers listed per question, and of start and end "
-         "positions that answers are made of.", 1),
+         "Number of answers to list per question, and of best start and "
+         "end positions to combine into answers.", 1),
     Flag("max_answer_length", TaskConfig, Group.PREDICTION,
          "Maximum length of an answer in tokens.", 1),
     Flag("null_score_diff_threshold", TaskConfig, Group.PREDICTION,
-         "Threshold of the null odds, above which a question counts as not "
-         "answerable."),
+         "Threshold of the null odds: a question with higher odds counts as "
+         "unanswerable."),
     Flag("apply_best_null_threshold", False, Group.PREDICTION,
          "Use the null threshold with the best F1 on --predict_file, and save "
          "the threshold with the model."),

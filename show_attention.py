@@ -38,7 +38,7 @@ FLAGS = Flags(
          "Second text, for models that take pairs."),
     Flag("max_seq_length", 128, Group.DATA,
          "Maximum length in tokens; longer texts are cut. A page grows with "
-         "the square of the length: some 6 MB for 128 tokens of BERT-base.",
+         "the square of the length: about 6 MB for 128 tokens of BERT-base.",
          4),
     *common_flags.TOKENIZER_FLAGS,
     Flag("layer", int, Group.OUTPUT,
@@ -75,7 +75,7 @@ def main() -> None:
     attention = reader.read(FLAGS.text, FLAGS.text_pair, FLAGS.max_seq_length)
     if attention.is_cut:
         print(
-            f"the text is cut to {len(attention.pieces)} pieces; see "
+            f"the text is cut to {len(attention.pieces)} tokens; see "
             "--max_seq_length",
             file=sys.stderr,
         )

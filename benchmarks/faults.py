@@ -4,7 +4,7 @@
 
 Each of the three commands that train is run on a tiny model with dropout: once
 without a stop, then again and again in new folders, where SIGKILL ends the
-process several times and the same command goes on each time. One kill in five
+process several times and the same command resumes each time. One kill in five
 falls into the start, the others into the training. Then the seconds that a
 command needs from its start to its first step, 10 and 10,000 steps in.
 Pre-training is done with accumulation and dynamic masking, from several files,

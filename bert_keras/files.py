@@ -396,7 +396,7 @@ def new_folder(output_dir: str) -> Iterator[str]:
     try:
         if tf.io.gfile.exists(output_dir):
             raise InputError(
-                f"`output_dir={output_dir}` is there already; name a new folder"
+                f"`output_dir={output_dir}` exists already; name a new folder"
             )
         with atomic(output_dir) as folder:
             tf.io.gfile.makedirs(folder)

@@ -151,14 +151,14 @@ def explained(error: BaseException, flags: Iterable[str] = ()) -> str | None:
     text = text.split("}} ")[-1].split(" [Op:")[0]
     if "Permission denied" in text:
         return (
-            f"cannot read or write: {text}; see to it that this user may, and "
-            "give the same command again"
+            f"cannot read or write: {text}; give this user the permission and "
+            "run the same command again"
         )
     if any(fault in text for fault in DISK_FAULTS):
         return (
-            f"cannot write: {text}; make room or give another folder to write "
-            "to; what was whole before is as it was, and the same command goes "
-            "on from there"
+            f"cannot write: {text}; free some space or give another folder to "
+            "write to; what was complete before is unchanged, and the same "
+            "command resumes from there"
         )
     kind = type(error).__name__  # TensorFlow may not be imported
     found = re.search(
@@ -177,18 +177,18 @@ def explained(error: BaseException, flags: Iterable[str] = ()) -> str | None:
             advice = (
                 "in training split each batch by --num_accumulation_steps, "
                 "give --recompute or lower --train_batch_size (--dry_run "
-                "reckons what a run takes); after it lower "
+                "estimates what a run takes); after it lower "
                 f"{' or '.join(sizes)}"
             )
-        return f"the memory is full ({shown}); {advice}"
+        return f"out of memory ({shown}); {advice}"
     if kind == "UnavailableError":
         from bert_keras.training.distribution import num_hosts
 
         if num_hosts() > 1:
             return (
-                "another of the hosts in TF_CONFIG does not answer any more; "
-                "start the same command on all of them again, and it goes on "
-                "from the newest state in --output_dir"
+                "another of the hosts in TF_CONFIG no longer answers; start "
+                "the same command on all hosts again, and it resumes from the "
+                "latest checkpoint in --output_dir"
             )
     # Of TensorFlow's errors those of files and networks, which have no place in
     # the code, or the system's words after a path.

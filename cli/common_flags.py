@@ -67,7 +67,7 @@ USE_TPU = Flag(
     "use_tpu",
     DeviceConfig,
     Group.TPU,
-    "Run the model on a Cloud TPU, not here.",
+    "Run the model on a Cloud TPU instead of this machine.",
 )
 MASTER = Flag(
     "master", DeviceConfig, Group.TPU,
@@ -91,8 +91,9 @@ TRAINING_FLAGS = (
          "Face's format. Default: random weights."),
     CONFIG_FILE,
     Flag("model_size", str, Group.MODEL,
-         "Size of a released BERT to build in place of --bert_config_file; "
-         "--vocab_file determines the size of the vocabulary.",
+         "Size of the model, as in a released BERT, instead of a "
+         "--bert_config_file; --vocab_file determines the size of the "
+         "vocabulary.",
          choices=MODEL_SIZES),
     VOCAB_FILE,
     Flag("train_batch_size", 32, Group.TRAINING,
@@ -153,8 +154,8 @@ TRAINING_FLAGS = (
          "metadata server."),
     MASTER,
     Flag("iterations_per_loop", 1000, Group.TPU,
-         "Number of training steps per call to the Cloud TPU; more than "
-         f"{MAX_STEPS_PER_CALL} count as {MAX_STEPS_PER_CALL}.", 1),
+         "Number of training steps per call to the Cloud TPU; values "
+         f"above {MAX_STEPS_PER_CALL} count as {MAX_STEPS_PER_CALL}.", 1),
     NUM_TPU_CORES,
 )  # fmt: skip
 
@@ -168,8 +169,9 @@ TOKENIZER_FLAGS = (
          "Strip accents from letters. Default: as saved beside the model or "
          "the vocabulary, or as given by --do_lower_case."),
     Flag("additional_special_tokens", [], Group.TOKENIZER,
-         "Tokens of the vocabulary, comma-separated, that are never split in "
-         "a text, such as [E1],[/E1] in the places of [unused] tokens."),
+         "Tokens of the vocabulary, comma-separated, that are never split "
+         "in a text, such as [E1],[/E1] that have taken the places of "
+         "[unused] tokens."),
 )  # fmt: skip
 
 EXPORT_FLAGS = (
@@ -199,24 +201,26 @@ TABLE_FLAGS = (
          "shows another character."),
     Flag("encoding", str, Group.DATA,
          "Encoding of text files, such as cp1252. Default: UTF-8, or the "
-         "encoding that a byte-order mark tells."),
+         "encoding given by a byte-order mark."),
 )  # fmt: skip
 
 # What becomes of the tokens that are to be predicted.
 MASK_SHARE_FLAGS = (
     Flag("mask_share", MaskConfig, Group.MASKING,
-         "Share of the tokens to predict that are replaced by [MASK].", 0, 1),
+         "Fraction of the predicted tokens that are replaced by "
+         "[MASK].", 0, 1),
     Flag("random_share", MaskConfig, Group.MASKING,
-         "Share of the tokens to predict that are replaced by a random token. "
-         "What --mask_share and --random_share leave stays unchanged.", 0, 1),
+         "Fraction of the predicted tokens that are replaced by a "
+         "random token. The tokens that --mask_share and "
+         "--random_share leave stay unchanged.", 0, 1),
 )  # fmt: skip
 
 TEACHER_FLAGS = (
     Flag("teacher_model_dir", str, Group.DISTILLATION,
          "Folder of the teacher: a model trained for the same task, whose "
-         "outputs the new model learns to give."),
+         "outputs the new model learns to reproduce."),
     Flag("distillation_temperature", TaskDistillation, Group.DISTILLATION,
-         "Temperature by which the logits of teacher and student are divided.",
+         "Temperature that divides the logits of teacher and student.",
          0.01),
 )  # fmt: skip
 

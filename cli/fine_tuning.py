@@ -32,8 +32,8 @@ FINE_TUNING_FLAGS = (
          "Number of runs, with seeds --seed, --seed + 1 and so on; the best "
          "model is kept.", 1),
     Flag("layer_decay", 1.0, Group.OPTIMIZER,
-         "Factor by which the learning rate falls from each layer to the layer "
-         "below; 1 leaves all layers the same rate.", 0, 1),
+         "Factor by which the learning rate falls from each layer to "
+         "the layer below; 1 gives all layers the same rate.", 0, 1),
     Flag("num_frozen_layers", -1, Group.OPTIMIZER,
          "Number of lowest layers that stay unchanged, along with the "
          "embeddings; 0 freezes the embeddings alone, -1 freezes nothing.",
@@ -54,8 +54,8 @@ COMBINATION_FLAGS = (
 TAUGHT_FLAGS = (
     *common_flags.TEACHER_FLAGS,
     Flag("distillation_weight", TaskDistillation, Group.DISTILLATION,
-         "Share of the loss that compares with the teacher; the labels have "
-         "the rest.", 0, 1),
+         "Fraction of the loss that comes from the teacher; the rest "
+         "comes from the labels.", 0, 1),
 )  # fmt: skip
 
 KEEP_HEAD = Flag(

@@ -21,8 +21,8 @@ MAX_WIDTH = 100  # of --help, in characters
 NAME_WIDTH = 30
 # --help's way to what a command has of absl
 OTHERS = (
-    "Besides: --flagfile=FILE reads flags from a file, --version prints the "
-    "version, --helpfull lists the flags of the log as well."
+    "--flagfile=FILE reads flags from a file, --version prints the version, "
+    "--helpfull shows the flags of the log, too."
 )
 
 
@@ -46,7 +46,12 @@ def help_text(command: "Command", full: bool = False) -> str:
     columns = shutil.get_terminal_size((MAX_WIDTH, 0)).columns
     width = min(MAX_WIDTH, max(columns, 2 * NAME_WIDTH))
     parts = [
-        textwrap.fill(f"Usage: {usage(command)}", width, subsequent_indent="  ")
+        textwrap.fill(
+            f"Usage: {usage(command)}",
+            width,
+            subsequent_indent="  ",
+            break_on_hyphens=False,
+        )
     ]
     for paragraph in command.description.strip().split("\n\n"):
         parts.append(textwrap.fill(paragraph, width))
@@ -56,7 +61,8 @@ def help_text(command: "Command", full: bool = False) -> str:
             default = flag.shown_default and f"default: {flag.shown_default}"
             facts = "; ".join(filter(None, [default, flag.bounds]))
             text = flag.help + (f" ({facts})" if facts else "")
-            text = text.replace("default: ", "default:\xa0")  # on one line
+            for words in ("default: ", "at least "):  # each on one line
+                text = text.replace(words, words[:-1] + "\xa0")
             wrapped = [
                 line.replace("\xa0", " ")
                 for line in textwrap.wrap(

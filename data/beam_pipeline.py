@@ -71,7 +71,7 @@ def make_records(
         )
     if found := tf.io.gfile.glob(f"{path}-*-of-*"):
         raise InputError(
-            f"{min(found)} is there already, which readers of {path}-* would "
+            f"{min(found)} exists already, which readers of {path}-* would "
             "take for a part of this `output_file`; delete it or give another "
             "name"
         )

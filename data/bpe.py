@@ -225,7 +225,7 @@ def load_byte_level(
         first, _, second = line.partition(" ")
         if not first or not second or " " in second:
             raise InputError(
-                f"line {number} of {path} is {line!r}; expected two pieces "
+                f"line {number} of {path} is {line!r}; expected two tokens "
                 "with a space between"
             )
         if first + second not in vocab:
@@ -257,15 +257,15 @@ def check_byte_level(vocab_file: str) -> dict[str, int]:
     ):
         raise InputError(
             f"{vocab_file} is not a vocabulary: expected an object with a "
-            "whole number for each piece"
+            "whole number for each token"
         )
     if len(set(vocab.values())) < len(vocab):
-        raise InputError(f"{vocab_file} gives one id to several pieces")
+        raise InputError(f"{vocab_file} gives one id to several tokens")
     missing = [x for x in (*ROBERTA.pieces, *ALPHABET) if x not in vocab]
     if missing:
         raise InputError(
             f"{vocab_file} is not a byte-level vocabulary like RoBERTa's: it "
-            f"lacks {len(missing)} of the pieces that each has, such as "
+            f"lacks {len(missing)} of the tokens that each has, such as "
             f"{missing[0]!r}"
         )
     return vocab

@@ -202,8 +202,8 @@ def make_records(
     if seconds and not workers.num_skipped:
         print(
             f"{summary.num_records:,} records in {seconds:.1f} s "
-            f"({summary.num_records / seconds:,.0f} a second), processes' "
-            "start left out",
+            f"({summary.num_records / seconds:,.0f} per second, without the "
+            "start of processes)",
             file=sys.stderr,
         )
     return summary

@@ -140,16 +140,16 @@ def format_report(summary: TextSummary) -> str:
         "  of a single line": share(singles, documents),
         "lines": f"{lines:,}",
         "  seen before": share(summary.num_repeated_lines, lines),
-        f"  longer than {summary.room} pieces": share(
+        f"  longer than {summary.room} tokens": share(
             summary.num_long_lines, lines
         ),
-        "pieces": f"{summary.num_pieces:,}",
+        "tokens": f"{summary.num_pieces:,}",
         "  [UNK]": f"{summary.num_unknown:,}",
         "  [UNK], share": share(summary.num_unknown, summary.num_pieces),
     }
     return "\n".join([
         streaming_stats.format_table(table),
-        "pieces in a line",
+        "tokens in a line",
         streaming_stats.format_lengths(summary.length_counts),
         *streaming_stats.format_top("unknown words", summary.unknown_words),
         *streaming_stats.format_top(

@@ -92,7 +92,7 @@ def _shape(spec: Mapping[str, Any], name: str) -> tf.TensorShape:
     if not shape.is_fully_defined() or 0 in shape.as_list():
         raise InputError(
             f"the dataset has {name} of shape {shape}; expected a fixed "
-            "length: pad its rows"
+            "length: pad its examples"
         )
     return shape
 

@@ -234,7 +234,7 @@ def format_record(
     ]
     lines.append(
         f"{label(record) or 'no label'}; {len(texts)} of "
-        f"{len(record['input_ids'])} pieces: {np.sum(segments == 0)} in A, "
+        f"{len(record['input_ids'])} tokens: {np.sum(segments == 0)} in A, "
         f"{np.sum(segments == 1)} in B"
     )
     if "masked_lm_positions" in record:
@@ -302,7 +302,7 @@ def format_fill(sequences: Sequence[Record]) -> str:
     asked = sum(int(record["masked_lm_weights"].sum()) for record in sequences)
     return (
         f"packed: {count} sequence{'s' * (count > 1)}, "
-        f"{real} of {len(sequences[0]['input_mask'])} pieces, "
+        f"{real} of {len(sequences[0]['input_mask'])} tokens, "
         f"{asked} of {len(sequences[0]['masked_lm_weights'])} predictions"
     )
 
@@ -446,7 +446,7 @@ def format_report(summary: RecordSummary) -> str:
         "  full, perhaps cut": share(summary.num_full, whole),
         "positions each": f"{summary.max_seq_length:,}",
         "  filled": share(pieces, num_rows * summary.max_seq_length),
-        "pieces": f"{pieces:,}",
+        "tokens": f"{pieces:,}",
         "  [UNK]": f"{summary.num_unknown:,}",
         "  [UNK], share": share(summary.num_unknown, pieces),
     }
@@ -458,12 +458,12 @@ def format_report(summary: RecordSummary) -> str:
             "predictions": f"{asked:,}",
             "  shown as [MASK]": share(masks.num_masked, asked),
             "  kept": share(masks.num_kept, asked),
-            "  another piece": share(masks.num_random, asked),
+            "  another token": share(masks.num_random, asked),
             f"{name} with all {most}": share(masks.num_full, whole),
         }
     return "\n".join([
         format_table(table),
-        f"pieces in a {name[:-1]}",
+        f"tokens in a {name[:-1]}",
         format_lengths(summary.length_counts),
         *format_top("around [UNK]", summary.unknown_neighbours),
         *format_top("texts that come again", summary.repeated),

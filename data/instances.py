@@ -66,7 +66,7 @@ class InstanceConfig(MaskConfig):
         if not 1 <= self.max_predictions_per_seq <= most:
             raise InputError(
                 f"`max_predictions_per_seq={self.max_predictions_per_seq}` "
-                f"must lie between 1 and {most}, the pieces that can be masked "
+                f"must lie between 1 and {most}, the tokens that can be masked "
                 f"at `max_seq_length={self.max_seq_length}`"
             )
         for name, least in (("random_seed", 0), ("dupe_factor", 1)):

@@ -33,7 +33,7 @@ class MaskConfig:
     """How many pieces are hidden, and what becomes of them; the defaults are
     Google's (appendix C.2 has other shares)."""
 
-    max_predictions_per_seq: int = 20  # masked pieces at most
+    max_predictions_per_seq: int = 20  # masked tokens at most
     masked_lm_prob: float = 0.15  # share of pieces hidden
     do_whole_word_mask: bool = False  # hide all pieces of a word or none
     mask_share: float = 0.8  # of these become [MASK]

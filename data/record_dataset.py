@@ -74,7 +74,7 @@ def record_dataset(
     if max_seq_length is None and any(f.is_trimmed for f in features):
         raise InputError(
             f"{paths[0]} has records that end with their text: give "
-            "`max_seq_length`, the positions of a row"
+            "`max_seq_length`, the positions of an example"
         )
     vocab_size = 2**31 - 1
     masker, share = None, HostShard(*shard)

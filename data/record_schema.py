@@ -38,7 +38,7 @@ def pretraining_features(
     max_predictions_per_seq: int,
     type_vocab_size: int | None = None,
 ) -> tuple[Feature, ...]:
-    """Sentence pairs with masked pieces; 1 in next_sentence_labels: random.
+    """Sentence pairs with masked tokens; 1 in next_sentence_labels: random.
     The reading model's `type_vocab_size` is there to check segment_ids."""
     return (
         *_input_features(max_seq_length, type_vocab_size),

@@ -157,10 +157,10 @@ def check_pieces(paths: Sequence[str], tokenizer: Tokenizer) -> None:
         ids = read_first(path)["input_ids"].int64_list.value
         fault = None
         if ids[0] != vocab[start]:
-            fault = f"begins with piece {ids[0]}, not {vocab[start]} ({start})"
+            fault = f"begins with token {ids[0]}, not {vocab[start]} ({start})"
         elif max(ids) > max(vocab.values()):
             fault = (
-                f"has piece {max(ids)}, the last being {max(vocab.values())}"
+                f"has token {max(ids)}, the last being {max(vocab.values())}"
             )
         if fault:
             raise InputError(

@@ -127,7 +127,7 @@ def learn(
     words = _spellable(word_counts, room, min_frequency)
     if not words:
         raise InputError(
-            f"`vocab_size={vocab_size}` leaves {max(room, 0)} pieces beside "
+            f"`vocab_size={vocab_size}` leaves {max(room, 0)} tokens beside "
             f"{len(reserved)} special and unused ones, and no word of the text "
             f"can be spelled with them at `min_frequency={min_frequency}`"
         )

@@ -1,12 +1,22 @@
-"""Draws the pictures of README.md and docs/ from what `make demo` left.
+"""Draws pictures of README.md and docs/ from what `make demo` left.
 
     PYTHONPATH=. .venv/bin/python docs/draw.py
 
-writes docs/images/demo.png: the demo's losses, and where a head looks.
+writes to docs/images/: demo.png, the demo's losses and where a head looks;
+help.svg and training.svg, what a terminal of 100 columns shows. training.svg
+needs train.csv and dev.csv of docs/tutorials/classifier.md.
 """
 
+import fcntl
+import html
 import io
 import math
+import os
+import pty
+import struct
+import sys
+import tempfile
+import termios
 from pathlib import Path
 
 from bert_keras.cli import command
@@ -24,6 +34,8 @@ ROOT = Path(__file__).parent.parent
 MODEL = ROOT / "demo_output" / "model"
 TEXT = "Return a list of the names in this module."
 LAYER, HEAD = 0, 1
+COLUMNS = 100
+CHARACTER, LINE = 7.83, 17  # width and height of a character of 13 px
 
 
 def draw_attention(axes: pyplot.Axes) -> None:
@@ -39,6 +51,49 @@ def draw_attention(axes: pyplot.Axes) -> None:
         title=f"show_attention: layer {LAYER}, head {HEAD}", xlim=(-0.4, 1.4)
     )
     axes.axis("off")
+
+
+def terminal(words: list[str]) -> list[str]:
+    """The lines that a terminal of 100 columns shows after a command."""
+    process, screen = pty.fork()
+    if not process:
+        size = struct.pack("HHHH", 50, COLUMNS, 0, 0)
+        fcntl.ioctl(sys.stdout, termios.TIOCSWINSZ, size)
+        os.execvp(sys.executable, [sys.executable, *words])
+    shown = b""
+    while True:
+        try:
+            shown += os.read(screen, 1 << 16)
+        except OSError:  # the command has ended
+            break
+    os.waitpid(process, 0)
+    lines = [
+        [part for part in line.split("\r") if part.strip()]
+        for line in shown.decode().split("\n")
+    ]
+    return [parts[-1].rstrip() if parts else "" for parts in lines]
+
+
+def draw_terminal(prompt: str, words: list[str], name: str) -> None:
+    """Draws a command, as it is typed, and what it prints."""
+    lines = [*f"$ {prompt}".split("\n"), *terminal(words)]
+    while not lines[-1]:
+        del lines[-1]
+    width, height = 20 + CHARACTER * COLUMNS, 20 + LINE * len(lines)
+    texts = "\n".join(
+        f'<text x="10" y="{10 + LINE * (i + 0.75):.0f}">'
+        + html.escape(line).replace(" ", "\xa0")  # none is dropped
+        + "</text>"
+        for i, line in enumerate(lines)
+    )
+    (ROOT / "docs" / "images" / name).write_text(
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} '
+        f'{height:.0f}" font-family="DejaVu Sans Mono, Menlo, Consolas, '
+        'monospace" font-size="13">\n'
+        '<rect width="100%" height="100%" rx="8" fill="#1e2430"/>\n'
+        f'<g fill="#e4e8ee">\n{texts}\n</g>\n</svg>\n',
+        encoding="utf-8",
+    )
 
 
 def main() -> None:
@@ -58,6 +113,24 @@ def main() -> None:
     figure.savefig(drawn, dpi=96)
     few = Image.open(drawn).convert("RGB").quantize(64)  # a third of the bytes
     few.save(ROOT / "docs" / "images" / "demo.png", optimize=True)
+
+    draw_terminal(
+        "build_vocab --help", ["build_vocab.py", "--help"], "help.svg"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        given = [
+            "--do_train", "--do_eval", "--train_file=train.csv",
+            "--eval_file=dev.csv", "--label_column=package",
+            "--init_checkpoint=demo_output/model", "--output_dir=packages",
+            "--max_seq_length=64", "--num_train_epochs=2",
+            "--learning_rate=3e-4", "--eval_steps=50",
+        ]  # fmt: skip
+        prompt = "run_classifier"
+        for flag in given:
+            is_full = len(prompt.split("\n")[-1]) + len(flag) > COLUMNS - 6
+            prompt += (" \\\n    " if is_full else " ") + flag
+        given[6] = f"--output_dir={folder}/packages"
+        draw_terminal(prompt, ["run_classifier.py", *given], "training.svg")
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ def compare_pieces(
     if others:
         number, piece = others[0]
         warn(
-            f"`vocab_file={vocab_file}` has {len(others):,} pieces other than "
+            f"`vocab_file={vocab_file}` has {len(others):,} tokens other than "
             f"{start.vocab_file}, with which the weights were trained; the "
             f"first is {own.get(number)!r}, where they have {piece!r}"
         )

@@ -96,7 +96,7 @@ def _training(
     flop = step_flop(config, rows, run.num_frozen_layers, run.recompute)
     return {
         "data": size.description,
-        "steps": f"{steps:,} of {rows.number:,} rows, "
+        "steps": f"{steps:,} of {rows.number:,} examples, "
         f"{steps * rows.number / size.num_rows:.2f} epochs; "
         f"{min(done, steps):,} are done",
         "memory": f"about {memory.total / MIB:,.1f} MiB a device: "

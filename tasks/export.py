@@ -121,7 +121,7 @@ def _takes_pairs(settings: TaskConfig | None) -> bool | None:
 def check_length(config: BertConfig, max_seq_length: int) -> None:
     if max_seq_length > config.max_position_embeddings:
         raise InputError(
-            f"texts would be cut to {max_seq_length} pieces but the model has "
+            f"texts would be cut to {max_seq_length} tokens but the model has "
             f"{config.max_position_embeddings} positions; change "
             "`max_seq_length`"
         )
@@ -249,8 +249,8 @@ def _checks(batch: Tensors, config: BertConfig) -> list[Any]:
             tf.reduce_all(shape == tf.shape(mask))
             & tf.reduce_all(shape == tf.shape(segments))
         ),
-        "at least one id a row": (shape[0] == 0) | (shape[1] > 0),
-        f"at most {config.max_position_embeddings} ids a row": (
+        "at least one id per example": (shape[0] == 0) | (shape[1] > 0),
+        f"at most {config.max_position_embeddings} ids per example": (
             shape[1] <= config.max_position_embeddings
         ),
         f"input_ids from 0 to {config.vocab_size - 1}": tf.reduce_all(

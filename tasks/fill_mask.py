@@ -180,7 +180,7 @@ class FillMaskPipeline(Pipeline):
         line = "\t".join(texts)
         rows = encode(line, self.tokenizer, self.max_length)
         note = (
-            f"it is read through windows of {self.max_length} pieces"
+            f"it is read through windows of {self.max_length} tokens"
             if len(rows[0].input_ids) == self.max_length
             else ""
         )

@@ -236,7 +236,7 @@ class FineTuningTask(Task):
         return DataSize(
             rows,
             self.settings.max_seq_length,
-            f"{examples:,} examples to count epochs by, {rows:,} rows",
+            f"{examples:,} examples, as {rows:,} inputs of the model",
         )
 
     def plan(self, trainer: Trainer) -> TrainingPlan:
@@ -253,8 +253,8 @@ class FineTuningTask(Task):
         hints = []
         if 2 * data.longest <= most:
             hints = [
-                f"the longest of {data.num_rows:,} rows has {data.longest} of "
-                f"`max_seq_length={most}` positions; "
+                f"the longest of {data.num_rows:,} examples has "
+                f"{data.longest} of `max_seq_length={most}` positions; "
                 f"`max_seq_length={data.longest}` trains the same in less "
                 "memory"
             ]

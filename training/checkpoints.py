@@ -151,8 +151,8 @@ class TrainingState:
             return int(self.step.numpy())
         if states or max(_steps(self.folder, r"\.data-.*"), default=0) > 0:
             raise InputError(
-                f"every state in {self.output_dir}/{FOLDER} is damaged; remove "
-                "that folder, or give another `output_dir`"
+                f"every checkpoint in {self.output_dir}/{FOLDER} is damaged; "
+                "remove that folder, or give another `output_dir`"
             )
         return 0
 

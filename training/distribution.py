@@ -124,7 +124,7 @@ def _connect_tpu(config: DeviceConfig) -> tf.distribute.Strategy:
         ) from error
     except Exception as error:  # Google's client has those of four libraries
         raise InputError(
-            f"the Cloud TPU `tpu_name={name}` is not to be had "
+            f"the Cloud TPU `tpu_name={name}` is not available "
             f"({first_line(error)}); check `tpu_name`, `tpu_zone` and "
             "`gcp_project`"
         ) from error
@@ -196,7 +196,7 @@ def _tf_config_fault(config: Any) -> str | None:
         return "it has more than one chief"
     for host in listed:
         if listed.count(host) > 1:
-            return f"the address {host} is there {listed.count(host)} times"
+            return f"the address {host} occurs {listed.count(host)} times"
     task = config.get("task")
     if not isinstance(task, dict):
         return "it has no task, which says which of the hosts this one is"

@@ -1,7 +1,7 @@
 """Evaluation while a model is trained: the best one kept, early stopping.
 
 What was seen stands in eval_log.jsonl, and everything else follows from it, so
-that a run that goes on decides as if it had never stopped.
+that a run that resumes decides as if it had never stopped.
 """
 
 import dataclasses
@@ -71,9 +71,9 @@ class EarlyStopping:
                 ]
             except (ValueError, TypeError, KeyError, OverflowError) as error:
                 raise InputError(
-                    f"{self.path}, which says what evaluations have found, is "
-                    "damaged, so that the run cannot go on as it would have; "
-                    "give another `output_dir`"
+                    f"{self.path}, the log of evaluations, is damaged, so the "
+                    "run cannot resume as if it had never stopped; give "
+                    "another `output_dir`"
                 ) from error
         return self._is_exhausted()
 

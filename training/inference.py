@@ -257,7 +257,7 @@ def predict(
 def with_progress(
     items: Iterable[Item],
     count: int | None = None,
-    unit: str = " rows",
+    unit: str = " examples",
     name: str | None = None,
 ) -> Iterator[Item]:
     """The items; on stderr how many of `count` have been, if it takes long."""

@@ -125,7 +125,7 @@ def train(
         print(f"{output_dir} has all of its {step} training steps already")
         return step
     if step:
-        print(f"{output_dir}: going on from its state after step {step}")
+        print(f"{output_dir}: resuming from the checkpoint after step {step}")
     else:
         state.save(step)  # a run killed before its next state starts here again
     log_dir = output_dir if host.is_chief else None
@@ -195,11 +195,11 @@ def _is_any(stops: bool, strategy: tf.distribute.Strategy, host: Host) -> bool:
 def check_hosts_agree(
     strategy: tf.distribute.Strategy, host: Host, step: int
 ) -> None:
-    """Waits for all hosts; stops those that go on from different states."""
+    """Waits for all hosts; stops those that resume from different steps."""
     mean = sum_over_hosts(strategy, host, step) / host.count
     if _is_any(mean != step, strategy, host):
         raise InputError(
-            f"this host goes on from step {step} and not all others do; "
+            f"this host resumes from step {step} and not all others do; "
             "`output_dir` must be one folder that all hosts see"
         )
 

@@ -356,7 +356,7 @@ class NonFiniteStepHandler:
                 )
                 if not self.may_skip or self.num_in_a_row >= MAX_IN_A_ROW:
                     raise InputError(
-                        f"{sentence}; the last good state is in "
+                        f"{sentence}; the last good checkpoint is in "
                         f"{self.output_dir}; lower `learning_rate` or check "
                         f"the data{advice}"
                     )
@@ -454,7 +454,7 @@ class StopRequest:
         place = "the last step" if step is None else f"step {step}"
         print(
             f"stopped by {by} after {place}, which is saved; the same command "
-            "goes on from there",
+            "resumes from there",
             file=sys.stderr,
         )
         sys.exit(128 + number)

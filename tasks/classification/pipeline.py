@@ -123,9 +123,9 @@ class TextClassificationPipeline(TaskPipeline):
             self.settings.doc_stride,
             length if self.settings.doc_stride is None else None,
         )
-        note = f"it is cut to {length} pieces" if is_cut else ""
+        note = f"it is cut to {length} tokens" if is_cut else ""
         if len(rows) > 1:
-            note = f"it is read through {len(rows)} windows of {length} pieces"
+            note = f"it is read through {len(rows)} windows of {length} tokens"
         return Question(number, rows, note=note)
 
     def postprocess(

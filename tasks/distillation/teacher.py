@@ -219,7 +219,7 @@ def check_teacher(task: FineTuningTask, folder: str) -> BertConfig:
         opened.vocab_file
     ):
         raise InputError(
-            f"`teacher_model_dir={folder}` has other pieces than "
+            f"`teacher_model_dir={folder}` has other tokens than "
             f"{opened.vocab_file}; expected a teacher with the vocabulary of "
             "its student"
         )

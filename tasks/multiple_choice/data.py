@@ -221,7 +221,7 @@ def encode_questions(
     for cut, count in cuts.items():
         text = (
             f"{count} of {len(questions)} questions are longer than "
-            f"`max_seq_length={max_seq_length}` pieces; their {cut} were cut"
+            f"`max_seq_length={max_seq_length}` tokens; their {cut} were cut"
         )
         print(with_flags(text), file=sys.stderr)
     return [rows for rows, _ in encoded]

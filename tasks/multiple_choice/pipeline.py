@@ -82,7 +82,7 @@ class MultipleChoicePipeline(TaskPipeline):
         example = MultipleChoiceExample("", context, tuple(choices), None)
         rows, cut = encode_question(example, self.tokenizer, length)
         what = "context and choices are" if cut == CHOICES_TOO else "context is"
-        note = f"its {what} cut to {length} pieces" if cut else ""
+        note = f"its {what} cut to {length} tokens" if cut else ""
         return Question(number, rows, choices, note)
 
     def postprocess(

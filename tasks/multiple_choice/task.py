@@ -138,7 +138,7 @@ class MultipleChoiceTask(FineTuningTask):
         encoded = encode_questions(questions, self.tokenizer, length)
         lengths = [len(row.input_ids) for rows in encoded for row in rows]
         print(
-            f"{len(questions):,} questions, {len(lengths):,} rows of "
+            f"{len(questions):,} questions, {len(lengths):,} choices of "
             f"{describe_lengths(lengths)}"
         )
         return encoded

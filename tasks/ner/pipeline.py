@@ -107,7 +107,7 @@ class TokenClassificationPipeline(TaskPipeline):
             self.settings.doc_stride or length // 2,
         )
         note = (
-            f"it is read through {len(text.rows)} windows of {length} pieces"
+            f"it is read through {len(text.rows)} windows of {length} tokens"
             if len(text.rows) > 1
             else ""
         )

@@ -209,7 +209,7 @@ def read_texts(
     num_words = sum(len(sentence.words) for sentence in file.sentences)
     lines = [
         f"{file.path}: {len(file.sentences):,} sentences of {num_words:,} "
-        f"words ({file.layout}) in {len(words.rows):,} rows"
+        f"words ({file.layout}) in {len(words.rows):,} windows"
     ]
     lengths = [text.num_tokens for text in texts]
     num_long = sum(len(text.rows) > 1 for text in texts)

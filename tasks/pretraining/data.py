@@ -318,7 +318,7 @@ def _check_settings(
         raise InputError("`words_are_spaced` is for `do_whole_word_mask`")
     if settings.words_are_spaced and not is_bert:
         raise InputError(
-            "`words_are_spaced` is for a vocab.txt; pieces of a vocab.json "
+            "`words_are_spaced` is for a vocab.txt; tokens of a vocab.json "
             "have the spaces before them"
         )
     is_segments = config.sequence_format == instances.SEGMENT_PAIR

@@ -242,7 +242,7 @@ def check_direction(
     if inputs.have_masks:
         raise InputError(
             "the records have masks, and a model of one direction "
-            f"({direction}) predicts each next piece of whole text; make "
+            f"({direction}) predicts each next token of whole text; make "
             "them with create_pretraining_data.py `dynamic_masking`"
         )
     if mask_flags:

@@ -117,7 +117,7 @@ def pretrain(
         if values.setdefault("max_seq_length", length) != length:
             raise InputError(
                 f"`max_seq_length` is {values['max_seq_length']}, but the "
-                f"dataset has rows of {length}; leave it out"
+                f"dataset has examples of {length} tokens; leave it out"
             )
     else:
         records = names_of_files("records", records)

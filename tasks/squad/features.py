@@ -83,7 +83,7 @@ def make_windows(
         room = settings.max_seq_length - len(question) - num_marks
         if room < 1:
             raise InputError(
-                f"a question of {len(question)} pieces leaves no room for a "
+                f"a question of {len(question)} tokens leaves no room for a "
                 f"paragraph in {settings.max_seq_length}; raise "
                 "`max_seq_length` or lower `max_query_length`"
             )

@@ -100,7 +100,7 @@ class QuestionAnsweringPipeline(TaskPipeline):
         if len(windows) > 1:
             notes.append(
                 f"its paragraph is read through {len(windows)} windows of "
-                f"{self.settings.max_seq_length} pieces"
+                f"{self.settings.max_seq_length} tokens"
             )
         rows = [window.row for window in windows]
         return Question(number, rows, (example, windows), "; ".join(notes))

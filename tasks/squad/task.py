@@ -189,7 +189,7 @@ class SquadTask(FineTuningTask):
             )
         elif self.prior is not None:
             losses = train_losses(trainer.folder)
-            warning = diagnose_losses(losses, self.prior, "guessing a piece")
+            warning = diagnose_losses(losses, self.prior, "guessing a token")
             if warning:
                 warn(warning)
 

@@ -56,19 +56,19 @@ def test_where_nothing_can_be_written(tmp_path: Path, place: str) -> None:
     [
         (
             OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/x/y"),
-            "No space left on device: '/x/y'; make room",
+            "No space left on device: '/x/y'; free some space",
         ),
         (
             tf.errors.FailedPreconditionError(
                 None, None, "{{node __wrapped__}} /x; Read-only file system"
             ),
-            "cannot write: /x; Read-only file system; make room",
+            "cannot write: /x; Read-only file system; free some space",
         ),
         (
             tf.errors.PermissionDeniedError(
                 None, None, "/x; Permission denied"
             ),
-            "cannot read or write: /x; Permission denied; see to it",
+            "cannot read or write: /x; Permission denied; give this user",
         ),
     ],
 )
@@ -125,9 +125,9 @@ def test_a_memory_that_is_full_is_a_sentence() -> None:
     with pytest.raises(tf.errors.ResourceExhaustedError) as full:
         tf.zeros([1 << 25, 1 << 25])  # more than a processor can address
     said = command.explained(full.value) or ""
-    assert "the memory is full (OOM when allocating tensor with shape" in said
+    assert "out of memory (OOM when allocating tensor with shape" in said
     said = command.explained(MemoryError("Unable to allocate 7 GiB")) or ""
-    assert "the memory is full (Unable to allocate 7 GiB); " in said
+    assert "out of memory (Unable to allocate 7 GiB); " in said
     open_files = "Too many open files"
     other = tf.errors.ResourceExhaustedError(None, None, open_files)
     assert command.explained(other) is None
@@ -142,7 +142,7 @@ def test_a_lost_host_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         config = json.dumps({"cluster": {"worker": hosts}, "task": task})
         monkeypatch.setenv("TF_CONFIG", config)
         said = command.explained(gone) or ""
-        assert is_said == ("hosts in TF_CONFIG does not answer" in said)
+        assert is_said == ("hosts in TF_CONFIG no longer answers" in said)
     assert command.explained(ValueError("of another kind")) is None
 
 

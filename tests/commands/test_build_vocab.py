@@ -43,7 +43,7 @@ def test_learns_from_several_files(tmp_path: pathlib.Path) -> None:
         "words                             7\n"
         "  [UNK]                      42.86%\n"
         "distinct words                    5\n"
-        f"pieces              {len(pieces):>15}\n"
+        f"tokens              {len(pieces):>15}\n"
         "  whole words                     2\n"
     )
 

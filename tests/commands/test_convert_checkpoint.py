@@ -185,7 +185,7 @@ def test_refusals_leave_nothing_behind(tmp_path: Path) -> None:
     for flags, sentence in (
         (
             [f"--output_dir={tmp_path / 'there'}"],
-            "is there already; name a new folder",
+            "exists already; name a new folder",
         ),
         (
             [

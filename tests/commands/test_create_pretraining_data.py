@@ -76,12 +76,12 @@ def assert_summary(stdout: str, expected: list[dict[str, list[str]]]) -> None:
     assert shown == {
         "documents": "5",
         "sentences": "15",
-        "pieces": "142",
+        "tokens": "142",
         "[UNK]": f"{5 / 142:.2%}",  # and, :, ;, and, to
         "records": "32",
         "label 0, is next": f"{1 - num_random / 32:.2%}",
         "label 1, random": f"{num_random / 32:.2%}",
-        "pieces in records": f"{num_tokens:,}",
+        "tokens in records": f"{num_tokens:,}",
         "masked": f"{num_masked / num_tokens:.2%}",
     }
 
@@ -109,13 +109,13 @@ def test_summary_by_hand(tmp_path: pathlib.Path, sampler: str) -> None:
     assert output == (
         "documents                         2\n"
         "sentences                         2\n"
-        "pieces                            8\n"
+        "tokens                            8\n"
         "  [UNK]                      12.50%\n"
         "records                           4\n"
         "  label 0, is next            0.00%\n"
         "  label 1, random           100.00%\n"
         "  pairs truncated             0.00%\n"
-        "pieces in records                44\n"
+        "tokens in records                44\n"
         "  masked                     18.18%\n"
     )
     made = read(tmp_path / "out", 11)

@@ -21,7 +21,7 @@ unaffables oldship sailing captaining
 # 23 words; 42 pieces before, 24 after; 5 and 1 of them unknown.
 SUMMARY = [
     "                          before       after",
-    "pieces a word              1.826       1.043",
+    "tokens a word              1.826       1.043",
     "  [UNK]                   21.74%       4.35%",
 ]
 
@@ -59,7 +59,7 @@ def variables(folder: Path) -> dict[str, np.ndarray]:
 
 def test_words_begin_as_the_mean_of_their_pieces(model: Path) -> None:
     output = run(COMMAND, *flags(model, num_words=9))
-    assert "9 words more, and 2 that are not a piece yet" in output
+    assert "9 words more, and 2 that are not a token yet" in output
     assert "vocab_size is 103 instead of 101" in output
     assert output.splitlines()[-3:] == SUMMARY
     extended = model.parent / "extended"
@@ -171,7 +171,7 @@ def test_an_unused_place_that_is_in_use_stays(model: Path) -> None:
 def test_what_cannot_be_extended(model: Path, tmp_path: Path) -> None:
     (tmp_path / "known.txt").write_text("the sea, the sea")
     known = flags(model, input_file=tmp_path / "known.txt")
-    assert "no word that is several pieces" in fails_with(COMMAND, *known)
+    assert "no word of several tokens" in fails_with(COMMAND, *known)
     theirs = GOLDEN / "hugging_face" / "pretraining"
     assert "convert_checkpoint.py" in fails_with(
         COMMAND, *flags(model, init_checkpoint=theirs)
@@ -188,5 +188,5 @@ def test_what_cannot_be_extended(model: Path, tmp_path: Path) -> None:
         COMMAND, *flags(model)
     )
     (model / "vocab.txt").unlink()
-    assert "there is no vocab.txt beside" in fails_with(COMMAND, *flags(model))
+    assert "vocab.txt is missing beside" in fails_with(COMMAND, *flags(model))
     assert not [*tmp_path.glob("extended*")]

@@ -124,7 +124,7 @@ def test_files_that_are_not_the_models_own(tmp_path: Path) -> None:
         "--layers=-1",
     )
     said = well_ended("extract_features.py", *args).errors
-    assert "tiny_vocab.txt has 1 pieces other than" in said
+    assert "tiny_vocab.txt has 1 tokens other than" in said
     config = json.loads((folder / "bert_config.json").read_text())
     config["num_attention_heads"] *= 2
     (tmp_path / "heads.json").write_text(json.dumps(config))

@@ -139,17 +139,17 @@ def test_packed_rows(tmp_path: Path) -> None:
     one = (
         "  A: [CLS] the [MASK->ship] [SEP]\n"
         "  B: saw [SEP]\n"
-        "  random next; 6 of 13 pieces: 4 in A, 2 in B\n"
+        "  random next; 6 of 13 tokens: 4 in A, 2 in B\n"
         "  1 of 3 predictions: 1 [MASK], 0 kept, 0 random\n\n"
     )
     assert shown.startswith(
-        f"{path}, record 1, packed: 2 sequences, 11 of 13 pieces, "
+        f"{path}, record 1, packed: 2 sequences, 11 of 13 tokens, "
         f"3 of 3 predictions\n{one}"
         "  A: [CLS] [kept a] [SEP]\n"
         "  B: [the->sea] [SEP]\n"
-        "  is next; 5 of 13 pieces: 3 in A, 2 in B\n"
+        "  is next; 5 of 13 tokens: 3 in A, 2 in B\n"
         "  2 of 3 predictions: 0 [MASK], 1 kept, 1 random\n\n"
-        f"{path}, record 2, packed: 1 sequence, 6 of 13 pieces, "
+        f"{path}, record 2, packed: 1 sequence, 6 of 13 tokens, "
         f"1 of 3 predictions\n{one}"
         "packed rows "
     )
@@ -177,7 +177,7 @@ def test_records_without_masks(tmp_path: Path) -> None:
         f"{path}, record 1\n"
         "  A: [CLS] the sea [SEP]\n"
         "  B: saw a ship [SEP]\n"
-        "  random next; 8 of 11 pieces: 4 in A, 4 in B\n"
+        "  random next; 8 of 11 tokens: 4 in A, 4 in B\n"
         "  no masks: they are drawn when it is read\n\n"
         "records "
     )
@@ -196,7 +196,7 @@ def test_reports_on_a_text(tmp_path: Path) -> None:
     lines = TEXT.read_text("utf-8").split("\n")
     assert report["num_lines"] == sum(bool(line.strip()) for line in lines)
     assert shown.startswith("documents ")
-    assert f"  longer than {23 - 3} pieces" in shown
+    assert f"  longer than {23 - 3} tokens" in shown
 
 
 def test_neither_or_both(pretraining: Path) -> None:

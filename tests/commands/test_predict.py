@@ -112,7 +112,7 @@ def test_a_thousand_lines_and_worse(
         done = predict(source, f"--model_dir={folder}", "--output_format=jsonl")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("variables loaded") == 1
-    assert "line 501: it is cut to 32 pieces\n" in done.stderr
+    assert "line 501: it is cut to 32 tokens\n" in done.stderr
     assert "line 601: bytes that are not UTF-8 are left out\n" in done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [answer.pop("line") for answer in answers] == [*range(1, 1001)]

@@ -246,7 +246,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     assert process.ended().code == -signal.SIGKILL
-    assert "going on from its state" in forked(
+    assert "resuming from the checkpoint" in forked(
         "run_classifier.py", *args, f"--output_dir={cut}", compiles=True
     )
     best = json.loads((straight / "best" / "best.json").read_text())["step"]

@@ -72,7 +72,7 @@ def test_it_learns_evaluates_and_predicts(world: Path) -> None:
         "with a label\n"
     ) in output
     assert "7 questions of 2 to 4 choices, 0 with a label\n" in output
-    assert re.search(r"rows of \d+ to 17 tokens, median \d+\n", output)
+    assert re.search(r"choices of \d+ to 17 tokens, median \d+\n", output)
     found = results(out)
     assert set(found) == {"eval_accuracy", "eval_loss", "global_step"}
     assert found["eval_accuracy"] > 0.9
@@ -108,8 +108,8 @@ def test_it_learns_evaluates_and_predicts(world: Path) -> None:
     assert sum(first.fields["probabilities"]) == pytest.approx(1.0)
     assert first.columns[:2] == ["1", "n3 good"]
     assert "it has 1 choices" in second.fields["error"]
-    assert third.note == "its context is cut to 17 pieces"
-    assert fourth.note == "its context and choices are cut to 17 pieces"
+    assert third.note == "its context is cut to 17 tokens"
+    assert fourth.note == "its context and choices are cut to 17 tokens"
 
 
 def test_what_is_asked_must_be_there(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_what_was_read_is_said(
     captured = capsys.readouterr()
     assert captured.out == (
         f"{path}: 2 sentences of 4 words (words in column 1, tags in column 2)"
-        " in 3 rows\n"
+        " in 3 windows\n"
         "  sentences of 1 to 3 tokens, median 1; 1 do not fit into "
         "`max_seq_length=4` and are read through windows\n"
         "  tags: O 3, B-PER 1\n"

@@ -231,7 +231,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(
         assert ended.code == code, ended.errors
         assert ("which is saved" in ended.errors) == (code == 143)
     assert not (cut / "bert_model.ckpt.index").exists()
-    assert "going on from its state after step" in forked(
+    assert "resuming from the checkpoint after step" in forked(
         "run_pretraining.py", *args, compiles=True
     )
     expected, resumed = variables(straight), variables(cut)
@@ -365,7 +365,7 @@ def test_records_without_labels_have_no_next_sentences(
     ended = well_ended(
         "run_pretraining.py", *args, "--num_train_steps=1", "--dry_run"
     )
-    assert "1 of 8 rows" in ended.output
+    assert "1 of 8 examples" in ended.output
     assert "positions beyond are not trained" not in ended.errors
     inputs = Inputs(
         [f"{tmp_path}/records"], [], features, [f"{tmp_path}/records"]
@@ -569,7 +569,7 @@ def test_damaged_states_and_changed_flags(
         "run_pretraining.py", *args, "--num_train_steps=12", "--dry_run"
     )
     assert "is that of" in output
-    assert "12 of 8 rows, 0.68 epochs; 10 are done" in output
+    assert "12 of 8 examples, 0.68 epochs; 10 are done" in output
     assert files_in(tmp_path) == before
 
     sentence = fails_with("run_pretraining.py", *args, "--train_batch_size=4")
@@ -611,7 +611,7 @@ def test_damaged_states_and_changed_flags(
     cut(10)
     ended = well_ended("run_pretraining.py", *args, "--num_train_steps=12")
     assert "step-10 is damaged" in ended.errors
-    assert "going on from its state after step 5" in ended.output
+    assert "resuming from the checkpoint after step 5" in ended.output
     assert "--num_train_steps is 12 but was 10" in ended.output
     # its scores are of the model before
     assert not (tmp_path / "out" / "eval_results.txt").exists()
@@ -622,7 +622,7 @@ def test_damaged_states_and_changed_flags(
     assert steps == list(range(1, 13))
     for path in states.glob("step-*.index"):
         cut(int(path.stem.removeprefix("step-")))
-    assert "every state" in fails_with("run_pretraining.py", *args)
+    assert "every checkpoint" in fails_with("run_pretraining.py", *args)
 
 
 def test_records_in_another_order_are_other_records(

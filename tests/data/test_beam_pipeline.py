@@ -75,7 +75,7 @@ def test_direct_runner_makes_the_records_of_the_workers(
     mixed = list(read_records(str(tmp_path / "one")))
     assert sorted(records) == sorted(mixed)
     refusal = fails_with(SCRIPT, *given)
-    assert f"{found[0]} is there already" in refusal
+    assert f"{found[0]} exists already" in refusal
 
 
 def last_line(*args: str) -> str:

@@ -48,8 +48,8 @@ def test_counts() -> None:
         ["  of a single line", "33.33%"],
         ["lines", "6"],
         ["  seen before", "50.00%"],
-        ["  longer than 4 pieces", "50.00%"],
-        ["pieces", "24"],
+        ["  longer than 4 tokens", "50.00%"],
+        ["tokens", "24"],
         ["  [UNK]", "6"],
         ["  [UNK], share", "25.00%"],
     ]

@@ -227,7 +227,7 @@ def test_pretraining() -> None:
     ) == (
         "  A: [CLS] un[MASK->##aff]able [kept sea] [SEP]\n"
         "  B: ##s [un->ship] . [SEP]\n"
-        "  random next; 10 of 13 pieces: 6 in A, 4 in B\n"
+        "  random next; 10 of 13 tokens: 6 in A, 4 in B\n"
         "  3 of 5 predictions: 1 [MASK], 1 kept, 1 random\n"
     )
 
@@ -260,7 +260,7 @@ def test_shown_without_masks() -> None:
     assert inspect_records.format_record(record, PIECES, BERT) == (
         "  A: [CLS] unaffable sea [SEP]\n"
         "  B: ##s un . [SEP]\n"
-        "  random next; 10 of 13 pieces: 6 in A, 4 in B\n"
+        "  random next; 10 of 13 tokens: 6 in A, 4 in B\n"
         "  no masks: they are drawn when it is read\n"
     )
 
@@ -281,7 +281,7 @@ def test_bytes_are_shown_as_they_stand() -> None:
     vocabulary = pieces.split(), ROBERTA
     assert inspect_records.format_record(record, *vocabulary) == (
         "  A: <s>The caf\ufffd[MASK->\ufffd]</s></s>[kept  sea][ing->.]</s>\n"
-        "  no label; 10 of 11 pieces: 10 in A, 0 in B\n"
+        "  no label; 10 of 11 tokens: 10 in A, 0 in B\n"
         "  3 of 4 predictions: 1 <mask>, 1 kept, 1 random\n"
     )
     del record["masked_lm_positions"], record["masked_lm_weights"]
@@ -293,14 +293,14 @@ def test_bytes_are_shown_as_they_stand() -> None:
 def test_fill_of_packed_rows() -> None:
     record = pretraining_record()
     assert inspect_records.format_fill([record]) == (
-        "packed: 1 sequence, 10 of 13 pieces, 3 of 5 predictions"
+        "packed: 1 sequence, 10 of 13 tokens, 3 of 5 predictions"
     )
     short = {
         "input_mask": np.array([1] * 2 + [0] * 11),
         "masked_lm_weights": np.array([1.0, 0, 0, 0, 0]),
     }
     assert inspect_records.format_fill([record, short]) == (
-        "packed: 2 sequences, 12 of 13 pieces, 4 of 5 predictions"
+        "packed: 2 sequences, 12 of 13 tokens, 4 of 5 predictions"
     )
     assert inspect_records.format_fill([]) == "packed: nothing"
 
@@ -320,7 +320,7 @@ def test_classifier() -> None:
         one_text(label_ids=[3], is_real_example=[1]), PIECES, BERT
     )
     assert shown == (
-        "  A: [CLS] sea ships [SEP]\n  label 3; 5 of 7 pieces: 5 in A, 0 in B\n"
+        "  A: [CLS] sea ships [SEP]\n  label 3; 5 of 7 tokens: 5 in A, 0 in B\n"
     )
 
 
@@ -329,7 +329,7 @@ def test_span() -> None:
     assert inspect_records.format_record(answer, PIECES, BERT).splitlines()[
         1:
     ] == [
-        "  answer; 5 of 7 pieces: 5 in A, 0 in B",
+        "  answer; 5 of 7 tokens: 5 in A, 0 in B",
         "  answer at 2 to 3: ships",
     ]
 
@@ -411,14 +411,14 @@ def test_counts() -> None:
         ["  full, perhaps cut", "60.00%"],
         ["positions each", "7"],
         ["  filled", "82.86%"],
-        ["pieces", "29"],
+        ["tokens", "29"],
         ["  [UNK]", "5"],
         ["  [UNK], share", "17.24%"],
         ["  to be predicted", "24.14%"],
         ["predictions", "7"],
         ["  shown as [MASK]", "42.86%"],
         ["  kept", "28.57%"],
-        ["  another piece", "28.57%"],
+        ["  another token", "28.57%"],
         ["records with all 2", "40.00%"],
     ]
     assert shown.splitlines()[-2:] == [
@@ -493,5 +493,5 @@ def test_counts_of_packed_rows() -> None:
         ["sequences", "8"],
     ]
     assert ["filled", "51.43%"] in report  # 18 of 5 times 7
-    assert ["pieces", "in", "a", "sequence"] in report
+    assert ["tokens", "in", "a", "sequence"] in report
     assert ["sequences", "with", "all", "2", "0.00%"] in report

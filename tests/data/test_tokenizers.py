@@ -132,5 +132,5 @@ def test_part_of_a_character_answers_with_its_word(tmp_path: Path) -> None:
 def test_a_question_that_leaves_no_room_is_refused(tmp_path: Path) -> None:
     examples, _ = span_windows(tmp_path, "sea")
     settings = dataclasses.replace(SPAN, max_seq_length=14)
-    with pytest.raises(InputError, match="10 pieces leaves no room .* in 14"):
+    with pytest.raises(InputError, match="10 tokens leaves no room .* in 14"):
         make_windows(examples, TOKENIZER, settings)

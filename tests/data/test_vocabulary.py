@@ -154,7 +154,7 @@ def test_too_long_words_teach_nothing() -> None:
     ("words", "size", "message"),
     [
         ({}, 100, "the text is empty"),
-        ({"sea": 9}, 104, "`vocab_size=104` leaves 0 pieces beside 104"),
+        ({"sea": 9}, 104, "`vocab_size=104` leaves 0 tokens beside 104"),
         ({"sea": 1}, 200, "at `min_frequency=2`"),
     ],
 )

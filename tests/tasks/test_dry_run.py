@@ -57,7 +57,7 @@ def test_pretraining_from_nothing(
     # masked language model 1,821; next sentence 82
     assert entries["parameters"].startswith("21,236, of which 21,236 ")
     assert entries["data"] == "141 records in 3 files"
-    assert entries["steps"] == "47 of 6 rows, 2.00 epochs; 0 are done"
+    assert entries["steps"] == "47 of 6 examples, 2.00 epochs; 0 are done"
     assert "activations of 3 x 29" in entries["memory"]
     assert files_in(tmp_path) == {}
     ended = well_ended(*args, "--num_warmup_steps=47", "--bias_correction")
@@ -123,13 +123,15 @@ def test_classification(model: tuple[str, ...], tmp_path: Path) -> None:
     ended = well_ended(*args)
     output = ended.output
     # [CLS] the captain saw 0 [SEP]
-    assert "the longest of 7 rows has 6 of --max_seq_length=16" in ended.errors
+    assert (
+        "the longest of 7 examples has 6 of --max_seq_length=16" in ended.errors
+    )
     assert "55 variables loaded; new, at random: classifier head" in output
     entries = table(output)
     assert list(entries) == NAMES
     # two layers, the pooler and the head are left: 22,106 + 1,640 + 82
     assert entries["parameters"].endswith("of which 23,828 can be trained")
-    assert entries["steps"] == "7 of 2 rows, 2.00 epochs; 0 are done"
+    assert entries["steps"] == "7 of 2 examples, 2.00 epochs; 0 are done"
     assert "label" in fails_with(*args, f"--eval_file={held_out}")
     assert files_in(tmp_path) == before | {
         "held_out.tsv": files_in(tmp_path)["held_out.tsv"]
@@ -174,7 +176,7 @@ def test_a_vocabulary_other_than_the_weights_own(
     assert warning(pieces) == ""
     assert warning([*pieces, "anchor"]) == ""  # a row that was not used
     swapped = [*pieces[:-2], pieces[-1], pieces[-2]]
-    assert "has 2 pieces other than" in warning(swapped)
+    assert "has 2 tokens other than" in warning(swapped)
     (tmp_path / "model" / "vocab.txt").write_text(
         "\n".join([*pieces[:-1], "[unused7]"]), encoding="utf-8"
     )

@@ -153,7 +153,7 @@ def test_a_task_from_training_to_export(
         if path.name.split(".")[0] != "step-1":
             path.unlink()
     said = _train(case, world, cut, do_eval=None, do_predict=None)
-    assert "going on from its state" in said
+    assert "resuming from the checkpoint" in said
     first, second = _variables(straight), _variables(cut)
     assert first.keys() == second.keys()
     for variable, values in first.items():

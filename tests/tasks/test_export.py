@@ -211,8 +211,8 @@ def test_an_encoder_says_which_pieces_a_text_has(
     [
         ("input_ids", np.full((2, 4), 101), "input_ids from 0 to 100"),
         ("input_ids", np.full((2, 4), -1), "input_ids from 0 to 100"),
-        ("input_ids", np.ones((2, 62)), "at most 61 ids a row"),
-        ("input_ids", np.ones((2, 0)), "at least one id a row"),
+        ("input_ids", np.ones((2, 62)), "at most 61 ids per example"),
+        ("input_ids", np.ones((2, 0)), "at least one id per example"),
         ("segment_ids", np.full((2, 4), 2), "segment_ids from 0 to 1"),
         ("segment_ids", np.zeros((2, 1)), "of one shape"),
         ("input_mask", np.ones((1, 4)), "of one shape"),

@@ -162,10 +162,10 @@ def test_a_long_line_is_cut_or_read_through_windows(tmp_path: Path) -> None:
     long = "the sea " * 50
     model = load(text_folder(tmp_path, "regression"))
     cut, short = answers(model, [long, "the sea"], logits=[2.5])
-    assert (cut.note, short.note) == ("it is cut to 16 pieces", "")
+    assert (cut.note, short.note) == ("it is cut to 16 tokens", "")
     model = load(text_folder(tmp_path, "regression", doc_stride=7))
     (windowed,) = answers(model, [long], logits=[2.5])  # 0-13, ..., 91-99
-    assert windowed.note == "it is read through 14 windows of 16 pieces"
+    assert windowed.note == "it is read through 14 windows of 16 tokens"
     assert windowed.columns == ["2.500000"]
 
 
@@ -250,7 +250,7 @@ def test_a_real_span_model_and_what_is_no_question(tmp_path: Path) -> None:
         assert answer.fields == {
             "error": "expected a question, a tab and a paragraph"
         }
-    assert "windows of 16 pieces" in found[3].note
+    assert "windows of 16 tokens" in found[3].note
 
 
 def test_a_long_question_is_cut_which_is_noted(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_a_long_question_is_cut_which_is_noted(tmp_path: Path) -> None:
         "",
         "its question is cut to 2 tokens",
         "its question is cut to 2 tokens; its paragraph is read through 4 "
-        "windows of 16 pieces",
+        "windows of 16 tokens",
     ]
 
 
@@ -287,7 +287,7 @@ def test_tags(tmp_path: Path) -> None:
         {"kind": "PER", "text": "sea.", "begin": 20, "end": 24},
     ]
     assert answer.columns[:3] == ["The O", "sea B-PER", "( I-PER"]
-    assert answer.note == "it is read through 3 windows of 7 pieces"
+    assert answer.note == "it is read through 3 windows of 7 tokens"
     features = {"feature_layers": "last", "lstm_size": 11}
     kept = FeatureTagger(ONE_LAYER, 3, "last", 11)
     other = load(save(tmp_path / "kept", kept, **settings, **features))
@@ -309,7 +309,7 @@ def test_blanks(tmp_path: Path) -> None:
     found = list(model.answer_all(lines, runner(model)))
     assert [len(a.fields.get("blanks", [])) for a in found] == [1, 0, 2]
     assert found[1].fields == {"error": "there is no [MASK] in it"}
-    assert found[2].note == "it is read through windows of 61 pieces"
+    assert found[2].note == "it is read through windows of 61 tokens"
     vocab = Path(VOCAB).read_text().split("\n")
     for answer in (found[0], found[2]):
         for blank, column in zip(

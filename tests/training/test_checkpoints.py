@@ -150,7 +150,7 @@ def test_a_damaged_state_goes_when_the_run_goes_on(states: Path) -> None:
 def test_data_without_any_index_is_no_fresh_start(states: Path) -> None:
     for path in states.glob("*.index"):
         path.unlink()
-    with pytest.raises(InputError, match="every state in .* is damaged"):
+    with pytest.raises(InputError, match="every checkpoint in .* is damaged"):
         Run(states.parent).restored()
     assert len(list(states.glob("*.data-*"))) == 2
 

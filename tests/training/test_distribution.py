@@ -147,7 +147,7 @@ FIRST = {"type": "worker", "index": 0}
         ),
         (
             {"cluster": {**HOSTS, "chief": ["127.0.0.1:2"]}, "task": FIRST},
-            "127.0.0.1:2 is there 2 times",
+            "127.0.0.1:2 occurs 2 times",
         ),
         ({"cluster": HOSTS}, "it has no task"),
         ({"cluster": HOSTS, "task": {"type": "ps", "index": 0}}, "is 'ps', of"),
@@ -262,7 +262,7 @@ def test_a_metadata_server_that_is_silent(
 
 def test_a_tpu_that_google_cloud_does_not_give() -> None:
     found = refusal(tpu_name="absent", tpu_zone="z", gcp_project="p")
-    assert "`tpu_name=absent` is not to be had" in found
+    assert "`tpu_name=absent` is not available" in found
 
 
 def test_paths_that_a_worker_cannot_read() -> None:

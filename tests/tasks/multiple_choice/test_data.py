@@ -254,8 +254,8 @@ def test_the_context_gives_way(
     encode_questions([question, question], tokenizer, 7)
     encode_questions([question], tokenizer, 4)
     assert capsys.readouterr().err.splitlines() == [
-        "2 of 2 questions are longer than `max_seq_length=7` pieces; their "
+        "2 of 2 questions are longer than `max_seq_length=7` tokens; their "
         "contexts were cut",
-        "1 of 1 questions are longer than `max_seq_length=4` pieces; their "
+        "1 of 1 questions are longer than `max_seq_length=4` tokens; their "
         "contexts and choices were cut",
     ]
