@@ -296,7 +296,8 @@ def draw_loss(
     label = f"training (mean of {SMOOTHING_STEPS} steps)"
     axes.plot(steps, means, label=label)
     axes.plot(*read_log(model / "eval_log.jsonl", name), "o", label="held-out")
-    axes.axhline(guessing, color="gray", ls="--", label="guessing")
+    label = f"guessing ({guessing:.2f})"
+    axes.axhline(guessing, color="gray", ls="--", label=label)
     axes.set(title=title, xlabel="step", ylabel="loss (nats)")
     axes.legend(frameon=False, fontsize=8)
     axes.grid(alpha=0.3)

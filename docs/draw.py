@@ -13,6 +13,7 @@ import io
 import math
 import os
 import pty
+import re
 import struct
 import sys
 import tempfile
@@ -67,11 +68,21 @@ def terminal(words: list[str]) -> list[str]:
         except OSError:  # the command has ended
             break
     os.waitpid(process, 0)
-    lines = [
-        [part for part in line.split("\r") if part.strip()]
-        for line in shown.decode().split("\n")
-    ]
-    return [parts[-1].rstrip() if parts else "" for parts in lines]
+    lines, row, column = [""], 0, 0
+    for part in re.findall(r"\x1b\[A|[\r\n]|[^\x1b\r\n]", shown.decode()):
+        if part == "\x1b[A":  # up
+            row -= 1
+        elif part == "\r":
+            column = 0
+        else:
+            if part == "\n" or column == COLUMNS:
+                row, column = row + 1, 0
+                lines += [""] * (row == len(lines))
+            if part != "\n":
+                line = lines[row].ljust(column)
+                lines[row] = line[:column] + part + line[column + 1 :]
+                column += 1
+    return [line.rstrip() for line in lines]
 
 
 def draw_terminal(prompt: str, words: list[str], name: str) -> None:
@@ -121,7 +132,7 @@ def main() -> None:
         given = [
             "--do_train", "--do_eval", "--train_file=train.csv",
             "--eval_file=dev.csv", "--label_column=package",
-            "--init_checkpoint=demo_output/model", "--output_dir=packages",
+            "--init_checkpoint=demo_output/model", "--output_dir=packages_best",
             "--max_seq_length=64", "--num_train_epochs=2",
             "--learning_rate=3e-4", "--eval_steps=50",
         ]  # fmt: skip
@@ -129,8 +140,12 @@ def main() -> None:
         for flag in given:
             is_full = len(prompt.split("\n")[-1]) + len(flag) > COLUMNS - 6
             prompt += (" \\\n    " if is_full else " ") + flag
-        given[6] = f"--output_dir={folder}/packages"
-        draw_terminal(prompt, ["run_classifier.py", *given], "training.svg")
+        os.symlink(ROOT / "demo_output", f"{folder}/demo_output")
+        for name in ("train.csv", "dev.csv"):
+            os.symlink(ROOT / name, f"{folder}/{name}")
+        os.chdir(folder)
+        script = str(ROOT / "run_classifier.py")
+        draw_terminal(prompt, [script, *given], "training.svg")
 
 
 if __name__ == "__main__":

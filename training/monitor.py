@@ -14,6 +14,7 @@ import math
 import os
 import signal
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ LOG = "train_log.jsonl"
 TENSORBOARD = "tensorboard"
 SECONDS_BETWEEN_LINES = 5.0
 SECONDS_BETWEEN_BARS = 1.0
+MAX_WIDTH = 100  # of a line, in characters
 # Words of the names of figures, as lines have them.
 SHORT = {
     "masked_lm": "mlm",
@@ -177,8 +179,13 @@ class Progress:
         Args:
             samples: predictions as Markdown; may be empty.
         """
-        shown = (f"{short(k)} {v:.4f}" for k, v in sorted(figures.items()))
-        print(f"evaluation after step {step:,}:", *shown, sep="  ", flush=True)
+        named = {short(k).removeprefix("eval_"): v for k, v in figures.items()}
+        if "eval_loss" in figures:  # as in `_write_scalars`
+            named["loss"] = figures["eval_loss"]
+        shown = (f"{k}\xa0{v:.4f}" for k, v in sorted(named.items()))
+        text = "  ".join([f"evaluation after step {step:,}:", *shown])
+        lines = textwrap.fill(text, MAX_WIDTH, subsequent_indent="  ")
+        print(lines.replace("\xa0", " "), flush=True)
         if not self.is_silent:
             _write_scalars(self.eval_events, figures, step)
             if samples:

@@ -100,6 +100,23 @@ def test_tensorboard_draws_evaluations_over_training(tmp_path: Path) -> None:
     assert (1, "samples") in found
 
 
+def test_the_line_of_an_evaluation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Short names, the loss over examples, and at most 100 columns."""
+    progress = Progress(str(tmp_path), 0, 5)
+    figures = {"loss": 2.0, "eval_loss": 2.5, "eval_accuracy": 0.75}
+    progress.write_evaluation(4, figures, "")
+    many = {f"figure_{i}": i / 4 for i in range(12)}
+    progress.write_evaluation(5, many, "")
+    progress.close()
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first == "evaluation after step 4:  acc 0.7500  loss 2.5000"
+    assert len(others) == 3
+    assert all(len(line) <= 100 for line in others)
+    assert others[-1].endswith("  figure_9 2.2500")
+
+
 def test_tensorboard_shows_the_settings(tmp_path: Path) -> None:
     write_settings_to_tensorboard(
         str(tmp_path), {"seed": 7, "input_file": ["a"], "bilstm": None}
