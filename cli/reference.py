@@ -62,7 +62,7 @@ def help_text(command: "Command", full: bool = False) -> str:
             facts = "; ".join(filter(None, [default, flag.bounds]))
             text = flag.help + (f" ({facts})" if facts else "")
             for words in ("default: ", "at least "):  # each on one line
-                text = text.replace(words, words[:-1] + "\xa0")
+                text = text.replace(words, words.replace(" ", "\xa0"))
             wrapped = [
                 line.replace("\xa0", " ")
                 for line in textwrap.wrap(

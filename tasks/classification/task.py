@@ -58,6 +58,11 @@ from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.trainer import Trainer
 
 MAX_CONFUSED = 20  # classes whose confusion matrix is shown
+TABLE_FOR = {
+    "train_file": "train on",
+    "eval_file": "evaluate on",
+    "predict_file": "predict",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -423,7 +428,8 @@ def table_problem(
             return path
         if not path:
             raise InputError(
-                f"`{argument}` is missing: it names the table to read"
+                f"`{argument}` is missing; give the table to "
+                f"{TABLE_FOR[argument]}"
             )
         return read_table(path, table, has_labels)
 

@@ -441,12 +441,13 @@ class PretrainingTask(Task):
     def report(self, trainer: Trainer) -> None:
         """Writes eval_results.txt in google-research/bert's format."""
         if self.inputs.held_out == self.inputs.train:
-            text = (
-                "evaluating on the records of `input_file`"
-                + (", which were trained on" if trainer.run.do_train else "")
-                + "; `eval_file` names others"
-            )
-            print(with_flags(text))
+            text = "evaluating on the records of `input_file`"
+            if trainer.run.do_train:
+                text += (
+                    ", on which the model was trained: such scores say little "
+                    "about new text"
+                )
+            print(with_flags(f"{text}; give `eval_file` for other records"))
         data = "eval_file" if self.config.eval_file else "input_file"
         trainer.write_results(self.evaluate(trainer), data=data)
 
