@@ -344,7 +344,8 @@ class RecordReader:
             return InputError(f"cannot read {self.path}: {error.message}")
         return DamagedRecord(
             f"{self.path}, record {self.num_read + 1} cannot be read, nor what "
-            "follows: the file is truncated, damaged or no TFRecord file"
+            "follows: the file is truncated, damaged or not a TFRecord file, "
+            "such as create_pretraining_data makes of text"
         )
 
 

@@ -78,6 +78,22 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+def test_messages_of_the_page_of_errors_are_printed() -> None:
+    """Each part of a message, between dots and flags, is in the code."""
+    rooms = ("cli", "data", "modeling", "tasks", "training")
+    sources = [
+        *(path for room in rooms for path in (ROOT / room).rglob("*.py")),
+        *(ROOT / "bert_keras").glob("*.py"),
+    ]
+    code = re.sub(r'"\s*f?"', "", "".join(map(read, sources)))  # one string
+    table = read(ROOT / "docs" / "reference" / "errors.md")
+    rows = re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)
+    assert len(rows) > 10
+    for row in rows:
+        for part in re.split(r"\.\.\.|--\w+=?", row):
+            assert part.strip(" ;,") in code, row
+
+
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_links_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", read(page))):
