@@ -113,6 +113,9 @@ class Command:
             print(help_text(self, self.flags.helpfull))
             return
         self.flags.check()
+        if not sys.stderr.isatty():  # a log: no bar of three seconds' work,
+            os.environ.setdefault("TQDM_DELAY", "3")  # and others seldom drawn
+            os.environ.setdefault("TQDM_MININTERVAL", "5")
         if texts and not self.arguments:
             raise InputError(
                 f"unexpected argument {texts[0]!r}; flags begin with --"

@@ -261,6 +261,7 @@ def with_progress(
     name: str | None = None,
 ) -> Iterator[Item]:
     """The items; on stderr how many of `count` have been, if it takes long."""
+    is_terminal = sys.stderr.isatty()
     yield from tqdm(
         items,
         desc=name,
@@ -268,7 +269,11 @@ def with_progress(
         unit=unit,
         file=sys.stderr,
         delay=SECONDS_WITHOUT_PROGRESS,
-        mininterval=0.5 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES,
+        mininterval=0.5 if is_terminal else SECONDS_BETWEEN_LINES,
+        # On the line of a training's bar: the way to a line below is an escape
+        # sequence, which commands print as text.
+        position=0,
+        leave=not is_terminal,
     )
 
 

@@ -183,7 +183,7 @@ class Progress:
         if "eval_loss" in figures:  # as in `_write_scalars`
             named["loss"] = figures["eval_loss"]
         shown = (f"{k}\xa0{v:.4f}" for k, v in sorted(named.items()))
-        text = "  ".join([f"evaluation after step {step:,}:", *shown])
+        text = "  ".join([f"eval at step {step:,}:", *shown])
         lines = textwrap.fill(text, MAX_WIDTH, subsequent_indent="  ")
         print(lines.replace("\xa0", " "), flush=True)
         if not self.is_silent:

@@ -111,7 +111,7 @@ def test_the_line_of_an_evaluation(
     progress.write_evaluation(5, many, "")
     progress.close()
     first, *others = capsys.readouterr().out.splitlines()
-    assert first == "evaluation after step 4:  acc 0.7500  loss 2.5000"
+    assert first == "eval at step 4:  acc 0.7500  loss 2.5000"
     assert len(others) == 3
     assert all(len(line) <= 100 for line in others)
     assert others[-1].endswith("  figure_9 2.2500")
