@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tqdm import tqdm
 
 from bert_keras.training import inference
 from bert_keras.training.inference import Predictor, predict
@@ -301,3 +302,24 @@ def test_each_host_answers_its_own_rows() -> None:
         )
     said = [process.communicate(timeout=120)[0] for process in processes]
     assert said == ["[2, 2, 2, 2]\n[3, 3, 3, 3]\n", "[2]\n[3]\n"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_takes_the_line_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without escape sequences, which commands print as text."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(inference, "SECONDS_WITHOUT_PROGRESS", 0)
+    with tqdm(total=2, file=terminal) as bar:
+        bar.clear()
+        assert [*inference.with_progress(range(3), 3)] == [0, 1, 2]
+        bar.update()
+    shown = terminal.getvalue()
+    assert "/3 [" in shown
+    assert "\x1b" not in shown and shown.count("\n") == 1  # the bar's end
