@@ -2,7 +2,6 @@
 where training=True says so. On TensorFlow, and some once more on JAX."""
 
 import dataclasses
-import doctest
 import os
 import random
 import subprocess
@@ -16,7 +15,6 @@ import pytest
 from keras.src.testing import TestCase
 
 from bert_keras.errors import InputError
-from bert_keras.modeling import encoder as encoder_module
 from bert_keras.modeling.attention import additive_mask
 from bert_keras.modeling.checkpoint import encoder_mappings
 from bert_keras.modeling.encoder import Encoder, TransformerLayer
@@ -71,18 +69,6 @@ def test_keras_checks_of_a_layer() -> None:
     for layer in (MaskedLmHead(TINY), TransformerLayer(TINY, name="own")):
         config = layer.get_config()
         assert type(layer).from_config(config).get_config() == config
-
-
-@pytest.mark.skipif(
-    keras.config.backend() != "tensorflow", reason="shapes print otherwise"
-)
-def test_the_example_of_the_encoder_runs() -> None:
-    names = {"np": np, "keras": keras}
-    (example,) = doctest.DocTestFinder(recurse=False).find(
-        Encoder, "Encoder", globs={**vars(encoder_module), **names}
-    )
-    assert example.examples
-    assert doctest.DocTestRunner().run(example).failed == 0
 
 
 def test_a_model_is_saved_and_loaded_to_the_bit(tmp_path: Path) -> None:
