@@ -55,6 +55,7 @@ def main() -> None:
     parser.add_argument("--work_dir", type=Path, required=True)
     parser.add_argument("--env_dir", type=Path)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=JOBS)
     arguments = parser.parse_args()
     folder = arguments.work_dir
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,7 +81,7 @@ def main() -> None:
     (folder / "reviews.csv").write_text("\n".join(["text,label", *rows]))
 
     print(f"{'job':<12}{'where':<14}{'lines':>6}{'seconds':>9}{'CPU':>9}")
-    for job in JOBS:
+    for job in arguments.jobs:
         times: dict[str, list[tuple[float, float]]] = {}
         for _ in range(arguments.repeats):
             for where, python in pythons.items():
