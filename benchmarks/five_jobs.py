@@ -6,15 +6,17 @@ Each job is a script in benchmarks/jobs: fill a blank, classify with a trained
 folder, fine-tune a classifier on a CSV file, vectors of texts, answer a
 question. All read the same folders in Hugging Face's form, of random weights
 (4 layers of 256) that transformers makes. A script's lines are those that are
-not blank; its seconds are those of a whole process, from the start of Python to
-the result, the median of --repeats in turns. KerasHub reads no trained head
-of Hugging Face's and has no question answering, so two of its scripts are
-missing.
+not blank. Its seconds are those of a whole process, from the start of Python to
+the result, the medians of --repeats in turns: first on the clock, then of
+processor time, which other programs on the machine hardly change. KerasHub
+reads no trained head of Hugging Face's and has no question answering, so two of
+its scripts are missing.
 """
 
 import argparse
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -53,6 +55,7 @@ def main() -> None:
     parser.add_argument("--work_dir", type=Path, required=True)
     parser.add_argument("--env_dir", type=Path)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=JOBS)
     arguments = parser.parse_args()
     folder = arguments.work_dir
     folder.mkdir(parents=True, exist_ok=True)
@@ -77,24 +80,28 @@ def main() -> None:
     ]
     (folder / "reviews.csv").write_text("\n".join(["text,label", *rows]))
 
-    print(f"{'job':<12}{'where':<14}{'lines':>6}{'seconds':>9}")
-    for job in JOBS:
-        times: dict[str, list[float]] = {}
+    print(f"{'job':<12}{'where':<14}{'lines':>6}{'seconds':>9}{'CPU':>9}")
+    for job in arguments.jobs:
+        times: dict[str, list[tuple[float, float]]] = {}
         for _ in range(arguments.repeats):
             for where, python in pythons.items():
                 script = ROOT / "benchmarks" / "jobs" / where / f"{job}.py"
                 if script.exists():
-                    seconds = run(python, script, folder)
-                    times.setdefault(where, []).append(seconds)
-        for where, seconds_each in times.items():
+                    times.setdefault(where, []).append(
+                        run(python, script, folder)
+                    )
+        for where, runs in times.items():
             script = ROOT / "benchmarks" / "jobs" / where / f"{job}.py"
             lines = sum(map(bool, script.read_text().splitlines()))
-            median = statistics.median(seconds_each)
-            print(f"{job:<12}{where:<14}{lines:>6}{median:>9.1f}", flush=True)
+            wall, cpu = map(statistics.median, zip(*runs, strict=True))
+            print(
+                f"{job:<12}{where:<14}{lines:>6}{wall:>9.1f}{cpu:>9.1f}",
+                flush=True,
+            )
 
 
-def run(python: str, script: Path, folder: Path) -> float:
-    """The seconds of a whole process."""
+def run(python: str, script: Path, folder: Path) -> tuple[float, float]:
+    """The seconds of a whole process, on the clock and of processor time."""
     subprocess.run(["rm", "-rf", str(folder / "out")], check=True)
     environment = {
         **os.environ,
@@ -103,7 +110,7 @@ def run(python: str, script: Path, folder: Path) -> float:
         "KERAS_BACKEND": "tensorflow",
         "HF_HUB_OFFLINE": "1",
     }
-    began = time.monotonic()
+    began, used = time.monotonic(), processor_seconds()
     done = subprocess.run(
         [python, str(script)],
         cwd=folder,
@@ -115,7 +122,13 @@ def run(python: str, script: Path, folder: Path) -> float:
     if done.returncode:
         why = done.stderr[-2000:]
         sys.exit(f"{script} ended with {done.returncode}: {why}")
-    return seconds
+    return seconds, processor_seconds() - used
+
+
+def processor_seconds() -> float:
+    """Of all processes that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 if __name__ == "__main__":

@@ -18,6 +18,13 @@ class InputError(ValueError):
 
     The message is one sentence that says what was found, what was expected
     and what to change. A command prints it and exits with 1.
+
+    Examples:
+        >>> try:
+        ...     bert_keras.load("nowhere")
+        ... except bert_keras.InputError as error:
+        ...     print(error)
+        nowhere has no config; expected a model folder: ...
     """
 
     def __init__(self, sentence: str):

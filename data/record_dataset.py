@@ -43,9 +43,11 @@ def record_dataset(
 
     The batches are those that run_pretraining.py makes with the same seed.
 
-        data = bert_keras.record_dataset("records/*.tfrecord", batch_size=32)
-        for batch in data.take(1000):
-            train(batch["input_ids"], batch["masked_lm_ids"])
+    Examples:
+        >>> data = bert_keras.record_dataset("records.tfrecord", batch_size=8)
+        >>> for batch in data.take(1):
+        ...     print(batch["input_ids"].shape, batch["masked_lm_ids"].shape)
+        (8, 32) (8, 20)
 
     Args:
         input_file: comma-separated names and globs, also on gs://.

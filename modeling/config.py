@@ -45,7 +45,13 @@ SIZES = {
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-    """Fields and defaults of bert_config.json; vocab_size has no default."""
+    """Fields and defaults of bert_config.json; vocab_size has no default.
+
+    Examples:
+        >>> config = bert_keras.BertConfig(30522, num_hidden_layers=6)
+        >>> config.vocab_size, config.num_hidden_layers, config.hidden_size
+        (30522, 6, 768)
+    """
 
     vocab_size: int  # pieces
     hidden_size: int = 768
@@ -147,7 +153,13 @@ class BertConfig:
 
     @classmethod
     def of_size(cls, size: str, vocab_size: int) -> "BertConfig":
-        """The config of a released size, "tiny" to "large" (`SIZES`)."""
+        """The config of a released size, "tiny" to "large" (`SIZES`).
+
+        Examples:
+            >>> config = bert_keras.BertConfig.of_size("tiny", vocab_size=30522)
+            >>> config.num_hidden_layers, config.hidden_size
+            (2, 128)
+        """
         layers, hidden, heads = SIZES[size]
         return cls(
             vocab_size=vocab_size,
@@ -164,6 +176,11 @@ class BertConfig:
 
         A config.json of Hugging Face is told by its keys and translated: what
         it alone has is checked and dropped.
+
+        Examples:
+            >>> path = "bert/bert_config.json"
+            >>> bert_keras.BertConfig.from_json_file(path).hidden_size
+            128
 
         Raises:
             InputError: no such file, not JSON, a value out of its range, or a
@@ -195,6 +212,17 @@ class BertConfig:
         """The text of a bert_config.json with these values.
 
         Keys that Google's have not are there where they say something else.
+
+        Examples:
+            >>> config = bert_keras.BertConfig.of_size("tiny", vocab_size=30522)
+            >>> print(config.to_json())
+            {
+              ...
+              "num_hidden_layers": 2,
+              "type_vocab_size": 2,
+              "vocab_size": 30522
+            }
+            <BLANKLINE>
         """
         values = dataclasses.asdict(self)
         values |= values.pop("other")

@@ -43,22 +43,22 @@ class EncoderOutputs(NamedTuple):
 class Encoder(BertLayer):
     """Token ids to one vector a position and one for the whole input.
 
-    >>> config = BertConfig.of_size("tiny", vocab_size=30522)
-    >>> encoder = Encoder(config)
-    >>> outputs = encoder(np.array([[101, 7592, 102]]))
-    >>> outputs.sequence.shape, outputs.pooled.shape
-    (TensorShape([1, 3, 128]), TensorShape([1, 128]))
+    Examples:
+        >>> config = bert_keras.BertConfig.of_size("tiny", vocab_size=30522)
+        >>> encoder = bert_keras.Encoder(config)
+        >>> outputs = encoder(np.array([[101, 7592, 102]]))
+        >>> outputs.sequence.shape, outputs.pooled.shape
+        (TensorShape([1, 3, 128]), TensorShape([1, 128]))
 
-    In a functional model it takes a dictionary, by the names of our records:
+        In a functional model it takes a dictionary, by the names of our
+        records. `fit` trains it with dropout; `model.save` saves it.
 
-    >>> inputs = {
-    ...     name: keras.Input((None,), dtype="int32", name=name)
-    ...     for name in ("input_ids", "input_mask", "segment_ids")
-    ... }
-    >>> logits = keras.layers.Dense(2)(encoder(inputs).pooled)
-    >>> model = keras.Model(inputs, logits)
-
-    `fit` trains it with dropout; `model.save("model.keras")` saves it.
+        >>> inputs = {
+        ...     name: keras.Input((None,), dtype="int32", name=name)
+        ...     for name in ("input_ids", "input_mask", "segment_ids")
+        ... }
+        >>> logits = keras.layers.Dense(2)(encoder(inputs).pooled)
+        >>> model = keras.Model(inputs, logits)
 
     Attributes:
         reads_packed_rows: whether `call` takes positions; else it reads padded

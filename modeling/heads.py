@@ -87,6 +87,14 @@ class MaskedLmHead(Dense):
 
     The output matrix is the word embedding table, with a bias of its own; the
     activation is the encoder's.
+
+    Examples:
+        >>> config = bert_keras.BertConfig.of_size("tiny", vocab_size=30522)
+        >>> encoder = bert_keras.Encoder(config)
+        >>> outputs = encoder(np.array([[101, 7592, 102]]))
+        >>> table = encoder.embeddings.word_embeddings
+        >>> bert_keras.MaskedLmHead(config)(outputs.sequence, table).shape
+        TensorShape([1, 3, 30522])
     """
 
     def __init__(self, config: BertConfig, **kwargs: Any):
@@ -123,6 +131,13 @@ class LinearHead(BertLayer):
 
     On pooled outputs: next sentence (class 1: it is random), classification,
     regression. On sequences: the ends of a span, tags.
+
+    Examples:
+        >>> config = bert_keras.BertConfig.of_size("tiny", vocab_size=30522)
+        >>> outputs = bert_keras.Encoder(config)(np.array([[101, 7592, 102]]))
+        >>> head = bert_keras.LinearHead(config, num_classes=5)
+        >>> head(outputs.pooled).shape, head(outputs.sequence).shape
+        (TensorShape([1, 5]), TensorShape([1, 3, 5]))
     """
 
     def __init__(

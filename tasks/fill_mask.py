@@ -167,6 +167,12 @@ class FillMaskPipeline(Pipeline):
     ) -> Any:
         """Fills the [MASK]s (or <mask>s) of one text, or of several.
 
+        Examples:
+            >>> model = bert_keras.load("bert")
+            >>> filled = model.fill("The sky is [MASK].")
+            >>> filled.text, filled.blanks[0][0].piece
+            ('The sky is blue.', 'blue')
+
         Returns:
             A FilledText, or a list of them.
         """

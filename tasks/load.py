@@ -36,8 +36,10 @@ def load(
     question answering, `tag`, `choose`, or `fill` where neither says anything.
     Each has `encode`.
 
-        model = bert_keras.load("/tmp/mrpc")
-        model.predict(("The sky is blue.", "Blue is the sky.")).label
+    Examples:
+        >>> model = bert_keras.load("reviews")
+        >>> model.predict("The film was wonderful.").label
+        'good'
 
     Args:
         folder: or weights in one.

@@ -171,6 +171,11 @@ class Pipeline(abc.ABC):
     ) -> np.ndarray:
         """Gives each text a vector, its tokens' vectors pooled.
 
+        Examples:
+            >>> model = bert_keras.load("bert")
+            >>> model.encode(["The sky is blue.", "Ann saw Rome."]).shape
+            (2, 128)
+
         Args:
             texts: one or several. Of one with more tokens than the model has
                 positions, the first are read.

@@ -168,6 +168,11 @@ class TaskModel(keras.Model, abc.ABC):
         A head that the folder does not have, or has for something else, starts
         at random.
 
+        Examples:
+            >>> model = bert_keras.MaskedLm.from_folder("bert")
+            >>> model.encoder.config.hidden_size
+            128
+
         Args:
             folder: or weights in one.
             options: override the folder's settings of its tokenizer.
@@ -229,6 +234,12 @@ class TaskModel(keras.Model, abc.ABC):
         """Writes a model folder, as the training commands do: predict.py and
         `bert_keras.load` answer from it.
 
+        Examples:
+            >>> model = bert_keras.TextClassifier.from_folder("reviews")
+            >>> model.save_folder("same_reviews")
+            >>> bert_keras.load("same_reviews").predict("A boring film.").label
+            'bad'
+
         Raises:
             InputError: the model has no tokenizer.
         """
@@ -250,6 +261,13 @@ class TaskModel(keras.Model, abc.ABC):
         self, texts: Sequence[Any], max_length: int | None = None
     ) -> dict[str, np.ndarray]:
         """Makes inputs of texts, or of pairs.
+
+        Examples:
+            >>> model = bert_keras.TextClassifier.from_folder("reviews")
+            >>> texts = ["A film.", ("A film.", "A boring film.")]
+            >>> model.tokenize(texts)["segment_ids"]
+            array([[0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+                   [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]], dtype=int32)
 
         Args:
             texts: N strings, or tuples of the two of a pair.

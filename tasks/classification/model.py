@@ -327,7 +327,21 @@ class PooledClassifier(TaskModel):
 @keras.saving.register_keras_serializable("bert_keras")
 class TextClassifier(PooledClassifier):
     """A model of texts and pairs, with the loss of its target: a class, several
-    or a number. `call` gives logits [B, C]."""
+    or a number. `call` gives logits [B, C].
+
+    Examples:
+        >>> model = bert_keras.TextClassifier.from_folder(
+        ...     "bert", labels=("bad", "good")
+        ... )
+        >>> model.compile(
+        ...     keras.optimizers.AdamW(2e-5),
+        ...     keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        ... )
+        >>> inputs = model.tokenize(["A boring film.", "A wonderful film."])
+        >>> history = model.fit(inputs, np.array([0, 1]), verbose=0)
+        >>> model.predict(inputs, verbose=0).shape
+        (2, 2)
+    """
 
     defaults = {"target": "single_label", "max_seq_length": 128}
     targets = tuple(TARGETS)
@@ -370,9 +384,12 @@ class TextClassifier(PooledClassifier):
         A head that the folder does not have, or has for something else, starts
         at random.
 
-            model = bert_keras.TextClassifier.from_folder(
-                "uncased_L-2_H-128_A-2", labels=("bad", "good")
-            )
+        Examples:
+            >>> model = bert_keras.TextClassifier.from_folder(
+            ...     "bert", labels=("bad", "good")
+            ... )
+            >>> model.settings.labels
+            ('bad', 'good')
 
         Args:
             folder: or weights in one.

@@ -66,6 +66,15 @@ class TextClassificationPipeline(TaskPipeline):
     ) -> Any:
         """Classifies one text or pair, or several.
 
+        Examples:
+            >>> model = bert_keras.load("reviews")
+            >>> answer = model.predict("The film was wonderful.")
+            >>> answer.label, answer.probability > 0.9
+            ('good', True)
+            >>> texts = ["A boring plot.", "A wonderful plot."]
+            >>> [answer.label for answer in model.predict(texts)]
+            ['bad', 'good']
+
         Args:
             texts: a string, or a tuple of the two of a pair; or a list of
                 either.

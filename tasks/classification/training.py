@@ -76,13 +76,23 @@ def train_classifier(
     The same call resumes a run that was stopped. output_dir becomes a model
     folder.
 
-        model = bert_keras.train_classifier(
-            "train.csv", "uncased_L-2_H-128_A-2", "/tmp/reviews",
-            evaluation="dev.csv", text_column="review", label_column="stars",
-            num_train_epochs=3, learning_rate=5e-5,
-        )
-        model.metrics["eval_accuracy"]
-        model.predict("What a film!").label
+    Examples:
+        >>> model = bert_keras.train_classifier(
+        ...     "reviews.csv",
+        ...     init_checkpoint="bert",
+        ...     output_dir="new_reviews",
+        ...     evaluation="reviews.csv",
+        ...     max_seq_length=32,
+        ...     train_batch_size=2,
+        ...     num_train_epochs=20,
+        ...     learning_rate=1e-3,
+        ... )
+        train: 4 examples (bad: 2, good: 2)
+        ...
+        >>> model.metrics["eval_accuracy"]
+        1.0
+        >>> model.predict("The film was wonderful.").label
+        'good'
 
     Args:
         train: the path of a TSV, CSV or JSON file; or a pandas frame; or a

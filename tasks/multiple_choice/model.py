@@ -33,6 +33,12 @@ class MultipleChoice(PooledClassifier):
 
     `call` takes input_ids, input_mask and segment_ids, each [Q, C, S], and
     gives logits [Q, C]. `forward` takes rows [B, S] in any order.
+
+    Examples:
+        >>> model = bert_keras.MultipleChoice.from_folder("swag")
+        >>> inputs = model.tokenize([("The sky is", ["a dog", "blue"])])
+        >>> model.predict(inputs, verbose=0).argmax(1)
+        array([1])
     """
 
     defaults = {"target": "choice", "max_seq_length": 128}
@@ -47,7 +53,14 @@ class MultipleChoice(PooledClassifier):
         self, texts: Sequence[Any], max_length: int | None = None
     ) -> dict[str, np.ndarray]:
         """Makes inputs of N contexts, each a tuple with its choices, C in each:
-        int32 [N, C, S]; `max_length` as in TaskModel."""
+        int32 [N, C, S]; `max_length` as in TaskModel.
+
+        Examples:
+            >>> model = bert_keras.MultipleChoice.from_folder("swag")
+            >>> inputs = model.tokenize([("The sky is", ["blue", "a dog"])])
+            >>> inputs["input_ids"].shape
+            (1, 2, 8)
+        """
         rows = [(x, choice) for x, choices in texts for choice in choices]
         features = self._features(rows, max_length)
         return {

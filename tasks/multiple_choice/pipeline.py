@@ -44,6 +44,12 @@ class MultipleChoicePipeline(TaskPipeline):
     ) -> Any:
         """Chooses what fits a context, or what fits each of several.
 
+        Examples:
+            >>> model = bert_keras.load("swag")
+            >>> answer = model.choose("The sky is", ["a dog", "blue"])
+            >>> answer.choice, answer.text
+            (1, 'blue')
+
         Args:
             choices: two or more texts; of several contexts a list of such
                 lists.

@@ -52,12 +52,22 @@ def train_multiple_choice(
     bit. The same call resumes a run that was stopped. output_dir becomes a
     model folder.
 
-        model = bert_keras.train_multiple_choice(
-            [{"context": "The sky is", "choices": ["blue", "a dog"],
-              "label": 0}, ...],
-            "uncased_L-2_H-128_A-2", "/tmp/swag", train_batch_size=16,
-        )
-        model.choose("The sea is", ["wet", "a letter"]).choice
+    Examples:
+        >>> questions = [
+        ...     {"context": "Sky is", "choices": ["blue", "a dog"], "label": 0},
+        ...     {"context": "Ann saw", "choices": ["wet", "Bob"], "label": 1},
+        ... ]
+        >>> model = bert_keras.train_multiple_choice(
+        ...     questions,
+        ...     init_checkpoint="bert",
+        ...     output_dir="new_swag",
+        ...     max_seq_length=32,
+        ...     train_batch_size=2,
+        ... )
+        `train_file`: 2 questions of 2 choices, 2 with a label
+        ...
+        >>> model.history[-1]["step"]
+        3
 
     Args:
         train: the path of a CSV or JSON file; or a list of dictionaries, or a

@@ -56,6 +56,13 @@ class TokenClassifier(TaskModel):
 
     The pooler is not trained, as nothing looks at it; it is kept with the
     model.
+
+    Examples:
+        >>> model = bert_keras.TokenClassifier.from_folder("ner")
+        >>> inputs = model.tokenize(["Ann saw Rome."])
+        >>> logits = model.predict(inputs, verbose=0)
+        >>> [model.settings.labels[i] for i in logits[0].argmax(1)[1:-1]]
+        ['B-PER', 'O', 'B-LOC', 'O']
     """
 
     defaults = {"target": "tags", "max_seq_length": 128}

@@ -69,6 +69,13 @@ class TokenClassificationPipeline(TaskPipeline):
     ) -> Any:
         """Tags the words of one text, or of several.
 
+        Examples:
+            >>> model = bert_keras.load("ner")
+            >>> model.tag("Ann saw Rome.").tags
+            ['B-PER', 'O', 'B-LOC', 'O']
+            >>> model.tag("Ann saw Rome.").entities[1]
+            Entity(kind='LOC', text='Rome', begin=8, end=12)
+
         Returns:
             A TaggedText, or a list of them.
         """

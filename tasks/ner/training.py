@@ -61,12 +61,19 @@ def train_token_classifier(
     With equal settings the weights are those of run_ner.py, to the bit. The
     same call resumes a run that was stopped. output_dir becomes a model folder.
 
-        words = [["Ann", "saw", "Rome"], ...]
-        tags = [["B-PER", "O", "B-LOC"], ...]
-        model = bert_keras.train_token_classifier(
-            (words, tags), "cased_L-12_H-768_A-12", "/tmp/ner",
-        )
-        model.tag("Bob saw Ann.").entities
+    Examples:
+        >>> words = [["Ann", "saw", "Rome", "."], ["The", "sky", "is", "blue"]]
+        >>> tags = [["B-PER", "O", "B-LOC", "O"], ["O", "O", "O", "O"]]
+        >>> model = bert_keras.train_token_classifier(
+        ...     (words, tags),
+        ...     init_checkpoint="bert",
+        ...     output_dir="new_ner",
+        ...     max_seq_length=32,
+        ...     train_batch_size=2,
+        ... )
+        train: ...
+        >>> model.history[-1]["step"]
+        3
 
     Args:
         train: the path of a file in CoNLL's columns, or of JSON; or a tuple of

@@ -64,7 +64,12 @@ def build_vocabulary(
 
     With equal settings the file is that of build_vocab.py, byte for byte.
 
-        bert_keras.build_vocabulary("corpus/*.txt", 30522, "vocab.txt")
+    Examples:
+        >>> tokens = bert_keras.build_vocabulary(
+        ...     "corpus.txt", 200, "new_vocab.txt"
+        ... )
+        >>> tokens[0], "film" in tokens
+        ('[PAD]', True)
 
     Args:
         text: a string of comma-separated names and globs of text files; or a
@@ -176,10 +181,12 @@ def make_records(
     not run your script again, so that it needs no
     `if __name__ == "__main__"`.
 
-        bert_keras.make_records(
-            "corpus/*.txt", "records.tfrecord", "vocab.txt",
-            max_seq_length=128, dupe_factor=5,
-        )
+    Examples:
+        >>> summary = bert_keras.make_records(
+        ...     "corpus.txt", "new.tfrecord", "vocab.txt", max_seq_length=32
+        ... )
+        >>> summary.num_documents, summary.num_sentences
+        (2, 5)
 
     Args:
         input_file: a string of comma-separated names and globs of text files; a

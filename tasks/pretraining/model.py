@@ -43,6 +43,14 @@ class MaskedLm(TaskModel):
 
     The pooler is not trained, as nothing looks at it; it is kept with the
     model, so that fine-tuning finds one.
+
+    Examples:
+        >>> model = bert_keras.MaskedLm.from_folder("bert")
+        >>> inputs = model.tokenize(["The sky is [MASK]."])
+        >>> logits = model.predict(inputs, verbose=0)
+        >>> tokens = model.tokenizer.load().inv_vocab
+        >>> tokens[logits[0, 4].argmax()]
+        'blue'
     """
 
     metric_names: tuple[str, ...] = ("masked_lm_loss", "masked_lm_accuracy")
@@ -107,6 +115,14 @@ class Pretraining(MaskedLm):
     """An encoder with both heads, their losses and their accuracies.
 
     `call` gives {"masked_lm": [B, P, V], "next_sentence": [B, 2]}.
+
+    Examples:
+        >>> model = bert_keras.Pretraining.from_folder("bert")
+        >>> model.compile("adamw")  # its own loss, of the records' labels
+        >>> data = bert_keras.record_dataset("records.tfrecord", batch_size=8)
+        >>> history = model.fit(data, steps_per_epoch=2, verbose=0)
+        >>> sorted(history.history)
+        ['loss']
     """
 
     metric_names = (

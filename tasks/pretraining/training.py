@@ -73,13 +73,22 @@ def pretrain(
     The same call resumes a run that was stopped. output_dir becomes a model
     folder.
 
-        model = bert_keras.pretrain(
-            "records.tfrecord", "/tmp/bert", vocab_file="vocab.txt",
-            model_size="tiny", num_train_steps=10_000, num_warmup_steps=100,
-            learning_rate=1e-4,
-        )
-        model.history[-1]["loss"]
-        model.fill("The sky is [MASK].").text
+    Examples:
+        >>> model = bert_keras.pretrain(
+        ...     "records.tfrecord",
+        ...     output_dir="new_bert",
+        ...     vocab_file="vocab.txt",
+        ...     model_size="tiny",
+        ...     max_seq_length=32,
+        ...     train_batch_size=4,
+        ...     num_train_steps=5,
+        ...     num_warmup_steps=1,
+        ... )
+        model: 2 layers, hidden size 128, 2 heads, ...
+        >>> [figures["step"] for figures in model.history]
+        [1, 2, 3, 4, 5]
+        >>> len(model.fill("The sky is [MASK].").blanks)
+        1
 
     Args:
         records: a string of comma-separated names and globs of TFRecord files;

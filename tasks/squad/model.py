@@ -37,6 +37,13 @@ class QuestionAnsweringModel(TaskModel):
 
     The pooler is not trained, as nothing looks at it; it is kept with the
     model, as upstream keeps it.
+
+    Examples:
+        >>> model = bert_keras.QuestionAnsweringModel.from_folder("squad")
+        >>> inputs = model.tokenize([("What is blue?", "The sky is blue.")])
+        >>> logits = model.predict(inputs, verbose=0)
+        >>> logits["start"].shape, logits["end"].shape
+        ((1, 12), (1, 12))
     """
 
     defaults = {"target": "span", "max_seq_length": 384, "doc_stride": 128}

@@ -54,6 +54,12 @@ class QuestionAnsweringPipeline(TaskPipeline):
     ) -> Any:
         """Answers a question, or several.
 
+        Examples:
+            >>> model = bert_keras.load("squad")
+            >>> found = model.answer("What is blue?", "The sky is blue.")
+            >>> found.answer, found.begin, found.end
+            ('sky', 4, 7)
+
         Args:
             paragraphs: one of each question, or one for all.
 

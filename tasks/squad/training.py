@@ -66,12 +66,20 @@ def train_question_answering(
     With equal settings the weights are those of run_squad.py, to the bit. The
     same call resumes a run that was stopped. output_dir becomes a model folder.
 
-        model = bert_keras.train_question_answering(
-            "train-v1.1.json", "uncased_L-2_H-128_A-2", "/tmp/squad",
-            evaluation="dev-v1.1.json", num_train_epochs=2,
-        )
-        model.metrics["f1"]
-        model.answer("Who saw the sea?", "The captain saw it.").answer
+    Examples:
+        >>> model = bert_keras.train_question_answering(
+        ...     "train-v1.1.json",
+        ...     init_checkpoint="bert",
+        ...     output_dir="new_squad",
+        ...     evaluation="train-v1.1.json",
+        ...     max_seq_length=32,
+        ...     max_query_length=8,
+        ...     doc_stride=16,
+        ...     train_batch_size=1,
+        ... )
+        train-v1.1.json: 1 articles, 1 paragraphs, 1 questions: ...
+        >>> sorted(model.metrics)
+        ['exact_match', 'f1']
 
     Args:
         train: the path of SQuAD's JSON; or what it holds, {"data": [...]}; or

@@ -3,7 +3,7 @@ TensorFlow, and some once more on JAX."""
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from bert_keras.modeling.encoder_variants import (
     BiLstmEncoder,
     ConcatenatedEncoders,
 )
+from bert_keras.modeling.fused_ops import uncompiled
 from bert_keras.tasks.classification.model import (
     MultiLabel,
     Regression,
@@ -31,7 +32,7 @@ from bert_keras.tasks.pretraining.model import MaskedLm, Pretraining
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.task_model import TaskModel
 from tests.conftest import GOLDEN, ONE_LAYER, SEQ_LENGTH, tiny_batch
-from tests.modeling.test_keras_layers import on_jax
+from tests.modeling.test_keras_layers import compile_for_fit, on_jax
 
 # Of Keras's own conversions to NumPy
 pytestmark = pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning")
@@ -131,6 +132,15 @@ CASES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def chains_are_compiled_for_one_case(
+    request: pytest.FixtureRequest,
+) -> Iterator[None]:
+    """Which takes XLA seconds, and all cases have the same chains."""
+    with uncompiled("single_label" not in request.node.name):
+        yield
+
+
 @pytest.fixture(params=CASES)
 def case(request: pytest.FixtureRequest) -> Case:
     return CASES[request.param]
@@ -190,7 +200,7 @@ def test_fit_lowers_the_loss(case: Case) -> None:
     keras.utils.set_random_seed(3)
     model, x = case.make(), case.inputs()
     y = case.labels(x)
-    model.compile(keras.optimizers.AdamW(3e-3), case.loss())
+    compile_for_fit(model, 3e-3, case.loss())
     losses = model.fit(x, y, epochs=15, verbose=0).history["loss"]
     assert losses[-1] < 0.9 * losses[0]
 
@@ -209,7 +219,7 @@ def test_evaluate_and_predict() -> None:
 def test_the_loss_is_the_models_own_if_labels_are_features() -> None:
     model, batch = Pretraining(ONE_LAYER), tiny_batch(ROWS)
     loss, _ = model.loss_fn(batch, model.totals(batch), None)
-    model.compile(keras.optimizers.AdamW(3e-3))
+    compile_for_fit(model, 3e-3)
     found = model.evaluate(batch, batch_size=ROWS, verbose=0)
     assert found == pytest.approx(float(loss), rel=1e-5)
     history = model.fit(batch, batch_size=ROWS, epochs=4, verbose=0).history

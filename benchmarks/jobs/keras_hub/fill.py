@@ -2,8 +2,7 @@ import keras_hub
 import numpy as np
 
 model = keras_hub.models.BertMaskedLM.from_preset("pretrained")
-packer = model.preprocessor
-tokenizer = packer.tokenizer
+tokenizer, model.preprocessor = model.preprocessor.tokenizer, None
 before, after = "The sky is [MASK].".split("[MASK]")
 ids = np.concatenate(
     [
