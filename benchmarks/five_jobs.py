@@ -126,7 +126,7 @@ def run(python: str, script: Path, folder: Path) -> tuple[float, float]:
 
 
 def processor_seconds() -> float:
-    """Of all processes that have ended."""
+    """The processor time of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

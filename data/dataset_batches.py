@@ -1,5 +1,5 @@
 """Your own tf.data.Dataset of examples as batches to train on, in an order that
-can be gone on from.
+a stopped run resumes.
 
 Unlike data/input_pipeline.py, whose place is a few numbers, the whole state of
 the iterator is saved, buffers included.
@@ -76,7 +76,11 @@ def features_of(
 
 
 def _shape(spec: Mapping[str, Any], name: str) -> tf.TensorShape:
-    """Of one example's feature: [] or [length]."""
+    """The shape of a feature of one example: [] or [length].
+
+    Raises:
+        InputError: it has none that is fixed.
+    """
     if name not in spec:
         raise InputError(
             f"the dataset has no {name} but {', '.join(sorted(spec))}; "
@@ -181,7 +185,7 @@ class DatasetBatches(tf.train.experimental.PythonState):
         """This host's rows of the batch that follows `step` finished ones.
 
         Raises:
-            InputError: there is no example.
+            InputError: the dataset is empty.
             tf.errors.InvalidArgumentError: an example cannot be used.
         """
         batch = next(self._batches, None)

@@ -135,7 +135,7 @@ def _serve() -> None:
 
 
 def _import_all() -> None:
-    """What commands import, but for the commands themselves."""
+    """Imports all that commands import, but no command."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.path.insert(0, str(ROOT))
     for room in ("cli", "data", "modeling", "tasks", "training"):

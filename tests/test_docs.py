@@ -219,7 +219,7 @@ def test_python_page_trains_as_it_says(
         "30522": "300",
         "max_seq_length=128": "max_seq_length=32, dupe_factor=1",
         "10_000": "2",
-        "num_warmup_steps=100": "num_warmup_steps=1, max_seq_length=32",
+        "num_warmup_steps=1_000": "num_warmup_steps=1, max_seq_length=32",
     }
     for word in (
         "build_vocabulary",

@@ -9,8 +9,8 @@ from bert_keras.data.vocabulary import MIN_FREQUENCY, NUM_UNUSED
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyConfig:
-    vocab_size: int = 30522  # pieces, with the special ones and unused slots
-    num_unused: int = NUM_UNUSED  # slots for words of your own
+    vocab_size: int = 30522  # tokens, special and [unused] ones included
+    num_unused: int = NUM_UNUSED  # tokens kept free for words of your own
     do_lower_case: bool = True
     strip_accents: bool | None = None  # None: as do_lower_case
     min_frequency: int = MIN_FREQUENCY  # of a character or a pair of pieces

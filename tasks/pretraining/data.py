@@ -74,13 +74,13 @@ def build_vocabulary(
     Args:
         text: a string of comma-separated names and globs of text files; or a
             pathlib.Path, or a list of these; or an iterable of texts.
-        vocab_size: pieces at most, with the special ones and unused slots.
+        vocab_size: number of tokens at most, with special and [unused] ones.
         output_file: the vocab.txt to write.
         settings: other flags of build_vocab.py, by name: do_lower_case (True),
             strip_accents, num_unused (99), min_frequency (2).
 
     Returns:
-        The pieces, by their ids.
+        The tokens, by their ids.
 
     Raises:
         InputError: the text cannot be read, or has too few words.
@@ -305,8 +305,9 @@ def _check_settings(
                 )
         if not is_bert:
             raise InputError(
-                f"`sampler=google` knows no `vocab_file={vocab_file}`, only a "
-                "vocab.txt; leave out `sampler`"
+                "`sampler=google` takes a vocab.txt, and "
+                f"`vocab_file={vocab_file}` is of another kind; leave out "
+                "`sampler`"
             )
     if settings.runner is not None and "num_workers" in given:
         raise InputError(
@@ -318,8 +319,9 @@ def _check_settings(
     ):  # fmt: skip
         if config.dynamic_masking and name in given:
             raise InputError(
-                f"`{name}` is run_pretraining.py's where `dynamic_masking` "
-                "leaves the masks to it"
+                f"`{name}` changes nothing with `dynamic_masking`, whose "
+                "records have no masks; give it to run_pretraining.py, which "
+                "draws them"
             )
     if settings.words_are_spaced and not config.do_whole_word_mask:
         raise InputError("`words_are_spaced` is for `do_whole_word_mask`")

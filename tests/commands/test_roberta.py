@@ -205,7 +205,10 @@ def test_it_is_pre_trained_on_full_sentences(tmp_path: Path) -> None:
 def test_what_cannot_be_made_is_said(tmp_path: Path) -> None:
     write_text(tmp_path / "text.txt")
     cases = [
-        (["--sampler=google"], "--sampler=google knows no --vocab_file="),
+        (
+            ["--sampler=google"],
+            "--sampler=google takes a vocab.txt, and --vocab_file=",
+        ),
         (
             ["--words_are_spaced", "--do_whole_word_mask"],
             "--words_are_spaced is for a vocab.txt",

@@ -17,13 +17,11 @@ from bert_keras.data.input_pipeline import RecordBatches
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.data.masking import MaskConfig
 from bert_keras.data.record_dataset import record_dataset
-from bert_keras.data.record_schema import (
-    pretraining_features,
-    unmasked_features,
-)
+from bert_keras.data.record_schema import pretraining_features
 from bert_keras.data.sentence_splitting import TextFormat
 from bert_keras.data.tfrecords import parse_batch
 from bert_keras.data.tokenizer_folder import TokenizerOptions
+from bert_keras.data.validate_records import read_first, table_of
 from bert_keras.errors import InputError
 from bert_keras.modeling.fused_ops import uncompiled
 from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
@@ -179,7 +177,7 @@ def test_records_are_the_command_s(sampler: str, tmp_path: Path) -> None:
 
 
 def test_records_are_made_by_a_script_without_a_guard(tmp_path: Path) -> None:
-    """Its processes would otherwise run the script again."""
+    """Workers are started so that they do not run the script again."""
     text = CORPUS.read_text()
     for i in range(3):
         (tmp_path / f"{i}.txt").write_text(text)
@@ -327,14 +325,25 @@ def test_a_dataset_gives_the_same_weights_as_its_records(
     ]
 
 
-def test_examples_without_masks_are_masked(tmp_path: Path) -> None:
-    path = tmp_path / "unmasked.tfrecord"
-    bert_keras.make_records(
-        CORPUS, path, VOCAB, num_workers=1, dynamic_masking=True,
-        max_seq_length=32,
-    )  # fmt: skip
+@pytest.mark.parametrize("kind", ["without masks", "packed"])
+def test_examples_of_other_kinds_are_trained_on(
+    kind: str, records: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "made.tfrecord"
+    if kind == "packed":
+        forked(
+            "pack_records.py",
+            f"--input_file={records}",
+            f"--output_file={path}",
+            *(f"--{name}={value}" for name, value in LENGTHS.items()),
+        )
+    else:
+        bert_keras.make_records(
+            CORPUS, path, VOCAB, num_workers=1, dynamic_masking=True,
+            max_seq_length=32,
+        )  # fmt: skip
     first = bert_keras.pretrain(path, tmp_path / "files", **SHORT)
-    features = unmasked_features(32)
+    features = table_of(read_first(str(path)), 32, 5)
     source = RecordBatches([str(path)], features, 4, 3, 10**6)
     batches = [source.batch(step) for step in range(4)]
     rows = {
@@ -415,7 +424,7 @@ def test_pretraining_that_cannot_begin_is_refused(
 
 
 def test_a_vocabulary_that_has_changed_is_read_again(tmp_path: Path) -> None:
-    """The settings are the same, but for what the file holds."""
+    """Only the contents of the file differ, not the settings."""
     vocab, output = tmp_path / "vocab.txt", tmp_path / "made.tfrecord"
     made = []
     lines = Path(VOCAB).read_text().splitlines()
