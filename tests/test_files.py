@@ -263,6 +263,6 @@ def test_other_names_of_a_new_folder(tmp_path: Path) -> None:
             Path(folder, "x").touch()
         assert (tmp_path / made / "x").is_file()
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "d"}
-    for name, fault in (("", "is empty"), ("/", "there already")):
+    for name, fault in (("", "is empty"), ("/", "exists already")):
         with pytest.raises(InputError, match=fault):
             files.new_folder(name).__enter__()
