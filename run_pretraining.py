@@ -28,6 +28,7 @@ from bert_keras.data.masking import MaskConfig
 from bert_keras.errors import InputError
 from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
 from bert_keras.training.config import (
+    Budget,
     DeviceConfig,
     ModelSelection,
     OptimizerConfig,
@@ -65,6 +66,18 @@ FLAGS = Flags(
     Flag("num_warmup_steps", OptimizerConfig, Group.TRAINING,
          "Number of warm-up steps, in which the learning rate rises linearly "
          "from 0 to --learning_rate.", 0),
+    Flag("train_hours", Budget, Group.TRAINING,
+         "Hours to train, instead of --num_train_steps: the first steps are "
+         "measured, and the number of steps that fit is fixed once. The "
+         "warm-up is then a tenth of them unless --num_warmup_steps is given.",
+         0),
+    Flag("train_tokens", Budget, Group.TRAINING,
+         "Number of tokens to train on, padding included, instead of "
+         "--num_train_steps.", 1),
+    Flag("decay_from", Budget, Group.TRAINING,
+         "Output folder of a run with --learning_rate_schedule=wsd. A copy of "
+         "that run continues in --output_dir from the last checkpoint before "
+         "the decay, and decays over --num_decay_steps."),
     Flag("next_sentence_prediction", bool, Group.TRAINING,
          "Train next sentence prediction beside the masked language model. "
          "Default: true if the records have labels for next sentences."),
@@ -130,6 +143,9 @@ def main() -> None:
         optimizer=FLAGS.make(OptimizerConfig),
         loop=common_flags.loop_config(FLAGS),
         selection=FLAGS.make(ModelSelection),
+        budget=FLAGS.make(
+            Budget, keeps_warmup=FLAGS["num_warmup_steps"].present > 0
+        ),
     )
     task = training.make_task(
         devices,

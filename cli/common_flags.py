@@ -11,6 +11,7 @@ from bert_keras.data.masking import MaskConfig
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.training.config import (
     OPTIMIZERS,
+    SCHEDULES,
     DeviceConfig,
     LoopConfig,
     ModelSelection,
@@ -111,6 +112,14 @@ TRAINING_FLAGS = (
     Flag("optimizer_type", OptimizerConfig, Group.OPTIMIZER,
          "Optimizer: adamw as in google-research/bert, or lamb for large "
          "batches.", choices=OPTIMIZERS),
+    Flag("learning_rate_schedule", OptimizerConfig, Group.OPTIMIZER,
+         "Course of the learning rate after the warm-up. linear: decay to 0, "
+         "as in google-research/bert. cosine: decay to 0 along a cosine. wsd: "
+         "constant, then decay to 0 in the last --num_decay_steps; the "
+         "checkpoint before the decay is kept.", choices=SCHEDULES),
+    Flag("num_decay_steps", OptimizerConfig, Group.OPTIMIZER,
+         "Number of steps of the final decay. Only with "
+         "--learning_rate_schedule=wsd. Default: a tenth of all steps.", 1),
     Flag("bias_correction", OptimizerConfig, Group.OPTIMIZER,
          "Correct the bias of AdamW's moments early in training, which "
          "google-research/bert does not; LAMB always corrects."),

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_keras.modeling.cost import Rows, step_flop, training_memory
+from bert_keras.tasks.budget import fix_num_train_steps
 from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.trainer import (
     DataSize,
@@ -34,7 +35,7 @@ def report(task: Task, context: RunContext, seed: int) -> None:
     if context.run.do_train:
         size = task.data_size()
         trainer = Trainer(task, context, seed)
-        plan = task.plan(trainer)
+        plan = fix_num_train_steps(trainer, task.plan(trainer), may_write=False)
         settings = settings_of(context, plan)
         trainer.load_start_or_check_settings(plan, settings, may_write=False)
         if saved_states(trainer.folder):

@@ -47,6 +47,7 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.encoder_variants import load_encoders
 from bert_keras.modeling.hugging_face import CONFIG, INDEX, SAFETENSORS
+from bert_keras.tasks import budget
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
     optimizer_hints,
@@ -70,12 +71,14 @@ from bert_keras.training.checkpoints import (
     BestCheckpoint,
     TrainingState,
     check_settings,
+    go_back,
     read_settings,
     saved_states,
     step_of,
     write_settings,
 )
 from bert_keras.training.config import (
+    Budget,
     LoopConfig,
     ModelSelection,
     OptimizerConfig,
@@ -108,6 +111,7 @@ NEW_END = "; the learning rate now falls to 0 at the new end"
 MAY_CHANGE = {
     "num_train_steps": NEW_END,
     "num_train_epochs": NEW_END,
+    "num_decay_steps": "",
     "patience": "",
     # how a device is used
     "precision": "",
@@ -140,6 +144,7 @@ class TrainingPlan(NamedTuple):
     others: Mapping[str, Any]
     begins_at_random: bool = False
     hints: Sequence[str] = ()  # on the data, printed at the start
+    budget: Budget = Budget()
 
 
 class DataSize(NamedTuple):
@@ -348,7 +353,7 @@ class Trainer:
             InputError: output_dir was begun with other settings.
         """
         strategy, host = self.devices
-        plan = self.task.plan(self)
+        plan = budget.fix_num_train_steps(self, self.task.plan(self))
         settings = settings_of(self.context, plan)
         self._check_other_hosts(settings, plan.loop)
         self.load_start_or_check_settings(plan, settings, host.is_chief)
@@ -366,24 +371,9 @@ class Trainer:
                 host.is_chief,
                 lambda: self.task.samples(self),
             )
-        model, config = self.model, plan.optimizer
-        variables = model.trainable_variables
-        top = len(model.encoder.layers) + 1
-        rate_scales = [
-            self.run.layer_decay ** (top - model.encoder.depth(variable))
-            for variable in variables
-        ]
-        blocks = {id(m.variable): m.num_blocks for m in model.mappings()}
-        with strategy.scope():
-            optimizer = (Lamb if config.optimizer_type == "lamb" else AdamW)(
-                variables,
-                config,
-                rate_scales,
-                [blocks[id(variable)] for variable in variables],
-            )
         step = train(
-            model,
-            optimizer,
+            self.model,
+            self.make_optimizer(plan.optimizer),
             plan.source,
             strategy,
             host,
@@ -397,7 +387,7 @@ class Trainer:
             best, step = self.best.find()
             if early_stopping.seen:
                 print(early_stopping.verdict())
-            load_checkpoint(model.mappings(), best)
+            load_checkpoint(self.model.mappings(), best)
         self._has_weights_of(step)
         if host.is_chief:
             self._replace([] if early_stopping else [EVAL_LOG])
@@ -406,6 +396,24 @@ class Trainer:
             else:
                 self.best.forget()
             print(f"the model is in {self.folder}")
+
+    def make_optimizer(self, config: OptimizerConfig) -> AdamW:
+        """Of the model's trainable variables, with rates by layer if asked."""
+        model = self.model
+        variables = model.trainable_variables
+        top = len(model.encoder.layers) + 1
+        rate_scales = [
+            self.run.layer_decay ** (top - model.encoder.depth(variable))
+            for variable in variables
+        ]
+        blocks = {id(m.variable): m.num_blocks for m in model.mappings()}
+        with self.devices.strategy.scope():
+            return (Lamb if config.optimizer_type == "lamb" else AdamW)(
+                variables,
+                config,
+                rate_scales,
+                [blocks[id(variable)] for variable in variables],
+            )
 
     def load_start_or_check_settings(
         self, plan: TrainingPlan, settings: dict[str, Any], may_write: bool
@@ -450,12 +458,33 @@ class Trainer:
                     self.folder, began, settings, MAY_CHANGE
                 ):
                     print(with_flags(notice))
-            is_over = step_of(states[0]) >= plan.optimizer.num_train_steps
+            newest = step_of(states[0])
+            stable = self._stable_step(plan.optimizer, began)
+            is_lengthened = stable is not None and newest > stable and may_write
+            if stable and is_lengthened and go_back(self.folder, stable):
+                newest = stable
+                print(
+                    f"{self.folder}: going back to step {stable}, after which "
+                    "the learning rate had begun to fall"
+                )
+            is_over = newest >= plan.optimizer.num_train_steps
             if may_write and not is_over:
                 write_settings(self.folder, {**began, **settings})
         hints = optimizer_hints(plan.optimizer, plan.begins_at_random)
         for hint in (*hints, *plan.hints):
             warn(hint)
+
+    def _stable_step(
+        self, config: OptimizerConfig, began: Mapping[str, Any]
+    ) -> int | None:
+        """Where the decay of a wsd run began that now ends at another step;
+        None: there is no need to go back."""
+        names = "num_train_steps", "learning_rate_schedule", "num_decay_steps"
+        if not all(name in began for name in names):
+            return None
+        then = OptimizerConfig(**{name: began[name] for name in names})
+        is_changed = then.num_stable_steps != config.num_stable_steps
+        return then.num_stable_steps if is_changed else None
 
     def load_start(self, first: str) -> None:
         """Loads `init_checkpoint`, and a second one into a second encoder; the

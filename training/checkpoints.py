@@ -43,6 +43,31 @@ def step_of(state: str) -> int:
     return int(state.rpartition("-")[2])
 
 
+def go_back(output_dir: str, step: int) -> bool:
+    """Removes the states after `step`, if one of that step is there, and says
+    whether it is. Then the run resumes from that one."""
+    states = saved_states(output_dir)
+    is_there = step in map(step_of, states)
+    if is_there:
+        for state in states:
+            if step_of(state) > step:
+                _remove(state)
+    return is_there
+
+
+def branch(
+    source: str, output_dir: str, step: int, settings: Mapping[str, Any]
+) -> None:
+    """Copies the state after `step` of the run in `source`, and stores the
+    settings of the run that goes on from it. The index, without which there is
+    no state, comes last."""
+    write_settings(output_dir, settings)
+    name, target = f"step-{step}", os.path.join(output_dir, FOLDER)
+    data = tf.io.gfile.glob(os.path.join(source, FOLDER, f"{name}.data-*"))
+    for path in (*data, os.path.join(source, FOLDER, f"{name}.index")):
+        copy_whole(path, os.path.join(target, os.path.basename(path)))
+
+
 def _steps(folder: str, ending: str) -> set[int]:
     """The steps of the files in a folder whose names are step-N and this."""
     if not tf.io.gfile.isdir(folder):
@@ -78,15 +103,18 @@ class TrainingState:
         tracked: dict[str, Any],
         max_to_keep: int,
         is_chief: bool,
+        kept_step: int | None = None,
     ):
         """`tracked` maps names to variables, lists of them, or states of
-        Python objects (tf.train.experimental.PythonState)."""
+        Python objects (tf.train.experimental.PythonState). The state after
+        `kept_step` is kept beside the newest `max_to_keep`."""
         self.output_dir = output_dir
         self.folder = os.path.join(output_dir, FOLDER)
         self.is_chief = is_chief
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self.checkpoint = tf.train.Checkpoint(step=self.step, **tracked)
         self.max_to_keep = max_to_keep
+        self.kept_step = kept_step
         if is_chief:  # removes what a killed run was writing or removing
             for step in _steps(self.folder, "_temp"):
                 remove(os.path.join(self.folder, f"step-{step}_temp"))
@@ -110,7 +138,8 @@ class TrainingState:
         states = saved_states(self.output_dir)
         now = states.index(path)
         for state in states[:now] + states[now + self.max_to_keep :]:
-            _remove(state)
+            if step_of(state) != self.kept_step:
+                _remove(state)
 
     def restore(self) -> int:
         """Goes back to the newest whole state; returns its step, or 0.

@@ -6,6 +6,7 @@ import dataclasses
 from bert_keras.errors import InputError
 
 OPTIMIZERS = ("adamw", "lamb")
+SCHEDULES = ("linear", "cosine", "wsd")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,6 +14,8 @@ class OptimizerConfig:
     learning_rate: float = 5e-5  # at the end of the warm-up
     num_train_steps: int = 100000  # at which the rate reaches 0
     num_warmup_steps: int = 10000
+    learning_rate_schedule: str = "linear"  # one of SCHEDULES
+    num_decay_steps: int | None = None  # wsd's; None: a tenth of all steps
     weight_decay_rate: float = 0.01  # not for LayerNorm and biases
     bias_correction: bool = False  # AdamW's; upstream has none, LAMB always
     adam_beta_1: float = 0.9
@@ -20,6 +23,55 @@ class OptimizerConfig:
     adam_epsilon: float = 1e-6  # added outside the root
     max_gradient_norm: float = 1.0  # of all gradients together
     optimizer_type: str = "adamw"  # one of OPTIMIZERS
+
+    def __post_init__(self) -> None:
+        if self.num_decay_steps is None:
+            return
+        if self.learning_rate_schedule != "wsd":
+            raise InputError(
+                "`num_decay_steps` is for `learning_rate_schedule=wsd`; leave "
+                "it out"
+            )
+        if self.num_decay_steps > self.num_train_steps:
+            raise InputError(
+                f"`num_decay_steps` is {self.num_decay_steps:,} but "
+                f"`num_train_steps` is {self.num_train_steps:,}; lower the "
+                "first"
+            )
+
+    @property
+    def num_stable_steps(self) -> int | None:
+        """Steps after which wsd's decay begins; None in other schedules."""
+        if self.learning_rate_schedule != "wsd":
+            return None
+        decay = self.num_decay_steps
+        if decay is None:
+            decay = max(1, self.num_train_steps // 10)
+        return self.num_train_steps - decay
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """What says how many steps there are, in the place of `num_train_steps`."""
+
+    train_hours: float | None = None  # from the first step's compilation on
+    train_tokens: int | None = None  # positions of batches, padding included
+    decay_from: str | None = None  # a wsd run's output_dir
+    keeps_warmup: bool = True  # False: a tenth of the steps
+
+    def __post_init__(self) -> None:
+        if len(self.given) > 1:
+            first, second = self.given[:2]
+            raise InputError(
+                f"`{first}` and `{second}` both say how long to train; give "
+                "one of them"
+            )
+
+    @property
+    def given(self) -> list[str]:
+        """The names of those that are set."""
+        names = "train_hours", "train_tokens", "decay_from"
+        return [name for name in names if getattr(self, name) is not None]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -112,8 +112,9 @@ def train(
         **source.tracked,
     }
     keep = config.keep_checkpoint_max
-    state = TrainingState(output_dir, tracked, keep, host.is_chief)
     num_train_steps = optimizer.config.num_train_steps
+    stable = optimizer.config.num_stable_steps
+    state = TrainingState(output_dir, tracked, keep, host.is_chief, stable)
     step = state.restore()
     if early_stopping is not None and host.is_chief:
         early_stopping.resume(step)
@@ -142,13 +143,13 @@ def train(
             # Up to the next save, evaluation or end; of each period that is the
             # next multiple.
             stop = min(
-                num_train_steps,
+                num_train_steps if stable is None or stable <= step else stable,
                 step + config.steps_per_call,
                 *(step - step % period + period for period in periods),
             )
             batches = [source.batch(i) for i in range(step, stop)]
             figures = run_steps(
-                split_between_replicas(strategy, host, _stack(batches)), step
+                split_between_replicas(strategy, host, stack(batches)), step
             )
             numbers = range(step + 1, stop + 1)
             nonfinite_steps.check(numbers, figures, batches, source.examples)
@@ -169,7 +170,7 @@ def train(
                 seen = evaluation_names(found)
             is_due = not step % config.save_checkpoints_steps
             is_asked = _is_any(request.number is not None, strategy, host)
-            if stopped or is_last or is_due or is_asked:
+            if stopped or is_last or is_due or is_asked or step == stable:
                 progress.flush()
                 state.save(step)
             if is_asked:
@@ -204,7 +205,7 @@ def check_hosts_agree(
         )
 
 
-def _stack(batches: Sequence[Mapping[str, Any]]) -> Batch:
+def stack(batches: Sequence[Mapping[str, Any]]) -> Batch:
     """One dictionary of them, each tensor [len(batches), rows, ...]."""
     return {
         name: tf.stack([batch[name] for batch in batches])
@@ -362,7 +363,7 @@ class Evaluation:
         results: list[Any] = []
         for batch in dataset:
             shares = split_between_replicas(
-                self.strategy, self.host, _stack([batch])
+                self.strategy, self.host, stack([batch])
             )
             results.append(
                 tf.nest.map_structure(

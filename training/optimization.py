@@ -4,10 +4,12 @@ Upstream file: optimization.py. Loshchilov and Hutter 2019 for the decoupled
 decay; Zhang et al. 2021 ("Revisiting few-sample BERT fine-tuning") for why one
 may want the bias correction that upstream leaves out. You et al. 2020 ("Large
 batch optimization for deep learning: training BERT in 76 minutes"), algorithm
-2, for LAMB.
+2, for LAMB. Loshchilov and Hutter 2017 for the cosine; Hu et al. 2024
+("MiniCPM"), section 4, for wsd: warm-up, stable rate, decay.
 """
 
 import functools
+import math
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,8 +26,10 @@ NO_DECAY = re.compile("LayerNorm|layer_norm|bias")
 def learning_rate(config: OptimizerConfig, step: tf.Tensor) -> tf.Tensor:
     """The rate of the update that follows `step` finished ones.
 
-    The decay runs from step 0 and the warm-up overrides it, so that the rate
-    falls at the end of the warm-up and is 0 at the first update, as upstream.
+    Linear is upstream's: the decay runs from step 0 and the warm-up overrides
+    it, so that the rate falls at the end of the warm-up and is 0 at the first
+    update. The cosine begins at the end of the warm-up. wsd stays at the peak
+    and falls linearly in the last steps.
 
     >>> config = OptimizerConfig(1.0, num_train_steps=10, num_warmup_steps=4)
     >>> [float(learning_rate(config, tf.constant(i))) for i in (0, 3, 4)]
@@ -33,7 +37,16 @@ def learning_rate(config: OptimizerConfig, step: tf.Tensor) -> tf.Tensor:
     """
     done = tf.cast(step, tf.float32)
     total = float(config.num_train_steps)
-    decayed = config.learning_rate * (1.0 - tf.minimum(done, total) / total)
+    begin = 0.0  # of the decay
+    if config.learning_rate_schedule == "cosine":
+        begin = min(float(config.num_warmup_steps), total - 1.0)
+    elif config.num_stable_steps is not None:
+        begin = float(config.num_stable_steps)
+    done_part = tf.clip_by_value((done - begin) / (total - begin), 0.0, 1.0)
+    left = 1.0 - done_part
+    if config.learning_rate_schedule == "cosine":
+        left = 0.5 * (1.0 + tf.cos(math.pi * done_part))
+    decayed = config.learning_rate * left
     if not config.num_warmup_steps:
         return decayed
     warmed = config.learning_rate * (done / float(config.num_warmup_steps))

@@ -53,6 +53,7 @@ from bert_keras.tasks.trainer import (
     file_settings,
 )
 from bert_keras.training.config import (
+    Budget,
     LoopConfig,
     ModelSelection,
     OptimizerConfig,
@@ -87,6 +88,7 @@ class PretrainingConfig:
     optimizer: OptimizerConfig = OptimizerConfig()
     loop: LoopConfig = LoopConfig()
     selection: ModelSelection = ModelSelection()
+    budget: Budget = Budget()
 
 
 class Inputs(NamedTuple):
@@ -379,11 +381,14 @@ class PretrainingTask(Task):
                 if inputs.have_pairs
                 else False,
                 **(watched if self.watches else dict.fromkeys(watched)),
+                "train_hours": config.budget.train_hours,
+                "train_tokens": config.budget.train_tokens,
                 **self.other_settings,
                 **masks,
             },
             begins_at_random=self.begins_at_random,
             hints=hints,
+            budget=config.budget,
         )
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:

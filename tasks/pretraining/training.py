@@ -25,6 +25,7 @@ from bert_keras.tasks.pretraining.task import PretrainingConfig, PretrainingTask
 from bert_keras.tasks.run_context import Devices, RunConfig, make_devices
 from bert_keras.tasks.trainer import Trainer
 from bert_keras.training.config import (
+    Budget,
     DeviceConfig,
     LoopConfig,
     ModelSelection,
@@ -43,6 +44,7 @@ SETTINGS = Settings(
         **TYPES,
         **types_of(PretrainingConfig),
         **types_of(MaskConfig),
+        **types_of(Budget),
         **types_of(StudentConfig),
         **types_of(DistilBertLoss),
         "teacher_model_dir": str | None,
@@ -50,6 +52,7 @@ SETTINGS = Settings(
     without={
         *NOT_SETTINGS,
         *("input_file", "eval_file", "do_eval", "masks", "mask_flags"),
+        *("budget", "keeps_warmup"),
         # what fine-tuning alone has
         *("num_train_epochs", "warmup_proportion", "layer_decay"),
         *("num_frozen_layers", "num_seeds", "predict_batch_size"),
@@ -154,6 +157,9 @@ def pretrain(
         optimizer=make(OptimizerConfig, values),
         loop=make(LoopConfig, values),
         selection=make(ModelSelection, values),
+        budget=make(
+            Budget, values, keeps_warmup="num_warmup_steps" in settings
+        ),
     )
     devices = make_devices(DeviceConfig(), output_dir=run.output_dir)
     with training_in(run.output_dir):
@@ -194,6 +200,11 @@ def make_task(
     Raises:
         InputError: records, model and settings do not fit each other.
     """
+    if config.budget.given and "num_train_steps" in given:
+        raise InputError(
+            f"`num_train_steps` and `{config.budget.given[0]}` both say how "
+            "long to train; give one of them"
+        )
     if student.teacher_model_dir:
         if config.next_sentence_prediction:
             raise InputError(

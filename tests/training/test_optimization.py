@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_keras.errors import InputError
 from bert_keras.tasks.pretraining.model import Pretraining
 from bert_keras.training.config import OptimizerConfig
 from bert_keras.training.optimization import (
@@ -36,6 +37,33 @@ def test_schedule_of_the_golden_run() -> None:
 def test_no_warmup() -> None:
     config = OptimizerConfig(6.0, num_train_steps=30, num_warmup_steps=0)
     assert float(learning_rate(config, tf.constant(0))) == 6.0
+
+
+@pytest.mark.parametrize(
+    ("schedule", "decay", "expected"),
+    [
+        # rises by halves; then from 6 along a half wave of 8 steps
+        ("cosine", None, {0: 0, 1: 3, 2: 6, 4: 5.12132, 6: 3, 8: 0.87868}),
+        # stays at 6; falls by thirds in the last 3 steps
+        ("wsd", 3, {0: 0, 1: 3, 2: 6, 5: 6, 7: 6, 8: 4, 9: 2}),
+        ("wsd", None, {2: 6, 9: 6}),  # a tenth of the steps: the last one
+        ("wsd", 10, {2: 4.8, 5: 3}),  # no stable part: as linear
+    ],
+)
+def test_schedules_by_hand(
+    schedule: str, decay: int | None, expected: dict[int, float]
+) -> None:
+    config = OptimizerConfig(6.0, 10, 2, schedule, decay)
+    for step, rate in {**expected, 10: 0.0, 99: 0.0}.items():
+        found = float(learning_rate(config, tf.constant(step)))
+        assert found == pytest.approx(rate, abs=1e-5), step
+
+
+def test_a_decay_belongs_to_wsd_and_fits_into_the_run() -> None:
+    with pytest.raises(InputError, match="is for `learning_rate_schedule=wsd`"):
+        OptimizerConfig(num_decay_steps=3)
+    with pytest.raises(InputError, match="is 11 but `num_train_steps` is 10"):
+        OptimizerConfig(6.0, 10, 2, "wsd", 11)
 
 
 @pytest.mark.parametrize("shape", [(), (13,), (24, 3)])

@@ -1,6 +1,7 @@
 """Tests of tasks/pretraining/data.py and training.py: from text to a trained
 model in Python, as the commands do it."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from bert_keras.tasks.pretraining.config import RecordsConfig, VocabularyConfig
 from bert_keras.tasks.pretraining.task import PretrainingConfig
 from bert_keras.tasks.run_context import RunConfig
 from bert_keras.training.config import (
+    Budget,
     LoopConfig,
     ModelSelection,
     OptimizerConfig,
@@ -99,7 +101,7 @@ def test_settings_are_the_commands() -> None:
         (NOT_IN_PYTHON - {"eval_batch_size"}) | {"input_file"},
         defaults_of(
             PretrainingConfig, MaskConfig, StudentConfig, DistilBertLoss,
-            RunConfig, OptimizerConfig, LoopConfig, ModelSelection,
+            RunConfig, OptimizerConfig, LoopConfig, ModelSelection, Budget,
             TokenizerOptions,
         ),
     )  # fmt: skip
@@ -435,3 +437,107 @@ def test_a_vocabulary_that_has_changed_is_read_again(tmp_path: Path) -> None:
         output.unlink()
         shutil.rmtree(tmp_path / ".made.tfrecord.making")
     assert made[0] != made[1]
+
+
+def pretrained(records: Path, folder: Path, **settings: Any) -> Any:
+    return bert_keras.pretrain(records, folder, **{**SHORT, **settings})
+
+
+WSD = {"learning_rate_schedule": "wsd", "num_decay_steps": 3}
+
+
+def test_a_branch_and_a_lengthened_run_equal_the_straight_one(
+    records: Path, tmp_path: Path
+) -> None:
+    pretrained(records, tmp_path / "straight", num_train_steps=9, **WSD)
+    long, branch = tmp_path / "long", tmp_path / "branch"
+    pretrained(records, long, num_train_steps=8, keep_checkpoint_max=1, **WSD)
+    longer = pretrained(records, long, num_train_steps=9, **WSD)
+    assert_same_weights(long, tmp_path / "straight")
+    assert [line["step"] for line in longer.history] == [*range(1, 10)]
+    settings = {k: x for k, x in SHORT.items() if k != "num_train_steps"}
+    del settings["init_checkpoint"]
+    for _ in range(2):  # the second time there is nothing to do
+        bert_keras.pretrain(
+            records,
+            branch,
+            bert_config_file=str(GOLDEN / "tiny_bert" / "bert_config.json"),
+            decay_from=str(long),
+            **{**settings, **WSD},
+        )
+        assert_same_weights(branch, tmp_path / "straight")
+
+
+def test_what_cannot_be_branched(records: Path, tmp_path: Path) -> None:
+    settings = {k: x for k, x in SHORT.items() if k != "num_train_steps"}
+    pretrained(records, tmp_path / "linear")
+    for source, others, message in (
+        ("linear", WSD, "is not a run with `learning_rate_schedule=wsd`"),
+        ("nowhere", WSD, "is not a run with `learning_rate_schedule=wsd`"),
+        ("linear", {}, "needs `learning_rate_schedule=wsd` and"),
+    ):
+        with pytest.raises(InputError, match=message):
+            bert_keras.pretrain(
+                records,
+                tmp_path / "branch",
+                decay_from=str(tmp_path / source),
+                **settings,
+                **others,
+            )
+    with pytest.raises(InputError, match="both say how long to train"):
+        pretrained(records, tmp_path / "both", train_hours=1.0)
+
+
+def test_a_budget_of_tokens(records: Path, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {**SHORT, "train_tokens": 2700}
+    del settings["num_train_steps"], settings["num_warmup_steps"]
+    model = bert_keras.pretrain(records, tmp_path / "run", **settings)
+    assert len(model.history) == 2700 // (4 * 32)
+    rates = [line["learning_rate"] for line in model.history]
+    assert rates.index(max(rates)) == len(rates) // 10  # the warm-up's end
+    with pytest.raises(InputError, match="is not enough for one step"):
+        settings["train_tokens"] = 127
+        bert_keras.pretrain(records, tmp_path / "less", **settings)
+
+
+def test_a_budget_of_hours_is_kept_when_the_run_resumes(
+    records: Path, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {**SHORT, "train_hours": 14 / 3600}
+    del settings["num_train_steps"], settings["num_warmup_steps"]
+    seen: list[int] = []
+
+    class Stopped(Exception):
+        pass
+
+    def stop(step: int, figures: dict[str, float]) -> None:
+        seen.append(step)
+        if step == 5:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        bert_keras.pretrain(
+            records,
+            tmp_path / "run",
+            callback=stop,
+            save_checkpoints_steps=5,
+            **settings,
+        )
+    state = tmp_path / "run" / "training_state"
+    num_steps = json.loads((state / "settings.json").read_text())[
+        "num_train_steps"
+    ]
+    model = bert_keras.pretrain(
+        records, tmp_path / "run", save_checkpoints_steps=5, **settings
+    )
+    assert [line["step"] for line in model.history] == [
+        *range(1, num_steps + 1)
+    ]
+    # measuring changed nothing: the same weights as without a budget
+    pretrained(
+        records,
+        tmp_path / "fixed",
+        num_train_steps=num_steps,
+        num_warmup_steps=num_steps // 10,
+    )
+    assert_same_weights(tmp_path / "run", tmp_path / "fixed")

@@ -1,0 +1,125 @@
+"""Text to pre-train on, text of a domain, and tasks made from both.
+
+    python benchmarks/wiki_tasks.py $TEXT /tmp/wiki
+
+$TEXT has one paragraph a line and a blank line between articles. Articles about
+sport, found by the words of their first lines, are the domain; a part of it,
+and of the others, is held out. Writes general/ and sport/, each with train.txt
+and held_out.txt, and two tasks of classifying a paragraph, their dev sets from
+articles held out: topic/ (what an article is about) and which_sport/.
+"""
+
+import argparse
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+SPORTS = {  # by words of an article's first lines
+    "football": r"footballer|football (?:club|team|player)|soccer|striker|"
+    r"midfielder|goalkeeper|premier league|fifa|uefa",
+    "ball": r"baseball|pitcher|shortstop|outfielder|basketball|\bnba\b|"
+    r"american football|quarterback|\bnfl\b|linebacker|wide receiver",
+    "bat": r"cricket|wicket|batsman|\brugby",
+    "racing": r"\bracing|formula one|nascar|grand prix|race (?:car )?driver|"
+    r"cyclist|cycling",
+    "games": r"olympic|athlete|swimmer|sprinter|wrestl|boxer|boxing|golf|"
+    r"chess|gymnast|skater|skier|tennis|hockey|\bnhl\b",
+}
+TOPICS = {
+    "music": r"\balbum|\bsinger|\bsongs?\b|\bband\b|composer|orchestra|opera",
+    "film": r"\bfilms?\b|television|\bactor|\bactress|\bsitcom|\bepisode",
+    "nature": r"\bspecies\b|\bgenus\b|\bplant\b|\bfamily of\b|orchid|\bbird",
+    "place": r"\bvillage\b|\btown\b|municipality|\bcity in\b|\briver\b|census",
+    "politics": r"politician|\bparliament|\bminister|election|\bparty\b|senat",
+    "religion": r"church|bishop|\bsaint\b|catholic|temple|buddhis|\bislam",
+}
+LEAD = 500  # characters of an article that say what it is about
+MIN_PARAGRAPH = 150  # characters
+PER_ARTICLE = 6  # examples, so that no article is most of a task
+HELD_OUT = {"general": 12, "sport": 4}  # one article in so many
+
+
+def class_of(article: str, classes: dict[str, str]) -> str | None:
+    """The one class that most words of an article's beginning are of."""
+    lead = article[:LEAD].lower()
+    counts = {name: len(re.findall(p, lead)) for name, p in classes.items()}
+    first, second = sorted(counts, key=counts.__getitem__)[:-3:-1]
+    is_clear = counts[first] >= 2 and counts[first] > 2 * counts[second]
+    return first if is_clear else None
+
+
+def write_task(
+    folder: Path,
+    parts: Mapping[str, Sequence[str]],
+    class_of_article: Callable[[str], str | None],
+    rng: random.Random,
+) -> None:
+    """Paragraphs, none of them an article's first, with the article's class."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, articles in parts.items():
+        rows = []
+        for article in articles:
+            label = class_of_article(article)
+            if label is None:
+                continue
+            paragraphs = [
+                " ".join(p.split())
+                for p in article.split("\n")[1:]
+                if len(p) >= MIN_PARAGRAPH
+            ]
+            for text in paragraphs[:PER_ARTICLE]:
+                rows.append(f"{text}\t{label}")
+        rng.shuffle(rows)
+        text = "\n".join(["sentence\tlabel", *rows]) + "\n"
+        (folder / f"{part}.tsv").write_text(text, "utf-8")
+        print(f"{folder.name}/{part}.tsv: {len(rows):,} paragraphs")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("text_file", type=Path)
+    parser.add_argument("output_dir", type=Path)
+    args = parser.parse_args()
+    articles = args.text_file.read_text("utf-8").strip().split("\n\n")
+    rng = random.Random(12345)
+    rng.shuffle(articles)
+    any_sport = {"sport": "|".join(SPORTS.values())}
+    about = {"general": [], "sport": []}  # type: dict[str, list[str]]
+    for article in articles:
+        lead = article[:LEAD].lower()
+        is_sport = len(re.findall(any_sport["sport"], lead)) >= 2
+        about["sport" if is_sport else "general"].append(article)
+    split = {}
+    for domain, texts in about.items():
+        every = HELD_OUT[domain]
+        parts = {
+            "train": [t for i, t in enumerate(texts) if i % every],
+            "held_out": texts[::every],
+        }
+        split[domain] = parts
+        folder = args.output_dir / domain
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, part in parts.items():
+            text = "\n\n".join(part) + "\n"
+            (folder / f"{name}.txt").write_text(text, "utf-8")
+            size = len(text.encode()) / 1e6
+            print(f"{domain}/{name}.txt: {len(part):,} articles, {size:.2f} MB")
+    for task, domain, classes in (
+        ("topic", "general", TOPICS),
+        ("which_sport", "sport", SPORTS),
+    ):
+        parts = {
+            "train": split[domain]["train"],
+            "dev": split[domain]["held_out"],
+        }
+        write_task(
+            args.output_dir / task,
+            parts,
+            lambda article, classes=classes: class_of(article, classes),  # type: ignore[misc]
+            rng,
+        )
+
+
+if __name__ == "__main__":
+    main()
