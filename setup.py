@@ -22,6 +22,7 @@ COMMANDS = (
     "inspect_records",
     "pack_records",
     "predict",
+    "pretrain_domain",
     "run_classifier",
     "run_multiple_choice",
     "run_ner",

@@ -46,6 +46,9 @@ GOOD = {
     f" --output_file=out/packed.tfrecord {LENGTHS}",
     "predict": "--model_dir=model --input_file=lines.txt"
     " --output_file=out/answers.tsv",
+    "pretrain_domain": "--input_file=corpus.txt --init_checkpoint=model"
+    " --input_format=sentences --output_dir=out/domain --num_train_steps=2"
+    " --train_batch_size=2 --max_seq_length=32 --eval_steps=1",
     "run_classifier": f"--train_file=table.tsv --eval_file=table.tsv {TRAINING}"
     f" --do_eval --max_seq_length=16 --num_train_epochs=1 {MODEL_FLAGS}",
     "run_multiple_choice": "--train_file=questions.jsonl --do_eval"
@@ -84,6 +87,12 @@ FILES = {
         "init_checkpoint": "model",
     },
     "inspect_records": {"input_file": "records", "vocab_file": "vocabulary"},
+    "pretrain_domain": {
+        "input_file": "text",
+        "general_file": "text",
+        "init_checkpoint": "model",
+        "vocab_file": "vocabulary",
+    },
     "pack_records": {"input_file": "records"},
     "predict": {"model_dir": "model", "input_file": "lines"},
     "run_classifier": {

@@ -1,5 +1,5 @@
-"""How a vocabulary and records are made, for flags to take defaults from,
-without TensorFlow."""
+"""How a vocabulary, records and a model of a domain are made, for flags to take
+defaults from, without TensorFlow."""
 
 import dataclasses
 import os
@@ -32,3 +32,17 @@ class RecordsConfig:
     num_workers: int | None = None  # None: one per core
     worker_memory_mb: int = 512  # MiB of each one's data
     runner: str | None = None  # of Apache Beam; None: workers of our own
+
+
+@dataclasses.dataclass(frozen=True)
+class DomainConfig:
+    """What the command has flags for, beside the model's files."""
+
+    general_file: str | None = None  # text on which forgetting is measured
+    input_format: str = "paragraphs"
+    text_field: str = "text"
+    max_seq_length: int = 128  # pieces
+    masked_lm_prob: float = 0.3
+    learning_rate: float = 1e-4
+    train_batch_size: int = 64
+    eval_steps: int = 200  # between evaluations on the held-out text

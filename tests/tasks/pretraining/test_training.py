@@ -443,7 +443,7 @@ def pretrained(records: Path, folder: Path, **settings: Any) -> Any:
     return bert_keras.pretrain(records, folder, **{**SHORT, **settings})
 
 
-WSD = {"learning_rate_schedule": "wsd", "num_decay_steps": 3}
+WSD: dict[str, Any] = {"learning_rate_schedule": "wsd", "num_decay_steps": 3}
 
 
 def test_a_branch_and_a_lengthened_run_equal_the_straight_one(
@@ -469,7 +469,10 @@ def test_a_branch_and_a_lengthened_run_equal_the_straight_one(
 
 
 def test_what_cannot_be_branched(records: Path, tmp_path: Path) -> None:
-    settings = {k: x for k, x in SHORT.items() if k != "num_train_steps"}
+    others: dict[str, Any]
+    settings: dict[str, Any] = {
+        k: x for k, x in SHORT.items() if k != "num_train_steps"
+    }
     pretrained(records, tmp_path / "linear")
     for source, others, message in (
         ("linear", WSD, "is not a run with `learning_rate_schedule=wsd`"),

@@ -1,0 +1,246 @@
+"""pretrain_domain.py's work: a model learns the language of a corpus, and a
+report says what that gave and what it cost.
+
+Gururangan et al. 2020 ("Don't stop pretraining") call this domain-adaptive
+pre-training. Wettig et al. 2022 ("Should you mask 15 %?") for the share.
+"""
+
+import dataclasses
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bert_keras import files
+from bert_keras.data import text_files
+from bert_keras.data.masking import MaskConfig
+from bert_keras.errors import InputError, warn
+from bert_keras.tasks.fine_tuning_run import training_in
+from bert_keras.tasks.pretraining.config import DomainConfig
+from bert_keras.tasks.pretraining.data import make_records
+from bert_keras.tasks.pretraining.task import PretrainingConfig, PretrainingTask
+from bert_keras.tasks.pretraining.training import pretrain
+from bert_keras.tasks.run_context import (
+    RunConfig,
+    find_tokenizer,
+    make_devices,
+    read_config,
+)
+from bert_keras.tasks.trainer import Trainer
+from bert_keras.training.config import DeviceConfig
+
+WORK = "domain_data"  # folder under output_dir: texts and records
+REPORT, PICTURE = "report.md", "report.png"
+HELD_OUT_EVERY = 20  # documents
+EVAL_BATCH_SIZE, MAX_EVAL_STEPS = 32, 100
+EVAL_MASKED_LM_PROB = 0.15  # so that scores compare with those of other models
+NAMES = {"held_out": "domain, held out", "general": "general text"}
+
+
+def pretrain_domain(
+    input_file: str,
+    output_dir: str,
+    init_checkpoint: str,
+    config: DomainConfig,
+    **settings: Any,
+) -> str:
+    """Trains on, and reports; the same call resumes what was stopped.
+
+    Args:
+        settings: others of bert_keras.pretrain, such as train_hours.
+
+    Returns:
+        The report, in Markdown, which output_dir/report.md holds too.
+
+    Raises:
+        InputError: the text has one document only, or `init_checkpoint` has no
+            vocabulary.
+    """
+    if not settings.keys() & {"train_hours", "train_tokens", "num_train_steps"}:
+        raise InputError(
+            "say how long to train: give `train_hours`, `train_tokens` or "
+            "`num_train_steps`"
+        )
+    if steps := settings.get("num_train_steps"):
+        settings.setdefault("num_warmup_steps", steps // 10)
+    run = RunConfig(
+        output_dir=output_dir,
+        init_checkpoint=init_checkpoint,
+        vocab_file=settings.get("vocab_file"),
+    )
+    model = read_config(run, config.max_seq_length)
+    tokenizer = find_tokenizer(run, model)
+    if tokenizer is None:
+        raise InputError(
+            f"`init_checkpoint={init_checkpoint}` has no vocabulary beside it; "
+            "give `vocab_file`"
+        )
+    work = Path(output_dir, WORK)
+    work.mkdir(parents=True, exist_ok=True)
+    texts = _split(input_file, config.input_format, work)
+    if config.general_file:
+        texts["general"] = config.general_file
+    lengths: dict[str, Any] = {
+        "max_seq_length": config.max_seq_length,
+        "max_predictions_per_seq": max(
+            1, round(config.masked_lm_prob * config.max_seq_length)
+        ),
+    }
+    records = {}
+    for name, text in texts.items():
+        records[name] = str(work / f"{name}.tfrecord")
+        make_records(
+            text,
+            records[name],
+            tokenizer.vocab_file,
+            input_format=config.input_format,
+            dynamic_masking=True,
+            dupe_factor=1,
+            sequence_format="full_sentences",
+            text_field=config.text_field,
+            **lengths,
+        )
+    held_out = {k: x for k, x in records.items() if k != "train"}
+    found = {"before": _scores(init_checkpoint, held_out, run, lengths, work)}
+    trained = pretrain(
+        records["train"],
+        output_dir,
+        init_checkpoint,
+        evaluation=records["held_out"],
+        learning_rate=config.learning_rate,
+        train_batch_size=config.train_batch_size,
+        masked_lm_prob=config.masked_lm_prob,
+        eval_masked_lm_prob=EVAL_MASKED_LM_PROB,
+        eval_steps=config.eval_steps,
+        eval_batch_size=EVAL_BATCH_SIZE,
+        max_eval_steps=MAX_EVAL_STEPS,
+        **lengths,
+        **settings,
+    )
+    found["after"] = _scores(output_dir, held_out, run, lengths, work)
+    report = _report(found)
+    files.write_whole(os.path.join(output_dir, REPORT), report.encode())
+    _draw(trained.history, found, os.path.join(output_dir, PICTURE))
+    return report
+
+
+def _split(input_file: str, input_format: str, folder: Path) -> dict[str, str]:
+    """Writes one document of twenty, the second of each, to a file of its own;
+    returns the files by name."""
+    paths = text_files.expand_patterns(input_file)
+    names = "train", "held_out"
+    texts = {name: str(folder / f"{name}.txt") for name in names}
+    is_jsonl = input_format == "jsonl"
+    number = 0
+    with (
+        files.writing(texts["train"], "output_dir") as train,
+        files.writing(texts["held_out"], "output_dir") as held_out,
+    ):
+        for document in _documents(paths, is_jsonl):
+            file = held_out if number % HELD_OUT_EVERY == 1 else train
+            end = "" if is_jsonl else "\n"
+            file.write(f"{document}\n{end}".encode())
+            number += 1
+    if number < 2:
+        raise InputError(
+            f"`input_file={input_file}` has {number} documents, of which none "
+            "can be held out; expected a blank line between documents, or one "
+            "file for each"
+        )
+    return texts
+
+
+def _documents(paths: Sequence[str], is_jsonl: bool) -> Iterator[str]:
+    """Each ends at a blank line or with a file; of JSON, with a line."""
+    for path in paths:
+        lines: list[str] = []
+        for line in text_files.read_lines(path):
+            if line.strip():
+                lines.append(line.rstrip("\n"))
+            if lines and (is_jsonl or not line.strip()):
+                yield "\n".join(lines)
+                lines = []
+        if lines:
+            yield "\n".join(lines)
+
+
+def _scores(
+    model_dir: str,
+    records: Mapping[str, str],
+    run: RunConfig,
+    lengths: Any,
+    work: Path,
+) -> dict[str, dict[str, float]]:
+    """The metrics of a model on records, by their names. A masked-LM head that
+    it lacks is new, beside the embeddings that it shares."""
+    found = {}
+    run = dataclasses.replace(
+        run, output_dir=str(work / "evaluation"), init_checkpoint=model_dir
+    )
+    devices = make_devices(DeviceConfig(), output_dir=run.output_dir)
+    for name, path in records.items():
+        config = PretrainingConfig(
+            path,
+            path,
+            do_eval=True,
+            eval_batch_size=EVAL_BATCH_SIZE,
+            max_eval_steps=MAX_EVAL_STEPS,
+            masks=MaskConfig(masked_lm_prob=EVAL_MASKED_LM_PROB),
+            **lengths,
+        )
+        with training_in(run.output_dir):
+            task = PretrainingTask(devices, run, config)
+            trainer = Trainer(task, task.context, config.seed)
+            trainer.load_start(model_dir)
+            found[name] = task.evaluate(trainer)
+    return found
+
+
+def _report(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    """A row for each text and model: accuracy, loss and pseudo-perplexity of
+    masked tokens (Salazar et al. 2020, here of 15 % at a time)."""
+    lines = [
+        "| text | model | masked accuracy, % | masked loss, nats | "
+        "pseudo-perplexity |",
+        "|---|---|---|---|---|",
+    ]
+    for name in next(iter(found.values())):
+        for when, scores in found.items():
+            accuracy = 100.0 * scores[name]["masked_lm_accuracy"]
+            loss = scores[name]["masked_lm_loss"]
+            lines.append(
+                f"| {NAMES[name]} | {when} | {accuracy:.1f} | {loss:.3f} | "
+                f"{math.exp(loss):,.1f} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _draw(
+    history: Sequence[Mapping[str, float]],
+    found: Mapping[str, Mapping[str, Mapping[str, float]]],
+    path: str,
+) -> None:
+    """The masked loss in training, and on held-out text before, on the way and
+    after."""
+    try:
+        import matplotlib
+    except ImportError:
+        warn(f"{path} is not drawn: pip install matplotlib")
+        return
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    steps = [line["step"] for line in history]
+    losses = [line["masked_lm_loss"] for line in history]
+    axes.plot(steps, losses, lw=0.5, label="training")
+    seen = [line for line in history if "eval_masked_lm_loss" in line]
+    points = [(0.0, found["before"]["held_out"]["masked_lm_loss"])]
+    points += [(x["step"], x["eval_masked_lm_loss"]) for x in seen]
+    axes.plot(*zip(*points, strict=True), "o-", label=NAMES["held_out"])
+    axes.set(xlabel="step", ylabel="masked loss (nats)")
+    axes.legend(frameon=False)
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

@@ -1,0 +1,81 @@
+"""Tests of pretrain_domain.py: text in, a model and a report out."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import GOLDEN, fails_with, forked
+
+MODEL = GOLDEN / "tiny_bert"
+VOCAB = f"--vocab_file={GOLDEN / 'tiny_vocab.txt'}"
+WORDS = (GOLDEN / "tiny_corpus.txt").read_text()
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> dict[str, Path]:
+    """Four documents that say one thing, and the golden text."""
+    found = {name: tmp_path / f"{name}.txt" for name in ("domain", "general")}
+    line = WORDS.strip().splitlines()[0]
+    found["domain"].write_text("\n\n".join(["\n".join([line] * 30)] * 4))
+    found["general"].write_text(WORDS)
+    return found
+
+
+def test_a_model_learns_a_domain_and_says_so(
+    texts: dict[str, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    args = [
+        f"--input_file={texts['domain']}",
+        f"--general_file={texts['general']}",
+        f"--init_checkpoint={MODEL}",
+        VOCAB,
+        f"--output_dir={out}",
+        "--num_train_steps=30",
+        "--train_batch_size=8",
+        "--learning_rate=1e-2",
+        "--max_seq_length=32",
+        "--eval_steps=10",
+    ]
+    shown = forked("pretrain_domain.py", *args)
+    report = (out / "report.md").read_text()
+    assert report in shown
+    rows = re.findall(r"\| ([\w, ]+) \| (\w+) \| ([\d.]+) \| ([\d.]+)", report)
+    losses = {(text, when): float(loss) for text, when, _, loss in rows}
+    domain, general = "domain, held out", "general text"
+    assert losses.keys() == {
+        (text, when)
+        for text in (domain, general)
+        for when in ("before", "after")
+    }
+    assert losses[domain, "after"] < losses[domain, "before"] - 0.5
+    # the last row is that of the model which is left in the folder
+    lines = (out / "eval_log.jsonl").read_text().splitlines()
+    best = min(json.loads(line)["masked_lm_loss"] for line in lines)
+    np.testing.assert_allclose(losses[domain, "after"], best, atol=6e-4)
+    assert (out / "bert_model.ckpt.index").exists()
+    again = forked("pretrain_domain.py", *args)
+    assert "has all of its 30 training steps already" in again
+    assert (out / "report.md").read_text() == report
+
+
+def test_what_cannot_be_done(texts: dict[str, Path], tmp_path: Path) -> None:
+    out = f"--output_dir={tmp_path / 'out'}"
+    args = [f"--init_checkpoint={MODEL}", VOCAB, out]
+    whole = f"--input_file={texts['domain']}"
+    lengths = "--max_seq_length=32"
+    sentence = fails_with("pretrain_domain.py", *args, whole, lengths)
+    assert "give --train_hours, --train_tokens or --num_train_steps" in sentence
+    one = tmp_path / "one.txt"
+    one.write_text("all of it\nin one document\n")
+    sentence = fails_with(
+        "pretrain_domain.py",
+        *args,
+        f"--input_file={one}",
+        "--num_train_steps=2",
+        lengths,
+    )
+    assert "has 1 documents, of which none can be held out" in sentence
