@@ -432,10 +432,12 @@ def test_hosts_stop_after_the_same_step_and_go_on_from_it(
     processes = start_hosts(
         [train_args(config_file, tiny_records, f) for f in (begun, fresh)]
     )
-    for process in processes:
-        ended = process.ended()
-        assert ended.code == 1
-        assert "one folder that all hosts see" in ended.errors
+    both = [process.ended() for process in processes]
+    assert [ended.code for ended in both] == [1, 1]
+    said = ["one folder that all hosts see" in ended.errors for ended in both]
+    # a slow host may find that the other one has ended by then
+    gone = ["no longer answers" in ended.errors for ended in both]
+    assert any(said) and all(map(max, said, gone)), both
 
 
 def start_hosts(args: list[list[str]]) -> list[Running]:
