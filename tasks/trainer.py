@@ -140,6 +140,7 @@ class TrainingPlan(NamedTuple):
     others: Mapping[str, Any]
     begins_at_random: bool = False
     hints: Sequence[str] = ()  # on the data, printed at the start
+    watch: monitor.Watch | None = None
 
 
 class DataSize(NamedTuple):
@@ -391,6 +392,7 @@ class Trainer:
             self.folder,
             early_stopping,
             callback,
+            plan.watch,
         )
         if early_stopping is not None:
             check_hosts_agree(strategy, host, step)  # and wait for the chief
