@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from bert_keras.data import streaming_stats
+from bert_keras.data.record_hints import vocabulary_hints
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import with_flags
 
@@ -29,7 +30,8 @@ class TextSummary:
     num_repeated_lines: int = 0  # whose words came in a line before
     repeated_lines: Sequence[tuple[str, int]] = ()  # the commonest, cut
     num_pieces: int = 0
-    num_unknown: int = 0  # of these, [UNK]
+    num_words: int = 0  # that these are; of byte-level tokens, each is one
+    num_unknown: int = 0  # of num_pieces, [UNK]
     unknown_words: Sequence[tuple[str, int]] = ()  # the commonest
     length_counts: list[int] = dataclasses.field(
         default_factory=lambda: [0] * (LONGEST_COUNTED + 1)
@@ -70,6 +72,7 @@ class TextCounter:
         found.length_counts[min(len(pieces), LONGEST_COUNTED)] += 1
         found.num_lines += 1
         found.num_pieces += len(pieces)
+        found.num_words += sum(not piece.startswith("##") for piece in pieces)
         found.num_long_lines += len(pieces) > found.room
         if self._unknown in pieces:
             words = [
@@ -107,7 +110,8 @@ class TextCounter:
 
 
 def hints(summary: TextSummary) -> list[str]:
-    """Flags of create_pretraining_data.py that suit the text."""
+    """Flags of create_pretraining_data.py, and a vocabulary, that suit the
+    text."""
     lines, documents = summary.num_lines, summary.num_documents
     found = []
     if summary.num_long_lines > lines / 3:
@@ -127,7 +131,13 @@ def hints(summary: TextSummary) -> list[str]:
             "lines between documents only, or give "
             "`sequence_format=full_sentences`"
         )
-    return [f"create_pretraining_data.py: {with_flags(hint)}" for hint in found]
+    return [
+        *(f"create_pretraining_data.py: {with_flags(hint)}" for hint in found),
+        *vocabulary_hints(
+            summary.num_unknown / max(1, summary.num_pieces),
+            summary.num_pieces / max(1, summary.num_words),
+        ),
+    ]
 
 
 def format_report(summary: TextSummary) -> str:

@@ -1,7 +1,8 @@
 """Hints on flags of create_pretraining_data.py that do not suit the text.
 
 The records can be trained on, but teach less than they could: masks were cut,
-nearly all pairs are random, or words are single ideographs.
+nearly all pairs are random, words are single ideographs, or the vocabulary does
+not fit.
 """
 
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from collections.abc import Iterator
 from bert_keras.data.instances import InstanceConfig, Summary
 
 MOST_RANDOM = 0.6  # of pairs; half of them are meant to be
+MOST_UNKNOWN = 0.01  # of tokens
+MOST_TOKENS_PER_WORD = 2.0
 NOT_GOOGLES = " (and leave out `sampler=google`, which does not have it)"
 
 
@@ -27,6 +30,27 @@ def mask_hint(config: InstanceConfig) -> str | None:
     )
 
 
+def vocabulary_hints(
+    unknown: float, tokens_per_word: float = 1.0
+) -> Iterator[str]:
+    """Hints that the vocabulary does not fit the text.
+
+    Args:
+        unknown: share of the tokens that are [UNK].
+    """
+    found = ""
+    if unknown > MOST_UNKNOWN:
+        found = f"{unknown:.1%} of the tokens are [UNK]"
+    elif tokens_per_word > MOST_TOKENS_PER_WORD:
+        found = f"a word is {tokens_per_word:.1f} tokens on average"
+    if found:
+        yield (
+            f"{found}: the vocabulary does not fit the text; learn one from it "
+            "with build_vocab, or add its words to that of a trained model "
+            "with extend_vocab"
+        )
+
+
 def summary_hints(
     summary: Summary,
     config: InstanceConfig,
@@ -42,6 +66,9 @@ def summary_hints(
         is_googles: whether `sampler=google` made them.
     """
     also = NOT_GOOGLES if is_googles else ""
+    yield from vocabulary_hints(
+        summary.num_unknown / max(1, summary.num_pieces)
+    )
     ideographs = summary.num_ideographs / max(1, summary.num_pieces)
     if config.do_whole_word_mask and not words_are_spaced and ideographs > 0.5:
         yield (

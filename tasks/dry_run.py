@@ -94,12 +94,20 @@ def _training(
         num_pieces > 1,
         run.recompute,
     )
+    tokens = {}
+    if trainer.task.settings is None:  # it is pre-trained
+        number = steps * plan.source.num_tokens(batch)
+        tokens["tokens"] = (
+            f"{number:,} in all, padding included; "
+            f"{number / _num_parameters(trainer)[0]:,.2f} for each parameter"
+        )
     flop = step_flop(config, rows, run.num_frozen_layers, run.recompute)
     return {
         "data": size.description,
         "steps": f"{steps:,} of {rows.number:,} examples, "
         f"{steps * rows.number / size.num_rows:.2f} epochs; "
         f"{min(done, steps):,} are done",
+        **tokens,
         "memory": f"about {memory.total / MIB:,.1f} MiB a device: "
         f"weights {memory.weights / MIB:,.1f}, "
         f"gradients {memory.gradients / MIB:,.1f}, "

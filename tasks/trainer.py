@@ -143,8 +143,11 @@ class TrainingPlan(NamedTuple):
     # Other settings that change what is learnt, such as the order of the data
     others: Mapping[str, Any]
     begins_at_random: bool = False
-    hints: Sequence[str] = ()  # on the data, printed at the start
+    # On the data, printed at the start
+    hints: Sequence[str] = ()
+    notes: Sequence[str] = ()
     budget: Budget = Budget()
+    watch: monitor.Watch | None = None
 
 
 class DataSize(NamedTuple):
@@ -381,6 +384,7 @@ class Trainer:
             self.folder,
             early_stopping,
             callback,
+            plan.watch,
         )
         if early_stopping is not None:
             check_hosts_agree(strategy, host, step)  # and wait for the chief
@@ -470,6 +474,9 @@ class Trainer:
             is_over = newest >= plan.optimizer.num_train_steps
             if may_write and not is_over:
                 write_settings(self.folder, {**began, **settings})
+        if self.devices.host.is_chief:
+            for note in plan.notes:
+                print(note)
         hints = optimizer_hints(plan.optimizer, plan.begins_at_random)
         for hint in (*hints, *plan.hints):
             warn(hint)

@@ -32,6 +32,7 @@ from bert_keras.training.monitor import (
     NonFiniteStepHandler,
     Progress,
     StopRequest,
+    Watch,
 )
 from bert_keras.training.optimization import AdamW, learning_rate
 
@@ -90,6 +91,7 @@ def train(
     output_dir: str,
     early_stopping: EarlyStopping | None = None,
     callback: Callback | None = None,
+    watch: Watch | None = None,
 ) -> int:
     """Trains all of the optimiser's steps, from the state in output_dir if any.
 
@@ -97,6 +99,7 @@ def train(
         objective: built in the strategy's scope, like `optimizer`.
         callback: called after each step, when what there is to save of it is
             saved, on every host.
+        watch: told each step on the chief; what it says is printed.
 
     Returns:
         The number of steps that the model has been trained for.
@@ -130,7 +133,7 @@ def train(
     else:
         state.save(step)  # a run killed before its next state starts here again
     log_dir = output_dir if host.is_chief else None
-    progress = Progress(log_dir, step, num_train_steps)
+    progress = Progress(log_dir, step, num_train_steps, watch)
     nonfinite_steps = NonFiniteStepHandler(
         output_dir, host, step, config.skip_nonfinite_steps
     )

@@ -25,7 +25,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, warn
 from bert_keras.files import (
     atomic,
     has_other_names,
@@ -35,6 +35,9 @@ from bert_keras.files import (
     write_whole,
 )
 from bert_keras.training.distribution import Host
+
+# Told each step's number, from 1, and its figures; says what to warn of.
+Watch = Callable[[int, Mapping[str, float]], str | None]
 
 LOG = "train_log.jsonl"
 TENSORBOARD = "tensorboard"
@@ -65,7 +68,11 @@ class Progress:
     """
 
     def __init__(
-        self, output_dir: str | None, first_step: int, num_train_steps: int
+        self,
+        output_dir: str | None,
+        first_step: int,
+        num_train_steps: int,
+        watch: Watch | None = None,
     ):
         """Continues the log of a run stopped after `first_step` updates.
 
@@ -73,6 +80,7 @@ class Progress:
             output_dir: None on the hosts that stay silent.
         """
         self.num_train_steps = num_train_steps
+        self.watch = watch
         self.is_silent = output_dir is None
         self.bar: tqdm[Any] | None = None
         self.last_step_at = self.last_shown_at = time.monotonic()
@@ -113,6 +121,9 @@ class Progress:
         rate = num_tokens / (now - self.last_step_at)
         self.last_step_at = now
         for step, figures in steps:
+            if self.watch and (sentence := self.watch(step, figures)):
+                with self.paused():
+                    warn(sentence)
             self.sums.update(figures)
             figures["tokens_per_second"] = rate
             _write_scalars(self.events, figures, step)

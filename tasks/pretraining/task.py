@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from bert_keras.data import text_files, validate_records
@@ -32,10 +31,10 @@ from bert_keras.data.record_schema import (
     has_next_sentence,
     without_next_sentence,
 )
-from bert_keras.data.tfrecords import parse_batch, read_records
 from bert_keras.errors import InputError, first_line, with_flags
 from bert_keras.files import temporary_folder
 from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.pretraining import advice
 from bert_keras.tasks.pretraining.model import MaskedLm, Pretraining
 from bert_keras.tasks.run_context import (
     Devices,
@@ -61,7 +60,6 @@ from bert_keras.training.config import (
 from bert_keras.training.distribution import check_batch_size, sum_over_hosts
 from bert_keras.training.loop import Source
 
-NUM_MEASURED = 1000  # records
 NUM_SAMPLES = 4  # records whose predictions are shown
 SOUND = "sound_records"  # folder under output_dir: copies of damaged files
 
@@ -199,35 +197,6 @@ def _open_dataset(
     return Inputs([], held_out, features, [], dataset)
 
 
-def length_hint(inputs: Inputs, max_seq_length: int) -> list[str]:
-    """A sentence if no record fills its positions: the last ones are then not
-    trained."""
-    records = itertools.chain.from_iterable(map(read_records, inputs.train))
-    first = []
-    with contextlib.suppress(InputError):  # damage is named where it is met
-        for record in itertools.islice(records, NUM_MEASURED):
-            first.append(record)
-    names = {feature.name for feature in inputs.features}
-    filled = next(
-        name
-        for name in ("input_mask", "sequence_numbers", "input_ids")
-        if name in names
-    )
-    try:
-        values = parse_batch(inputs.features, first)[filled].numpy()
-    except tf.errors.InvalidArgumentError:  # the same
-        return []
-    longest = int(np.flatnonzero(values.any(0))[-1]) + 1
-    if longest == max_seq_length:
-        return []
-    return [
-        f"the longest of the first {len(first):,} records has {longest} of "
-        f"`max_seq_length={max_seq_length}` positions: if no other is longer, "
-        "the positions beyond are not trained; make records that fill them, or "
-        f"with `max_seq_length={longest}`"
-    ]
-
-
 def check_direction(
     inputs: Inputs, direction: str, mask_flags: Sequence[str]
 ) -> None:
@@ -336,7 +305,8 @@ class PretrainingTask(Task):
                 num_ahead=2 * config.loop.steps_per_call + 2,
             )
             data = file_settings("input_file", inputs.given)
-            hints = length_hint(inputs, config.max_seq_length)
+            first = advice.first_records(inputs.features, inputs.train)
+            hints = advice.length_hint(first, config.max_seq_length)
         else:
             source = DatasetBatches(
                 inputs.dataset,
@@ -348,11 +318,23 @@ class PretrainingTask(Task):
             )
             names = sorted(feature.name for feature in inputs.features)
             data = {"input_file": [f"a dataset of {', '.join(names)}"]}
-            hints = []
-        masks = {}
+            first, hints = {}, []
+        masks, never_masked = {}, set()
         if isinstance(masker, BatchMasker):
             masks = dataclasses.asdict(masker.config)
+            marks = masker.pieces
+            never_masked = {marks.padding, marks.start, marks.end}
         direction = self.context.config.direction
+        watch, notes = None, []
+        if direction == "bidirectional":
+            watch = advice.PlateauWatch()
+            ids = advice.answers(first, never_masked)
+            if ids.size:
+                loss, accuracy = advice.guessing(ids)
+                notes = [
+                    f"guessing by frequency alone: loss {loss:.2f}, accuracy "
+                    f"{accuracy:.1%}"
+                ]
         watched = {
             "eval_steps": config.selection.eval_steps,
             "best_metric": self.metric(config.selection),
@@ -389,6 +371,8 @@ class PretrainingTask(Task):
             begins_at_random=self.begins_at_random,
             hints=hints,
             budget=config.budget,
+            notes=notes,
+            watch=watch,
         )
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:

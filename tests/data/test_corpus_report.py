@@ -38,6 +38,7 @@ def test_counts() -> None:
         num_repeated_lines=3,
         repeated_lines=[("The sea.", 3), ("Zebra sea, zebra Yak", 2)],
         num_pieces=24,
+        num_words=21,  # ##s ##ed .
         num_unknown=6,
         unknown_words=[("Yak", 2), ("Zebra", 2), ("zebra", 2)],
         length_counts=summary.length_counts,
@@ -53,12 +54,13 @@ def test_counts() -> None:
         ["  [UNK]", "6"],
         ["  [UNK], share", "25.00%"],
     ]
-    assert shown[-4:-1] == [
+    assert shown[-5:-2] == [
         "lines that come again",
         "          3  The sea.",
         "          2  Zebra sea, zebra Yak",
     ]
-    assert "`input_format=paragraphs`" in shown[-1]  # half are longer than 4
+    assert "`input_format=paragraphs`" in shown[-2]  # half are longer than 4
+    assert shown[-1].startswith("25.0% of the tokens are [UNK]: the vocabulary")
 
 
 def test_bytes_are_counted_as_records_have_them() -> None:

@@ -5,7 +5,11 @@ import dataclasses
 import pytest
 
 from bert_keras.data.instances import InstanceConfig, Summary
-from bert_keras.data.record_hints import mask_hint, summary_hints
+from bert_keras.data.record_hints import (
+    mask_hint,
+    summary_hints,
+    vocabulary_hints,
+)
 
 # A text of 100 lines in 20 documents, of 20 tokens each.
 GOOD = Summary(
@@ -37,6 +41,16 @@ def hints(
 def test_a_good_text_asks_for_nothing() -> None:
     assert hints() == []
     assert hints(num_records=0, num_truncated=0) == []
+
+
+def test_a_vocabulary_that_does_not_fit() -> None:
+    """20 of 2000 tokens may be unknown."""
+    assert hints(num_unknown=20) == []
+    (hint,) = hints(num_unknown=21)
+    assert hint.startswith("1.1% of the tokens are [UNK]: the vocabulary does")
+    assert list(vocabulary_hints(0.0, 2.0)) == []
+    (hint,) = vocabulary_hints(0.0, 2.25)
+    assert hint.startswith("a word is 2.2 tokens on average: the vocabulary")
 
 
 def test_paragraphs_read_as_sentences() -> None:

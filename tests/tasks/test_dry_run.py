@@ -52,12 +52,16 @@ def test_pretraining_from_nothing(
 ) -> None:
     args = pretraining(config_file, tiny_records, tmp_path)
     entries = table(forked(*args, "--num_accumulation_steps=2"))
-    assert list(entries) == NAMES
+    assert list(entries) == [*NAMES[:3], "tokens", *NAMES[3:]]
     # embeddings (101 + 2 + 61) * 40 + 80; its layer 11,053; pooler 1,640;
     # masked language model 1,821; next sentence 82
     assert entries["parameters"].startswith("21,236, of which 21,236 ")
     assert entries["data"] == "141 records in 3 files"
     assert entries["steps"] == "47 of 6 examples, 2.00 epochs; 0 are done"
+    # 47 x 6 x 29, of 21,236 parameters
+    assert entries["tokens"] == (
+        "8,178 in all, padding included; 0.39 for each parameter"
+    )
     assert "activations of 3 x 29" in entries["memory"]
     assert files_in(tmp_path) == {}
     ended = well_ended(*args, "--num_warmup_steps=47", "--bias_correction")

@@ -1,0 +1,145 @@
+"""Says early on whether a masked language model can learn, and whether it does.
+
+A model learns first how frequent each token is; its loss is then the entropy of
+the frequencies (Shannon 1948, section 6, in nats). It may stay for thousands of
+steps where it knows little more. Bounds are from runs of this project.
+
+Shapes: R records, S positions, P predictions, N tokens.
+"""
+
+import collections
+import contextlib
+import itertools
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bert_keras.data.record_schema import Feature
+from bert_keras.data.tfrecords import parse_batch, read_records
+from bert_keras.errors import InputError
+
+NUM_MEASURED = 5000  # records
+FILLED = "input_mask", "sequence_numbers", "input_ids"  # the first that is here
+MEASURED = {*FILLED, "masked_lm_ids", "masked_lm_weights"}
+WINDOW = 1000  # steps, of which two in a row are compared
+STEPS_BETWEEN_LOOKS = 500
+FLAT = 0.01  # change of the mean loss from window to window
+LOW_ACCURACY = 0.2  # of masked tokens; models that learn are soon above it
+
+
+class Guessing(NamedTuple):
+    """What is reached without looking at the text."""
+
+    loss: float  # nats a token, of answering each as often as it occurs
+    accuracy: float  # of always answering the most frequent one
+
+
+def first_records(
+    features: Sequence[Feature], paths: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """What is measured of the first records, [R, S] or [R, P] each; nothing
+    where they are damaged, which is named where it is met."""
+    records = itertools.chain.from_iterable(map(read_records, paths))
+    first = []
+    with contextlib.suppress(InputError):
+        for record in itertools.islice(records, NUM_MEASURED):
+            first.append(record)
+    table = [feature for feature in features if feature.name in MEASURED]
+    try:
+        parsed = parse_batch(table, first)
+    except tf.errors.InvalidArgumentError:
+        return {}
+    return {name: values.numpy() for name, values in parsed.items()}
+
+
+def length_hint(
+    found: Mapping[str, np.ndarray], max_seq_length: int
+) -> list[str]:
+    """A sentence if no record fills its positions: the last ones are then not
+    trained.
+
+    Args:
+        found: as `first_records` gives it.
+    """
+    if not found:
+        return []
+    filled = next(found[name] for name in FILLED if name in found)
+    longest = int(np.flatnonzero(filled.any(0))[-1]) + 1
+    if longest == max_seq_length:
+        return []
+    return [
+        f"the longest of the first {len(filled):,} records has {longest} of "
+        f"`max_seq_length={max_seq_length}` positions: if no other is longer, "
+        "the positions beyond are not trained; make records that fill them, or "
+        f"with `max_seq_length={longest}`"
+    ]
+
+
+def answers(
+    found: Mapping[str, np.ndarray], never_masked: Collection[int]
+) -> np.ndarray:
+    """The ids of what is masked or, in records without masks, may be, [N].
+
+    Args:
+        found: as `first_records` gives it.
+        never_masked: ids of special tokens and padding.
+    """
+    if "masked_lm_ids" in found:
+        return found["masked_lm_ids"][found["masked_lm_weights"] > 0]
+    ids = found.get("input_ids", np.array([], int))
+    return ids[~np.isin(ids, [*never_masked])]
+
+
+def guessing(ids: np.ndarray) -> Guessing:
+    """Of ids [N], at least one: the entropy of their frequencies, and the
+    largest frequency."""
+    shares = np.unique(ids, return_counts=True)[1] / ids.size
+    return Guessing(float(-shares @ np.log(shares)), float(shares.max()))
+
+
+class PlateauWatch:
+    """Warns once in a run whose masked language model stays on a plateau: from
+    one `WINDOW` to the next its loss changes by `FLAT` at most, and its
+    accuracy is still below `LOW_ACCURACY`.
+
+    Keeps nothing beyond a run: a resumed one is watched anew.
+    """
+
+    def __init__(self) -> None:
+        self._rate = math.inf
+        # loss and accuracy of a step
+        self._seen = collections.deque[tuple[float, float]](maxlen=2 * WINDOW)
+        self._has_warned = False
+
+    def __call__(self, step: int, figures: Mapping[str, float]) -> str | None:
+        """Notes a finished step; returns the warning when it is due."""
+        if self._has_warned:
+            return None
+        if figures["learning_rate"] > self._rate:  # the warm-up is overlooked
+            self._seen.clear()
+        self._rate = figures["learning_rate"]
+        self._seen.append(
+            (figures["masked_lm_loss"], figures["masked_lm_accuracy"])
+        )
+        if len(self._seen) < 2 * WINDOW or step % STEPS_BETWEEN_LOOKS:
+            return None
+        windows = np.reshape(self._seen, [2, WINDOW, 2])
+        (before, _), (loss, accuracy) = windows.mean(axis=1).tolist()
+        # False of a loss that was not finite
+        is_flat = abs(loss - before) <= FLAT * before
+        self._has_warned = is_flat and accuracy < LOW_ACCURACY
+        if not self._has_warned:
+            return None
+        return (
+            f"step {step:,}: the loss of masked tokens is on a plateau, "
+            f"{loss:.2f} after {before:.2f} in means of {WINDOW:,} steps, and "
+            f"{accuracy:.1%} of them are right, little more than by their "
+            "frequencies alone; try a longer warm-up (`num_warmup_steps`) or "
+            "`bias_correction`, a higher `learning_rate`, a larger "
+            "initializer_range in bert_config.json where the model is narrow "
+            "(0.06 at a hidden_size of 128), no dropout where each text is "
+            "seen once, or a smaller vocabulary"
+        )
