@@ -38,7 +38,7 @@ def test_counts() -> None:
         num_repeated_lines=3,
         repeated_lines=[("The sea.", 3), ("Zebra sea, zebra Yak", 2)],
         num_pieces=24,
-        num_words=21,  # ##s ##ed .
+        num_words=22,  # all but ##s and ##ed
         num_unknown=6,
         unknown_words=[("Yak", 2), ("Zebra", 2), ("zebra", 2)],
         length_counts=summary.length_counts,
