@@ -41,30 +41,34 @@ def fix_num_train_steps(
         may_write: whether `decay_from`'s state may be copied to output_dir.
 
     Raises:
-        InputError: not even one step is paid for, or `decay_from` has no state
-            from before its decay.
+        InputError: not even one step is paid for, the run was begun with
+            another budget, or `decay_from` has no state from before its decay.
     """
     budget, optimizer = plan.budget, plan.optimizer
     if not budget.given:
         return plan
     began = read_settings(trainer.folder)
+    (name,) = budget.given
+    value = getattr(budget, name)
     if "num_train_steps" in began:
         steps, warmup = began["num_train_steps"], began["num_warmup_steps"]
+        if name != "decay_from" and began.get(name) != value:
+            raise InputError(
+                f"{trainer.folder} was not begun with `{name}={value}`, and "
+                f"has {steps:,} steps; to train for longer, give "
+                f"`num_train_steps` instead of `{name}`"
+            )
     elif budget.decay_from is not None:
         steps, warmup = _branch(trainer, plan, budget.decay_from, may_write)
     else:
         if budget.train_hours is not None:
             steps = _steps_in(trainer, plan, 3600.0 * budget.train_hours)
         else:
-            source = trainer.task.plan(trainer).source
-            batch = source.batch(0)
-            steps = int(budget.train_tokens or 0) // plan.source.num_tokens(
-                batch
-            )
+            source = trainer.task.plan(trainer).source  # of its own
+            steps = value // source.num_tokens(source.batch(0))
         if steps < 1:
-            (name,) = budget.given
             raise InputError(
-                f"`{name}={getattr(budget, name)}` is not enough for one step; "
+                f"`{name}={value}` is not enough for one step; "
                 "give more, or a smaller `train_batch_size`"
             )
         warmup = optimizer.num_warmup_steps
@@ -173,6 +177,8 @@ def _branch(
                 **began,
                 "num_train_steps": step + decay,
                 "num_decay_steps": decay,
+                "train_hours": None,
+                "train_tokens": None,
             },
         )
     sum_over_hosts(*trainer.devices, 0.0)  # the others wait

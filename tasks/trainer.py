@@ -112,6 +112,9 @@ MAY_CHANGE = {
     "num_train_steps": NEW_END,
     "num_train_epochs": NEW_END,
     "num_decay_steps": "",
+    # in the place of which `num_train_steps` may be given
+    "train_hours": "",
+    "train_tokens": "",
     "patience": "",
     # how a device is used
     "precision": "",

@@ -6,11 +6,13 @@ pre-training. Wettig et al. 2022 ("Should you mask 15 %?") for the share.
 """
 
 import dataclasses
+import io
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
+
+import tensorflow as tf
 
 from bert_keras import files
 from bert_keras.data import text_files
@@ -45,7 +47,7 @@ def pretrain_domain(
     config: DomainConfig,
     **settings: Any,
 ) -> str:
-    """Trains on, and reports; the same call resumes what was stopped.
+    """Trains a model further on text; the same call resumes what was stopped.
 
     Args:
         settings: others of bert_keras.pretrain, such as train_hours.
@@ -54,8 +56,8 @@ def pretrain_domain(
         The report, in Markdown, which output_dir/report.md holds too.
 
     Raises:
-        InputError: the text has one document only, or `init_checkpoint` has no
-            vocabulary.
+        InputError: the text has one document only, the vocabulary is not
+            known, or nothing says how long to train.
     """
     if not settings.keys() & {"train_hours", "train_tokens", "num_train_steps"}:
         raise InputError(
@@ -76,8 +78,8 @@ def pretrain_domain(
             f"`init_checkpoint={init_checkpoint}` has no vocabulary beside it; "
             "give `vocab_file`"
         )
-    work = Path(output_dir, WORK)
-    work.mkdir(parents=True, exist_ok=True)
+    work = os.path.join(output_dir, WORK)
+    tf.io.gfile.makedirs(work)
     texts = _split(input_file, config.input_format, work)
     if config.general_file:
         texts["general"] = config.general_file
@@ -89,7 +91,7 @@ def pretrain_domain(
     }
     records = {}
     for name, text in texts.items():
-        records[name] = str(work / f"{name}.tfrecord")
+        records[name] = os.path.join(work, f"{name}.tfrecord")
         make_records(
             text,
             records[name],
@@ -125,12 +127,12 @@ def pretrain_domain(
     return report
 
 
-def _split(input_file: str, input_format: str, folder: Path) -> dict[str, str]:
+def _split(input_file: str, input_format: str, folder: str) -> dict[str, str]:
     """Writes one document of twenty, the second of each, to a file of its own;
     returns the files by name."""
     paths = text_files.expand_patterns(input_file)
     names = "train", "held_out"
-    texts = {name: str(folder / f"{name}.txt") for name in names}
+    texts = {name: os.path.join(folder, f"{name}.txt") for name in names}
     is_jsonl = input_format == "jsonl"
     number = 0
     with (
@@ -144,9 +146,9 @@ def _split(input_file: str, input_format: str, folder: Path) -> dict[str, str]:
             number += 1
     if number < 2:
         raise InputError(
-            f"`input_file={input_file}` has {number} documents, of which none "
-            "can be held out; expected a blank line between documents, or one "
-            "file for each"
+            f"`input_file={input_file}` has {number} of at least two "
+            "documents, one of which is held out; put a blank line between "
+            "documents, or give one file for each"
         )
     return texts
 
@@ -170,13 +172,15 @@ def _scores(
     records: Mapping[str, str],
     run: RunConfig,
     lengths: Any,
-    work: Path,
+    work: str,
 ) -> dict[str, dict[str, float]]:
     """The metrics of a model on records, by their names. A masked-LM head that
     it lacks is new, beside the embeddings that it shares."""
     found = {}
     run = dataclasses.replace(
-        run, output_dir=str(work / "evaluation"), init_checkpoint=model_dir
+        run,
+        output_dir=os.path.join(work, "evaluation"),
+        init_checkpoint=model_dir,
     )
     devices = make_devices(DeviceConfig(), output_dir=run.output_dir)
     for name, path in records.items():
@@ -242,5 +246,7 @@ def _draw(
     axes.set(xlabel="step", ylabel="masked loss (nats)")
     axes.legend(frameon=False)
     axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=120)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=120)
     pyplot.close(figure)
+    files.write_whole(path, drawn.getvalue())

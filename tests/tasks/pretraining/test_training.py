@@ -498,49 +498,59 @@ def test_a_budget_of_tokens(records: Path, tmp_path: Path) -> None:
     assert len(model.history) == 2700 // (4 * 32)
     rates = [line["learning_rate"] for line in model.history]
     assert rates.index(max(rates)) == len(rates) // 10  # the warm-up's end
+    with pytest.raises(InputError, match="give `num_train_steps` instead of"):
+        more = {**settings, "train_tokens": 4000}
+        bert_keras.pretrain(records, tmp_path / "run", **more)
+    longer = pretrained(
+        records, tmp_path / "run", num_train_steps=25, num_warmup_steps=2
+    )
+    assert len(longer.history) == 25
     with pytest.raises(InputError, match="is not enough for one step"):
         settings["train_tokens"] = 127
         bert_keras.pretrain(records, tmp_path / "less", **settings)
 
 
+class Stopped(Exception):
+    """A run is given up."""
+
+
 def test_a_budget_of_hours_is_kept_when_the_run_resumes(
     records: Path, tmp_path: Path
 ) -> None:
-    settings: dict[str, Any] = {**SHORT, "train_hours": 14 / 3600}
-    del settings["num_train_steps"], settings["num_warmup_steps"]
-    seen: list[int] = []
+    hours: dict[str, Any] = {**SHORT, "train_hours": 0.1}
+    del hours["num_train_steps"], hours["num_warmup_steps"]
 
-    class Stopped(Exception):
-        pass
+    def run_up_to(
+        last: int, folder: Path, settings: dict[str, Any]
+    ) -> list[dict[str, float]]:
+        def stop(step: int, figures: dict[str, float]) -> None:
+            if step == last:
+                raise Stopped
 
-    def stop(step: int, figures: dict[str, float]) -> None:
-        seen.append(step)
-        if step == 5:
-            raise Stopped
+        with pytest.raises(Stopped):
+            bert_keras.pretrain(
+                records,
+                folder,
+                callback=stop,
+                save_checkpoints_steps=5,
+                **settings,
+            )
+        lines = (folder / "train_log.jsonl").read_text().splitlines()
+        return [
+            {k: x for k, x in line.items() if k != "tokens_per_second"}
+            for line in map(json.loads, lines)
+        ]
 
-    with pytest.raises(Stopped):
-        bert_keras.pretrain(
-            records,
-            tmp_path / "run",
-            callback=stop,
-            save_checkpoints_steps=5,
-            **settings,
-        )
-    state = tmp_path / "run" / "training_state"
-    num_steps = json.loads((state / "settings.json").read_text())[
-        "num_train_steps"
-    ]
-    model = bert_keras.pretrain(
-        records, tmp_path / "run", save_checkpoints_steps=5, **settings
-    )
-    assert [line["step"] for line in model.history] == [
-        *range(1, num_steps + 1)
-    ]
-    # measuring changed nothing: the same weights as without a budget
-    pretrained(
-        records,
-        tmp_path / "fixed",
-        num_train_steps=num_steps,
-        num_warmup_steps=num_steps // 10,
-    )
-    assert_same_weights(tmp_path / "run", tmp_path / "fixed")
+    run_up_to(5, tmp_path / "run", hours)
+    state = tmp_path / "run" / "training_state" / "settings.json"
+    num_steps = json.loads(state.read_text())["num_train_steps"]
+    resumed = run_up_to(10, tmp_path / "run", hours)
+    assert json.loads(state.read_text())["num_train_steps"] == num_steps > 10
+    # measuring changed nothing: as with this number of steps and no budget
+    fixed = {
+        "num_train_steps": num_steps,
+        "num_warmup_steps": num_steps // 10,
+    }
+    straight = run_up_to(10, tmp_path / "fixed", {**SHORT, **fixed})
+    assert resumed == straight
+    assert [line["step"] for line in straight] == [*range(1, 11)]
