@@ -137,8 +137,8 @@ def _steps_in(trainer: "Trainer", plan: "TrainingPlan", seconds: float) -> int:
 def _branch(
     trainer: "Trainer", plan: "TrainingPlan", source: str, may_write: bool
 ) -> tuple[int, int]:
-    """Makes output_dir a run that goes on from the last state of `source`
-    before its decay, and decays at once.
+    """Makes output_dir a run that resumes from the last state of `source`
+    before the decay, and decays at once.
 
     Returns:
         The number of its steps, those of `source` included, and of its warm-up.

@@ -405,7 +405,8 @@ class Trainer:
             print(f"the model is in {self.folder}")
 
     def make_optimizer(self, config: OptimizerConfig) -> AdamW:
-        """Of the model's trainable variables, with rates by layer if asked."""
+        """An optimiser for the trainable variables, with a rate for each layer
+        if asked."""
         model = self.model
         variables = model.trainable_variables
         top = len(model.encoder.layers) + 1
@@ -487,8 +488,8 @@ class Trainer:
     def _stable_step(
         self, config: OptimizerConfig, began: Mapping[str, Any]
     ) -> int | None:
-        """Where the decay of a wsd run began that now ends at another step;
-        None: there is no need to go back."""
+        """The step at which the decay of a wsd run began, if the run is now to
+        end at another step; else None."""
         names = "num_train_steps", "learning_rate_schedule", "num_decay_steps"
         if not all(name in began for name in names):
             return None

@@ -59,7 +59,7 @@ def branch(
     source: str, output_dir: str, step: int, settings: Mapping[str, Any]
 ) -> None:
     """Copies the state after `step` of the run in `source`, and stores the
-    settings of the run that goes on from it. The index, without which there is
+    settings of the run that resumes from it. The index, without which there is
     no state, comes last."""
     write_settings(output_dir, settings)
     name, target = f"step-{step}", os.path.join(output_dir, FOLDER)

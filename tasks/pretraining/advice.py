@@ -94,8 +94,8 @@ def answers(
 
 
 def guessing(ids: np.ndarray) -> Guessing:
-    """Of ids [N], at least one: the entropy of their frequencies, and the
-    largest frequency."""
+    """The entropy of the frequencies of ids [N], at least one, and the largest
+    frequency."""
     shares = np.unique(ids, return_counts=True)[1] / ids.size
     return Guessing(float(-shares @ np.log(shares)), float(shares.max()))
 
