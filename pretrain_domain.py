@@ -1,10 +1,9 @@
 """Teach a pre-trained model the language of your domain, from plain text.
 
 Holds out each twentieth document, makes records, trains with settings for
-domains (recipes/domain.flags says where they come from), and reports masked
-accuracy, loss and pseudo-perplexity before and after. --output_dir becomes a
-model folder to fine-tune; report.md and report.png lie in it. The same command
-again resumes where the last run stopped.
+domains, and reports masked accuracy, loss and pseudo-perplexity before and
+after. --output_dir becomes a model folder to fine-tune; report.md and
+report.png lie in it. The same command again resumes where the last run stopped.
 
 Examples:
     # Two hours on your documents, one paragraph per line

@@ -48,15 +48,27 @@ def fix_num_train_steps(
     if not budget.given:
         return plan
     began = read_settings(trainer.folder)
+    sum_over_hosts(*trainer.devices, 0.0)  # until all have read that
     (name,) = budget.given
     value = getattr(budget, name)
     if "num_train_steps" in began:
         steps, warmup = began["num_train_steps"], began["num_warmup_steps"]
-        if name != "decay_from" and began.get(name) != value:
+        if name == "decay_from":
+            decay = optimizer.num_decay_steps
+            if (began.get(name), began.get("num_decay_steps")) != (
+                value,
+                decay,
+            ):
+                raise InputError(
+                    f"{trainer.folder} is not a branch of `{name}={value}` "
+                    f"with `num_decay_steps={decay}`; give another `output_dir`"
+                )
+        elif began.get(name) != value:
             raise InputError(
                 f"{trainer.folder} was not begun with `{name}={value}`, and "
                 f"has {steps:,} steps; to train for longer, give "
-                f"`num_train_steps` instead of `{name}`"
+                f"`num_train_steps` and `num_warmup_steps={warmup}` instead of "
+                f"`{name}`"
             )
     elif budget.decay_from is not None:
         steps, warmup = _branch(trainer, plan, budget.decay_from, may_write)
@@ -177,6 +189,7 @@ def _branch(
                 **began,
                 "num_train_steps": step + decay,
                 "num_decay_steps": decay,
+                "decay_from": source,
                 "train_hours": None,
                 "train_tokens": None,
             },

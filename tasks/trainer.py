@@ -363,6 +363,7 @@ class Trainer:
         settings = settings_of(self.context, plan)
         self._check_other_hosts(settings, plan.loop)
         self.load_start_or_check_settings(plan, settings, host.is_chief)
+        sum_over_hosts(*self.devices, 0.0)  # until the chief has gone back
         if host.is_chief:
             self.task.keep_training_data()
         early_stopping = None
@@ -467,9 +468,8 @@ class Trainer:
                 ):
                     print(with_flags(notice))
             newest = step_of(states[0])
-            stable = self._stable_step(plan.optimizer, began)
-            is_lengthened = stable is not None and newest > stable and may_write
-            if stable and is_lengthened and go_back(self.folder, stable):
+            stable = self._stable_step(plan.optimizer, began, newest)
+            if stable and may_write and go_back(self.folder, stable):
                 newest = stable
                 print(
                     f"{self.folder}: going back to step {stable}, after which "
@@ -486,16 +486,34 @@ class Trainer:
             warn(hint)
 
     def _stable_step(
-        self, config: OptimizerConfig, began: Mapping[str, Any]
+        self, config: OptimizerConfig, began: Mapping[str, Any], newest: int
     ) -> int | None:
-        """The step at which the decay of a wsd run began, if the run is now to
-        end at another step; else None."""
+        """The step to go back to in a wsd run that is lengthened after its
+        decay has begun; else None.
+
+        Args:
+            newest: the step of the newest state.
+
+        Raises:
+            InputError: the decay has begun, and would now be another one of a
+                run that is not lengthened.
+        """
         names = "num_train_steps", "learning_rate_schedule", "num_decay_steps"
-        if not all(name in began for name in names):
+        if not began.get(names[0]):  # fine-tuning stores none
             return None
-        then = OptimizerConfig(**{name: began[name] for name in names})
-        is_changed = then.num_stable_steps != config.num_stable_steps
-        return then.num_stable_steps if is_changed else None
+        then = OptimizerConfig(**{n: began[n] for n in names if n in began})
+        old, new = then.num_stable_steps, config.num_stable_steps
+        if old is None or new is None or old == new or newest <= old:
+            return None
+        if config.num_train_steps > then.num_train_steps and new > old:
+            return old
+        if newest >= config.num_train_steps:  # it is over
+            return None
+        raise InputError(
+            f"the learning rate of {self.folder} has begun to fall at step "
+            f"{old:,}; give the `num_decay_steps` that it was begun with, or "
+            "more `num_train_steps`"
+        )
 
     def load_start(self, first: str) -> None:
         """Loads `init_checkpoint`, and a second one into a second encoder; the

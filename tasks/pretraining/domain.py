@@ -30,6 +30,7 @@ from bert_keras.tasks.run_context import (
     read_config,
 )
 from bert_keras.tasks.trainer import Trainer
+from bert_keras.training.checkpoints import read_settings
 from bert_keras.training.config import DeviceConfig
 
 WORK = "domain_data"  # folder under output_dir: texts and records
@@ -65,7 +66,10 @@ def pretrain_domain(
             "`num_train_steps`"
         )
     if steps := settings.get("num_train_steps"):
-        settings.setdefault("num_warmup_steps", steps // 10)
+        # that of the run that resumes, if any, which may be lengthened
+        began = read_settings(output_dir)
+        warmup = began.get("num_warmup_steps", steps // 10)
+        settings.setdefault("num_warmup_steps", warmup)
     run = RunConfig(
         output_dir=output_dir,
         init_checkpoint=init_checkpoint,
@@ -128,8 +132,8 @@ def pretrain_domain(
 
 
 def _split(input_file: str, input_format: str, folder: str) -> dict[str, str]:
-    """Writes one document of twenty, the second of each, to a file of its own;
-    returns the files by name."""
+    """Writes every twentieth document, from the second on, to a file of its
+    own; returns the files by name."""
     paths = text_files.expand_patterns(input_file)
     names = "train", "held_out"
     texts = {name: os.path.join(folder, f"{name}.txt") for name in names}

@@ -430,6 +430,22 @@ def test_runs_in_one_process_are_those_of_fresh_ones(tmp_path: Path) -> None:
     assert_same_weights(expected, stopped)
 
 
+def test_a_stable_rate_resumes(tmp_path: Path) -> None:
+    """Fine-tuning counts epochs, and stores no number of steps."""
+    train = multiple_choice.train_multiple_choice
+    settings = SHORT | {"learning_rate_schedule": "wsd", "num_decay_steps": 1}
+
+    def fail(step: int, metrics: dict[str, float]) -> None:
+        raise KeyError("stop")
+
+    cut, straight = tmp_path / "cut", tmp_path / "straight"
+    with pytest.raises(KeyError, match="stop"):
+        train(QUESTIONS, output_dir=cut, callback=fail, **settings)
+    for folder in (cut, straight):
+        train(QUESTIONS, output_dir=folder, **settings)
+    assert_same_weights(straight, cut)
+
+
 def test_a_folder_has_one_run_at_a_time(tmp_path: Path) -> None:
     train = multiple_choice.train_multiple_choice
     found: list[BaseException | None] = []

@@ -468,6 +468,21 @@ def test_a_branch_and_a_lengthened_run_equal_the_straight_one(
         assert_same_weights(branch, tmp_path / "straight")
 
 
+def test_a_finished_decay_is_not_undone(records: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    pretrained(records, run, num_train_steps=8, **WSD)
+    weights = (run / "training_state" / "step-8.index").read_bytes()
+    other = {**WSD, "num_decay_steps": 4}
+    for steps, settings in ((7, WSD), (8, other)):  # shorter, or slower
+        pretrained(records, run, num_train_steps=steps, **settings)
+        assert (run / "training_state" / "step-8.index").read_bytes() == weights
+    with pytest.raises(InputError, match="is not a branch of"):
+        no_steps = {k: x for k, x in SHORT.items() if k != "num_train_steps"}
+        bert_keras.pretrain(
+            records, run, decay_from=str(run), **{**no_steps, **WSD}
+        )
+
+
 def test_what_cannot_be_branched(records: Path, tmp_path: Path) -> None:
     others: dict[str, Any]
     settings: dict[str, Any] = {
@@ -498,7 +513,7 @@ def test_a_budget_of_tokens(records: Path, tmp_path: Path) -> None:
     assert len(model.history) == 2700 // (4 * 32)
     rates = [line["learning_rate"] for line in model.history]
     assert rates.index(max(rates)) == len(rates) // 10  # the warm-up's end
-    with pytest.raises(InputError, match="give `num_train_steps` instead of"):
+    with pytest.raises(InputError, match="`num_warmup_steps=2` instead of"):
         more = {**settings, "train_tokens": 4000}
         bert_keras.pretrain(records, tmp_path / "run", **more)
     longer = pretrained(
