@@ -12,7 +12,7 @@ articles held out: topic/ (what an article is about) and which_sport/.
 import argparse
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SPORTS = {  # by words of an article's first lines
@@ -52,7 +52,7 @@ def class_of(article: str, classes: dict[str, str]) -> str | None:
 def write_task(
     folder: Path,
     parts: Mapping[str, Sequence[str]],
-    class_of_article: Callable[[str], str | None],
+    classes: dict[str, str],
     rng: random.Random,
 ) -> None:
     """Paragraphs, none of them an article's first, with the article's class."""
@@ -60,7 +60,7 @@ def write_task(
     for part, articles in parts.items():
         rows = []
         for article in articles:
-            label = class_of_article(article)
+            label = class_of(article, classes)
             if label is None:
                 continue
             paragraphs = [
@@ -84,11 +84,10 @@ def main() -> None:
     articles = args.text_file.read_text("utf-8").strip().split("\n\n")
     rng = random.Random(12345)
     rng.shuffle(articles)
-    any_sport = {"sport": "|".join(SPORTS.values())}
-    about = {"general": [], "sport": []}  # type: dict[str, list[str]]
+    words = re.compile("|".join(SPORTS.values()))
+    about: dict[str, list[str]] = {"general": [], "sport": []}
     for article in articles:
-        lead = article[:LEAD].lower()
-        is_sport = len(re.findall(any_sport["sport"], lead)) >= 2
+        is_sport = len(words.findall(article[:LEAD].lower())) >= 2
         about["sport" if is_sport else "general"].append(article)
     split = {}
     for domain, texts in about.items():
@@ -113,12 +112,7 @@ def main() -> None:
             "train": split[domain]["train"],
             "dev": split[domain]["held_out"],
         }
-        write_task(
-            args.output_dir / task,
-            parts,
-            lambda article, classes=classes: class_of(article, classes),  # type: ignore[misc]
-            rng,
-        )
+        write_task(args.output_dir / task, parts, classes, rng)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ hour.
 
 import dataclasses
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from bert_keras.errors import InputError
 from bert_keras.training.checkpoints import (
     branch,
+    check_settings,
     read_settings,
     saved_states,
     step_of,
@@ -30,15 +32,16 @@ if TYPE_CHECKING:
 FIRST_CALLS = 3  # not measured: they compile, and fill caches
 MEASURED_SHARE = 0.02  # of the budget
 MEASURED_SECONDS = 5.0, 60.0  # at least, at most
+# Settings in which a branch differs from the run that it resumes
+STEPS = (
+    "num_train_steps", "num_decay_steps", "train_hours", "train_tokens",
+)  # fmt: skip
 
 
 def fix_num_train_steps(
-    trainer: "Trainer", plan: "TrainingPlan", may_write: bool = True
+    trainer: "Trainer", plan: "TrainingPlan"
 ) -> "TrainingPlan":
     """The plan with the number of steps that its budget pays for.
-
-    Args:
-        may_write: whether `decay_from`'s state may be copied to output_dir.
 
     Raises:
         InputError: not even one step is paid for, the run was begun with
@@ -46,32 +49,25 @@ def fix_num_train_steps(
     """
     budget, optimizer = plan.budget, plan.optimizer
     if not budget.given:
+        _check_decay(optimizer)
         return plan
     began = read_settings(trainer.folder)
-    sum_over_hosts(*trainer.devices, 0.0)  # until all have read that
     (name,) = budget.given
     value = getattr(budget, name)
     if "num_train_steps" in began:
         steps, warmup = began["num_train_steps"], began["num_warmup_steps"]
-        if name == "decay_from":
-            decay = optimizer.num_decay_steps
-            if (began.get(name), began.get("num_decay_steps")) != (
-                value,
-                decay,
-            ):
-                raise InputError(
-                    f"{trainer.folder} is not a branch of `{name}={value}` "
-                    f"with `num_decay_steps={decay}`; give another `output_dir`"
-                )
-        elif began.get(name) != value:
+        decay = optimizer.num_decay_steps
+        if began.get(name) != value or (
+            name == "decay_from" and began["num_decay_steps"] != decay
+        ):
             raise InputError(
                 f"{trainer.folder} was not begun with `{name}={value}`, and "
-                f"has {steps:,} steps; to train for longer, give "
-                f"`num_train_steps` and `num_warmup_steps={warmup}` instead of "
-                f"`{name}`"
+                f"has {steps:,} steps; give another `output_dir` or, to train "
+                f"for longer, `num_train_steps` and `num_warmup_steps={warmup}`"
             )
     elif budget.decay_from is not None:
-        steps, warmup = _branch(trainer, plan, budget.decay_from, may_write)
+        step, warmup = branching_point(budget.decay_from, optimizer)
+        steps = step + (optimizer.num_decay_steps or 0)
     else:
         if budget.train_hours is not None:
             steps = _steps_in(trainer, plan, 3600.0 * budget.train_hours)
@@ -86,11 +82,23 @@ def fix_num_train_steps(
         warmup = optimizer.num_warmup_steps
         if not budget.keeps_warmup:
             warmup = steps // 10
-    print(f"the budget pays for {steps:,} steps, {warmup:,} of them warm-up")
+    if trainer.devices.host.is_chief:
+        print(
+            f"the budget pays for {steps:,} steps, {warmup:,} of them warm-up"
+        )
     optimizer = dataclasses.replace(
         optimizer, num_train_steps=steps, num_warmup_steps=warmup
     )
+    _check_decay(optimizer)
     return plan._replace(optimizer=optimizer)
+
+
+def _check_decay(optimizer: OptimizerConfig) -> None:
+    if (optimizer.num_stable_steps or 0) < 0:
+        raise InputError(
+            f"`num_decay_steps` is {optimizer.num_decay_steps:,} but the run "
+            f"has {optimizer.num_train_steps:,} steps; lower the first"
+        )
 
 
 def _steps_in(trainer: "Trainer", plan: "TrainingPlan", seconds: float) -> int:
@@ -139,61 +147,70 @@ def _steps_in(trainer: "Trainer", plan: "TrainingPlan", seconds: float) -> int:
         per_step += per_evaluation / plan.selection.eval_steps
     spent = time.monotonic() - start + (compiled - start)
     steps = int((seconds - spent - per_evaluation) / per_step)
-    print(
-        f"measured: {1e3 * per_step:,.1f} ms a step, with compiling "
-        f"{spent:,.0f} s before the first one"
-    )
+    if host.is_chief:
+        print(
+            f"measured: {1e3 * per_step:,.1f} ms a step, with compiling "
+            f"{spent:,.0f} s before the first one"
+        )
     return round(sum_over_hosts(strategy, host, steps if host.is_chief else 0))
 
 
-def _branch(
-    trainer: "Trainer", plan: "TrainingPlan", source: str, may_write: bool
-) -> tuple[int, int]:
-    """Makes output_dir a run that resumes from the last state of `source`
-    before the decay, and decays at once.
-
-    Returns:
-        The number of its steps, those of `source` included, and of its warm-up.
-    """
+def branching_point(source: str, optimizer: OptimizerConfig) -> tuple[int, int]:
+    """The step of the last state of `source` before the decay, and the number
+    of its steps of warm-up."""
     began = read_settings(source)
-    decay = plan.optimizer.num_decay_steps
-    if plan.optimizer.learning_rate_schedule != "wsd" or decay is None:
+    if (
+        optimizer.learning_rate_schedule != "wsd"
+        or optimizer.num_decay_steps is None
+    ):
         raise InputError(
             "`decay_from` needs `learning_rate_schedule=wsd` and "
             "`num_decay_steps`, in which the learning rate falls"
         )
-    if began.get("learning_rate_schedule") != "wsd":
+    if began.get("learning_rate_schedule") != "wsd" or not began.get(
+        "num_train_steps"
+    ):
         raise InputError(
             f"`decay_from={source}` is not a run with "
             "`learning_rate_schedule=wsd` that has a state in training_state"
         )
     names = "num_train_steps", "learning_rate_schedule", "num_decay_steps"
     stable = OptimizerConfig(**{n: began[n] for n in names}).num_stable_steps
-    found = [
-        step
-        for step in map(step_of, saved_states(source))
-        if 0 < step <= (stable or 0)
-    ]
-    if not found:
-        raise InputError(
-            f"`decay_from={source}` has no state from before its learning rate "
-            "began to fall; train it for longer"
-        )
-    step, warmup = found[0], began["num_warmup_steps"]
-    if may_write and trainer.devices.host.is_chief:
+    for step in map(step_of, saved_states(source)):
+        if 0 < step <= (stable or 0):
+            return step, began["num_warmup_steps"]
+    raise InputError(
+        f"`decay_from={source}` has no state from before its learning rate "
+        "began to fall; train it for longer"
+    )
+
+
+def begin_branch(
+    trainer: "Trainer",
+    plan: "TrainingPlan",
+    settings: Mapping[str, Any],
+    may_write: bool,
+) -> None:
+    """Makes output_dir a run that resumes from `decay_from`, and decays.
+
+    Args:
+        settings: the branch's, which are those of `decay_from` but for its
+            steps.
+        may_write: whether the state may be copied to output_dir.
+    """
+    source = plan.budget.decay_from
+    assert source is not None
+    began = read_settings(source)
+    others = {*STEPS, "init_checkpoint", "init_checkpoint's contents"}
+    same = {k: x for k, x in settings.items() if k not in others}
+    check_settings(source, began, same, {})
+    if may_write:
+        step, _ = branching_point(source, plan.optimizer)
+        new = {name: settings.get(name) for name in STEPS}
         branch(
             source,
             trainer.folder,
             step,
-            {
-                **began,
-                "num_train_steps": step + decay,
-                "num_decay_steps": decay,
-                "decay_from": source,
-                "train_hours": None,
-                "train_tokens": None,
-            },
+            {**began, **new, "decay_from": source},
         )
-    sum_over_hosts(*trainer.devices, 0.0)  # the others wait
-    print(f"{trainer.folder}: a branch of {source} after step {step}")
-    return step + decay, warmup
+        print(f"{trainer.folder}: a branch of {source} after step {step}")

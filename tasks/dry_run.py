@@ -35,7 +35,7 @@ def report(task: Task, context: RunContext, seed: int) -> None:
     if context.run.do_train:
         size = task.data_size()
         trainer = Trainer(task, context, seed)
-        plan = fix_num_train_steps(trainer, task.plan(trainer), may_write=False)
+        plan = fix_num_train_steps(trainer, task.plan(trainer))
         settings = settings_of(context, plan)
         trainer.load_start_or_check_settings(plan, settings, may_write=False)
         if saved_states(trainer.folder):

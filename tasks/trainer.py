@@ -34,6 +34,7 @@ from bert_keras.files import (
     fingerprint,
     identities,
     parse_json,
+    remove,
 )
 from bert_keras.modeling.checkpoint import (
     CHECKPOINT,
@@ -435,6 +436,8 @@ class Trainer:
             settings: what `settings_of` says of the plan.
             may_write: whether they may be stored.
         """
+        if plan.budget.decay_from and not saved_states(self.folder):
+            budget.begin_branch(self, plan, settings, may_write)
         states = saved_states(self.folder)
         if not states:
             if self.run.init_checkpoint:
@@ -469,8 +472,11 @@ class Trainer:
                     print(with_flags(notice))
             newest = step_of(states[0])
             stable = self._stable_step(plan.optimizer, began, newest)
-            if stable and may_write and go_back(self.folder, stable):
-                newest = stable
+            is_there = stable in [step_of(state) for state in states]
+            if stable is not None and is_there and may_write:
+                if self.best.forget_after(stable):  # its evaluations, too
+                    remove(os.path.join(self.folder, EVAL_LOG))
+                newest = go_back(self.folder, stable)
                 print(
                     f"{self.folder}: going back to step {stable}, after which "
                     "the learning rate had begun to fall"

@@ -43,16 +43,13 @@ def step_of(state: str) -> int:
     return int(state.rpartition("-")[2])
 
 
-def go_back(output_dir: str, step: int) -> bool:
-    """Removes the states after `step`, if one of that step is there, and says
-    whether it is. Then the run resumes from that one."""
-    states = saved_states(output_dir)
-    is_there = step in map(step_of, states)
-    if is_there:
-        for state in states:
-            if step_of(state) > step:
-                _remove(state)
-    return is_there
+def go_back(output_dir: str, step: int) -> int:
+    """Removes the states after `step`, so that the run resumes from that one;
+    returns `step`."""
+    for state in saved_states(output_dir):
+        if step_of(state) > step:
+            _remove(state)
+    return step
 
 
 def branch(
@@ -314,6 +311,16 @@ class BestCheckpoint:
         """The folder of the best one up to now, and its step."""
         step = _read_step(self.seen)
         return os.path.join(self.parent, f"step-{step}"), step
+
+    def forget_after(self, step: int) -> bool:
+        """Forgets the best model up to now if it is of a later step: the best
+        one before is no longer there. Says whether it did."""
+        if not tf.io.gfile.exists(self.seen) or self.find()[1] <= step:
+            return False
+        folder, _ = self.find()
+        remove(self.seen)
+        remove(folder)
+        return True
 
     def finish(self) -> None:
         """output_dir's model is now the best one."""

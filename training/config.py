@@ -25,18 +25,10 @@ class OptimizerConfig:
     optimizer_type: str = "adamw"  # one of OPTIMIZERS
 
     def __post_init__(self) -> None:
-        if self.num_decay_steps is None:
-            return
-        if self.learning_rate_schedule != "wsd":
+        if self.num_decay_steps and self.learning_rate_schedule != "wsd":
             raise InputError(
                 "`num_decay_steps` is for `learning_rate_schedule=wsd`; leave "
                 "it out"
-            )
-        if self.num_decay_steps > self.num_train_steps:
-            raise InputError(
-                f"`num_decay_steps` is {self.num_decay_steps:,} but "
-                f"`num_train_steps` is {self.num_train_steps:,}; lower the "
-                "first"
             )
 
     @property

@@ -17,6 +17,7 @@ import tensorflow as tf
 from bert_keras import files
 from bert_keras.data import text_files
 from bert_keras.data.masking import MaskConfig
+from bert_keras.data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
 from bert_keras.errors import InputError, warn
 from bert_keras.tasks.fine_tuning_run import training_in
 from bert_keras.tasks.pretraining.config import DomainConfig
@@ -93,13 +94,18 @@ def pretrain_domain(
             1, round(config.masked_lm_prob * config.max_seq_length)
         ),
     }
+    # with its case beside it, which may stand elsewhere or be given by a name
+    vocab_file = files.copy_vocabulary(tokenizer.vocab_file, work)
+    files.write_whole(
+        os.path.join(work, TOKENIZER_CONFIG), settings_json(tokenizer).encode()
+    )
     records = {}
     for name, text in texts.items():
         records[name] = os.path.join(work, f"{name}.tfrecord")
         make_records(
             text,
             records[name],
-            tokenizer.vocab_file,
+            vocab_file,
             input_format=config.input_format,
             dynamic_masking=True,
             dupe_factor=1,

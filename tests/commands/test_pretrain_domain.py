@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import bert_keras
 from tests.conftest import GOLDEN, fails_with, forked
 
 MODEL = GOLDEN / "tiny_bert"
@@ -60,6 +62,45 @@ def test_a_model_learns_a_domain_and_says_so(
     again = forked("pretrain_domain.py", *args)
     assert "has all of its 30 training steps already" in again
     assert (out / "report.md").read_text() == report
+
+
+def test_records_have_the_case_of_the_model(
+    texts: dict[str, Path], tmp_path: Path
+) -> None:
+    """Which stands in the folder of `init_checkpoint`."""
+    found = {}
+    for lowers in (True, False):
+        folder, out = tmp_path / f"{lowers}", tmp_path / f"out-{lowers}"
+        shutil.copytree(MODEL, folder)
+        shutil.copy(GOLDEN / "tiny_vocab.txt", folder / "vocab.txt")
+        config = json.dumps({"do_lower_case": lowers})
+        (folder / "tokenizer_config.json").write_text(config)
+        forked(
+            "pretrain_domain.py",
+            f"--input_file={texts['domain']}",
+            f"--init_checkpoint={folder}",
+            f"--output_dir={out}",
+            "--num_train_steps=1",
+            "--train_batch_size=2",
+            "--max_seq_length=32",
+        )
+        expected = tmp_path / f"{lowers}.tfrecord"
+        bert_keras.make_records(
+            out / "domain_data" / "train.txt",
+            expected,
+            GOLDEN / "tiny_vocab.txt",
+            do_lower_case=lowers,
+            input_format="paragraphs",
+            dynamic_masking=True,
+            dupe_factor=1,
+            sequence_format="full_sentences",
+            max_seq_length=32,
+            max_predictions_per_seq=10,
+        )
+        made = out / "domain_data" / "train.tfrecord"
+        assert made.read_bytes() == expected.read_bytes()
+        found[lowers] = made.read_bytes()
+    assert found[True] != found[False]
 
 
 def test_what_cannot_be_done(texts: dict[str, Path], tmp_path: Path) -> None:

@@ -476,11 +476,46 @@ def test_a_finished_decay_is_not_undone(records: Path, tmp_path: Path) -> None:
     for steps, settings in ((7, WSD), (8, other)):  # shorter, or slower
         pretrained(records, run, num_train_steps=steps, **settings)
         assert (run / "training_state" / "step-8.index").read_bytes() == weights
-    with pytest.raises(InputError, match="is not a branch of"):
+    with pytest.raises(InputError, match="was not begun with `decay_from="):
         no_steps = {k: x for k, x in SHORT.items() if k != "num_train_steps"}
         bert_keras.pretrain(
             records, run, decay_from=str(run), **{**no_steps, **WSD}
         )
+
+
+def test_a_lengthened_run_evaluates_anew(records: Path, tmp_path: Path) -> None:
+    """The best model of the shorter run is one that had decayed."""
+    run = tmp_path / "run"
+    watched: dict[str, Any] = {"evaluation": records, "eval_steps": 1, **WSD}
+    pretrained(records, run, num_train_steps=8, **watched)
+    assert json.loads((run / "best.json").read_text())["step"] > 5
+    pretrained(records, run, num_train_steps=20, **watched)
+    lines = (run / "eval_log.jsonl").read_text().splitlines()
+    seen = [json.loads(line) for line in lines]
+    assert [line["step"] for line in seen] == [*range(6, 21)]
+    best = json.loads((run / "best.json").read_text())
+    assert best == min(seen, key=lambda line: line["loss"])
+    at_end = bert_keras.pretrain(
+        records, run, **{**SHORT, **watched, "num_train_steps": 20}
+    )
+    assert at_end.metrics["loss"] == pytest.approx(best["loss"], rel=1e-5)
+
+
+def test_a_refused_branch_leaves_nothing(records: Path, tmp_path: Path) -> None:
+    pretrained(records, tmp_path / "long", num_train_steps=8, **WSD)
+    settings = {k: x for k, x in SHORT.items() if k != "num_train_steps"}
+    settings |= {**WSD, "decay_from": str(tmp_path / "long")}
+    branch = tmp_path / "branch"
+    with pytest.raises(InputError, match="`train_batch_size` is 3 but was 4"):
+        bert_keras.pretrain(
+            records, branch, **{**settings, "train_batch_size": 3}
+        )
+    assert not list(branch.rglob("*step-*"))
+    # more steps than the default number of a run
+    with pytest.raises(InputError, match="is 300,000 but the run has 21"):
+        tokens = {"train_tokens": 2700, "num_decay_steps": 300_000}
+        no_branch = {k: x for k, x in settings.items() if k != "decay_from"}
+        bert_keras.pretrain(records, branch, **{**no_branch, **tokens})
 
 
 def test_what_cannot_be_branched(records: Path, tmp_path: Path) -> None:
@@ -513,7 +548,7 @@ def test_a_budget_of_tokens(records: Path, tmp_path: Path) -> None:
     assert len(model.history) == 2700 // (4 * 32)
     rates = [line["learning_rate"] for line in model.history]
     assert rates.index(max(rates)) == len(rates) // 10  # the warm-up's end
-    with pytest.raises(InputError, match="`num_warmup_steps=2` instead of"):
+    with pytest.raises(InputError, match="to train for longer, `num_train"):
         more = {**settings, "train_tokens": 4000}
         bert_keras.pretrain(records, tmp_path / "run", **more)
     longer = pretrained(
