@@ -13,11 +13,14 @@ import glob
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from bert_keras.cli import INTERRUPTED, is_interrupt, streams
@@ -125,7 +128,29 @@ class Command:
             logging.set_verbosity(logging.WARNING)
         logging.use_absl_handler()
         faulthandler.enable(2)
-        self.main(*texts)
+        with _sigterm_exits():
+            self.main(*texts)
+
+
+@contextlib.contextmanager
+def _sigterm_exits() -> Iterator[None]:
+    """In the block SIGTERM raises SystemExit, so that files begun are removed;
+    training handles it in its own way."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    is_ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    )
+    if is_ours:
+        signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _prepare_environment() -> None:

@@ -142,7 +142,7 @@ class Workers:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._pool:
-            if kind is KeyboardInterrupt:
+            if kind in (KeyboardInterrupt, SystemExit):  # which wait for none
                 for process in multiprocessing.active_children():
                     process.terminate()
             self._pool.shutdown(cancel_futures=True)

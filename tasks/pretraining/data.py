@@ -246,7 +246,7 @@ def write_records(
     if opened is None:
         raise InputError("`vocab_file=` is empty; name a vocabulary")
     opened.load()  # merges.txt is looked at, too
-    _check_settings(config, settings, opened.vocab_file, given)
+    _check_settings(config, text_format, settings, opened.vocab_file, given)
     paths = text_files.expand_patterns(input_file)
     read = {"input_file": paths, "vocab_file": [vocab_file]}
     outputs = output_file.split(",")
@@ -287,18 +287,23 @@ def write_records(
 
 def _check_settings(
     config: InstanceConfig,
+    text_format: TextFormat,
     settings: RecordsConfig,
     vocab_file: str,
     given: Collection[str],
 ) -> None:
     """Refuses settings that do not go together, or would change nothing."""
     is_bert = special_tokens_of(vocab_file) == BERT
+    is_segments = config.sequence_format == instances.SEGMENT_PAIR
     if settings.sampler == "google":
-        for name in (
-            "dynamic_masking", "input_format", "words_are_spaced",
-            "sequence_format", "runner",
-        ):  # fmt: skip
-            if name in given:
+        for name, is_asked in {
+            "dynamic_masking": config.dynamic_masking,
+            "input_format": text_format.input_format != "sentences",
+            "words_are_spaced": settings.words_are_spaced,
+            "sequence_format": not is_segments,
+            "runner": settings.runner is not None,
+        }.items():
+            if is_asked:
                 raise InputError(
                     f"`sampler=google` has no `{name}`; leave out one of the "
                     "two"
@@ -330,7 +335,6 @@ def _check_settings(
             "`words_are_spaced` is for a vocab.txt; tokens of a vocab.json "
             "have the spaces before them"
         )
-    is_segments = config.sequence_format == instances.SEGMENT_PAIR
     if "short_seq_prob" in given and not is_segments:
         raise InputError(
             "`short_seq_prob` is for `sequence_format=segment_pair`: records "

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -169,6 +170,36 @@ except KeyboardInterrupt as error:
         text=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+WRITES = """"Writes slowly."
+import sys, time
+from bert_keras import files
+from bert_keras.cli import command
+from bert_keras.cli.flags import Flags
+
+def main():
+    with files.writing("x.bin", "output_file"):
+        time.sleep(60)
+
+command.Command(__doc__, Flags(), main)()
+"""
+
+
+def test_sigterm_leaves_no_file_half_written(tmp_path: Path) -> None:
+    script = tmp_path / "writes.py"
+    script.write_text(WRITES)
+    process = subprocess.Popen(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    while not list(tmp_path.glob(".x.bin.*.incomplete")):
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.terminate()
+    assert process.wait(30) == 143
+    assert list(tmp_path.iterdir()) == [script]
 
 
 def test_a_name_with_a_scheme_is_the_file_of_that_name(tmp_path: Path) -> None:

@@ -234,6 +234,13 @@ def test_settings_that_do_not_fit_are_named(tmp_path: Path) -> None:
         "--dynamic_masking",
     )
     assert "--sampler=google has no --dynamic_masking" in said
+    bert_keras.make_records(
+        *(CORPUS, output, VOCAB),
+        sampler="google",
+        dynamic_masking=False,
+        input_format="sentences",
+    )
+    assert output.exists()
 
 
 def test_pretraining_is_the_command_s(records: Path, tmp_path: Path) -> None:

@@ -1,0 +1,201 @@
+"""The recipe tiny_on_a_laptop, and each of its settings changed alone.
+
+    python benchmarks/one_hour.py --wiki=/tmp/wiki --output_dir=/tmp/hour \\
+        --train_hours=1
+
+/tmp/wiki is what wiki_tasks.py made. Each row is a BERT of two layers of 128,
+pre-trained from nothing for the same time, and then evaluated on the same
+records of held-out articles: 15 % masks, no next sentences. What is in
+output_dir already is not run again. Prints Markdown; a row with its own
+vocabulary has its own task, so compare it by fine-tuning
+(pretraining_pays.py).
+"""
+
+import argparse
+import dataclasses
+import json
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kept_runs import ROOT, KeptRuns, results
+
+LENGTH = (64, 20)  # tokens and predictions of a record
+TINY = {
+    "vocab_size": 8000,
+    "hidden_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 512,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "initializer_range": 0.06,
+    "max_position_embeddings": LENGTH[0],
+    "type_vocab_size": 2,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What differs from the recipe."""
+
+    flags: tuple[str, ...] = ()
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    sequence_format: str = "full_sentences"
+    is_packed: bool = False
+
+
+NO_NSP = ("--nonext_sentence_prediction",)
+ROWS = {
+    "the recipe": Row(),
+    "initialiser 0.02": Row(config={"initializer_range": 0.02}),
+    "initialiser 0.1": Row(config={"initializer_range": 0.1}),
+    "warm-up of 150 steps": Row(("--num_warmup_steps=150",)),
+    "warm-up of 150 steps, bias correction": Row(
+        ("--num_warmup_steps=150", "--bias_correction")
+    ),
+    "bias correction": Row(("--bias_correction",)),
+    "rate 5e-4": Row(("--learning_rate=5e-4",)),
+    "rate 4e-3": Row(("--learning_rate=4e-3",)),
+    "beta2 0.98": Row(("--adam_beta_2=0.98",)),
+    "cosine": Row(("--learning_rate_schedule=cosine",)),
+    "wsd": Row(("--learning_rate_schedule=wsd",)),
+    "batches of 16": Row(("--train_batch_size=16",)),
+    "batches of 256": Row(("--train_batch_size=256",)),
+    "float32": Row(("--precision=float32",)),
+    "dropout 0.1": Row(
+        config={
+            "hidden_dropout_prob": 0.1,
+            "attention_probs_dropout_prob": 0.1,
+        }
+    ),
+    "30 % masks": Row(("--masked_lm_prob=0.3", "--eval_masked_lm_prob=0.15")),
+    "one document a record": Row(sequence_format="doc_sentences"),
+    "one document a record, packed": Row(
+        sequence_format="doc_sentences", is_packed=True
+    ),
+    "two segments": Row(NO_NSP, sequence_format="segment_pair"),
+    "two segments, next sentences": Row(sequence_format="segment_pair"),
+    "two segments, next sentences, packed": Row(
+        sequence_format="segment_pair", is_packed=True
+    ),
+}
+
+
+class Bench(KeptRuns):
+    """Records and models, each made once."""
+
+    def __init__(self, output_dir: str, wiki: Path):
+        super().__init__(output_dir)
+        self.text = wiki / "general"
+        self.vocab_file = self.folder / "vocab.txt"
+        self.run(
+            self.vocab_file,
+            "build_vocab.py",
+            f"--input_file={self.text / 'train.txt'}",
+            f"--output_file={self.vocab_file}",
+            f"--vocab_size={TINY['vocab_size']}",
+        )
+        self.held_out = self.records("held_out", "full_sentences")
+
+    def records(self, part: str, form: str, is_packed: bool = False) -> Path:
+        length, predictions = LENGTH
+        lengths = (
+            f"--max_seq_length={length}",
+            f"--max_predictions_per_seq={predictions}",
+        )
+        made = self.folder / f"{part}.{form}.tfrecord"
+        is_pair = form.endswith("_pair")
+        self.run(
+            made,
+            "create_pretraining_data.py",
+            f"--input_file={self.text / part}.txt",
+            f"--output_file={made}",
+            f"--vocab_file={self.vocab_file}",
+            "--input_format=paragraphs",
+            "--dynamic_masking",
+            f"--dupe_factor={4 if is_pair else 1}",  # other random pairs
+            f"--sequence_format={form}",
+            *lengths,
+        )
+        if not is_packed:
+            return made
+        packed = made.with_suffix(".packed.tfrecord")
+        self.run(
+            packed,
+            "pack_records.py",
+            f"--input_file={made}",
+            f"--output_file={packed}",
+            *lengths,
+        )
+        return packed
+
+    def row(self, name: str, seed: int, hours: float) -> dict[str, float]:
+        """Steps that the time paid for, and scores on held-out text."""
+        row = ROWS[name]
+        out = self.folder / f"{name.replace(' ', '_')}-{seed}"
+        config = out.with_suffix(".json")
+        config.write_text(json.dumps(TINY | dict(row.config), indent=2) + "\n")
+        records = self.records("train", row.sequence_format, row.is_packed)
+        common = (
+            f"--flagfile={ROOT / 'recipes' / 'tiny_on_a_laptop.flags'}",
+            f"--bert_config_file={config}",
+            f"--vocab_file={self.vocab_file}",
+        )
+        self.run(
+            out / "bert_config.json",
+            "run_pretraining.py",
+            *common,
+            "--do_train",
+            f"--input_file={records}",
+            f"--output_dir={out}",
+            f"--train_hours={hours}",
+            f"--seed={seed}",
+            *row.flags,
+        )
+        scored = out / "held_out"
+        self.run(
+            scored / "eval_results.txt",
+            "run_pretraining.py",
+            *common,
+            *NO_NSP,
+            "--do_eval",
+            f"--input_file={self.held_out}",
+            f"--init_checkpoint={out}",
+            f"--output_dir={scored}",
+            "--max_eval_steps=40",
+        )
+        log = (out / "train_log.jsonl").read_text().splitlines()
+        return results(scored) | {"steps": json.loads(log[-1])["step"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wiki", type=Path, required=True)
+    parser.add_argument("--output_dir", required=True)
+    parser.add_argument("--train_hours", type=float, default=1.0)
+    parser.add_argument("--rows", nargs="*", default=list(ROWS))
+    parser.add_argument("--seeds", nargs="*", type=int, default=[1])
+    args = parser.parse_args()
+    bench = Bench(args.output_dir, args.wiki)
+    print(
+        "| changed alone | steps | masked accuracy, % | by seed | loss |\n"
+        "|---|---|---|---|---|"
+    )
+    for name in args.rows:
+        runs = [bench.row(name, seed, args.train_hours) for seed in args.seeds]
+        accuracy = [100 * run["masked_lm_accuracy"] for run in runs]
+        by_seed = ", ".join(f"{x:.1f}" for x in accuracy)
+        loss = statistics.median(run["masked_lm_loss"] for run in runs)
+        steps = statistics.median(run["steps"] for run in runs)
+        print(
+            f"| {name} | {steps:,.0f} | {statistics.median(accuracy):.1f} | "
+            f"{by_seed} | {loss:.3f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
