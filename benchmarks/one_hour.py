@@ -14,6 +14,7 @@ vocabulary has its own task, so compare it by fine-tuning
 import argparse
 import dataclasses
 import json
+import re
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,7 +45,7 @@ class Row:
     flags: tuple[str, ...] = ()
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     sequence_format: str = "full_sentences"
-    is_packed: bool = False
+    masks: str = "dynamic"  # or fixed, or fixed and packed
 
 
 NO_NSP = ("--nonext_sentence_prediction",)
@@ -73,14 +74,14 @@ ROWS = {
     ),
     "30 % masks": Row(("--masked_lm_prob=0.3", "--eval_masked_lm_prob=0.15")),
     "one document a record": Row(sequence_format="doc_sentences"),
-    "one document a record, packed": Row(
-        sequence_format="doc_sentences", is_packed=True
+    "one document a record, fixed masks": Row(
+        sequence_format="doc_sentences", masks="fixed"
+    ),
+    "one document a record, fixed masks, packed": Row(
+        sequence_format="doc_sentences", masks="packed"
     ),
     "two segments": Row(NO_NSP, sequence_format="segment_pair"),
     "two segments, next sentences": Row(sequence_format="segment_pair"),
-    "two segments, next sentences, packed": Row(
-        sequence_format="segment_pair", is_packed=True
-    ),
 }
 
 
@@ -98,16 +99,19 @@ class Bench(KeptRuns):
             f"--output_file={self.vocab_file}",
             f"--vocab_size={TINY['vocab_size']}",
         )
-        self.held_out = self.records("held_out", "full_sentences")
+        self.held_out = self.records("held_out", Row())
 
-    def records(self, part: str, form: str, is_packed: bool = False) -> Path:
+    def records(self, part: str, row: Row) -> Path:
         length, predictions = LENGTH
         lengths = (
             f"--max_seq_length={length}",
             f"--max_predictions_per_seq={predictions}",
         )
-        made = self.folder / f"{part}.{form}.tfrecord"
-        is_pair = form.endswith("_pair")
+        form, is_dynamic = row.sequence_format, row.masks == "dynamic"
+        kind = form if is_dynamic else f"{form}.fixed"
+        made = self.folder / f"{part}.{kind}.tfrecord"
+        # each pass over the text has other random pairs, and other fixed masks
+        is_once = is_dynamic and form != "segment_pair"
         self.run(
             made,
             "create_pretraining_data.py",
@@ -115,12 +119,12 @@ class Bench(KeptRuns):
             f"--output_file={made}",
             f"--vocab_file={self.vocab_file}",
             "--input_format=paragraphs",
-            "--dynamic_masking",
-            f"--dupe_factor={4 if is_pair else 1}",  # other random pairs
+            f"--dynamic_masking={is_dynamic}",
+            f"--dupe_factor={1 if is_once else 4}",
             f"--sequence_format={form}",
             *lengths,
         )
-        if not is_packed:
+        if row.masks != "packed":
             return made
         packed = made.with_suffix(".packed.tfrecord")
         self.run(
@@ -135,17 +139,17 @@ class Bench(KeptRuns):
     def row(self, name: str, seed: int, hours: float) -> dict[str, float]:
         """Steps that the time paid for, and scores on held-out text."""
         row = ROWS[name]
-        out = self.folder / f"{name.replace(' ', '_')}-{seed}"
-        config = out.with_suffix(".json")
+        out = self.folder / re.sub(r"\W+", "_", f"{name} {seed}")
+        config = Path(f"{out}.json")
         config.write_text(json.dumps(TINY | dict(row.config), indent=2) + "\n")
-        records = self.records("train", row.sequence_format, row.is_packed)
+        records = self.records("train", row)
         common = (
             f"--flagfile={ROOT / 'recipes' / 'tiny_on_a_laptop.flags'}",
             f"--bert_config_file={config}",
             f"--vocab_file={self.vocab_file}",
         )
         self.run(
-            out / "bert_config.json",
+            out / "bert_model.ckpt.index",
             "run_pretraining.py",
             *common,
             "--do_train",

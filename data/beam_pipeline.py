@@ -14,6 +14,7 @@ in an order that is the runner's.
 import collections
 import dataclasses
 import functools
+import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -69,7 +70,7 @@ def make_records(
             "each part is added, and not packed: it cannot be "
             f"{','.join(build.output_files)!r}"
         )
-    if found := tf.io.gfile.glob(f"{path}-*-of-*"):
+    if found := tf.io.gfile.glob(f"{glob.escape(path)}-*-of-*"):
         raise InputError(
             f"{min(found)} exists already, which readers of {path}-* would "
             "take for a part of this `output_file`; delete it or give another "

@@ -56,6 +56,8 @@ def expand_patterns(
                 f"cannot look for `{argument}={pattern}` "
                 f"({error.message.splitlines()[0]})"
             ) from error
+        if not matches and tf.io.gfile.exists(pattern):  # such as a[1].txt
+            matches = [pattern]
         if not os.path.basename(pattern).startswith("."):  # as a shell does it
             matches = [
                 path

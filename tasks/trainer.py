@@ -9,6 +9,7 @@ with the results of that model.
 import abc
 import dataclasses
 import functools
+import glob
 import json
 import os
 import zlib
@@ -305,7 +306,8 @@ def weights_contents(path: str) -> str | None:
         return fingerprint(source + ".index")  # a checksum of each variable
     paths = [source]
     if source.endswith(INDEX):
-        paths = tf.io.gfile.glob(f"{os.path.dirname(source)}/*{SAFETENSORS}")
+        folder = glob.escape(os.path.dirname(source))
+        paths = tf.io.gfile.glob(f"{folder}/*{SAFETENSORS}")
     if len(paths) > 1:  # as earlier versions stored it
         return ", ".join(map(fingerprint, sorted(paths)))
     return identities(paths, WEIGHTS_BYTES)[0]

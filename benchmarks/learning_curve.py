@@ -1,0 +1,65 @@
+"""Draws how a model learned: its training, and the records held out.
+
+    python benchmarks/learning_curve.py --output_file=curve.png tiny tiny_pairs
+
+The folders are output folders of run_pretraining.py, each of which started from
+the one before, so that their steps are counted on.
+"""
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+
+SMOOTHED = 100  # steps whose mean is drawn
+NAMES = {
+    "masked_lm_accuracy": "masked tokens",
+    "next_sentence_accuracy": "next sentences",
+}
+
+
+def read(path: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--output_file", required=True)
+    args = parser.parse_args()
+    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    begin = 0.0
+    ends: dict[str, tuple[float, float]] = {}  # where a curve has its name
+    for folder in args.folders:
+        train = read(folder / "train_log.jsonl")
+        held_out = read(folder / "eval_log.jsonl")
+        smooth = [
+            train[i : i + SMOOTHED] for i in range(0, len(train), SMOOTHED)
+        ]
+        for color, name in zip(("C0", "C1"), NAMES, strict=True):
+            if name not in train[0]:
+                continue
+            steps = [begin + lines[-1]["step"] for lines in smooth]
+            means = [100 * statistics.mean(x[name] for x in y) for y in smooth]
+            axes.plot(steps, means, color=color, alpha=0.4)
+            steps = [begin + line["step"] for line in held_out]
+            values = [100 * line[name] for line in held_out]
+            axes.plot(steps, values, "o-", color=color)
+            ends[name] = steps[-1], values[-1] - 8
+        begin += train[-1]["step"]
+        if folder != args.folders[-1]:
+            axes.axvline(begin, color="gray", lw=0.8, ls=":")
+    for name, (step, value) in ends.items():
+        axes.text(step, value, NAMES[name], ha="right")
+    axes.set(xlabel="step", ylabel="accuracy (%)", xlim=(0, begin))
+    axes.grid(alpha=0.3)
+    figure.savefig(args.output_file, dpi=120)
+
+
+if __name__ == "__main__":
+    main()
