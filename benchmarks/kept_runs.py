@@ -1,7 +1,8 @@
 """Commands whose results stay in a folder, so that none is run twice.
 
 For benchmarks/ablations.py and distillation.py, which pre-train on most
-documents of a text and evaluate on the rest.
+documents of a text and evaluate on the rest, one_hour.py and
+pretraining_pays.py.
 """
 
 import shlex

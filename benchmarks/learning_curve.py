@@ -19,7 +19,7 @@ from matplotlib import pyplot
 SMOOTHED = 100  # steps whose mean is drawn
 NAMES = {
     "masked_lm_accuracy": "masked tokens",
-    "next_sentence_accuracy": "next sentences",
+    "next_sentence_accuracy": "next sentence prediction",
 }
 
 
@@ -34,7 +34,7 @@ def main() -> None:
     args = parser.parse_args()
     figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
     begin = 0.0
-    ends: dict[str, tuple[float, float]] = {}  # where a curve has its name
+    named: set[str] = set()
     for folder in args.folders:
         train = read(folder / "train_log.jsonl")
         held_out = read(folder / "eval_log.jsonl")
@@ -49,14 +49,14 @@ def main() -> None:
             axes.plot(steps, means, color=color, alpha=0.4)
             steps = [begin + line["step"] for line in held_out]
             values = [100 * line[name] for line in held_out]
-            axes.plot(steps, values, "o-", color=color)
-            ends[name] = steps[-1], values[-1] - 8
+            label = None if name in named else NAMES[name]
+            named.add(name)
+            axes.plot(steps, values, "o-", color=color, label=label)
         begin += train[-1]["step"]
         if folder != args.folders[-1]:
             axes.axvline(begin, color="gray", lw=0.8, ls=":")
-    for name, (step, value) in ends.items():
-        axes.text(step, value, NAMES[name], ha="right")
     axes.set(xlabel="step", ylabel="accuracy (%)", xlim=(0, begin))
+    axes.legend(frameon=False)
     axes.grid(alpha=0.3)
     figure.savefig(args.output_file, dpi=120)
 

@@ -16,9 +16,10 @@ from pathlib import Path
 
 from kept_runs import KeptRuns, results
 
-TASKS = {  # by name: script, flags, score, epochs
+TASKS = {  # by name: script, score, epochs
     "topic": ("run_classifier.py", "accuracy", 5),
     "which_sport": ("run_classifier.py", "accuracy", 10),
+    "which_sport_100": ("run_classifier.py", "accuracy", 30),
     "STS-B": ("run_classifier.py", "pearson", 5),
     "MRPC": ("run_classifier.py", "accuracy", 5),
     "RTE": ("run_classifier.py", "accuracy", 5),
@@ -30,7 +31,7 @@ TASKS = {  # by name: script, flags, score, epochs
 def data_flags(task: str, data: Path, wiki: Path) -> list[str]:
     if task == "CoNLL":
         return [f"--data_dir={data / 'conll2003'}"]
-    if task in ("topic", "which_sport"):
+    if task.startswith(("topic", "which_sport")):
         folder = wiki / task
         return [
             f"--train_file={folder / 'train.tsv'}",
@@ -52,7 +53,9 @@ def main() -> None:
     parser.add_argument("--max_seq_length", default="64")
     args = parser.parse_args()
     runs = KeptRuns(args.output_dir)
-    models = dict(x.split("=", 1) for x in args.models)
+    models = dict(x.partition("=")[::2] for x in args.models)
+    if "random" in models:
+        parser.error("random is the name of the random weights")
     config_of = next(iter(models.values()))
     starts = {
         "random": (
@@ -64,9 +67,9 @@ def main() -> None:
     print("|---|---|---|---|---|")
     for task in args.tasks:
         script, score, epochs = TASKS[task]
-        best_random = 0.0
+        found: dict[str, list[float]] = {}
         for start, flags in starts.items():
-            found = []
+            found[start] = []
             for seed in args.seeds:
                 out = runs.folder / f"{task}-{start}-{seed}"
                 runs.run(
@@ -84,15 +87,13 @@ def main() -> None:
                 )
                 scores = results(out)
                 name = next(x for x in scores if x.endswith(score))
-                found.append(100.0 * scores[name])
-            if start == "random":
-                best_random, is_above = max(found), ""
-            else:
-                is_above = "yes" if min(found) > best_random else "no"
-            by_seed = ", ".join(f"{x:.1f}" for x in found)
+                found[start].append(100.0 * scores[name])
+            is_above = min(found[start]) > max(found["random"])
+            by_seed = ", ".join(f"{x:.1f}" for x in found[start])
             print(
                 f"| {task}, {score} | {start} | {by_seed} | "
-                f"{statistics.median(found):.1f} | {is_above} |",
+                f"{statistics.median(found[start]):.1f} | "
+                f"{'yes' if is_above else 'no'} |",
                 flush=True,
             )
 

@@ -5,8 +5,9 @@
 $TEXT has one paragraph a line and a blank line between articles. Articles about
 sport, found by the words of their first lines, are the domain; a part of it,
 and of the others, is held out. Writes general/ and sport/, each with train.txt
-and held_out.txt, and two tasks of classifying a paragraph, their dev sets from
-articles held out: topic/ (what an article is about) and which_sport/.
+and held_out.txt, and tasks of classifying a paragraph, their dev sets from
+articles held out: topic/ (what an article is about), which_sport/, and
+which_sport_100/, the same with 100 examples to train on.
 """
 
 import argparse
@@ -54,6 +55,7 @@ def write_task(
     parts: Mapping[str, Sequence[str]],
     classes: dict[str, str],
     rng: random.Random,
+    num_train: int | None = None,
 ) -> None:
     """Paragraphs, none of them an article's first, with the article's class."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,6 +73,8 @@ def write_task(
             for text in paragraphs[:PER_ARTICLE]:
                 rows.append(f"{text}\t{label}")
         rng.shuffle(rows)
+        if part == "train":
+            rows = rows[:num_train]
         text = "\n".join(["sentence\tlabel", *rows]) + "\n"
         (folder / f"{part}.tsv").write_text(text, "utf-8")
         print(f"{folder.name}/{part}.tsv: {len(rows):,} paragraphs")
@@ -104,15 +108,16 @@ def main() -> None:
             (folder / f"{name}.txt").write_text(text, "utf-8")
             size = len(text.encode()) / 1e6
             print(f"{domain}/{name}.txt: {len(part):,} articles, {size:.2f} MB")
-    for task, domain, classes in (
-        ("topic", "general", TOPICS),
-        ("which_sport", "sport", SPORTS),
+    for task, domain, classes, num_train in (
+        ("topic", "general", TOPICS, None),
+        ("which_sport", "sport", SPORTS, None),
+        ("which_sport_100", "sport", SPORTS, 100),
     ):
         parts = {
             "train": split[domain]["train"],
             "dev": split[domain]["held_out"],
         }
-        write_task(args.output_dir / task, parts, classes, rng)
+        write_task(args.output_dir / task, parts, classes, rng, num_train)
 
 
 if __name__ == "__main__":

@@ -138,6 +138,7 @@ def _sigterm_exits() -> Iterator[None]:
     training handles it in its own way."""
 
     def leave(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)  # a second one ends it at once
         sys.exit(128 + number)
 
     is_ours = (
@@ -154,7 +155,9 @@ def _sigterm_exits() -> Iterator[None]:
 
 
 def _prepare_environment() -> None:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # Errors raise exceptions beside what is logged; with bfloat16 on a CPU one
+    # about int32 is logged at each start.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
     os.environ["KERAS_BACKEND"] = "tensorflow"  # also over ~/.keras/keras.json
     if backend != "tensorflow":

@@ -142,7 +142,10 @@ class Workers:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._pool:
-            if kind in (KeyboardInterrupt, SystemExit):  # which wait for none
+            if kind in (
+                KeyboardInterrupt,
+                SystemExit,
+            ):  # do not wait for the tasks
                 for process in multiprocessing.active_children():
                     process.terminate()
             self._pool.shutdown(cancel_futures=True)

@@ -44,7 +44,10 @@ def expand_patterns(
     paths: list[str] = []
     for pattern in patterns.split(","):
         try:
-            matches = sorted(tf.io.gfile.glob(pattern))
+            if "://" not in pattern and os.path.exists(pattern):
+                matches = [pattern]  # even with brackets in its name
+            else:
+                matches = sorted(tf.io.gfile.glob(pattern))
         except UnicodeDecodeError as error:
             name = os.fsdecode(error.object)
             raise InputError(
@@ -56,8 +59,6 @@ def expand_patterns(
                 f"cannot look for `{argument}={pattern}` "
                 f"({error.message.splitlines()[0]})"
             ) from error
-        if not matches and tf.io.gfile.exists(pattern):  # such as a[1].txt
-            matches = [pattern]
         if not os.path.basename(pattern).startswith("."):  # as a shell does it
             matches = [
                 path

@@ -39,7 +39,7 @@ REPORT, PICTURE = "report.md", "report.png"
 HELD_OUT_EVERY = 20  # documents
 EVAL_BATCH_SIZE, MAX_EVAL_STEPS = 32, 100
 EVAL_MASKED_LM_PROB = 0.15  # so that scores compare with those of other models
-NAMES = {"held_out": "domain, held out", "general": "general text"}
+NAMES = {"held_out": "held-out domain text", "general": "general text"}
 
 
 def pretrain_domain(
@@ -194,13 +194,16 @@ def _scores(
     )
     devices = make_devices(DeviceConfig(), output_dir=run.output_dir)
     for name, path in records.items():
+        print(f"evaluating {model_dir} on {NAMES[name]}")
         config = PretrainingConfig(
             path,
             path,
             do_eval=True,
             eval_batch_size=EVAL_BATCH_SIZE,
             max_eval_steps=MAX_EVAL_STEPS,
-            masks=MaskConfig(masked_lm_prob=EVAL_MASKED_LM_PROB),
+            masks=MaskConfig(
+                lengths["max_predictions_per_seq"], EVAL_MASKED_LM_PROB
+            ),
             **lengths,
         )
         with training_in(run.output_dir):

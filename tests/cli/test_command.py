@@ -189,16 +189,16 @@ command.Command(__doc__, Flags(), main)()
 def test_sigterm_leaves_no_file_half_written(tmp_path: Path) -> None:
     script = tmp_path / "writes.py"
     script.write_text(WRITES)
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, str(script)],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    while not list(tmp_path.glob(".x.bin.*.incomplete")):
-        assert process.poll() is None
-        time.sleep(0.1)
-    process.terminate()
-    assert process.wait(30) == 143
+    ) as process:
+        while not list(tmp_path.glob(".x.bin.*.incomplete")):
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.terminate()
+    assert process.returncode == 143
     assert list(tmp_path.iterdir()) == [script]
 
 

@@ -45,9 +45,9 @@ def test_a_model_learns_a_domain_and_says_so(
     shown = forked("pretrain_domain.py", *args)
     report = (out / "report.md").read_text()
     assert report in shown
-    rows = re.findall(r"\| ([\w, ]+) \| (\w+) \| ([\d.]+) \| ([\d.]+)", report)
+    rows = re.findall(r"\| ([-\w ]+) \| (\w+) \| ([\d.]+) \| ([\d.]+)", report)
     losses = {(text, when): float(loss) for text, when, _, loss in rows}
-    domain, general = "domain, held out", "general text"
+    domain, general = "held-out domain text", "general text"
     assert losses.keys() == {
         (text, when)
         for text in (domain, general)
@@ -57,7 +57,7 @@ def test_a_model_learns_a_domain_and_says_so(
     # the last row is that of the model which is left in the folder
     lines = (out / "eval_log.jsonl").read_text().splitlines()
     best = min(json.loads(line)["masked_lm_loss"] for line in lines)
-    np.testing.assert_allclose(losses[domain, "after"], best, atol=6e-4)
+    np.testing.assert_allclose(losses[domain, "after"], best, atol=5.1e-4)  # rounded
     assert (out / "bert_model.ckpt.index").exists()
     again = forked("pretrain_domain.py", *args)
     assert "has all of its 30 training steps already" in again

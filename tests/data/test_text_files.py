@@ -23,7 +23,8 @@ def test_expand_patterns(tmp_path: pathlib.Path) -> None:
     assert found == [
         f"{tmp_path}/{name}" for name in ("c", "b1", "b2", "b3", "a")
     ]
-    (tmp_path / "a[1].txt").touch()
+    for name in ("a[1].txt", "a1.txt"):
+        (tmp_path / name).touch()
     found = text_files.expand_patterns(f"{tmp_path}/a[1].txt")
     assert found == [f"{tmp_path}/a[1].txt"]
     with pytest.raises(InputError, match="no file matches `eval_file=.*/d"):
