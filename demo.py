@@ -41,7 +41,9 @@ MIN_SENTENCES = 3  # of a document: next sentences need some
 MIN_WORDS = 4  # of a sentence
 SMOOTHING_STEPS = 50
 MAX_SEQ_LENGTH = 64
-MAX_PREDICTIONS_PER_SEQ = 10
+MAX_PREDICTIONS_PER_SEQ = 20
+# With 30 % of the tokens to be predicted it learns sooner than with 15 %
+MASKED_LM_PROB = {"train": 0.3, "held_out": 0.15}
 VOCAB_SIZE = 4000
 
 BERT_TINY = {
@@ -157,6 +159,7 @@ def commands() -> dict[str, list[str]]:
             "--sampler=google",  # with which README's figures were measured
             f"--vocab_file={VOCAB}",
             *lengths,
+            f"--masked_lm_prob={MASKED_LM_PROB[name]}",
             f"--dupe_factor={dupe_factor}",
         ]
         for name, dupe_factor in (("train", 10), ("held_out", 5))
