@@ -1,5 +1,5 @@
 """The training step or forward pass of modeling/ on Keras's JAX backend, for
-steps.py --device=cuda, or the product of two matrices of 8192.
+steps.py --device=cuda_jax, or the product of two matrices of 8192.
 
 Not what commands run, which are of TensorFlow: the same layers and losses in a
 step of JAX, compiled whole, with Keras's AdamW. Where attention has no dropout,

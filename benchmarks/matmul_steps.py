@@ -9,9 +9,11 @@ sys.path.insert(0, str(Path(__file__).parent / "peers"))
 
 from bert_keras.cli import command
 
+import numpy as np
 import worker
 
-SIZE = 2048
+SIZES = {"cpu": 2048, "cuda": 8192}
+NUM_PRODUCTS = 8  # before their result is waited for
 
 
 def main() -> None:
@@ -19,9 +21,10 @@ def main() -> None:
     command.import_tensorflow()
     import tensorflow as tf
 
+    size = SIZES[job.device]
     dtype = tf.bfloat16 if job.is_bfloat16 else tf.float32
     factors = [
-        tf.cast(tf.random.stateless_normal([SIZE, SIZE], [0, seed]), dtype)
+        tf.cast(tf.random.stateless_normal([size, size], [0, seed]), dtype)
         for seed in (1, 2)
     ]
 
@@ -29,7 +32,12 @@ def main() -> None:
     def product(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         return tf.matmul(a, b)
 
-    worker.serve(lambda: product(*factors)[0, 0].numpy())
+    def step() -> np.ndarray:
+        for _ in range(NUM_PRODUCTS):
+            result = product(*factors)
+        return result[0, 0].numpy()
+
+    worker.serve(step, NUM_PRODUCTS)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,9 @@ def make_run(job: worker.Job) -> Run:
     return Run(model, devices)
 
 
-def trainer(run: Run, batch: dict[str, Any]) -> Callable[[], float]:
+def trainer(
+    run: Run, batch: dict[str, Any], use_xla: bool
+) -> Callable[[], float]:
     import tensorflow as tf
 
     from bert_keras.training.config import LoopConfig, OptimizerConfig
@@ -63,7 +65,9 @@ def trainer(run: Run, batch: dict[str, Any]) -> Callable[[], float]:
     strategy, host = run.devices
     with strategy.scope():
         optimizer = AdamW(run.model.trainable_variables, config)
-    run_steps = StepFunction(run.model, optimizer, strategy, LoopConfig())
+    run_steps = StepFunction(
+        run.model, optimizer, strategy, LoopConfig(use_xla=use_xla)
+    )
     stacked = {name: tf.constant(x)[None] for name, x in batch.items()}
     number = 0
 
@@ -118,7 +122,7 @@ def main() -> None:
     worker.work(
         job,
         lambda: Evaluation(run.model, *run.devices)([job.batch])["loss"],
-        lambda: trainer(run, job.batch),
+        lambda: trainer(run, job.batch, job.variant == "xla"),
         lambda: Encoder(run, job.batch),
         lambda: Encoder(run, job.batch).predict,
     )

@@ -23,9 +23,9 @@ a file of eight, of which a batch's time is an eighth: here as the commands do
 it, which wait for a batch when they have begun the next and cast weights once,
 there one after another, under torch within one autocast, by which eager casts
 them once, too.
-With --device=cuda the layers of modeling/ run on Keras's JAX backend
-(jax_steps.py) beside transformers alone, without dropout in attention, and
-matrices are 8192-square.
+On a GPU the peer is transformers alone, and matrices are 8192-square.
+--device=cuda measures what the commands run; --device=cuda_jax the layers of
+modeling/ on Keras's JAX backend (jax_steps.py), without dropout in attention.
 
 Times are medians; "faster" is the median over pairs of the peer's time by ours,
 and the share that of our rate by the matrix product's. Operations are those of
@@ -69,8 +69,15 @@ MODES = ("training", "forward", "prediction")
 OURS, MATMUL = "ours", "matmul"
 
 
+GPU_SHAPES: dict[str, tuple[str, ...]] = {
+    "base": ("256x128", "64x512"),
+    "large": ("128x128", "32x512"),
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class Device:
+    kind: str  # as torch names it
     shapes: dict[str, tuple[str, ...]]  # by size: rows x positions
     scripts: dict[str, Path]
     matmul_size: int
@@ -84,6 +91,7 @@ class Device:
 
 DEVICES = {
     "cpu": Device(
+        "cpu",
         {
             "base": ("8x128", "32x128"),
             "6x384": ("32x56",),
@@ -95,7 +103,16 @@ DEVICES = {
         0.1,
     ),
     "cuda": Device(
-        {"base": ("256x128", "64x512"), "large": ("128x128", "32x512")},
+        "cuda",
+        GPU_SHAPES,
+        {OURS: HERE / "our_steps.py", MATMUL: HERE / "matmul_steps.py"},
+        8192,
+        ("transformers",),
+        0.1,
+    ),
+    "cuda_jax": Device(
+        "cuda",
+        GPU_SHAPES,
         dict.fromkeys((OURS, MATMUL), HERE / "jax_steps.py"),
         8192,
         ("transformers",),
@@ -209,7 +226,7 @@ class Bench:
                 "mode": work.mode,
                 "precision": work.precision,
                 "variant": variant,
-                "device": self.flags.device,
+                "device": self.device.kind,
             },
             jobs / name.replace(" ", "-"),
         )
@@ -219,7 +236,7 @@ class Bench:
         if work.precision not in self.matmuls:
             self.matmuls[work.precision] = self.start(work, MATMUL, MATMUL)
         found: dict[str, Pairs] = {}
-        ours = self.start(work, OURS)
+        ours = self.start(work, OURS, "xla" if self.flags.use_xla else "")
         try:
             for peer in self.pythons:
                 for variant in self.variants(peer, work):
@@ -362,6 +379,9 @@ def read_flags() -> argparse.Namespace:
     parser.add_argument(
         "--precisions", nargs="+", choices=precisions, default=precisions
     )
+    parser.add_argument(
+        "--use_xla", action="store_true", help="Training here, as the commands."
+    )
     parser.add_argument("--num_pairs", type=int, default=5)
     flags = parser.parse_args()
     if flags.device != "cpu" and "prediction" in flags.modes:
@@ -379,8 +399,9 @@ def main() -> None:
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     if flags.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    else:  # or the first of two processes of JAX takes 3/4 of its memory
+    else:  # or the first process takes nearly all of its memory
         os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+        os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
     bench = Bench(flags)
     print(HEADER)
     print("|---" * (HEADER.count("|") - 1) + "|", flush=True)

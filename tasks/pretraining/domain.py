@@ -204,7 +204,7 @@ def _scores(
             masks=MaskConfig(
                 lengths["max_predictions_per_seq"], EVAL_MASKED_LM_PROB
             ),
-            **lengths,
+            max_seq_length=lengths["max_seq_length"],
         )
         with training_in(run.output_dir):
             task = PretrainingTask(devices, run, config)

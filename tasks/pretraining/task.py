@@ -71,7 +71,6 @@ class PretrainingConfig:
     input_file: str | tf.data.Dataset  # files, or the examples themselves
     eval_file: str | None = None
     max_seq_length: int = 128  # pieces
-    max_predictions_per_seq: int = 20
     skip_corrupt_records: bool = False
     # None: where the records have its labels
     next_sentence_prediction: bool | None = None
@@ -81,7 +80,8 @@ class PretrainingConfig:
     max_eval_steps: int = 100
     seed: int = 12345
     eval_masked_lm_prob: float | None = None  # None: as in training
-    masks: MaskConfig = MaskConfig()  # of records without masks
+    # of records without masks; of all, how many predictions a row has
+    masks: MaskConfig = MaskConfig()
     mask_flags: Sequence[str] = ()  # those of the masks that were given
     optimizer: OptimizerConfig = OptimizerConfig()
     loop: LoopConfig = LoopConfig()
@@ -136,7 +136,7 @@ def open_records(
         if may_skip
         else validate_records.read_first(train[0]),
         config.max_seq_length,
-        config.max_predictions_per_seq,
+        config.masks.max_predictions_per_seq,
         model.type_vocab_size or None,
     )
     if config.next_sentence_prediction and not has_next_sentence(features):
@@ -351,7 +351,7 @@ class PretrainingTask(Task):
             # None where the runs of earlier versions store nothing
             {
                 "max_seq_length": config.max_seq_length,
-                "max_predictions_per_seq": config.max_predictions_per_seq,
+                "max_predictions_per_seq": config.masks.max_predictions_per_seq,
                 "skip_corrupt_records": config.skip_corrupt_records or None,
                 **data,
                 "train_batch_size": config.train_batch_size,

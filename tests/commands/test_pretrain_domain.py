@@ -54,6 +54,22 @@ def test_a_model_learns_a_domain_and_says_so(
         for when in ("before", "after")
     }
     assert losses[domain, "after"] < losses[domain, "before"] - 0.5
+    # the first row is what run_pretraining finds with the same records
+    evaluated = forked(
+        "run_pretraining.py",
+        "--do_eval",
+        f"--input_file={out / 'domain_data' / 'held_out.tfrecord'}",
+        f"--init_checkpoint={MODEL}",
+        VOCAB,
+        f"--output_dir={tmp_path / 'evaluation'}",
+        *("--max_seq_length=32", "--max_predictions_per_seq=10"),
+        *("--masked_lm_prob=0.15", "--eval_batch_size=64"),
+    )
+    expected = re.search(r"masked_lm_loss = ([\d.]+)", evaluated)
+    assert expected
+    np.testing.assert_allclose(
+        losses[domain, "before"], float(expected[1]), atol=6e-4
+    )
     # the last row is that of the model which is left in the folder
     lines = (out / "eval_log.jsonl").read_text().splitlines()
     best = min(json.loads(line)["masked_lm_loss"] for line in lines)
