@@ -386,6 +386,13 @@ def read_flags() -> argparse.Namespace:
     flags = parser.parse_args()
     if flags.device != "cpu" and "prediction" in flags.modes:
         parser.error("--modes prediction is measured on a CPU alone")
+    if flags.use_xla and (
+        flags.device == "cuda_jax" or list(flags.modes) != ["training"]
+    ):
+        parser.error(
+            "--use_xla compiles TensorFlow's training: give --modes training, "
+            "and not --device=cuda_jax"
+        )
     wanted = set(flags.variants or kinds)
     for peer in flags.peers or ():
         if wanted.isdisjoint(VARIANTS[peer]):
