@@ -320,7 +320,7 @@ def _by_head(products: list[Tensor]) -> list[Tensor]:
 
     All are turned at once: what is cut off the first axis is not copied.
     """
-    turned = (ops.transpose(x, (2, 0, 3, 1, 4)) for x in products)
+    turned = (fused_ops.transpose(x, (2, 0, 3, 1, 4)) for x in products)
     return [part for x in turned for part in ops.unstack(x, axis=0)]
 
 

@@ -131,7 +131,7 @@ class Encoder(BertLayer):
             layer.build()
         self.pooler.build((None, self.config.hidden_size))
         # Where chains are compiled by themselves, Keras is not to compile all:
-        # matrix products are oneDNN's, which XLA's take longer than.
+        # matrix products are oneDNN's or cuBLAS's, faster than XLA's.
         self.supports_jit = not fused_ops.compiles_chains()
         if self.lora_rank:
             self._add_lora(self.lora_rank)

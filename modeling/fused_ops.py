@@ -2,11 +2,10 @@
 attention, which has both.
 
 Each chain is plain keras.ops, computes in float32 whatever it is given and
-returns the type of its first argument. On a CPU under TensorFlow each is
-compiled by XLA, to few passes over memory, but for `masked_softmax`, whose
-kernels are TensorFlow's; matrix products stay outside, with oneDNN. On other
-devices and backends these functions are what they read as, and are compiled
-where the whole step is.
+returns the type of its first argument. Under TensorFlow, on CPUs and GPUs, each
+is compiled by XLA, to few passes over memory; matrix products stay outside,
+with oneDNN or cuBLAS. On TPUs and other backends these functions are what they
+read as, and are compiled where the whole step is.
 
 Dropout is stateless: what is dropped depends on a key that is an argument, so
 that a step depends on its seed alone and nothing has to be saved to repeat it.
@@ -82,7 +81,7 @@ def dropout(x: Tensor, rate: float, seed: Tensor | None) -> Tensor:
     `seed` is the key, int32 [2], or None where nothing is to be dropped."""
     if seed is None or rate == 0.0:
         return x
-    if _is_cpu_alone():
+    if _device():
         # A threshold of 2**32 would wrap to 0.
         threshold = min(round(rate * 2**32), 2**32 - 1)
         is_kept = _hashed_places(x, seed) >= threshold
@@ -147,15 +146,16 @@ def _layer_norm(
 
 
 @functools.cache
-def _is_cpu_alone() -> bool:
-    """Whether this process runs TensorFlow on a CPU and nothing else."""
+def _device() -> str | None:
+    """Where TensorFlow computes in this process, "CPU" or "GPU"; None with a
+    TPU, and on another backend."""
     if keras.config.backend() != "tensorflow":
-        return False
+        return None
     import tensorflow as tf
 
-    return not tf.config.list_logical_devices(
-        "GPU"
-    ) and not tf.config.list_logical_devices("TPU")
+    if tf.config.list_logical_devices("TPU"):
+        return None
+    return "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
 
 
 _plain = contextvars.ContextVar("plain", default=False)
@@ -177,11 +177,18 @@ def uncompiled(is_plain: bool = True) -> Iterator[None]:
 
 def compiles_chains() -> bool:
     """The switch: whether a chain that is called here is compiled by itself."""
-    return _is_cpu_alone() and not _plain.get()
+    return _device() is not None and not _plain.get()
+
+
+def _is_compiled_for_gpu() -> bool:
+    return compiles_chains() and _device() == "GPU"
 
 
 def _chain(
-    function: Callable[..., Tensor], by_row: bool = False, is_sum: bool = False
+    function: Callable[..., Tensor],
+    by_row: bool = False,
+    is_sum: bool = False,
+    is_for_gpu: bool = False,
 ) -> Callable[..., Tensor]:
     """`function`, compiled by itself where `compiles_chains`.
 
@@ -191,12 +198,15 @@ def _chain(
             It is given rows [N, H], not [B, S, H], since each shape is compiled
             anew, and batches of other lengths have often as many rows.
         is_sum: as in `_compiled`.
+        is_for_gpu: compiled there alone; TensorFlow's own kernels are as fast
+            on a CPU, and are the same for all shapes.
     """
     compiled = functools.cache(lambda: _compiled(function, is_sum))
+    is_compiled = _is_compiled_for_gpu if is_for_gpu else compiles_chains
 
     @functools.wraps(function)
     def call(x: Tensor, *args: Any) -> Tensor:
-        if not compiles_chains():
+        if not is_compiled():
             return function(x, *args)
         rank = len(x.shape)
         if not by_row or rank < 3:
@@ -285,17 +295,23 @@ def add_bias(x: Tensor, bias: Tensor) -> Tensor:
     return ops.cast(_float32(x) + bias, x.dtype)
 
 
+@functools.partial(_chain, is_for_gpu=True)
+def transpose(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """ops.transpose, by which TensorFlow takes five times as long on a GPU."""
+    return ops.transpose(x, axes)
+
+
+@functools.partial(_chain, is_for_gpu=True)
 def masked_softmax(
     scores: Tensor, scale: float, additive_mask: Tensor
 ) -> Tensor:
     """softmax(scores * scale + additive_mask) over the last axis.
 
-    Not compiled: without dropout TensorFlow's own kernels are as fast, and they
-    have one for all shapes. In bfloat16 oneDNN's read and write half as much,
-    and compute in float32 what lies between.
+    On a CPU in bfloat16, oneDNN's kernels read and write half as much, and
+    compute in float32 what lies between.
     """
     is_narrow = keras.backend.standardize_dtype(scores.dtype) == "bfloat16"
-    if is_narrow and compiles_chains():
+    if is_narrow and _device() == "CPU" and not _plain.get():
         scores = scores * scale + ops.cast(additive_mask, "bfloat16")
         return ops.softmax(scores, axis=-1)
     adder = ops.stop_gradient(_float32(additive_mask))
@@ -322,7 +338,8 @@ def attention(
         rate: of the dropout.
         seed: int32 [2], its key; None outside training.
     """
-    if seed is not None and compiles_chains():
+    is_trained = seed is not None and compiles_chains()
+    if is_trained or _is_compiled_for_gpu():
         attend = _attention(scale, additive_mask, rate, seed)
         return attend(query, key, value)
     scores = ops.einsum("BNSD,BNTD->BNST", query, key)
@@ -331,7 +348,7 @@ def attention(
 
 
 def _attention(
-    scale: float, additive_mask: Tensor, rate: float, seed: Tensor
+    scale: float, additive_mask: Tensor, rate: float, seed: Tensor | None
 ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """`attention` of query, key and value, with a gradient that has no sum over
     T in it: what softmax's gradient takes off each row, the sum of
@@ -341,13 +358,14 @@ def _attention(
 
     def turned(x: Tensor) -> Tensor:
         # [B, N, S, D] to [B, S, N, D], and back
-        return tf.transpose(x, [0, 2, 1, 3])
+        return transpose(x, (0, 2, 1, 3))
 
     @tf.custom_gradient
     def attend(query: Tensor, key: Tensor, value: Tensor) -> Any:
         scores = tf.matmul(query, key, transpose_b=True)
         probs = masked_softmax(scores, scale, additive_mask)
-        dropped = _dropped(probs, rate, seed) if rate else probs
+        drops = rate and seed is not None
+        dropped = _dropped(probs, rate, seed) if drops else probs
         context = turned(tf.matmul(dropped, value))
 
         def gradients(upstream: Tensor) -> list[Tensor]:
@@ -378,7 +396,7 @@ def _gradient_of_scores(
     of_context: Tensor,
     scale: float,
     rate: float,
-    seed: Tensor,
+    seed: Tensor | None,
 ) -> Tensor:
     """Of query key, [B, N, S, T], from the gradients of the dropped
     probabilities, [B, N, S, T], and of the context, [B, S, N, D]."""

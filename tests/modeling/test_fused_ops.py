@@ -96,9 +96,10 @@ def test_keys_drop_other_numbers_at_the_same_sum_of_key_and_place() -> None:
 def test_what_is_kept_is_scaled_to_the_mean_in_either_way(
     hashes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a hash as on a CPU and by drawn numbers as elsewhere; in bfloat16
-    1 / 0.9 rounds to 1.109375."""
-    monkeypatch.setattr(fused_ops, "_is_cpu_alone", lambda: hashes)
+    """By a hash as on CPUs and GPUs, and by drawn numbers as elsewhere; in
+    bfloat16 1 / 0.9 rounds to 1.109375."""
+    device = "CPU" if hashes else None
+    monkeypatch.setattr(fused_ops, "_device", lambda: device)
     ones = tf.ones((331, 307))
     for dtype, scale in (
         (tf.float32, np.float32(1 / 0.9)),
@@ -150,6 +151,7 @@ def random(*shape: int) -> tf.Tensor:
 
 X, VECTOR = random(5, 7, 13), random(13)
 LABELS = tf.constant(np.arange(35).reshape(5, 7) % 13)
+MASK = tf.constant([0.0] * 9 + [-10000.0] * 4)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -170,11 +172,19 @@ LABELS = tf.constant(np.arange(35).reshape(5, 7) % 13)
             (X, VECTOR, "relu", VECTOR, VECTOR, 1e-12),
         ),
         (fused_ops.log_likelihood, (X, LABELS)),
+        (fused_ops.masked_softmax, (X, 0.5, MASK)),
+        (fused_ops.transpose, (X, (1, 0, 2))),
     ],
 )
 def test_compiled_gradients_are_the_plain_ones(
-    chain: Callable[..., Any], args: tuple[Any, ...], dtype: str
+    chain: Callable[..., Any],
+    args: tuple[Any, ...],
+    dtype: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """On a GPU, where all of these are compiled."""
+    monkeypatch.setattr(fused_ops, "_device", lambda: "GPU")
+
     def gradients() -> list[np.ndarray]:
         with tf.GradientTape() as tape:
             tape.watch([X, VECTOR])
@@ -193,12 +203,25 @@ def test_compiled_gradients_are_the_plain_ones(
         np.testing.assert_allclose(one, other, atol=tolerance, rtol=tolerance)
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("device", "rate", "seed"),
+    [
+        ("CPU", 0.0, KEY),
+        ("CPU", 0.1, KEY),
+        ("GPU", 0.1, KEY),
+        ("GPU", 0.1, None),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_gradient_of_attention_is_the_plain_one(
-    dtype: str, rate: float
+    dtype: str,
+    device: str,
+    rate: float,
+    seed: tf.Tensor | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of 7 queries and 11 keys, of which each query sees others."""
+    monkeypatch.setattr(fused_ops, "_device", lambda: device)
     args = [random(5, 2, 7, 13), random(5, 2, 11, 13), random(5, 2, 11, 13) + 1]
     adder = tf.where(random(5, 1, 7, 11) < 1.0, 0.0, -10000.0)
 
@@ -207,7 +230,7 @@ def test_gradient_of_attention_is_the_plain_one(
             tape.watch(args)
             query, key, value = (tf.cast(x, dtype) for x in args)
             context = fused_ops.attention(
-                query, key, value, 0.5, adder, rate, KEY
+                query, key, value, 0.5, adder, rate, seed
             )
             total = tf.reduce_sum(tf.sin(tf.cast(context, tf.float32)))
         return [context, *tape.gradient(total, args)]
