@@ -1,6 +1,7 @@
 # A fresh clone needs git, bash, make and Python 3.10-3.13 with venv:
 #   make demo   pre-train a small BERT on this computer in some minutes
-#   make test   lint, types and tests
+#   make test   lint, types and most tests, in some five minutes
+#   make test-slow   the tests that `make test` leaves out
 #   make docs   the documentation as a site, in site/
 #   make docs-test   run the code of README.md and the tutorials
 # All make .venv from setup.py, when it is missing or setup.py has changed.
@@ -15,13 +16,19 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.10 \
 	not (3, 10) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 \
 	&& echo $$python && break; done)
 
-.PHONY: demo test lint docs docs-test clean
+.PHONY: demo test test-slow lint docs docs-test clean
+
+# Two at a time: many wait for a process.
+PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python demo.py
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal # many wait for a process
+	$(PYTEST) -m "not slow"
+
+test-slow: $(VENV)/test.stamp
+	$(PYTEST) -m slow
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check

@@ -75,9 +75,7 @@ FLAGS = Flags(
     common_flags.BATCH_SIZE,
     *common_flags.PRECISION_AND_THREADS,
     common_flags.USE_XLA,
-    common_flags.USE_TPU,
-    common_flags.MASTER,
-    common_flags.NUM_TPU_CORES,
+    *common_flags.TPU_FLAGS,
     Flag("use_one_hot_embeddings", False, Group.COMPATIBILITY,
          "One-hot embedding lookup; ignored, since embeddings are gathered by "
          "index."),

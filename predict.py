@@ -255,7 +255,7 @@ def _local_folder(folder: str) -> str:
     copy = files.temporary_folder()
     try:
         for name in tf.io.gfile.listdir(folder):
-            if not tf.io.gfile.isdir(f"{folder}/{name}"):
+            if not files.is_dir(f"{folder}/{name}"):
                 tf.io.gfile.copy(f"{folder}/{name}", os.path.join(copy, name))
     except tf.errors.OpError as error:
         raise InputError(

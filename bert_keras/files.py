@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import gzip
 import hashlib
+import io
 import json
 import os
 import re
@@ -52,7 +53,7 @@ def beside(path: str, names: Iterable[str]) -> str | None:
     """The first of these files in the folder that `path` is, or lies in."""
     import tensorflow as tf
 
-    folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
+    folder = path if is_dir(path) else os.path.dirname(path)
     for candidate in (os.path.join(folder, name) for name in names):
         if tf.io.gfile.exists(candidate):
             if is_stream(candidate):  # it may never end, or never begin
@@ -74,6 +75,19 @@ def refuse_hidden(path: str) -> None:
             contextlib.suppress(FileNotFoundError, NotADirectoryError),
         ):
             os.stat(path)
+
+
+def is_dir(path: str) -> bool:
+    """Whether a folder is there, also on gs:// and the like. TensorFlow says no
+    where the network fails, and a run would begin anew; this raises."""
+    if "://" not in path:
+        return os.path.isdir(path)
+    import tensorflow as tf
+
+    try:
+        return bool(tf.io.gfile.stat(path).is_directory)
+    except tf.errors.NotFoundError:
+        return False
 
 
 def names_in(folder: str) -> list[str]:
@@ -119,15 +133,34 @@ def open_unpacked(path: str) -> Iterator[Any]:
     Raises:
         InputError: it cannot be opened, or the block cannot read on.
     """
-    import tensorflow as tf
-
-    opener = tf.io.gfile.GFile if "://" in path else open
+    opener = _open_remote if "://" in path else open
     with reading(path), opener(path, "rb") as file:
         if path.endswith(".gz"):
             with gzip.GzipFile(fileobj=file) as unpacked:
                 yield unpacked
         else:
             yield file
+
+
+def _open_remote(path: str, mode: str) -> Any:
+    """A GFile as Python reads files. TensorFlow's own lines end without a word
+    where the network fails, as if the file ended there."""
+    import tensorflow as tf
+
+    return io.BufferedReader(_Raw(tf.io.gfile.GFile(path, mode)), 1 << 20)
+
+
+class _Raw(io.RawIOBase):
+    def __init__(self, file: Any):
+        self.file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found: bytes = self.file.read(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
 
 
 def content(path: str) -> bytes | None:
@@ -377,7 +410,7 @@ def remove(path: str) -> None:
         return
     import tensorflow as tf
 
-    if tf.io.gfile.isdir(path):
+    if is_dir(path):
         tf.io.gfile.rmtree(path)
     elif tf.io.gfile.exists(path):
         tf.io.gfile.remove(path)
@@ -402,6 +435,8 @@ def new_folder(output_dir: str) -> Iterator[str]:
             tf.io.gfile.makedirs(folder)
             yield folder
     except tf.errors.OpError as error:
+        if os.path.dirname(output_dir) not in error.message:
+            raise  # of what is read
         raise InputError(
             f"cannot write `output_dir={output_dir}` ({error.message})"
         ) from error
@@ -481,7 +516,7 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
     with contextlib.ExitStack() as stack:
         try:
             folder, name = os.path.split(path)
-            if not name or tf.io.gfile.isdir(path):
+            if not name or is_dir(path):
                 raise IsADirectoryError(None, "it is a folder")
             if "://" not in path:
                 with contextlib.suppress(FileNotFoundError):

@@ -185,6 +185,12 @@ def explained(error: BaseException, flags: Iterable[str] = ()) -> str | None:
             f"cannot read or write: {text}; give this user the permission and "
             "run the same command again"
         )
+    if "executing an HTTP request" in text:
+        return (
+            f"cannot read or write: {' '.join(text.split())}; check the path, "
+            "the network and this machine's rights, and run the same command "
+            "again"
+        )
     if any(fault in text for fault in DISK_FAULTS):
         return (
             f"cannot write: {text}; free some space or give another folder to "

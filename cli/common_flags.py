@@ -64,19 +64,23 @@ USE_XLA = Flag(
     "use_xla", False, Group.SPEED, "Compile the whole model with XLA."
 )
 
-USE_TPU = Flag(
-    "use_tpu",
-    DeviceConfig,
-    Group.TPU,
-    "Run the model on a Cloud TPU instead of this machine.",
-)
-MASTER = Flag(
-    "master", DeviceConfig, Group.TPU,
-    "Address of the Cloud TPU, grpc://host:port, instead of a name.",
-)  # fmt: skip
-NUM_TPU_CORES = Flag(
-    "num_tpu_cores", 8, Group.COMPATIBILITY,
-    "Number of TPU cores; ignored, since a Cloud TPU reports how many exist.",
+TPU_FLAGS = (
+    Flag("use_tpu", DeviceConfig, Group.TPU,
+         "Run the model on a Cloud TPU instead of this machine."),
+    Flag("tpu_name", DeviceConfig, Group.TPU,
+         'Cloud TPU to use: "local" on a TPU VM, a name in Google Cloud, or '
+         "grpc://host:port. Requires --use_tpu."),
+    Flag("tpu_zone", DeviceConfig, Group.TPU,
+         "Zone of the Cloud TPU, such as us-central1-b. Default: taken from "
+         "the metadata server."),
+    Flag("gcp_project", DeviceConfig, Group.TPU,
+         "Google Cloud project of the Cloud TPU. Default: taken from the "
+         "metadata server."),
+    Flag("master", DeviceConfig, Group.TPU,
+         "Address of the Cloud TPU, grpc://host:port, instead of a name."),
+    Flag("num_tpu_cores", 8, Group.COMPATIBILITY,
+         "Number of TPU cores; ignored, since a Cloud TPU reports how many "
+         "exist."),
 )  # fmt: skip
 
 TRAINING_FLAGS = (
@@ -151,21 +155,10 @@ TRAINING_FLAGS = (
     Flag("recompute", False, Group.SPEED,
          "Recompute activations in the backward pass instead of storing all "
          "of them, which saves memory and takes a third more computation."),
-    USE_TPU,
-    Flag("tpu_name", DeviceConfig, Group.TPU,
-         'Cloud TPU to use: "local" on a TPU VM, a name in Google Cloud, or '
-         "grpc://host:port. Requires --use_tpu."),
-    Flag("tpu_zone", DeviceConfig, Group.TPU,
-         "Zone of the Cloud TPU, such as us-central1-b. Default: taken from "
-         "the metadata server."),
-    Flag("gcp_project", DeviceConfig, Group.TPU,
-         "Google Cloud project of the Cloud TPU. Default: taken from the "
-         "metadata server."),
-    MASTER,
+    *TPU_FLAGS,
     Flag("iterations_per_loop", 1000, Group.TPU,
          "Number of training steps per call to the Cloud TPU; values "
          f"above {MAX_STEPS_PER_CALL} count as {MAX_STEPS_PER_CALL}.", 1),
-    NUM_TPU_CORES,
 )  # fmt: skip
 
 # How texts become tokens, unless a folder's settings are to be used.

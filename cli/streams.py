@@ -73,7 +73,10 @@ def prepare() -> None:
             io.BufferedWriter(raw),
             encoding=own.encoding if own else "utf-8",
             errors="backslashreplace",
-            line_buffering=raw.isatty() or name == "stderr",
+            # Both in one log: lines come in the order in which they are said.
+            line_buffering=raw.isatty()
+            or name == "stderr"
+            or os.path.sameopenfile(1, 2),
         )
         setattr(sys, name, stream)
 

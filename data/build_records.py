@@ -217,7 +217,7 @@ def _check_outputs(paths: Sequence[str]) -> None:
                 f"`output_file` must list different files, not {path!r} "
                 f"{'twice' if path else 'among them'}"
             )
-        if tf.io.gfile.isdir(path) or files.is_written_through(path):
+        if files.is_dir(path) or files.is_written_through(path):
             raise InputError(
                 f"`output_file={path}` is a folder, a device or a pipe; name "
                 "a file"

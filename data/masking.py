@@ -1,4 +1,5 @@
-"""Which pieces a record hides: the masked language model's 15 % / 80 / 10 / 10.
+"""Which tokens are to be predicted, and what stands in their place: the masked
+language model's 15 % / 80 / 10 / 10.
 
 BERT paper, section 3.1; google-research/bert, create_pretraining_data.py,
 create_masked_lm_predictions. The calls of the random generator come in that
@@ -7,12 +8,12 @@ function's order, so that an equal generator gives equal records.
 The same rules stand three times, each for a use of its own: `mask_tokens` here
 is Google's step by step (data/instances.py), data/vectorized_masking.py masks
 many records at once with NumPy, and data/dynamic_masking.py masks batches in
-the input pipeline with TensorFlow. Which pieces may be hidden, how many, by
+the input pipeline with TensorFlow. Which tokens may be chosen, how many, by
 words or not, and what is shown instead must stay the same in all of them:
 tests/data/test_masking_agrees.py puts each through the same rules. The shares
 themselves stand once, in `MaskConfig`.
 
-Shapes: V pieces.
+Shapes: V tokens in the vocabulary.
 """
 
 import dataclasses
@@ -30,14 +31,14 @@ from bert_keras.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class MaskConfig:
-    """How many pieces are hidden, and what becomes of them; the defaults are
-    Google's (appendix C.2 has other shares)."""
+    """How many tokens are chosen to be predicted, and what becomes of them; the
+    defaults are Google's (appendix C.2 has other shares)."""
 
-    max_predictions_per_seq: int = 20  # masked tokens at most
-    masked_lm_prob: float = 0.15  # share of pieces hidden
-    do_whole_word_mask: bool = False  # hide all pieces of a word or none
-    mask_share: float = 0.8  # of these become [MASK]
-    random_share: float = 0.1  # become any piece; the rest stays
+    max_predictions_per_seq: int = 20  # chosen tokens at most
+    masked_lm_prob: float = 0.15  # share of tokens that are chosen
+    do_whole_word_mask: bool = False  # choose all tokens of a word or none
+    mask_share: float = 0.8  # of the chosen that become [MASK]
+    random_share: float = 0.1  # that become any token; the rest stays
 
     def check_shares(self) -> None:
         for name in ("mask_share", "random_share"):
@@ -66,11 +67,11 @@ class MaskConfig:
 
 
 class Masked(NamedTuple):
-    """A sequence with holes, and what was in them."""
+    """A sequence as the model sees it, and what it has to predict."""
 
     tokens: list[str]
-    positions: list[int]  # rising
-    labels: list[str]  # the pieces that stood at these positions
+    positions: list[int]  # of the chosen, rising
+    labels: list[str]  # the tokens that stood there
 
 
 def mask_tokens(
@@ -79,11 +80,11 @@ def mask_tokens(
     vocab_words: Sequence[str],
     rng: random.Random,
 ) -> Masked:
-    """Hides round(len(tokens) * masked_lm_prob) pieces, at least one.
+    """Chooses round(len(tokens) * masked_lm_prob) tokens, at least one.
 
-    Of 100 pieces with [CLS] and [SEP], 15 are chosen at 0.15: on average 12
-    become [MASK], 1.5 stay, 1.5 become a piece drawn from vocab_words (any
-    piece: special and unused ones too, as in Google's code).
+    Of 100 tokens with [CLS] and [SEP], 15 are chosen at 0.15: on average 12
+    become [MASK], 1.5 stay, 1.5 become one drawn from vocab_words (any token:
+    special and unused ones too, as in Google's code).
     """
     groups = candidate_groups(tokens, config.do_whole_word_mask)
     rng.shuffle(groups)
@@ -113,10 +114,10 @@ def mask_tokens(
 def candidate_groups(
     tokens: Sequence[str], do_whole_word_mask: bool
 ) -> list[list[int]]:
-    """Positions that are hidden together: one piece, or one word's pieces.
+    """Positions that are chosen together: of one token, or of one word.
 
     Whole words: [CLS] un ##aff ##able man [SEP] gives [1, 2, 3] and [4].
-    A segment cut inside a word begins with "##": that piece joins the word
+    A segment cut inside a word begins with "##": that token joins the word
     before the [SEP], as in Google's code.
     """
     groups: list[list[int]] = []
@@ -132,10 +133,10 @@ def candidate_groups(
 
 @dataclasses.dataclass(frozen=True)
 class MaskingVocabulary:
-    """Ids of pieces.
+    """Ids of tokens.
 
-    One of V or more is that of piece id - V where it continues a word though it
-    does not begin with "##"; records have it less V.
+    Samplers mark a token that continues a word though it does not begin with
+    "##" by an id of V more. Records have the id itself.
     """
 
     special_tokens: SpecialTokens

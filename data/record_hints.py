@@ -8,6 +8,7 @@ not fit.
 from collections.abc import Iterator
 
 from bert_keras.data.instances import InstanceConfig, Summary
+from bert_keras.data.masking import MaskConfig
 
 MOST_RANDOM = 0.6  # of pairs; half of them are meant to be
 MOST_UNKNOWN = 0.01  # of tokens
@@ -15,11 +16,15 @@ MOST_TOKENS_PER_WORD = 2.0
 NOT_GOOGLES = " (and leave out `sampler=google`, which does not have it)"
 
 
-def mask_hint(config: InstanceConfig) -> str | None:
-    """Says by how much `max_predictions_per_seq` cuts the masks, if it does."""
-    length, most = config.max_seq_length, config.max_predictions_per_seq
+def mask_hint(length: int, config: MaskConfig) -> str | None:
+    """Says by how much `max_predictions_per_seq` cuts the masks, if it does.
+
+    Args:
+        length: max_seq_length.
+    """
+    most = config.max_predictions_per_seq
     wanted = round(config.masked_lm_prob * length)
-    if config.dynamic_masking or most > 0.9 * wanted:
+    if most > 0.9 * wanted:
         return None
     return (
         f"`masked_lm_prob={config.masked_lm_prob:g}` asks for {wanted} masked "

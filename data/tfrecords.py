@@ -231,9 +231,7 @@ class RecordWriter:
             unfinished = []
             for path in self._paths:
                 with self._naming(path):
-                    if tf.io.gfile.isdir(path) or files.is_written_through(
-                        path
-                    ):
+                    if files.is_dir(path) or files.is_written_through(path):
                         raise tf.errors.FailedPreconditionError(
                             None, None, "it is a folder, a device or a pipe"
                         )

@@ -49,7 +49,7 @@ def make_features(
         )
     else:
         positions, count = _choose(may_hide, num_wanted, width, rng)
-    ids %= len(pieces.continues)
+    ids %= len(pieces.continues)  # MaskingVocabulary's marks, taken off
     is_chosen = np.arange(width) < count[:, None]
     # rising, then zeros
     positions = np.where(is_chosen, positions, config.max_seq_length)

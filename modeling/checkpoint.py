@@ -29,6 +29,7 @@ from bert_keras.files import (
     MERGES,
     VOCABULARY,
     copy_vocabulary,
+    is_dir,
     names_in,
     remove,
     vocabulary_files,
@@ -230,11 +231,14 @@ def resolve_checkpoint(path: str) -> str:
     import tensorflow as tf
 
     prefix = path
-    if tf.io.gfile.isdir(path):
+    if is_dir(path):
         prefix = os.path.join(path, CHECKPOINT)
         if not tf.io.gfile.exists(prefix + ".index"):
             try:
-                prefix = tf.train.latest_checkpoint(path) or prefix
+                state = tf.train.get_checkpoint_state(path)
+                if state is not None:  # its paths are of before it was moved
+                    name = os.path.basename(state.model_checkpoint_path)
+                    prefix = os.path.join(path, name)
             except (ValueError, tf.errors.OpError) as error:
                 raise InputError(
                     f"{path}/checkpoint, which should name the newest "
@@ -245,7 +249,7 @@ def resolve_checkpoint(path: str) -> str:
         prefix = prefix.removesuffix(ending)
     if not tf.io.gfile.exists(prefix + ".index"):
         names = [path]
-        if tf.io.gfile.isdir(path):
+        if is_dir(path):
             names = [os.path.join(path, n) for n in names_in(path)]
         for name in sorted(names):
             if name.endswith(PICKLES):
@@ -254,6 +258,13 @@ def resolve_checkpoint(path: str) -> str:
                     "and is never opened here; save the model as safetensors, "
                     "in transformers by model.save_pretrained(folder)"
                 )
+        indexes = [name for name in names if name.endswith(".index")]
+        if is_dir(path) and indexes:
+            found = ", ".join(os.path.basename(x)[:-6] for x in sorted(indexes))
+            raise InputError(
+                f"{path} has no {os.path.basename(prefix)}, but {found}; name "
+                "the checkpoint itself"
+            )
         raise InputError(
             f"no checkpoint at {path} ({prefix}.index does not exist); "
             "`init_checkpoint` or `model_dir` must name a model folder, a "
@@ -488,7 +499,7 @@ def save_model_folder(
         index = f"{CHECKPOINT}.index"
         for name in (index, *stale):
             path = os.path.join(folder, name)
-            if not tf.io.gfile.isdir(path):  # a folder is somebody else's
+            if not is_dir(path):  # a folder is somebody else's
                 remove(path)
         names = tf.io.gfile.listdir(new)
         for name in sorted(names, key=lambda name: name == index):

@@ -86,9 +86,8 @@ def is_hugging_face(path: str) -> bool:
 
     A folder that has Google's checkpoint too means that one.
     """
-    import tensorflow as tf
 
-    if not tf.io.gfile.isdir(path):
+    if not files.is_dir(path):
         return path.endswith((SAFETENSORS, INDEX))
     names = files.names_in(path)
     return (WEIGHTS in names or INDEX in names) and not any(

@@ -32,7 +32,7 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import MaskedLmHead
 from bert_keras.tasks.base import Outputs
-from bert_keras.tasks.pipeline import BATCH_SIZE, Pipeline, Question
+from bert_keras.tasks.pipeline import BATCH_SIZE, Pipeline, Question, as_list
 
 
 def encode(
@@ -176,11 +176,9 @@ class FillMaskPipeline(Pipeline):
         Returns:
             A FilledText, or a list of them.
         """
-        several = [texts] if isinstance(texts, str) else texts
-        lines = [(text,) for text in several]
-        return self.ask(
-            lines, several is not texts, _filled, batch_size, progress
-        )
+        lines = [(text,) for text in as_list(texts)]
+        is_one = isinstance(texts, str)
+        return self.ask(lines, is_one, _filled, batch_size, progress)
 
     def preprocess(self, number: int, texts: Sequence[str]) -> Question:
         line = "\t".join(texts)

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import sys
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
@@ -23,7 +24,7 @@ from bert_keras.data.batching import HostShard, InMemoryBatches
 from bert_keras.data.input_features import InputFeatures
 from bert_keras.data.tokenizers import TokenizerSettings
 from bert_keras.errors import InputError
-from bert_keras.files import is_stream, parse_json, write_json
+from bert_keras.files import content, is_stream, parse_json, write_json
 from bert_keras.tasks import checkpoint_compatibility
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.metrics import summarize
@@ -316,9 +317,11 @@ def train(task: FineTuningTask, callback: Callback | None = None) -> Trainer:
     else:
         seeds = range(first, first + num_seeds)
         trainer = _train_seeds(task, seeds, callback)
+    is_script = os.path.basename(sys.argv[0]).startswith("run_")
+    predict = "python predict.py" if is_script else "predict"
     print(
-        "to predict with it:\n"
-        f"  python predict.py --model_dir={context.run.output_dir}"
+        "to predict with it, a text a line:\n"
+        f"  {predict} --model_dir={context.run.output_dir}"
     )
     return trainer
 
@@ -468,16 +471,12 @@ def train_losses(folder: str) -> list[float]:
     """The losses of the steps of a run, from its log: of the labels, where a
     teacher has a part in them. Not of steps that were skipped, or whose lines
     are damaged."""
-    path = os.path.join(folder, LOG)
-    if not tf.io.gfile.exists(path):
-        return []
     losses = []
-    with tf.io.gfile.GFile(path, "rb") as log:
-        for line in log:
-            with contextlib.suppress(
-                ValueError, TypeError, LookupError, OverflowError
-            ):
-                figures: dict[str, Any] = parse_json(line)
-                loss = figures.get("task_loss", figures["loss"])
-                losses.append(float(loss))
+    for line in (content(os.path.join(folder, LOG)) or b"").splitlines():
+        with contextlib.suppress(
+            ValueError, TypeError, LookupError, OverflowError
+        ):
+            figures: dict[str, Any] = parse_json(line)
+            loss = figures.get("task_loss", figures["loss"])
+            losses.append(float(loss))
     return losses

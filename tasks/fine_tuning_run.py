@@ -156,7 +156,10 @@ class FineTuningRun:
             claim_folder(self.run, self.devices.host)
             taught.prepare()
             trainer = fine_tuning.train(taught, callback)
-            metrics = score(trainer) if self.evaluates else {}
+            metrics = {}
+            if self.evaluates:
+                metrics = score(trainer)
+                taught.check(trainer)
             return trained_model(self.run.output_dir, metrics)
 
 

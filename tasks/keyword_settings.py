@@ -6,6 +6,7 @@ are the command's; so are the bounds, which tests compare with its flags.
 """
 
 import dataclasses
+import difflib
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -113,9 +114,11 @@ class Settings:
             InputError: a value is of another type, or out of bounds.
         """
         if unknown := sorted(given.keys() - self.types.keys()):
+            near = difflib.get_close_matches(unknown[0], self.types, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
             raise TypeError(
-                f"{self.function} has no setting {', '.join(unknown)}; expected"
-                f" some of {', '.join(sorted(self.types))}"
+                f"{self.function} has no setting {', '.join(unknown)}{hint} "
+                f"(its settings: {', '.join(sorted(self.types))})"
             )
         return self.defaults | {
             name: _checked(name, value, self.types[name])

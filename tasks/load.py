@@ -1,5 +1,7 @@
 """Opening a model folder, whatever it was trained for."""
 
+import os
+
 import keras
 
 from bert_keras.data.tokenizer_folder import TokenizerOptions
@@ -27,7 +29,9 @@ PIPELINES: dict[str, type[TaskPipeline]] = {
 
 
 def load(
-    folder: str, options: TokenizerOptions | None = None, top_k: int = 5
+    folder: str | os.PathLike[str],
+    options: TokenizerOptions | None = None,
+    top_k: int = 5,
 ) -> Pipeline:
     """Reads a model folder: ours, Google's or Hugging Face's.
 
@@ -54,6 +58,7 @@ def load(
             f"models answer on TensorFlow and KERAS_BACKEND is {backend}; "
             "expected KERAS_BACKEND=tensorflow"
         )
+    folder = os.fspath(folder)
     task, config, tokenizer = open_with_task(folder, options)
     pipeline: Pipeline = (
         FillMaskPipeline(config, tokenizer, top_k)

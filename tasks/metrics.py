@@ -26,9 +26,9 @@ def f1_score(num_right: int, num_gold: int, num_predicted: int) -> float:
 def classification_metrics(
     predicted: np.ndarray, labels: np.ndarray
 ) -> dict[str, float]:
-    """Scores of `predicted` against `labels`, int [N] each. With two classes
-    "f1" is that of class 1; "macro_f1" is the mean over all classes that occur
-    in either."""
+    """Scores of `predicted` against `labels`, int [N] each. "f1" is that of
+    class 1, which says something of two classes alone; "macro_f1" is the mean
+    over all classes that occur in either."""
     of_class = {
         c: _f1(labels == c, predicted == c)
         for c in np.union1d(labels, predicted).tolist()

@@ -8,7 +8,7 @@ import abc
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -144,6 +144,9 @@ class Pipeline(abc.ABC):
         Raises:
             InputError: a text cannot be answered.
         """
+        for number, line in enumerate(texts):
+            for text in line:
+                check_is_text(f"number {number}", text)
         with self.turn:
             answers = self.answer_all(
                 texts,
@@ -190,7 +193,9 @@ class Pipeline(abc.ABC):
         pool = SentencePooling(pooling or "mean")
         if own:
             pool = read_sentence_pooling(own)
-        several = [texts] if isinstance(texts, str) else list(texts)
+        several = as_list(texts)
+        for number, text in enumerate(several):
+            check_is_text(f"number {number}", text)
         size = self.encoder.config.hidden_size
         with self.turn:
             if layer not in self.extractors:
@@ -280,6 +285,50 @@ class Pipeline(abc.ABC):
             return self.preprocess(number, line)
         except InputError as error:
             return Question(number, [], error=with_flags(str(error)))
+
+
+def as_list(texts: Any, one: Any = str) -> list[Any]:
+    """One text, or several, as a list.
+
+    Args:
+        one: the type of a single one.
+
+    Raises:
+        InputError: they are something else. A table, for one, would be read as
+            the names of its columns.
+    """
+    if isinstance(texts, one):
+        return [texts]
+    is_table = isinstance(texts, Mapping) or hasattr(texts, "columns")
+    if is_table or not isinstance(texts, Iterable):
+        raise InputError(
+            f"expected a text or a list of texts, found {_shown(texts)}"
+            + ("; give one column of it as a list" if is_table else "")
+        )
+    return list(texts)
+
+
+def pairs_of(
+    name: str, ones: list[Any], other_name: str, others: list[Any]
+) -> list[tuple[Any, Any]]:
+    """Each one with its other. Raises an InputError if they are not as many."""
+    if len(ones) != len(others):
+        raise InputError(
+            f"`{name}` has {len(ones)} entries and `{other_name}` "
+            f"{len(others)}; expected as many"
+        )
+    return list(zip(ones, others, strict=True))
+
+
+def check_is_text(place: str, text: Any) -> None:
+    if not isinstance(text, str):
+        raise InputError(f"{place}: expected a text, found {_shown(text)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, int | float | None):
+        return repr(value)
+    return f"a {type(value).__name__}"
 
 
 class TaskPipeline(Pipeline):

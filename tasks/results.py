@@ -10,7 +10,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_keras.files import content, parse_json, write_json, write_whole
+from bert_keras.files import (
+    content,
+    is_dir,
+    parse_json,
+    write_json,
+    write_whole,
+)
 
 RESULTS = "results.json"
 EARLIER = "earlier_results"  # folder
@@ -61,6 +67,12 @@ class Results:
                 + os.path.join(self.folder, EARLIER)
             )
 
+    def move_log(self, name: str) -> None:
+        """Moves a log of which the run makes a new one."""
+        if self._move([name]):
+            earlier = os.path.join(self.folder, EARLIER, name)
+            print(f"evaluations up to now were moved to {earlier}")
+
     def drop(self, names: Iterable[str]) -> None:
         """Moves results that a new set of predictions does not have."""
         noted = self._noted()
@@ -77,7 +89,7 @@ class Results:
             if name == os.path.basename(name)
             and tf.io.gfile.exists(os.path.join(self.folder, name))
             # results.json may name anything
-            and not tf.io.gfile.isdir(os.path.join(self.folder, name))
+            and not is_dir(os.path.join(self.folder, name))
         ]
         earlier = os.path.join(self.folder, EARLIER)
         if found:

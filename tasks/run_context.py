@@ -3,6 +3,7 @@ tokenizer of its model."""
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -112,7 +113,7 @@ def uses_state(output_dir: str) -> bool:
 def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
     """The model's config, which must have room for `max_seq_length`."""
     folder = run.output_dir
-    own = model_config_file(folder) if tf.io.gfile.isdir(folder) else None
+    own = model_config_file(folder) if files.is_dir(folder) else None
     start = run.init_checkpoint and model_config_file(run.init_checkpoint)
     path = run.bert_config_file or (
         start or own if run.do_train else own or start
@@ -122,10 +123,18 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
     elif path:
         config = BertConfig.from_json_file(files.local(path))
     else:
+        fault = "the model's config is not known"
+        if given := run.init_checkpoint:
+            is_there = any(map(tf.io.gfile.exists, (given, f"{given}.index")))
+            fault = f"`init_checkpoint={given}` " + (
+                "has no bert_config.json or config.json beside it"
+                if is_there
+                else "does not exist"
+            )
         raise InputError(
-            "the model's config is not known: give `bert_config_file`, "
-            "`model_size` with `vocab_file`, or an `init_checkpoint` with a "
-            "bert_config.json beside it"
+            f"{fault}; give `bert_config_file`, `model_size` with "
+            "`vocab_file`, or an `init_checkpoint` with a bert_config.json "
+            "beside it"
         )
     if run.direction:
         config = dataclasses.replace(config, direction=run.direction)
@@ -173,7 +182,7 @@ def find_tokenizer(
     )
     if (
         not (has_vocabulary and run.begins_anew)
-        and tf.io.gfile.isdir(run.output_dir)
+        and files.is_dir(run.output_dir)
         and files.beside(run.output_dir, VOCABULARIES)
     ):
         model = run.output_dir
@@ -194,7 +203,7 @@ def check_not_overwritten(output_dir: str, **models: str | None) -> None:
         if not path:
             continue
         folder = path
-        if not tf.io.gfile.isdir(path):
+        if not files.is_dir(path):
             folder, name = os.path.split(path)
             if not name.startswith((CHECKPOINT, WEIGHTS)):
                 continue
@@ -251,6 +260,7 @@ def claim_folder(run: RunConfig, host: Host) -> None:
                 f"({path} is not a folder that you may write to)"
             )
         _refuse_parts_of_a_run(folder)
+    _refuse_upstreams_run(folder)
     if run.do_train:
         check_not_overwritten(
             folder,
@@ -267,6 +277,23 @@ def claim_folder(run: RunConfig, host: Host) -> None:
         ) from error
     if run.do_train and host.is_chief:
         files.lock_until_exit(os.path.join(folder, FOLDER), "output_dir")
+
+
+def _refuse_upstreams_run(folder: str) -> None:
+    """Google's code goes on from the model.ckpt-N in output_dir, and evaluates
+    it. Here that would be another model."""
+    if not files.is_dir(folder):
+        return
+    names = files.names_in(folder)
+    found = [re.fullmatch(r"model\.ckpt-(\d+)\.index", name) for name in names]
+    steps = [int(each[1]) for each in found if each]
+    if steps and f"{CHECKPOINT}.index" not in names:
+        newest = os.path.join(folder, f"model.ckpt-{max(steps)}")
+        raise InputError(
+            f"`output_dir={folder}` has {newest}, a checkpoint of "
+            f"google-research/bert; give `init_checkpoint={newest}` and "
+            "another `output_dir`"
+        )
 
 
 def release_folder(output_dir: str) -> None:

@@ -35,7 +35,6 @@ from bert_keras.files import (
     fingerprint,
     identities,
     parse_json,
-    remove,
 )
 from bert_keras.modeling.checkpoint import (
     CHECKPOINT,
@@ -475,14 +474,15 @@ class Trainer:
             newest = step_of(states[0])
             stable = self._stable_step(plan.optimizer, began, newest)
             is_there = stable in [step_of(state) for state in states]
-            if stable is not None and is_there and may_write:
-                if self.best.forget_after(stable):  # its evaluations, too
-                    remove(os.path.join(self.folder, EVAL_LOG))
-                newest = go_back(self.folder, stable)
+            if stable is not None and is_there:
                 print(
-                    f"{self.folder}: going back to step {stable}, after which "
-                    "the learning rate had begun to fall"
+                    f"{self.folder}: going back to step {stable:,}, after "
+                    "which the learning rate had begun to fall"
                 )
+                if may_write:
+                    if self.best.forget_after(stable):  # its evaluations, too
+                        self.results.move_log(EVAL_LOG)
+                    newest = go_back(self.folder, stable)
             is_over = newest >= plan.optimizer.num_train_steps
             if may_write and not is_over:
                 write_settings(self.folder, {**began, **settings})

@@ -196,6 +196,7 @@ def test_attention_page_reads_a_map(tmp_path: Path) -> None:
     exec(block.replace("packages", str(tmp_path / "model")), {})
 
 
+@pytest.mark.slow
 def test_the_web_server_answers_as_the_model(tmp_path: Path) -> None:
     make_folder(tmp_path / "model")
     texts = ["the sea", "an old captain saw the sea", "the storm"]
@@ -203,6 +204,7 @@ def test_the_web_server_answers_as_the_model(tmp_path: Path) -> None:
     assert (len(latencies), wrong) == (24, 0)
 
 
+@pytest.mark.slow
 def test_python_page_trains_as_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

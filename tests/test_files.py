@@ -12,6 +12,7 @@ import tensorflow as tf
 from bert_keras import files
 from bert_keras.checkpoint_index import read_index
 from bert_keras.errors import InputError
+from bert_keras.training.checkpoints import saved_states
 from tests.conftest import ROOT
 
 
@@ -34,6 +35,24 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(
             raise OSError("stop")
     assert (tmp_path / "file").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_bucket_that_does_not_answer_is_not_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To TensorFlow the file has no line, and the folder is not there."""
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    monkeypatch.setenv("https_proxy", "http://proxy.invalid:1")
+    path = "gs://bert-keras-has-no-bucket/text.txt"
+    with (
+        pytest.raises(InputError, match=f"cannot read {path}: "),
+        files.open_unpacked(path) as file,
+    ):
+        list(file)
+    with pytest.raises(tf.errors.OpError):
+        files.is_dir(path)
+    with pytest.raises(tf.errors.OpError):
+        saved_states("gs://bert-keras-has-no-bucket/run")
 
 
 def test_removing_a_folder_does_not_follow_links(tmp_path: Path) -> None:
@@ -201,6 +220,7 @@ def test_a_link_within_a_folder_of_ours_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "thesis").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_an_open_file_is_added_to(tmp_path: Path) -> None:
     """As in `predict.py --output_file=/dev/stdout >> log`."""
     log = tmp_path / "log"

@@ -31,6 +31,7 @@ def test_each_notebook_is_tested() -> None:
     assert {path.stem for path in FOLDER.glob("*.ipynb")} == {*SHOWN}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_notebook_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

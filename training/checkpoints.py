@@ -19,6 +19,7 @@ from bert_keras.checkpoint_index import read_index
 from bert_keras.errors import InputError, first_line, one_line
 from bert_keras.files import (
     copy_whole,
+    is_dir,
     names_in,
     read_json,
     remove,
@@ -67,7 +68,7 @@ def branch(
 
 def _steps(folder: str, ending: str) -> set[int]:
     """The steps of the files in a folder whose names are step-N and this."""
-    if not tf.io.gfile.isdir(folder):
+    if not is_dir(folder):
         return set()
     found = (
         re.fullmatch(rf"step-(\d+){ending}", name) for name in names_in(folder)

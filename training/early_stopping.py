@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.files import parse_json, to_json
+from bert_keras.files import content, parse_json, to_json
 from bert_keras.training.monitor import forget_steps_after
 
 EVAL_LOG = "eval_log.jsonl"
@@ -57,10 +57,10 @@ class EarlyStopping:
         """Forgets what a killed run saw after `step`; whether it had ended."""
         if self.writes:
             forget_steps_after(self.path, step)
-        if tf.io.gfile.exists(self.path):
+        log = content(self.path)
+        if log is not None:
             try:
-                with tf.io.gfile.GFile(self.path, "rb") as log:
-                    lines = [parse_json(line) for line in log]
+                lines = [parse_json(line) for line in log.splitlines()]
                 for line in lines:  # `check` writes null for a NaN
                     if line[self.metric] is None:
                         line[self.metric] = math.nan

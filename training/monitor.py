@@ -5,7 +5,8 @@ TensorBoard.
 NonFiniteStepHandler stops the run at a step whose loss or gradient is not
 finite, or counts it. Such a step changes no weights
 (training/optimization.py), and its batch is kept for a look. StopRequest lets
-SIGTERM and SIGINT end a run only when its state is saved.
+the first of SIGTERM, SIGINT, SIGHUP and SIGUSR1 end a run only when its state
+is saved.
 """
 
 import collections
@@ -28,6 +29,7 @@ from tqdm import tqdm
 from bert_keras.errors import InputError, warn
 from bert_keras.files import (
     atomic,
+    content,
     has_other_names,
     parse_json,
     remove,
@@ -326,10 +328,8 @@ class NonFiniteStepHandler:
         self.path = os.path.join(output_dir, NONFINITE_LOG)
         if host.is_chief:
             forget_steps_after(self.path, step)
-        bad: list[float] = []
-        if tf.io.gfile.exists(self.path):
-            with tf.io.gfile.GFile(self.path, "rb") as log:
-                bad = [x for line in log if (x := _step_of(line)) <= step]
+        lines = (content(self.path) or b"").splitlines()
+        bad = [x for line in lines if (x := _step_of(line)) <= step]
         self.count = len(bad)
         self.num_in_a_row = 0
         while step - self.num_in_a_row in bad:
@@ -433,8 +433,8 @@ class StopRequest:
     ends without acting on it, it takes effect there. (Python lets nothing but
     the main thread handle signals; in another one none is noted.)
 
-    A second one ends the process at once. The exit code is the shell's for
-    that signal, 128 more than its number.
+    A second one ends the process as soon as TensorFlow returns. The exit code
+    is the shell's for that signal, 128 more than its number.
     """
 
     def __init__(self) -> None:

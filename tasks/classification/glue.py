@@ -28,7 +28,8 @@ STS_B_RANGE = (0.0, 5.0)
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A file of tab-separated columns, counted from 0; quotes are characters.
+    """A file of tab-separated columns, counted from 0, or from the last by -1;
+    quotes are characters.
 
     A label of None: it has none.
     """

@@ -18,7 +18,12 @@ from bert_keras.tasks.classification.model import (
     TextClassifier,
     pool_windows,
 )
-from bert_keras.tasks.pipeline import BATCH_SIZE, Question, TaskPipeline
+from bert_keras.tasks.pipeline import (
+    BATCH_SIZE,
+    Question,
+    TaskPipeline,
+    as_list,
+)
 from bert_keras.tasks.task_config import TaskConfig
 
 Text = str | tuple[str, str]
@@ -84,8 +89,10 @@ class TextClassificationPipeline(TaskPipeline):
             a float; of a list, a list of these.
         """
         is_one = isinstance(texts, str | tuple)
-        several: Any = [texts] if is_one else texts
-        lines = [(x,) if isinstance(x, str) else x for x in several]
+        lines = [
+            tuple(x) if isinstance(x, tuple | list) else (x,)
+            for x in as_list(texts, str | tuple)
+        ]
         make = ANSWERS[self.settings.target]
         return self.ask(lines, is_one, make, batch_size, progress)
 
@@ -118,10 +125,11 @@ class TextClassificationPipeline(TaskPipeline):
         if len(texts) > 2 or takes_pairs not in (None, len(texts) == 2):
             expected = {None: "one or two", True: "two", False: "one"}
             raise InputError(
-                f"it has {len(texts)} texts with tabs between them; the model "
-                f"takes {expected[takes_pairs]}"
+                f"it has {len(texts)} texts (in a line, tabs are between "
+                f"them); the model takes {expected[takes_pairs]}"
                 if len(texts) > 1
-                else "it is one text; the model takes two with a tab between"
+                else "it is one text; the model takes two (in a line, a tab is "
+                "between them)"
             )
         first, *rest = texts
         length = self.settings.max_seq_length

@@ -127,8 +127,8 @@ def train_classifier(
     table, stored = run.make(TableFormat), run.stored
     files = run.make(
         TableFiles,
-        train_file=_read(train, table),
-        eval_file=_read(evaluation, table),
+        train_file=_read("train", train, table),
+        eval_file=_read("evaluation", evaluation, table),
         predict_file=None,
     )
     problem = table_problem(
@@ -149,20 +149,22 @@ def train_classifier(
 
 
 def _has_pairs(data: Any) -> bool:
-    if not isinstance(data, tuple):
+    if not isinstance(data, tuple) or not data:
         return False
     return isinstance(next(iter(data[0]), None), tuple)
 
 
-def _read(data: Any, table: TableFormat) -> str | list[InputExample] | None:
+def _read(
+    name: str, data: Any, table: TableFormat
+) -> str | list[InputExample] | None:
     """A path or None as it is; examples of anything else."""
     if data is None or isinstance(data, str):
         return data
-    return to_examples(_rows(data, table), table, has_labels=True)
+    return to_examples(_rows(name, data, table), table, has_labels=True)
 
 
 def _rows(
-    data: Any, table: TableFormat
+    name: str, data: Any, table: TableFormat
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yields each example's place, for errors, and its columns."""
     records: Iterable[Mapping[str, Any]]
@@ -170,19 +172,37 @@ def _rows(
     if hasattr(data, "to_dict"):  # a frame of pandas
         if missing := [name for name in wanted if name not in data.columns]:
             raise InputError(
-                f"the frame has no column {', '.join(missing)}; it has "
+                f"`{name}` has no column {', '.join(missing)}; it has "
                 f"{', '.join(map(str, data.columns))}"
             )
         records = records_of(data)
     else:
-        texts, labels = data
-        parts = ((x,) if isinstance(x, str) else x for x in texts)
+        if not (isinstance(data, tuple) and len(data) == 2):
+            raise InputError(
+                f"`{name}` is a {type(data).__name__}; expected the path of a "
+                "file, a pandas frame, or a tuple of two lists: texts and "
+                "labels"
+            )
+        texts, labels = map(list, data)
+        if len(texts) != len(labels):
+            raise InputError(
+                f"`{name}` has {len(texts)} texts and {len(labels)} labels; "
+                "expected as many"
+            )
+        parts = [x if isinstance(x, tuple) else (x,) for x in texts]
+        number_wanted = len(table.text_columns)
+        for number, text in enumerate(parts):
+            if len(text) != number_wanted:
+                raise InputError(
+                    f"`{name}`, example {number} has {len(text)} texts; "
+                    f"expected {number_wanted}, as in the first"
+                )
         records = (
             dict(zip(wanted, (*text, _plain(label)), strict=True))
             for text, label in zip(parts, labels, strict=True)
         )
     for number, record in enumerate(records):
-        yield f"example {number}", record
+        yield f"`{name}`, example {number}", record
 
 
 def _plain(label: Any) -> Any:

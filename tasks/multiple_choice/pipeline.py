@@ -15,7 +15,13 @@ from bert_keras.tasks.multiple_choice.data import (
     encode_question,
 )
 from bert_keras.tasks.multiple_choice.model import MultipleChoice, log_shares
-from bert_keras.tasks.pipeline import BATCH_SIZE, Question, TaskPipeline
+from bert_keras.tasks.pipeline import (
+    BATCH_SIZE,
+    Question,
+    TaskPipeline,
+    as_list,
+    pairs_of,
+)
 from bert_keras.tasks.task_config import TaskConfig
 
 
@@ -58,12 +64,9 @@ class MultipleChoicePipeline(TaskPipeline):
             A Choice, or a list of them.
         """
         is_one = isinstance(contexts, str)
-        questions: Any = (
-            [(contexts, choices)]
-            if is_one
-            else zip(contexts, choices, strict=True)
-        )
-        lines = [(context, *texts) for context, texts in questions]
+        several = [choices] if is_one else as_list(choices)
+        questions = pairs_of("contexts", as_list(contexts), "choices", several)
+        lines = [(context, *as_list(texts)) for context, texts in questions]
         return self.ask(lines, is_one, Choice, batch_size, progress)
 
     @staticmethod

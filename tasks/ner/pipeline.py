@@ -13,7 +13,12 @@ from bert_keras.tasks.ner.feature_based.lstm_tagger import FeatureTagger
 from bert_keras.tasks.ner.features import read_words
 from bert_keras.tasks.ner.iob_tags import are_tags, entities, to_tags
 from bert_keras.tasks.ner.model import TokenClassifier
-from bert_keras.tasks.pipeline import BATCH_SIZE, Question, TaskPipeline
+from bert_keras.tasks.pipeline import (
+    BATCH_SIZE,
+    Question,
+    TaskPipeline,
+    as_list,
+)
 from bert_keras.tasks.task_config import TaskConfig
 
 # From a letter or digit to the last one before a space, or what is neither by
@@ -79,11 +84,9 @@ class TokenClassificationPipeline(TaskPipeline):
         Returns:
             A TaggedText, or a list of them.
         """
-        several = [texts] if isinstance(texts, str) else texts
-        lines = [(text,) for text in several]
-        return self.ask(
-            lines, several is not texts, _tagged, batch_size, progress
-        )
+        lines = [(text,) for text in as_list(texts)]
+        is_one = isinstance(texts, str)
+        return self.ask(lines, is_one, _tagged, batch_size, progress)
 
     @staticmethod
     def make_model(

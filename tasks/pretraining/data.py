@@ -252,7 +252,8 @@ def write_records(
     outputs = output_file.split(",")
     for path in outputs:
         files.refuse_inputs("output_file", path, **read)
-    if hint := record_hints.mask_hint(config):
+    hint = record_hints.mask_hint(config.max_seq_length, config)
+    if hint and not config.dynamic_masking:
         warn(hint)
     is_googles = settings.sampler == "google"
     summary: Summary | None

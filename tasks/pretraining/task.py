@@ -26,6 +26,7 @@ from bert_keras.data.input_pipeline import (
     evaluation_batches,
 )
 from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
+from bert_keras.data.record_hints import mask_hint
 from bert_keras.data.record_schema import (
     Feature,
     has_next_sentence,
@@ -322,6 +323,8 @@ class PretrainingTask(Task):
         masks, never_masked = {}, set()
         if isinstance(masker, BatchMasker):
             masks = dataclasses.asdict(masker.config)
+            if hint := mask_hint(config.max_seq_length, masker.config):
+                hints = [*hints, hint]
             marks = masker.pieces
             never_masked = {marks.padding, marks.start, marks.end}
         direction = self.context.config.direction
@@ -377,7 +380,14 @@ class PretrainingTask(Task):
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """On the held-out records."""
-        return trainer.evaluation(self._evaluation_batches(trainer))
+        self.num_evaluated = 0  # batches
+
+        def counted() -> Iterator[Any]:
+            for batch in self._evaluation_batches(trainer):
+                self.num_evaluated += 1
+                yield batch
+
+        return trainer.evaluation(counted())
 
     def samples(self, trainer: Trainer) -> str:
         """The first held-out records: [sat] was predicted where "sat" was
@@ -439,6 +449,14 @@ class PretrainingTask(Task):
             print(with_flags(f"{text}; give `eval_file` for other records"))
         data = "eval_file" if self.config.eval_file else "input_file"
         trainer.write_results(self.evaluate(trainer), data=data)
+        if self.num_evaluated == self.config.max_eval_steps:
+            print(
+                with_flags(
+                    f"evaluated {self.num_evaluated:,} batches of "
+                    f"{self.config.eval_batch_size}, the most that "
+                    "`max_eval_steps` allows"
+                )
+            )
 
     @contextlib.contextmanager
     def explain_parse_errors(self) -> Iterator[None]:

@@ -1,8 +1,8 @@
 """Exact match and F1 of predicted answers, as SQuAD's own scripts define them.
 
 evaluate-v1.1.py and evaluate-v2.0.py, published with the data. A question's
-score is its best over the golds, which are the answers that people gave; all
-figures are means over questions in percent. Another score against the golds,
+score is its best over the golds, which are the answers that people gave; scores
+are means over questions in percent. Another score against the golds,
 from 0 to 1, is a function and its name in METRICS: models can then be compared
 by it. Any other figure belongs in SquadTask's `_evaluate`.
 

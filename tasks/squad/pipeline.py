@@ -8,7 +8,13 @@ from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import Outputs
-from bert_keras.tasks.pipeline import BATCH_SIZE, Question, TaskPipeline
+from bert_keras.tasks.pipeline import (
+    BATCH_SIZE,
+    Question,
+    TaskPipeline,
+    as_list,
+    pairs_of,
+)
 from bert_keras.tasks.squad.data import SquadExample, split_words
 from bert_keras.tasks.squad.features import make_windows
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
@@ -66,11 +72,11 @@ class QuestionAnsweringPipeline(TaskPipeline):
         Returns:
             A PredictedAnswer, or a list of them.
         """
-        several = [questions] if isinstance(questions, str) else questions
+        several = as_list(questions)
         if isinstance(paragraphs, str):
             paragraphs = [paragraphs] * len(several)
         return self.ask(
-            list(zip(several, paragraphs, strict=True)),
+            pairs_of("questions", several, "paragraphs", as_list(paragraphs)),
             isinstance(questions, str),
             PredictedAnswer,
             batch_size,

@@ -122,6 +122,7 @@ def test_a_name_that_is_not_utf8() -> None:
     assert r"--input_file=caf\udce9 is not UTF-8, in which" in sentence
 
 
+@pytest.mark.slow
 def test_a_memory_that_is_full_is_a_sentence() -> None:
     with pytest.raises(tf.errors.ResourceExhaustedError) as full:
         tf.zeros([1 << 25, 1 << 25])  # more than a processor can address
@@ -186,6 +187,7 @@ command.Command(__doc__, Flags(), main)()
 """
 
 
+@pytest.mark.slow
 def test_sigterm_leaves_no_file_half_written(tmp_path: Path) -> None:
     script = tmp_path / "writes.py"
     script.write_text(WRITES)
@@ -202,6 +204,7 @@ def test_sigterm_leaves_no_file_half_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [script]
 
 
+@pytest.mark.slow
 def test_a_name_with_a_scheme_is_the_file_of_that_name(tmp_path: Path) -> None:
     """Or else an output that is an input would not be seen."""
     corpus = tmp_path / "corpus.txt"
@@ -306,6 +309,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "count"), [([], "0"), (["--num_threads=3"], "3")]
 )

@@ -41,6 +41,16 @@ def test_a_reader_that_goes_away_ends_nothing(
     assert done.stderr == ("" if redirection == "2>&-" else "error\n")
 
 
+def test_one_log_of_both_has_the_order_in_which_lines_are_said(
+    tmp_path: Path,
+) -> None:
+    code = BEGIN + "print(1); print(2, file=sys.stderr); print(3)"
+    with open(tmp_path / "log", "w") as log:
+        command = [sys.executable, "-c", code]
+        subprocess.run(command, stdout=log, stderr=log, cwd=ROOT, check=True)
+    assert (tmp_path / "log").read_text() == "1\n2\n3\n"
+
+
 def test_all_three_may_be_closed(tmp_path: Path) -> None:
     code = BEGIN + (
         "assert sys.stdin.read() == ''; print('out'); "

@@ -60,6 +60,7 @@ def test_features(cased: Path, tmp_path: Path) -> None:
     assert [feature["token"] for feature in features] == TOKENS
 
 
+@pytest.mark.slow
 def test_fine_tuning_prediction_export_and_conversion(
     cased: Path, tmp_path: Path
 ) -> None:

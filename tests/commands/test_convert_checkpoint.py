@@ -39,6 +39,7 @@ def same_tensors(one: Path, two: Path) -> None:
         assert ours[name].tobytes() == value.tobytes(), name
 
 
+@pytest.mark.slow
 def test_a_classifier_goes_to_google_and_back(
     tmp_path: Path, classifier: Path
 ) -> None:

@@ -60,6 +60,7 @@ def ask(
         return dict(answers)
 
 
+@pytest.mark.slow
 def test_an_export_answers_without_this_project(
     folder: tuple[Path, TextClassifier], tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.conftest import GOLDEN, fails_with, forked, run, well_ended
 from tests.tasks.test_sentence_pooling import write_modules
@@ -18,6 +19,7 @@ MODEL = (
 TEXT = f"--input_file={GOLDEN}/tiny_features.txt"
 
 
+@pytest.mark.slow
 def test_lines_are_the_originals(tmp_path: Path) -> None:
     """Pairs, cut lines, an empty one, a carriage return; and pooled vectors."""
     run(

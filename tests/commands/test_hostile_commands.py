@@ -70,6 +70,7 @@ def test_an_empty_name_of_a_vocabulary(
         assert "--vocab_file= is empty" in ended.errors
 
 
+@pytest.mark.slow
 def test_a_record_that_tensorflow_cannot_quote(
     tmp_path: Path, commands: Commands
 ) -> None:

@@ -200,6 +200,7 @@ def test_mnli_by_a_model_with_its_labels_in_another_order(
     assert (output_dir / "MNLI-m.tsv").read_text().endswith("0\tentailment\n")
 
 
+@pytest.mark.slow
 def test_a_tagger_with_its_labels_in_another_order(tmp_path: Path) -> None:
     """The folder lists LOC last, and run_ner.py lists PER last. At a learning
     rate of 0 nothing is learnt."""

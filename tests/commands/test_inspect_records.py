@@ -48,6 +48,7 @@ def pretraining(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_prints_and_reports(pretraining: Path, tmp_path: Path) -> None:
     shown = run(
         COMMAND,

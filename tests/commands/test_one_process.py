@@ -29,6 +29,7 @@ def test_two_commands_do_not_share_flags() -> None:
     assert run_ner.FLAGS.max_seq_length == 128
 
 
+@pytest.mark.slow
 def test_a_command_is_called_twice_and_beside_others(
     world: Path,
     tmp_path: Path,

@@ -120,6 +120,7 @@ def test_packed_records_are_evaluated_like_their_sequences(
     assert found[0] == pytest.approx(found[1], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_packed_records_are_trained_on(
     packed: str, config_file: str, tmp_path: Path
 ) -> None:

@@ -93,6 +93,7 @@ def expected_value(model: TextClassifier, line: bytes) -> float:
         return float(np.array(model.forward(row)["logits"])[0, 0])
 
 
+@pytest.mark.slow
 def test_a_thousand_lines_and_worse(
     regression: tuple[str, TextClassifier], tmp_path: Path
 ) -> None:
@@ -136,6 +137,7 @@ def predict(
     )
 
 
+@pytest.mark.slow
 def test_each_line_at_once(regression: tuple[str, TextClassifier]) -> None:
     """A line is written when the one before has been answered. In the end
     nobody reads any more (as in | head), which is no error."""
@@ -267,7 +269,7 @@ def test_files_are_read_as_in_training(
     )
     answers = [json.loads(line) for line in output.splitlines()]
     values = [expected_value(model, text) for text in texts]
-    none, pair = "the line is empty", "it has 2 texts with tabs between them"
+    none, pair = "the line is empty", "it has 2 texts (in a line, tabs"
     expected = [
         *values, *values, *values[:2], none, values[2],
         *values[:2], pair, *values, *values[:2],

@@ -26,6 +26,7 @@ def texts(tmp_path: Path) -> dict[str, Path]:
     return found
 
 
+@pytest.mark.slow
 def test_a_model_learns_a_domain_and_says_so(
     texts: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_model_learns_a_domain_and_says_so(
     assert (out / "report.md").read_text() == report
 
 
+@pytest.mark.slow
 def test_records_have_the_case_of_the_model(
     texts: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -154,6 +154,7 @@ def write_text(path: Path) -> None:
     path.write_text("\n\n".join(documents) + "\n")
 
 
+@pytest.mark.slow
 def test_it_is_pre_trained_on_full_sentences(tmp_path: Path) -> None:
     write_text(tmp_path / "text.txt")
     (tmp_path / "bert_config.json").write_text(CONFIG.to_json())

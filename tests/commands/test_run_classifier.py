@@ -220,6 +220,7 @@ def test_evaluation_alone_gives_the_same(
     assert results(trained[0]) == pytest.approx(before, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_bits(
     model: tuple[str, ...], tables: Path, tmp_path: Path
 ) -> None:
@@ -359,6 +360,7 @@ def test_a_model_is_used_as_it_was_trained(
     }
 
 
+@pytest.mark.slow
 def test_several_seeds_on_a_glue_task(
     model: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_it_learns_evaluates_and_predicts(world: Path) -> None:
     out = world / "out"
     output = forked(

@@ -191,6 +191,7 @@ def test_json_in_biluo_is_the_same_file(
     ] == [to_tags(entities(s.tags), len(s.words), "BILUO") for s in predicted]
 
 
+@pytest.mark.slow
 def test_a_tagger_on_vectors_that_are_kept(
     data: Path, trained: Path, tmp_path: Path
 ) -> None:

@@ -191,6 +191,7 @@ def train_args(config_file: str, records: str, output_dir: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_bits(
     tiny_records: str, tmp_path: Path
 ) -> None:
@@ -265,6 +266,7 @@ def assert_close(folder: Path, expected: dict[str, np.ndarray]) -> None:
         np.testing.assert_allclose(found[name], value, atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_masks_are_drawn_for_records_without(tmp_path: Path) -> None:
     vocab_file = GOLDEN / "tiny_vocab.txt"
     vocab_size = len(vocab_file.read_text("utf-8").splitlines())
@@ -322,6 +324,7 @@ def test_masks_are_drawn_for_records_without(tmp_path: Path) -> None:
     assert 0 < masks <= NUM_PREDICTIONS
 
 
+@pytest.mark.slow
 def test_next_sentences_may_be_left_out(
     tiny_records: str, config_file: str, tmp_path: Path
 ) -> None:
@@ -334,6 +337,7 @@ def test_next_sentences_may_be_left_out(
     output = forked("run_pretraining.py", *args, "--nonext_sentence_prediction")
     assert "next_sentence_loss" not in output
     assert "masked_lm_loss = " in output
+    assert "evaluated 2 batches of 8, the most that --max_eval_steps" in output
     names = variables(tmp_path / "out")
     assert "cls/predictions/output_bias" in names
     assert not [name for name in names if "seq_relationship" in name]
@@ -387,6 +391,7 @@ def test_two_replicas_give_the_weights_of_one_device(
     assert_close(tmp_path, one_device)
 
 
+@pytest.mark.slow
 def test_two_hosts_give_the_weights_of_one_device(
     tiny_records: str,
     config_file: str,
@@ -410,6 +415,7 @@ def test_two_hosts_give_the_weights_of_one_device(
     assert json.loads(seen[1])["loss"] < json.loads(seen[0])["loss"]  # the best
 
 
+@pytest.mark.slow
 def test_hosts_stop_after_the_same_step_and_go_on_from_it(
     tiny_records: str, config_file: str, tmp_path: Path
 ) -> None:
@@ -514,6 +520,7 @@ def test_a_wrong_flag_is_named(flag: str, named: str) -> None:
     assert named in ended.errors
 
 
+@pytest.mark.slow
 def test_a_damaged_record_is_found_by_file_and_number(
     config_file: str, tmp_path: Path
 ) -> None:
@@ -553,6 +560,7 @@ def test_a_damaged_record_is_found_by_file_and_number(
     assert "1 records in 1 files cannot be used" in ended.output
 
 
+@pytest.mark.slow
 def test_damaged_states_and_changed_flags(
     tiny_records: str, config_file: str, tmp_path: Path
 ) -> None:
@@ -624,6 +632,7 @@ def test_damaged_states_and_changed_flags(
     assert "every checkpoint" in fails_with("run_pretraining.py", *args)
 
 
+@pytest.mark.slow
 def test_records_in_another_order_are_other_records(
     tiny_records: str, config_file: str, tmp_path: Path
 ) -> None:
@@ -657,6 +666,7 @@ def test_records_in_another_order_are_other_records(
     assert ", digest " in settings.read_text()
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_stops_the_run(
     tiny_records: str, config_file: str, tmp_path: Path
 ) -> None:

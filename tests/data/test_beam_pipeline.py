@@ -134,6 +134,7 @@ def test_refuses_flags_that_do_not_go_together(
     assert sentence in fails_with(SCRIPT, *flags(text, tmp_path / "a"), *given)
 
 
+@pytest.mark.slow
 def test_says_what_to_install(text: Path, tmp_path: Path) -> None:
     (tmp_path / "apache_beam.py").write_text("raise ImportError('no sea')")
     sentence = fails_with(

@@ -70,6 +70,7 @@ def expected(
     return [(folder / name).read_bytes() for name in "ab"], output
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_same(
     text: Path, tmp_path: Path, expected: tuple[list[bytes], str]
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_killed_run_goes_on(
     assert [(tmp_path / name).read_bytes() for name in "ab"] == expected[0]
 
 
+@pytest.mark.slow
 def test_what_is_made_is_made_once(
     text: Path, tmp_path: Path, expected: tuple[list[bytes], str]
 ) -> None:

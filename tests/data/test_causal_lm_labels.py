@@ -104,6 +104,7 @@ def arguments(world: Path, output_dir: Path, *flags: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_it_learns_the_alphabet_backwards(world: Path, tmp_path: Path) -> None:
     """Of [CLS] c d [SEP] [SEP] only the d is a guess among six."""
     forked(*arguments(world, tmp_path, "--direction=right_to_left"))

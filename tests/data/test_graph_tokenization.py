@@ -171,6 +171,7 @@ def test_texts_of_several_scripts(tmp_path: Path) -> None:
     assert set(errors.numpy()) == {b""}
 
 
+@pytest.mark.slow
 def test_settings_of_other_folders(tmp_path: Path) -> None:
     """Worked by hand: shorter words, unsplit ideographs, private characters."""
     path = written(tmp_path, "un", "##able", "中", "##文", "##\ue000")
@@ -288,6 +289,7 @@ def test_rows_are_cut_as_rows_are(tokenizer: FullTokenizer) -> None:
             assert set(made["error"].numpy()) == {b""}
 
 
+@pytest.mark.slow
 def test_in_a_data_pipeline(tokenizer: FullTokenizer) -> None:
     graph = GraphTokenizer(tokenizer, 16)
     texts = ["The cat.", "Unaffable, the dog sat on a mat"]

@@ -91,10 +91,10 @@ def test_whole_words_of_ideographs() -> None:
         ({"max_seq_length": 512}, "leaves 20, which is 3.9% of it"),
         ({"masked_lm_prob": 0.5}, "leaves 20, which is 15.6% of it"),
         ({"max_seq_length": 512, "max_predictions_per_seq": 76}, None),
-        ({"max_seq_length": 512, "dynamic_masking": True}, None),
         ({}, None),
     ],
 )
 def test_masks_that_are_cut(changes: dict[str, int], left: str | None) -> None:
-    hint = mask_hint(InstanceConfig(**changes))  # type: ignore[arg-type]
+    config = InstanceConfig(**changes)  # type: ignore[arg-type]
+    hint = mask_hint(config.max_seq_length, config)
     assert hint is None if left is None else hint and left in hint

@@ -75,10 +75,14 @@ def test_the_newest_training_checkpoint_of_a_folder(tmp_path: Path) -> None:
     for ending in (".index", ".data-00000-of-00001"):
         name = TINY_BERT / f"bert_model.ckpt{ending}"
         shutil.copy(name, tmp_path / f"model.ckpt-7{ending}")
-    (tmp_path / "checkpoint").write_text(
-        'model_checkpoint_path: "model.ckpt-7"\n'
-    )
-    assert resolve_checkpoint(str(tmp_path)) == str(tmp_path / "model.ckpt-7")
+    with pytest.raises(InputError, match="has no bert_model.ckpt, but model"):
+        resolve_checkpoint(str(tmp_path))
+    for place in ("", "/where/it/was/"):
+        (tmp_path / "checkpoint").write_text(
+            f'model_checkpoint_path: "{place}model.ckpt-7"\n'
+        )
+        expected = str(tmp_path / "model.ckpt-7")
+        assert resolve_checkpoint(str(tmp_path)) == expected
 
 
 def test_what_is_missing_and_unused_is_named(tmp_path: Path) -> None:
@@ -279,6 +283,7 @@ def test_what_a_checkpoint_lacks_is_the_same_in_each_model() -> None:
     assert largest_difference(one, two) == 0.0
 
 
+@pytest.mark.slow
 def test_a_difference_in_any_variable_shows() -> None:
     """But for the biases of keys, which softmax takes out again."""
     config = dataclasses.replace(TINY, num_hidden_layers=2)

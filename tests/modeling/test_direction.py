@@ -78,6 +78,7 @@ def sensitivity(direction: str, batch: dict[str, tf.Tensor]) -> np.ndarray:
     return np.array([np.abs(g.numpy()[ids]).max(-1) for g in gradients])
 
 
+@pytest.mark.slow
 def test_no_position_sees_what_it_must_not() -> None:
     row = InputFeatures(list(range(20, 31)), [0] * 4 + [1] * 7)
     batch = tensors(pad([row], 11, 1))

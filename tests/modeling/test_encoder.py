@@ -109,6 +109,7 @@ for one, other in zip(kept, recomputed(values)):
 """
 
 
+@pytest.mark.slow
 def test_jax_gives_what_tensorflow_gives(
     tmp_path: Path, golden: dict[str, np.ndarray]
 ) -> None:
@@ -179,6 +180,7 @@ def dropping_encoder() -> Encoder:
     return encoder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "use_xla"), [("mixed_bfloat16", False), ("float32", True)]
 )
@@ -251,6 +253,7 @@ def wide_encoder() -> Encoder:
     return encoder
 
 
+@pytest.mark.slow
 def test_recomputed_layers_are_not_kept() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PEAKS],

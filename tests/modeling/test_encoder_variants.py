@@ -264,6 +264,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_two_models_become_one_that_predicts(
     world: Path, tmp_path: Path
 ) -> None:

@@ -312,6 +312,7 @@ def test_positions_that_are_given_are_counted_as_those_that_are_not() -> None:
     np.testing.assert_array_equal(given, expected)
 
 
+@pytest.mark.slow
 def test_a_pooler_goes_only_where_there_is_a_place_for_it(
     tmp_path: Path,
 ) -> None:

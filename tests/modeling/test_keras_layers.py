@@ -129,6 +129,7 @@ def test_keys_differ_and_leave_what_initializers_draw() -> None:
     assert (own[0] != own[1]).any()
 
 
+@pytest.mark.slow
 def test_fit_learns_and_a_frozen_encoder_stays() -> None:
     model, inputs = functional(), batch(16)
     labels = (inputs["input_ids"][:, 1] > 50).astype("int32")
@@ -179,6 +180,7 @@ def test_a_type_by_argument() -> None:
     assert {v.dtype for v in exact.weights} <= {"float32"}
 
 
+@pytest.mark.slow
 def test_lora_trains_little_and_is_added_to_what_is_saved(
     tmp_path: Path,
 ) -> None:
@@ -277,5 +279,6 @@ def on_jax(file: str, tests: str) -> None:
     assert done.returncode == 0, done.stdout[-3000:]
 
 
+@pytest.mark.slow
 def test_on_jax() -> None:
     on_jax(__file__, "checks or saved or training_drops or fit or lora")

@@ -381,6 +381,7 @@ def test_python_gets_what_lines_get(tmp_path: Path) -> None:
     assert load(folders["single_label"]).predict([]) == []
 
 
+@pytest.mark.slow
 def test_python_answers_tags_chooses_and_fills(tmp_path: Path) -> None:
     model: Any = load(
         save(tmp_path / "q", QuestionAnsweringModel(ONE_LAYER), **SPANS)
@@ -471,6 +472,36 @@ def test_what_a_model_cannot_do_is_said(tmp_path: Path) -> None:
         model.predict(["the sea", " "])
     with pytest.raises(InputError, match="number 0: it has 2 texts"):
         model.predict(("the sea", "a storm"))
+
+
+def test_only_texts_are_answered(tmp_path: Path) -> None:
+    """A table would be read as the names of its columns."""
+    model: Any = load(Path(text_folder(tmp_path / "one", "single_label")))
+
+    class Frame:
+        columns = ("text",)
+
+        def __iter__(self) -> Iterator[str]:
+            return iter(self.columns)
+
+    for call in (model.predict, model.encode):
+        for texts, words in (
+            (Frame(), "found a Frame; give one column of it"),
+            ({"text": ["the sea"]}, "found a dict; give one column of it"),
+            (None, "expected a text or a list of texts, found None"),
+            ([{"text": "the sea"}], "number 0: expected a text, found a dict"),
+            (["the sea", None], "number 1: expected a text, found None"),
+            (["the sea", np.nan], "number 1: expected a text, found nan"),
+        ):
+            with pytest.raises(InputError, match=words):
+                call(texts)
+    assert len(model.predict(np.array(["the sea", "a storm"]))) == 2
+
+    model = load(
+        save(tmp_path / "q", QuestionAnsweringModel(ONE_LAYER), **SPANS)
+    )
+    with pytest.raises(InputError, match="`questions` has 1 .* 2; expected as"):
+        model.answer(["who?"], ["the sea", "a storm"])
 
 
 def test_threads_take_turns(tmp_path: Path) -> None:

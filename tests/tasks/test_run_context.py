@@ -86,6 +86,27 @@ def test_a_run_within_what_another_run_empties(tmp_path: Path) -> None:
         claim_folder(RunConfig(str(tmp_path / name), do_train=True), Host(0, 1))
 
 
+def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+    out, there = str(tmp_path / "out"), tmp_path / "model"
+    with pytest.raises(InputError, match="`init_checkpoint=bert` does not ex"):
+        read_config(RunConfig(out, init_checkpoint="bert", do_train=True), 8)
+    there.mkdir()
+    run = RunConfig(out, init_checkpoint=str(there), do_train=True)
+    with pytest.raises(InputError, match="/model` has no bert_config.json or"):
+        read_config(run, 8)
+
+
+def test_a_run_of_google_s_code_is_another_run(tmp_path: Path) -> None:
+    for name in ("model.ckpt-9.index", "model.ckpt-343.index", "checkpoint"):
+        (tmp_path / name).touch()
+    for trains in (True, False):
+        run = RunConfig(str(tmp_path), do_train=trains)
+        with pytest.raises(InputError, match="init_checkpoint=.*/model.ckpt-3"):
+            claim_folder(run, Host(0, 1))
+    (tmp_path / "bert_model.ckpt.index").touch()
+    claim_folder(RunConfig(str(tmp_path)), Host(0, 1))
+
+
 def test_a_pipe_in_output_dir_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "train_log.jsonl")
     with pytest.raises(InputError, match="train_log.jsonl, a device or a pipe"):

@@ -196,6 +196,7 @@ def test_a_functional_model_with_dropout_in_training(case: Case) -> None:
     assert shapes == keras.tree.map_shape_structure(lambda s: s[1:], found)
 
 
+@pytest.mark.slow
 def test_fit_lowers_the_loss(case: Case) -> None:
     keras.utils.set_random_seed(3)
     model, x = case.make(), case.inputs()
@@ -235,6 +236,7 @@ def test_a_key_that_is_given_wins() -> None:
     assert np.abs(one - numbers(model(inputs()))).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_subclassed_model_trains() -> None:
     class Outer(keras.Model):
         def __init__(self) -> None:
@@ -289,6 +291,7 @@ def test_names_of_transformers_are_not_overlooked() -> None:
             layer(x)
 
 
+@pytest.mark.slow
 def test_on_jax() -> None:
     on_jax(__file__, "checks or saved or functional or fit or own")
 

@@ -86,6 +86,7 @@ print(json.dumps([losses, weights]))
 """
 
 
+@pytest.mark.slow
 def test_replicas_draw_their_masks_and_have_one_update() -> None:
     output = subprocess.run(
         [sys.executable, "-c", TWO_REPLICAS],

@@ -253,6 +253,7 @@ print(json.dumps([outputs["y"].tolist(), shapes]))
 """
 
 
+@pytest.mark.slow
 def test_replicas_share_the_rows() -> None:
     """Five rows on two replicas: three each, the last one padding."""
     output = subprocess.run(
@@ -284,6 +285,7 @@ for width in (2, 3):
 """
 
 
+@pytest.mark.slow
 def test_each_host_answers_its_own_rows() -> None:
     hosts = [f"127.0.0.1:{port}" for port in free_ports(2)]
     processes = []

@@ -46,6 +46,7 @@ def fresh(model: Pretraining, start: list[np.ndarray]) -> Pretraining:
     return model
 
 
+@pytest.mark.slow
 def test_many_steps_a_call_are_the_single_ones() -> None:
     model = Pretraining(DROPOUT)
     start = [v.numpy() for v in model.trainable_variables]
@@ -62,6 +63,7 @@ def test_many_steps_a_call_are_the_single_ones() -> None:
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
+@pytest.mark.slow
 def test_batches_of_other_shapes_share_one_graph() -> None:
     model = Pretraining(DROPOUT)
     start = [v.numpy() for v in model.trainable_variables]
@@ -88,6 +90,7 @@ def test_batches_of_other_shapes_share_one_graph() -> None:
         assert figures == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_xla_and_accumulation_change_nothing() -> None:
     model = Pretraining(ONE_LAYER)
     start = [v.numpy() for v in model.trainable_variables]
@@ -107,6 +110,7 @@ def test_xla_and_accumulation_change_nothing() -> None:
             np.testing.assert_allclose(variable.numpy(), value, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "loop", [{}, {"num_accumulation_steps": 2}, {"use_xla": True}]
 )
@@ -140,6 +144,7 @@ def test_narrow_gradients_are_the_wide_ones(
         np.testing.assert_allclose(variable.numpy(), value, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "loop",
     [{}, {"use_xla": True}, {"num_accumulation_steps": 4}],
@@ -191,6 +196,7 @@ def test_no_two_dropouts_share_a_key() -> None:
     assert len(keys) == 2 * 3 * 3 * 5
 
 
+@pytest.mark.slow
 def test_micro_batches_draw_different_masks() -> None:
     model = Pretraining(DROPOUT)
     step = StepFunction(

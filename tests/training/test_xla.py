@@ -173,6 +173,7 @@ def largest_difference(case: str, count: int) -> float:
     return float(np.abs(found - expected).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "count"),
     [

@@ -45,6 +45,7 @@ def weights(folder: Path) -> bytes:
     return (folder / "bert_model.ckpt.data-00000-of-00001").read_bytes()
 
 
+@pytest.mark.slow
 def test_file_frame_lists_and_command_give_the_same_bits(
     tmp_path: Path,
 ) -> None:
@@ -90,6 +91,7 @@ def test_file_frame_lists_and_command_give_the_same_bits(
     assert weights(tmp_path / "command") == weights(tmp_path / "file")
 
 
+@pytest.mark.slow
 def test_pairs_are_told_by_their_texts(tmp_path: Path) -> None:
     model = train_classifier(
         (PAIRS, LABELS), output_dir=str(tmp_path), **SETTINGS
@@ -126,6 +128,16 @@ def test_the_case_is_a_setting(tmp_path: Path) -> None:
     assert model.tokenizer.tokenize("Sea") != model.tokenizer.tokenize("sea")
 
 
+def test_a_run_that_has_learnt_nothing_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the command warns of it."""
+    data, settings = (TEXTS, LABELS), SETTINGS | {"learning_rate": 100.0}
+    train_classifier(data, output_dir=tmp_path, evaluation=data, **settings)
+    assert "WARNING: degenerate run: " in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_the_best_of_several_seeds_and_evaluations(tmp_path: Path) -> None:
     data = (TEXTS, LABELS)
     with pytest.raises(InputError, match="give `evaluation`"):
@@ -145,11 +157,21 @@ def test_the_best_of_several_seeds_and_evaluations(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
     data, folder = (TEXTS, LABELS), str(tmp_path / "run")
-    with pytest.raises(TypeError, match="no setting learnin_rate"):
+    with pytest.raises(TypeError, match="did you mean learning_rate"):
         train_classifier(data, output_dir=folder, learnin_rate=1, **SETTINGS)
     with pytest.raises(InputError, match="`target=span` is not one of"):
         train_classifier(data, output_dir=folder, target="span", **SETTINGS)
     frame = Frame([{"review": "the sea", "label": 1}])
     with pytest.raises(InputError, match="no column text; it has review"):
         train_classifier(frame, output_dir=folder, **SETTINGS)
+    for wrong, words in (
+        ([("the sea", "1")], "`train` is a list; expected the path of a file"),
+        ((["the sea"], ["1", "2"]), "`train` has 1 texts and 2 labels"),
+        ((["a", ("b", "c")], [0, 1]), "`train`, example 1 has 2 texts"),
+    ):
+        with pytest.raises(InputError, match=words):
+            train_classifier(wrong, output_dir=folder, **SETTINGS)
     assert not (tmp_path / "run").exists()
+    wrong = TEXTS[:1], ["none"]
+    with pytest.raises(InputError, match="`evaluation`, example 0"):
+        train_classifier(data, output_dir=folder, evaluation=wrong, **SETTINGS)

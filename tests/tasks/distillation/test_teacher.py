@@ -66,6 +66,7 @@ def distilling(world: Path, output_dir: Path, num_layers: int) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_a_student_from_start_to_a_task(world: Path) -> None:
     """Distilled, stopped and gone on with to the same bits, taken to Hugging
     Face's form, taught a task by another teacher."""

@@ -183,6 +183,7 @@ def loss_and_gradients(
     )
 
 
+@pytest.mark.slow
 def test_packed_rows_have_the_loss_and_gradients_of_their_sequences(
     model: Pretraining,
 ) -> None:
@@ -228,6 +229,7 @@ for rows in batch, tests.packed(batch)[1]:
 """
 
 
+@pytest.mark.slow
 def test_jax_gives_packed_rows_the_same_loss(model: Pretraining) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ON_JAX],

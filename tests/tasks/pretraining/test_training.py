@@ -178,6 +178,7 @@ def test_records_are_the_command_s(sampler: str, tmp_path: Path) -> None:
         assert again is None
 
 
+@pytest.mark.slow
 def test_records_are_made_by_a_script_without_a_guard(tmp_path: Path) -> None:
     """Workers are started so that they do not run the script again."""
     text = CORPUS.read_text()
@@ -243,6 +244,7 @@ def test_settings_that_do_not_fit_are_named(tmp_path: Path) -> None:
     assert output.exists()
 
 
+@pytest.mark.slow
 def test_pretraining_is_the_command_s(records: Path, tmp_path: Path) -> None:
     """A callback hears of steps and evaluations."""
     heard: dict[int, dict[str, float]] = {}
@@ -277,6 +279,7 @@ def test_pretraining_is_the_command_s(records: Path, tmp_path: Path) -> None:
         assert f"{name} = {value}" in said
 
 
+@pytest.mark.slow
 def test_a_dataset_is_trained_on_and_resumes_to_the_same_bits(
     records: Path, tmp_path: Path
 ) -> None:
@@ -314,6 +317,7 @@ def test_a_dataset_is_trained_on_and_resumes_to_the_same_bits(
     assert losses[0] == losses[1]
 
 
+@pytest.mark.slow
 def test_a_dataset_gives_the_same_weights_as_its_records(
     records: Path, tmp_path: Path
 ) -> None:
@@ -334,6 +338,7 @@ def test_a_dataset_gives_the_same_weights_as_its_records(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["without masks", "packed"])
 def test_examples_of_other_kinds_are_trained_on(
     kind: str, records: Path, tmp_path: Path
@@ -453,6 +458,7 @@ def pretrained(records: Path, folder: Path, **settings: Any) -> Any:
 WSD: dict[str, Any] = {"learning_rate_schedule": "wsd", "num_decay_steps": 3}
 
 
+@pytest.mark.slow
 def test_a_branch_and_a_lengthened_run_equal_the_straight_one(
     records: Path, tmp_path: Path
 ) -> None:
@@ -475,6 +481,7 @@ def test_a_branch_and_a_lengthened_run_equal_the_straight_one(
         assert_same_weights(branch, tmp_path / "straight")
 
 
+@pytest.mark.slow
 def test_a_finished_decay_is_not_undone(records: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     pretrained(records, run, num_train_steps=8, **WSD)
@@ -490,8 +497,14 @@ def test_a_finished_decay_is_not_undone(records: Path, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_lengthened_run_evaluates_anew(records: Path, tmp_path: Path) -> None:
     """The best model of the shorter run is one that had decayed."""
+
+    def step_of(line: str) -> int:
+        step: int = json.loads(line)["step"]
+        return step
+
     run = tmp_path / "run"
     watched: dict[str, Any] = {"evaluation": records, "eval_steps": 1, **WSD}
     pretrained(records, run, num_train_steps=8, **watched)
@@ -500,6 +513,8 @@ def test_a_lengthened_run_evaluates_anew(records: Path, tmp_path: Path) -> None:
     lines = (run / "eval_log.jsonl").read_text().splitlines()
     seen = [json.loads(line) for line in lines]
     assert [line["step"] for line in seen] == [*range(6, 21)]
+    earlier = (run / "earlier_results" / "eval_log.jsonl").read_text()
+    assert [*map(step_of, earlier.splitlines())] == [*range(1, 9)]
     best = json.loads((run / "best.json").read_text())
     assert best == min(seen, key=lambda line: line["loss"])
     at_end = bert_keras.pretrain(
@@ -508,6 +523,7 @@ def test_a_lengthened_run_evaluates_anew(records: Path, tmp_path: Path) -> None:
     assert at_end.metrics["loss"] == pytest.approx(best["loss"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_refused_branch_leaves_nothing(records: Path, tmp_path: Path) -> None:
     pretrained(records, tmp_path / "long", num_train_steps=8, **WSD)
     settings = {k: x for k, x in SHORT.items() if k != "num_train_steps"}
@@ -525,6 +541,7 @@ def test_a_refused_branch_leaves_nothing(records: Path, tmp_path: Path) -> None:
         bert_keras.pretrain(records, branch, **{**no_branch, **tokens})
 
 
+@pytest.mark.slow
 def test_what_cannot_be_branched(records: Path, tmp_path: Path) -> None:
     others: dict[str, Any]
     settings: dict[str, Any] = {
@@ -548,6 +565,7 @@ def test_what_cannot_be_branched(records: Path, tmp_path: Path) -> None:
         pretrained(records, tmp_path / "both", train_hours=1.0)
 
 
+@pytest.mark.slow
 def test_a_budget_of_tokens(records: Path, tmp_path: Path) -> None:
     settings: dict[str, Any] = {**SHORT, "train_tokens": 2700}
     del settings["num_train_steps"], settings["num_warmup_steps"]
@@ -571,6 +589,7 @@ class Stopped(Exception):
     """A run is given up."""
 
 
+@pytest.mark.slow
 def test_a_budget_of_hours_is_kept_when_the_run_resumes(
     records: Path, tmp_path: Path
 ) -> None:
