@@ -1,7 +1,7 @@
 # A fresh clone needs git, bash, make and Python 3.10-3.13 with venv:
 #   make demo   pre-train a small BERT on this computer in some minutes
 #   make test   lint, types and most tests, in some five minutes
-#   make test-slow   the tests that `make test` leaves out
+#   make test-slow   the tests that it leaves out
 #   make docs   the documentation as a site, in site/
 #   make docs-test   run the code of README.md and the tutorials
 # All make .venv from setup.py, when it is missing or setup.py has changed.

@@ -84,10 +84,11 @@ def is_dir(path: str) -> bool:
         return os.path.isdir(path)
     import tensorflow as tf
 
-    try:
-        return bool(tf.io.gfile.stat(path).is_directory)
-    except tf.errors.NotFoundError:
-        return False
+    with reading(path):
+        try:
+            return bool(tf.io.gfile.stat(path).is_directory)
+        except tf.errors.NotFoundError:
+            return False
 
 
 def names_in(folder: str) -> list[str]:
@@ -145,21 +146,35 @@ def open_unpacked(path: str) -> Iterator[Any]:
 def _open_remote(path: str, mode: str) -> Any:
     """A GFile as Python reads files. TensorFlow's own lines end without a word
     where the network fails, as if the file ended there."""
-    import tensorflow as tf
-
-    return io.BufferedReader(_Raw(tf.io.gfile.GFile(path, mode)), 1 << 20)
+    return io.BufferedReader(_Remote(path, mode), 1 << 20)
 
 
-class _Raw(io.RawIOBase):
-    def __init__(self, file: Any):
-        self.file = file
+class _Remote(io.RawIOBase):
+    def __init__(self, path: str, mode: str):
+        import tensorflow as tf
+
+        self.size = tf.io.gfile.stat(path).length
+        self.file = tf.io.gfile.GFile(path, mode)
+        self.position = 0
 
     def readable(self) -> bool:
         return True
 
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self.position = (0, self.position, self.size)[whence] + offset
+        if self.position < self.size:  # a GFile knows no place behind its end
+            self.file.seek(self.position)
+        return self.position
+
     def readinto(self, buffer: Any) -> int:
+        if self.position >= self.size:
+            return 0
         found: bytes = self.file.read(len(buffer))
         buffer[: len(found)] = found
+        self.position += len(found)
         return len(found)
 
 
@@ -319,6 +334,13 @@ def _fresh_name(path: str) -> str:
     return os.path.join(folder, fresh)
 
 
+def _own_names(path: str) -> str:
+    """A pattern of `path` and of the fresh names beside it."""
+    folder, name = os.path.split(path)
+    own = f"{re.escape(name)}\\b|\\.{re.escape(name[:50])}\\..*incomplete"
+    return f"{re.escape(os.path.join(folder, ''))}({own})"
+
+
 def try_to_write(path: str) -> None:
     """Writes nothing under a fresh name beside `path`, and removes it."""
     import tensorflow as tf
@@ -435,7 +457,7 @@ def new_folder(output_dir: str) -> Iterator[str]:
             tf.io.gfile.makedirs(folder)
             yield folder
     except tf.errors.OpError as error:
-        if os.path.dirname(output_dir) not in error.message:
+        if not re.search(_own_names(output_dir), error.message):
             raise  # of what is read
         raise InputError(
             f"cannot write `output_dir={output_dir}` ({error.message})"

@@ -37,8 +37,8 @@ class MaskConfig:
     max_predictions_per_seq: int = 20  # chosen tokens at most
     masked_lm_prob: float = 0.15  # share of tokens that are chosen
     do_whole_word_mask: bool = False  # choose all tokens of a word or none
-    mask_share: float = 0.8  # of the chosen that become [MASK]
-    random_share: float = 0.1  # that become any token; the rest stays
+    mask_share: float = 0.8  # of the chosen, that becomes [MASK]
+    random_share: float = 0.1  # that becomes any token; the rest stays
 
     def check_shares(self) -> None:
         for name in ("mask_share", "random_share"):
@@ -135,8 +135,8 @@ def candidate_groups(
 class MaskingVocabulary:
     """Ids of tokens.
 
-    Samplers mark a token that continues a word though it does not begin with
-    "##" by an id of V more. Records have the id itself.
+    Samplers write id + V for a token that continues a word though it does not
+    begin with "##". Records have the id.
     """
 
     special_tokens: SpecialTokens

@@ -1,4 +1,5 @@
-"""Hints on flags of create_pretraining_data.py that do not suit the text.
+"""Hints on flags of create_pretraining_data.py that do not suit the text, and
+on masks that are drawn in training.
 
 The records can be trained on, but teach less than they could: masks were cut,
 nearly all pairs are random, words are single ideographs, or the vocabulary does

@@ -89,15 +89,12 @@ def read_lines(
 ) -> Iterator[str]:
     """Lines of UTF-8 text, plain or .gz, each with its newline.
 
-    Lines end at "\\n" only, as in Google's code. A local file's are at most
-    MAX_LINE_BYTES long, so that no file fills the memory, nor what a small .gz
-    unpacks to. `progress` is called with the number of bytes of each.
+    Lines end at "\\n" only, as in Google's code, and are at most MAX_LINE_BYTES
+    long, so that no file fills the memory, nor what a small .gz unpacks to.
+    `progress` is called with the number of bytes of each.
     """
     with open_unpacked(path) as file:
-        # TensorFlow's files cannot say how long a line may be.
-        is_remote = isinstance(file, tf.io.gfile.GFile)
-        longest = () if is_remote else (MAX_LINE_BYTES + 1,)
-        lines = iter(lambda: file.readline(*longest), b"")
+        lines = iter(lambda: file.readline(MAX_LINE_BYTES + 1), b"")
         for number, line in numbered(path, lines, MAX_LINE_BYTES):
             progress(len(line))
             try:
@@ -149,8 +146,6 @@ def read_text_lines(
 
     number, shown = 0, (encoding or "UTF-8").upper()
     with open_unpacked(path) as reader:
-        if isinstance(reader, tf.io.gfile.GFile):
-            reader = io.BytesIO(reader.read())
         try:
             for number, line in numbered(
                 path, text_lines(reader, encoding, any_end, longest), longest

@@ -236,9 +236,11 @@ def resolve_checkpoint(path: str) -> str:
         if not tf.io.gfile.exists(prefix + ".index"):
             try:
                 state = tf.train.get_checkpoint_state(path)
-                if state is not None:  # its paths are of before it was moved
-                    name = os.path.basename(state.model_checkpoint_path)
-                    prefix = os.path.join(path, name)
+                if state is not None:
+                    prefix = state.model_checkpoint_path
+                    beside_it = os.path.join(path, os.path.basename(prefix))
+                    if tf.io.gfile.exists(f"{beside_it}.index"):
+                        prefix = beside_it  # the folder may have been moved
             except (ValueError, tf.errors.OpError) as error:
                 raise InputError(
                     f"{path}/checkpoint, which should name the newest "
@@ -248,8 +250,9 @@ def resolve_checkpoint(path: str) -> str:
     for ending in (".index", ".meta", ".data-00000-of-00001"):
         prefix = prefix.removesuffix(ending)
     if not tf.io.gfile.exists(prefix + ".index"):
+        is_folder = is_dir(path)
         names = [path]
-        if is_dir(path):
+        if is_folder:
             names = [os.path.join(path, n) for n in names_in(path)]
         for name in sorted(names):
             if name.endswith(PICKLES):
@@ -258,9 +261,9 @@ def resolve_checkpoint(path: str) -> str:
                     "and is never opened here; save the model as safetensors, "
                     "in transformers by model.save_pretrained(folder)"
                 )
-        indexes = [name for name in names if name.endswith(".index")]
-        if is_dir(path) and indexes:
-            found = ", ".join(os.path.basename(x)[:-6] for x in sorted(indexes))
+        indexes = sorted(name for name in names if name.endswith(".index"))
+        if is_folder and indexes:
+            found = indexes[-1].removesuffix(".index")
             raise InputError(
                 f"{path} has no {os.path.basename(prefix)}, but {found}; name "
                 "the checkpoint itself"

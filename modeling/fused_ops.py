@@ -3,7 +3,8 @@ attention, which has both.
 
 Each chain is plain keras.ops, computes in float32 whatever it is given and
 returns the type of its first argument. Under TensorFlow, on CPUs and GPUs, each
-is compiled by XLA, to few passes over memory; matrix products stay outside,
+is compiled by XLA, to few passes over memory, but for two that on a CPU are
+TensorFlow's: `masked_softmax` and `transpose`. Matrix products stay outside,
 with oneDNN or cuBLAS. On TPUs and other backends these functions are what they
 read as, and are compiled where the whole step is.
 
@@ -176,11 +177,12 @@ def uncompiled(is_plain: bool = True) -> Iterator[None]:
 
 
 def compiles_chains() -> bool:
-    """The switch: whether a chain that is called here is compiled by itself."""
+    """The switch: whether chains that are called here are compiled, each by
+    itself."""
     return _device() is not None and not _plain.get()
 
 
-def _is_compiled_for_gpu() -> bool:
+def _compiles_for_gpu() -> bool:
     return compiles_chains() and _device() == "GPU"
 
 
@@ -190,7 +192,7 @@ def _chain(
     is_sum: bool = False,
     is_for_gpu: bool = False,
 ) -> Callable[..., Tensor]:
-    """`function`, compiled by itself where `compiles_chains`.
+    """`function`, compiled by itself where `compiles_chains`, or on GPUs alone.
 
     Args:
         by_row: of each row [H] of its first argument by itself. Other
@@ -198,11 +200,11 @@ def _chain(
             It is given rows [N, H], not [B, S, H], since each shape is compiled
             anew, and batches of other lengths have often as many rows.
         is_sum: as in `_compiled`.
-        is_for_gpu: compiled there alone; TensorFlow's own kernels are as fast
-            on a CPU, and are the same for all shapes.
+        is_for_gpu: compiled on GPUs alone; on a CPU TensorFlow's own kernels
+            are as fast, and are the same for all shapes.
     """
     compiled = functools.cache(lambda: _compiled(function, is_sum))
-    is_compiled = _is_compiled_for_gpu if is_for_gpu else compiles_chains
+    is_compiled = _compiles_for_gpu if is_for_gpu else compiles_chains
 
     @functools.wraps(function)
     def call(x: Tensor, *args: Any) -> Tensor:
@@ -295,10 +297,30 @@ def add_bias(x: Tensor, bias: Tensor) -> Tensor:
     return ops.cast(_float32(x) + bias, x.dtype)
 
 
-@functools.partial(_chain, is_for_gpu=True)
 def transpose(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """ops.transpose, by which TensorFlow takes five times as long on a GPU."""
-    return ops.transpose(x, axes)
+    """ops.transpose, which TensorFlow has slow kernels for on a GPU. Unlike a
+    chain it keeps nothing for its gradient."""
+    if not _compiles_for_gpu():
+        return ops.transpose(x, axes)
+    import tensorflow as tf
+
+    turn, back = _compiled_transpose(), np.argsort(axes).tolist()
+
+    @tf.custom_gradient
+    def transposed(x: Tensor) -> Any:
+        return turn(x, [*axes]), lambda dy: turn(dy, back)
+
+    return transposed(x)
+
+
+@functools.cache
+def _compiled_transpose() -> Callable[..., Tensor]:
+    import tensorflow as tf
+
+    compiled: Callable[..., Tensor] = tf.function(
+        tf.transpose, jit_compile=True, autograph=False
+    )
+    return compiled
 
 
 @functools.partial(_chain, is_for_gpu=True)
@@ -338,8 +360,7 @@ def attention(
         rate: of the dropout.
         seed: int32 [2], its key; None outside training.
     """
-    is_trained = seed is not None and compiles_chains()
-    if is_trained or _is_compiled_for_gpu():
+    if compiles_chains() and (seed is not None or _device() == "GPU"):
         attend = _attention(scale, additive_mask, rate, seed)
         return attend(query, key, value)
     scores = ops.einsum("BNSD,BNTD->BNST", query, key)
@@ -386,6 +407,7 @@ def _attention(
 
 
 _dropped = _chain(dropout)
+lone_dropout = _chain(dropout, is_for_gpu=True)  # of little: before a head
 
 
 @_chain

@@ -183,6 +183,8 @@ class LinearHead(BertLayer):
         """
         if training and seed is None:
             seed = self.keys.draw()
-        dropped = fused_ops.dropout(x, self.dropout_prob, seed)
+        dropped = x
+        if seed is not None and self.dropout_prob:
+            dropped = fused_ops.lone_dropout(x, self.dropout_prob, seed)
         weights = ops.transpose(self.output_weights)
         return ops.matmul(dropped, weights) + self.output_bias

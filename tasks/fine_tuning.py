@@ -317,11 +317,10 @@ def train(task: FineTuningTask, callback: Callback | None = None) -> Trainer:
     else:
         seeds = range(first, first + num_seeds)
         trainer = _train_seeds(task, seeds, callback)
-    is_script = os.path.basename(sys.argv[0]).startswith("run_")
-    predict = "python predict.py" if is_script else "predict"
+    script = os.path.join(os.path.dirname(sys.argv[0]), "predict.py")
+    predict = f"python {script}" if os.path.exists(script) else "predict"
     print(
-        "to predict with it, a text a line:\n"
-        f"  {predict} --model_dir={context.run.output_dir}"
+        f"to predict with it:\n  {predict} --model_dir={context.run.output_dir}"
     )
     return trainer
 

@@ -114,11 +114,13 @@ class Settings:
             InputError: a value is of another type, or out of bounds.
         """
         if unknown := sorted(given.keys() - self.types.keys()):
-            near = difflib.get_close_matches(unknown[0], self.types, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            shown = []
+            for name in unknown:
+                near = difflib.get_close_matches(name, self.types, n=1)
+                shown += [f"{name} (did you mean {x}?)" for x in near] or [name]
             raise TypeError(
-                f"{self.function} has no setting {', '.join(unknown)}{hint} "
-                f"(its settings: {', '.join(sorted(self.types))})"
+                f"{self.function} has no setting {', '.join(shown)}; expected "
+                f"some of {', '.join(sorted(self.types))}"
             )
         return self.defaults | {
             name: _checked(name, value, self.types[name])

@@ -5,6 +5,7 @@ task has its own, and tasks/load.py says which.
 """
 
 import abc
+import contextlib
 import dataclasses
 import functools
 import threading
@@ -144,9 +145,7 @@ class Pipeline(abc.ABC):
         Raises:
             InputError: a text cannot be answered.
         """
-        for number, line in enumerate(texts):
-            for text in line:
-                check_is_text(f"number {number}", text)
+        check_are_texts(texts)
         with self.turn:
             answers = self.answer_all(
                 texts,
@@ -194,8 +193,7 @@ class Pipeline(abc.ABC):
         if own:
             pool = read_sentence_pooling(own)
         several = as_list(texts)
-        for number, text in enumerate(several):
-            check_is_text(f"number {number}", text)
+        check_are_texts([(text,) for text in several])
         size = self.encoder.config.hidden_size
         with self.turn:
             if layer not in self.extractors:
@@ -300,12 +298,13 @@ def as_list(texts: Any, one: Any = str) -> list[Any]:
     if isinstance(texts, one):
         return [texts]
     is_table = isinstance(texts, Mapping) or hasattr(texts, "columns")
-    if is_table or not isinstance(texts, Iterable):
-        raise InputError(
-            f"expected a text or a list of texts, found {_shown(texts)}"
-            + ("; give one column of it as a list" if is_table else "")
-        )
-    return list(texts)
+    if not is_table and not isinstance(texts, bytes):
+        with contextlib.suppress(TypeError):  # it is no list
+            return list(texts)
+    raise InputError(
+        f"expected a text or a list of texts, found {_shown(texts)}"
+        + ("; give one column of it as a list" if is_table else "")
+    )
 
 
 def pairs_of(
@@ -315,20 +314,23 @@ def pairs_of(
     if len(ones) != len(others):
         raise InputError(
             f"`{name}` has {len(ones)} entries and `{other_name}` "
-            f"{len(others)}; expected as many"
+            f"{len(others)}; expected the same number"
         )
     return list(zip(ones, others, strict=True))
 
 
-def check_is_text(place: str, text: Any) -> None:
-    if not isinstance(text, str):
-        raise InputError(f"{place}: expected a text, found {_shown(text)}")
+def check_are_texts(lines: Sequence[Any]) -> None:
+    """Each is a tuple of a text's parts."""
+    for number, line in enumerate(lines):
+        for text in line:
+            if not isinstance(text, str):
+                raise InputError(
+                    f"number {number}: expected a text, found {_shown(text)}"
+                )
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, int | float | None):
-        return repr(value)
-    return f"a {type(value).__name__}"
+    return "None" if value is None else f"one of type {type(value).__name__}"
 
 
 class TaskPipeline(Pipeline):

@@ -282,17 +282,14 @@ def claim_folder(run: RunConfig, host: Host) -> None:
 def _refuse_upstreams_run(folder: str) -> None:
     """Google's code goes on from the model.ckpt-N in output_dir, and evaluates
     it. Here that would be another model."""
-    if not files.is_dir(folder):
+    if not files.is_dir(folder) or saved_states(folder):
         return
     names = files.names_in(folder)
-    found = [re.fullmatch(r"model\.ckpt-(\d+)\.index", name) for name in names]
-    steps = [int(each[1]) for each in found if each]
-    if steps and f"{CHECKPOINT}.index" not in names:
-        newest = os.path.join(folder, f"model.ckpt-{max(steps)}")
+    is_theirs = any(re.fullmatch(r"model\.ckpt-\d+\.index", x) for x in names)
+    if is_theirs and not {f"{CHECKPOINT}.index", WEIGHTS} & {*names}:
         raise InputError(
-            f"`output_dir={folder}` has {newest}, a checkpoint of "
-            f"google-research/bert; give `init_checkpoint={newest}` and "
-            "another `output_dir`"
+            f"`output_dir={folder}` has checkpoints of google-research/bert; "
+            f"give `init_checkpoint={folder}` and another `output_dir`"
         )
 
 

@@ -475,9 +475,10 @@ class Trainer:
             stable = self._stable_step(plan.optimizer, began, newest)
             is_there = stable in [step_of(state) for state in states]
             if stable is not None and is_there:
+                goes = "going back" if may_write else "would go back"
                 print(
-                    f"{self.folder}: going back to step {stable:,}, after "
-                    "which the learning rate had begun to fall"
+                    f"{self.folder}: {goes} to step {stable:,}, after which "
+                    "the learning rate had begun to fall"
                 )
                 if may_write:
                     if self.best.forget_after(stable):  # its evaluations, too

@@ -171,7 +171,15 @@ def write_models() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:`shuffle=True` was passed")  # Keras's own
-@pytest.mark.parametrize("name", [*bert_keras.__all__, *METHODS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow)
+        if name.startswith(("train_", "pretrain"))
+        else name
+        for name in (*bert_keras.__all__, *METHODS)
+    ],
+)
 def test_the_example_runs(
     name: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """Tests of bert_keras/files.py: what is written appears whole or not at all."""
 
+import gzip
 import os
 import subprocess
 import sys
@@ -49,10 +50,42 @@ def test_a_bucket_that_does_not_answer_is_not_empty(
         files.open_unpacked(path) as file,
     ):
         list(file)
-    with pytest.raises(tf.errors.OpError):
+    with pytest.raises(InputError, match=f"cannot read {path}: "):
         files.is_dir(path)
-    with pytest.raises(tf.errors.OpError):
+    with pytest.raises(InputError, match="cannot read gs://.*/run/"):
         saved_states("gs://bert-keras-has-no-bucket/run")
+
+
+def test_a_new_folder_is_not_blamed_for_what_is_read(tmp_path: Path) -> None:
+    missing, out = str(tmp_path / "missing"), str(tmp_path / "out")
+    with (
+        pytest.raises(tf.errors.NotFoundError, match="missing; No such file"),
+        files.new_folder(out),
+    ):
+        tf.io.gfile.GFile(missing).read()
+    with (
+        pytest.raises(InputError, match="cannot write `output_dir="),
+        files.new_folder(out) as folder,
+    ):
+        tf.io.gfile.GFile(f"{folder}/a/b", "w").write("text")
+
+
+def test_a_remote_file_is_read_from_anywhere() -> None:
+    text = "".join(f"line {i}\n" for i in range(300_000))
+    tf.io.gfile.GFile("ram://x/text.txt", "w").write(text)
+    with files.open_unpacked("ram://x/text.txt") as file:
+        assert file.read().decode() == text
+        file.seek(2_000_000)
+        line = text[2_000_000:].splitlines(keepends=True)[0]
+        assert file.readline().decode() == line
+        file.seek(len(text) + 7)
+        assert file.read() == b""
+    packed = gzip.compress(text.encode())
+    tf.io.gfile.GFile("ram://x/text.txt.gz", "wb").write(packed)
+    with files.open_unpacked("ram://x/text.txt.gz") as file:
+        assert file.readline() == b"line 0\n"
+        file.seek(0)
+        assert file.read().decode() == text
 
 
 def test_removing_a_folder_does_not_follow_links(tmp_path: Path) -> None:

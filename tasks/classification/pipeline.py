@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from bert_keras.errors import InputError
@@ -90,7 +91,7 @@ class TextClassificationPipeline(TaskPipeline):
         """
         is_one = isinstance(texts, str | tuple)
         lines = [
-            tuple(x) if isinstance(x, tuple | list) else (x,)
+            tuple(x) if isinstance(x, tuple | list | np.ndarray) else (x,)
             for x in as_list(texts, str | tuple)
         ]
         make = ANSWERS[self.settings.target]

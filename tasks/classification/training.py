@@ -149,9 +149,13 @@ def train_classifier(
 
 
 def _has_pairs(data: Any) -> bool:
-    if not isinstance(data, tuple) or not data:
+    if not isinstance(data, tuple) or not data or not _is_list(data[0]):
         return False
     return isinstance(next(iter(data[0]), None), tuple)
+
+
+def _is_list(data: Any) -> bool:
+    return isinstance(data, Iterable) and not isinstance(data, str | bytes)
 
 
 def _read(
@@ -177,7 +181,8 @@ def _rows(
             )
         records = records_of(data)
     else:
-        if not (isinstance(data, tuple) and len(data) == 2):
+        is_pair = isinstance(data, tuple) and len(data) == 2
+        if not is_pair or not all(map(_is_list, data)):
             raise InputError(
                 f"`{name}` is a {type(data).__name__}; expected the path of a "
                 "file, a pandas frame, or a tuple of two lists: texts and "
@@ -187,15 +192,16 @@ def _rows(
         if len(texts) != len(labels):
             raise InputError(
                 f"`{name}` has {len(texts)} texts and {len(labels)} labels; "
-                "expected as many"
+                "expected the same number"
             )
-        parts = [x if isinstance(x, tuple) else (x,) for x in texts]
-        number_wanted = len(table.text_columns)
+        parts = [x if isinstance(x, tuple | list) else (x,) for x in texts]
+        expected = "one text" if len(table.text_columns) == 1 else "two texts"
         for number, text in enumerate(parts):
-            if len(text) != number_wanted:
+            if len(text) != len(table.text_columns):
                 raise InputError(
-                    f"`{name}`, example {number} has {len(text)} texts; "
-                    f"expected {number_wanted}, as in the first"
+                    f"`{name}`, example {number}: expected {expected}, as "
+                    f"`text_pair_column` or the pairs of `train` say, found "
+                    f"{len(text)}"
                 )
         records = (
             dict(zip(wanted, (*text, _plain(label)), strict=True))

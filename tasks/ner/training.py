@@ -142,7 +142,7 @@ def _read(
         if len(words) != len(tags):
             raise InputError(
                 f"`{name}` has {len(words)} sentences and the tags of "
-                f"{len(tags)}; expected as many"
+                f"{len(tags)}; expected the same number"
             )
         names = word_field or WORDS, tag_field or TAGS
         data = [

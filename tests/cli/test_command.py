@@ -71,6 +71,15 @@ def test_where_nothing_can_be_written(tmp_path: Path, place: str) -> None:
             ),
             "cannot read or write: /x; Permission denied; give this user",
         ),
+        (
+            tf.errors.FailedPreconditionError(
+                None,
+                None,
+                "Error executing an HTTP request: no host\n\t when reading "
+                "metadata of gs://b/x",
+            ),
+            "no host when reading metadata of gs://b/x; check the path, the",
+        ),
     ],
 )
 def test_a_disk_that_takes_nothing_is_a_sentence(
@@ -114,6 +123,7 @@ def test_a_fault_of_the_code_is_not_explained(error: Exception) -> None:
     assert command.explained(error) is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="names are bytes")
 def test_a_name_that_is_not_utf8() -> None:
     sentence = fails_with(

@@ -109,6 +109,7 @@ def test_another_backend_of_keras_is_said_and_not_used() -> None:
     assert "KERAS_BACKEND=jax is not used" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_command_works_without_a_standard_error(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("the sea\n" * 20)
     command = (

@@ -122,6 +122,7 @@ def test_losses_beside_held_out_text_and_guessing(tmp_path: Path) -> None:
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_python_text_is_plenty_and_always_the_same() -> None:
     texts = demo.python_texts()
     some = demo.documents(itertools.islice(texts, 600))

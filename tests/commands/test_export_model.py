@@ -119,6 +119,7 @@ def test_an_export_answers_without_this_project(
     assert (assets / "bert_config.json").read_text() == ONE_LAYER.to_json()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_exported(
     folder: tuple[Path, TextClassifier], tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ def variables(folder: Path) -> dict[str, np.ndarray]:
     return {name: reader.get_tensor(name) for name in names}
 
 
+@pytest.mark.slow
 def test_words_begin_as_the_mean_of_their_pieces(model: Path) -> None:
     output = run(COMMAND, *flags(model, num_words=9))
     assert "9 words more, and 2 that are not a token yet" in output

@@ -55,6 +55,7 @@ def test_a_command_is_called_twice_and_beside_others(
     )
 
 
+@pytest.mark.slow
 def test_scripts_are_run_one_after_the_other(
     world: Path,
     tmp_path: Path,

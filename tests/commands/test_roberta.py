@@ -50,6 +50,7 @@ def write_pairs(path: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
+@pytest.mark.slow
 def test_it_is_fine_tuned_and_answers(tmp_path: Path, folder: str) -> None:
     table, output_dir = tmp_path / "pairs.tsv", tmp_path / "out"
     write_pairs(table)

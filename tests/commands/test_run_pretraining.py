@@ -380,6 +380,7 @@ def test_records_without_labels_have_no_next_sentences(
     assert f"the longest of the first 17 records has {longest} of" in hint
 
 
+@pytest.mark.slow
 def test_two_replicas_give_the_weights_of_one_device(
     tiny_records: str,
     config_file: str,

@@ -62,6 +62,7 @@ def test_once_in_order_and_shared_out(tiny_records: str) -> None:
         assert_same(two, {name: x[1::2] for name, x in batch.items()})
 
 
+@pytest.mark.slow
 def test_records_without_masks_are_masked(tmp_path: Path) -> None:
     path, features = str(tmp_path / "records"), unmasked_features(16)
     vocab = load_vocab(VOCAB)

@@ -174,6 +174,7 @@ MASK = tf.constant([0.0] * 9 + [-10000.0] * 4)
         (fused_ops.log_likelihood, (X, LABELS)),
         (fused_ops.masked_softmax, (X, 0.5, MASK)),
         (fused_ops.transpose, (X, (1, 0, 2))),
+        (fused_ops.lone_dropout, (X, 0.1, KEY)),
     ],
 )
 def test_compiled_gradients_are_the_plain_ones(

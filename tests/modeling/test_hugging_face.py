@@ -650,7 +650,7 @@ def test_no_bert_at_all(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="first is 'electra.pooler'"):
         load_checkpoint(model.mappings(), str(path))
     with pytest.raises(InputError, match="local"):
-        load_checkpoint(model.mappings(), "gs://bucket/model.safetensors")
+        load_checkpoint(model.mappings(), "ram://bucket/model.safetensors")
 
 
 @pytest.mark.parametrize("path", ["", "/bert_model.ckpt"])

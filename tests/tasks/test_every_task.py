@@ -132,15 +132,8 @@ def _train(
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["single_label"]
-    + [
-        pytest.param(name, marks=pytest.mark.slow)
-        for name in CASES
-        if name != "single_label"
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_a_task_from_training_to_export(
     name: str, world: Path, tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def test_windows_take_each_token_where_it_has_most_context() -> None:
     assert TOKENIZER.convert_ids_to_tokens(ids) == document.tokens
 
 
+@pytest.mark.slow
 def test_vectors_are_those_of_their_windows() -> None:
     extractor = FeatureExtractor(TINY, [-1, 0])
     documents = [read_document(LINE, TOKENIZER, 6, stride) for stride in (2, 0)]

@@ -174,6 +174,7 @@ def test_a_wrong_tf_config_is_shown(
     assert fault in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_a_sentence(tiny_records: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

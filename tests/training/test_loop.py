@@ -217,6 +217,7 @@ def test_micro_batches_draw_different_masks() -> None:
     assert float(loss) == pytest.approx(sum(parts), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_evaluation_divides_once() -> None:
     model = Pretraining(ONE_LAYER)
     batches = [

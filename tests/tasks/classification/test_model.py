@@ -344,6 +344,7 @@ def test_pieces_of_a_batch_add_up(model: TextClassifier) -> None:
     assert float(sum(parts)) == pytest.approx(loss_of(model, batch), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_pieces", [1, 3])
 def test_packed_rows_learn_what_padded_rows_do(
     model: TextClassifier, num_pieces: int

@@ -117,6 +117,7 @@ def help_of() -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_case_is_a_setting(tmp_path: Path) -> None:
     model = train_classifier(
         (TEXTS, LABELS),
@@ -128,6 +129,7 @@ def test_the_case_is_a_setting(tmp_path: Path) -> None:
     assert model.tokenizer.tokenize("Sea") != model.tokenizer.tokenize("sea")
 
 
+@pytest.mark.slow
 def test_a_run_that_has_learnt_nothing_is_warned_of(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,7 +169,9 @@ def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
     for wrong, words in (
         ([("the sea", "1")], "`train` is a list; expected the path of a file"),
         ((["the sea"], ["1", "2"]), "`train` has 1 texts and 2 labels"),
-        ((["a", ("b", "c")], [0, 1]), "`train`, example 1 has 2 texts"),
+        ((["a", ("b", "c")], [0, 1]), "`train`, example 1: expected one text"),
+        ((["a"], 3), "`train` is a tuple; expected the path of a file"),
+        (("ab", "01"), "`train` is a tuple; expected the path of a file"),
     ):
         with pytest.raises(InputError, match=words):
             train_classifier(wrong, output_dir=folder, **SETTINGS)

@@ -109,6 +109,7 @@ def test_accuracy_counts_questions(model: MultipleChoice) -> None:
     assert [float(x) for x in sums["accuracy"]] == [hits, 7.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_pieces_and_hosts_of_a_batch_add_up(
     model: MultipleChoice, is_packed: bool

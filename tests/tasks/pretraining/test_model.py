@@ -200,6 +200,7 @@ def test_packed_rows_have_the_loss_and_gradients_of_their_sequences(
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_packed_rows_of_padding_count_for_nothing(model: Pretraining) -> None:
     _, rows = packed(tiny_batch(9))
     padded = {

@@ -178,6 +178,19 @@ def test_records_are_the_command_s(sampler: str, tmp_path: Path) -> None:
         assert again is None
 
 
+def test_records_of_a_remote_text_are_those_of_a_local_one(
+    tmp_path: Path,
+) -> None:
+    remote = "ram://corpus/text.txt"  # in this process's memory
+    tf.io.gfile.GFile(remote, "w").write(CORPUS.read_text())
+    found = []
+    for i, text in enumerate((str(CORPUS), remote)):
+        path = tmp_path / f"{i}.tfrecord"
+        bert_keras.make_records([text], path, VOCAB, num_workers=1, **LENGTHS)
+        found.append(path.read_bytes())
+    assert found[0] == found[1]
+
+
 @pytest.mark.slow
 def test_records_are_made_by_a_script_without_a_guard(tmp_path: Path) -> None:
     """Workers are started so that they do not run the script again."""
