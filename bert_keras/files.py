@@ -309,7 +309,7 @@ def atomic(path: str, overwrite: bool = False) -> Iterator[str]:
         yield unfinished
         tf.io.gfile.rename(unfinished, path, overwrite=overwrite)
     finally:
-        with contextlib.suppress(OSError, tf.errors.OpError):
+        with contextlib.suppress(OSError, tf.errors.OpError, InputError):
             remove(unfinished)
 
 

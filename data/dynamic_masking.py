@@ -6,7 +6,7 @@ TensorFlow ops; a change to them belongs in all three
 (tests/data/test_masking_agrees.py). A batch's masks depend on the seed and the
 batch's number alone, so that a resumed run draws the same ones.
 
-Or, of a model of one direction, each piece's neighbour: Devlin et al. 2018,
+Or, of a model of one direction, each token's neighbour: Devlin et al. 2018,
 section 5.1.
 
 Shapes: B rows of this host, S positions, P predictions.
@@ -25,18 +25,18 @@ CHOICE, REPLACEMENT, PIECE = range(3)
 
 
 def lay_out(
-    batch: dict[str, tf.Tensor], pieces: MaskingVocabulary
+    batch: dict[str, tf.Tensor], vocab: MaskingVocabulary
 ) -> dict[str, tf.Tensor]:
-    """Rows with nothing hidden: what a model reads of unmasked records, and
+    """Rows with nothing masked: what a model reads of unmasked records, and
     labels of next sentences where the batch has them."""
     ids = batch["input_ids"]
     is_real, is_second = segment_masks(batch["segment_lengths"], ids.shape[1])
     labelled = {k: v for k, v in batch.items() if k == NEXT_SENTENCE}
     return labelled | {
-        "input_ids": tf.where(is_real, ids, pieces.padding),
+        "input_ids": tf.where(is_real, ids, vocab.padding),
         "input_mask": tf.cast(is_real, tf.int32),
         "segment_ids": tf.cast(is_second, tf.int32)
-        * pieces.special_tokens.second_segment,
+        * vocab.special_tokens.second_segment,
     }
 
 
@@ -45,7 +45,7 @@ class BatchMasker:
 
     def __init__(
         self,
-        pieces: MaskingVocabulary,
+        vocab: MaskingVocabulary,
         config: MaskConfig,
         seed: int,
         share: HostShard = HostShard(),
@@ -55,9 +55,9 @@ class BatchMasker:
         self.config = config
         self.seed = seed
         self.share = share
-        self.pieces = pieces
-        self.all_ids = tf.constant(np.sort(pieces.replacements), tf.int32)
-        self.continues = tf.constant(pieces.continues)
+        self.vocab = vocab
+        self.all_ids = tf.constant(np.sort(vocab.replacements), tf.int32)
+        self.continues = tf.constant(vocab.continues)
 
     def mask(
         self, number: tf.Tensor, batch: dict[str, tf.Tensor]
@@ -70,34 +70,34 @@ class BatchMasker:
             batch: the features of `unmasked_features`, this host's rows
                 of them.
         """
-        whole = lay_out(batch, self.pieces)
+        whole = lay_out(batch, self.vocab)
         ids = whole["input_ids"]
         is_real = whole["input_mask"] > 0
-        is_mark = (ids == self.pieces.start) | (ids == self.pieces.end)
-        may_hide = is_real & ~is_mark
+        is_mark = (ids == self.vocab.start) | (ids == self.vocab.end)
+        may_choose = is_real & ~is_mark
         num_pieces = tf.reduce_sum(batch["segment_lengths"], axis=1)
         wanted = tf.cast(num_pieces, tf.float64) * self.config.masked_lm_prob
         num_wanted = tf.cast(tf.math.rint(wanted), tf.int32)
         width = self.config.max_predictions_per_seq
         num_wanted = tf.clip_by_value(num_wanted, 1, width)
-        is_hidden = self._choose(number, ids, may_hide, num_wanted)
+        is_chosen = self._choose(number, ids, may_choose, num_wanted)
 
         # Their places [B, P], lowest first, then zeros
         length = ids.shape[1]
-        places = tf.where(is_hidden, tf.range(length), length)
+        places = tf.where(is_chosen, tf.range(length), length)
         places = tf.sort(places, axis=1)[:, :width]
         is_chosen = places < length
         positions = tf.where(is_chosen, places, 0)
         labels = tf.gather(ids, positions, batch_dims=1)
 
-        # Some become [MASK], some stay, some become any piece.
+        # Some become [MASK], some stay, some become any token.
         draw = self._uniform(number, REPLACEMENT, labels)
         num_ids = tf.size(self.all_ids)
         index = self._uniform(number, PIECE, labels)
         index = tf.cast(index * tf.cast(num_ids, tf.float32), tf.int32)
         other = tf.gather(self.all_ids, tf.minimum(index, num_ids - 1))
         shown = tf.where(draw < self.config.keep_below, labels, other)
-        shown = tf.where(draw < self.config.mask_share, self.pieces.mask, shown)
+        shown = tf.where(draw < self.config.mask_share, self.vocab.mask, shown)
         rows = tf.where(is_chosen)[:, 0]
         columns = tf.cast(positions[is_chosen], tf.int64)
         return whole | {
@@ -124,23 +124,23 @@ class BatchMasker:
         self,
         number: tf.Tensor,
         ids: tf.Tensor,
-        may_hide: tf.Tensor,
+        may_choose: tf.Tensor,
         num_wanted: tf.Tensor,
     ) -> tf.Tensor:
-        """bool [B, S]: which to hide. Words come in random order, and each is
-        taken that still fits; unless whole words are to be hidden, each piece
+        """bool [B, S]: which to choose. Words come in random order, and each is
+        taken that still fits; unless whole words are chosen, each token
         is a word."""
-        is_begin = may_hide
+        is_begin = may_choose
         if self.config.do_whole_word_mask:
-            is_first = tf.cumsum(tf.cast(may_hide, tf.int32), 1) == 1
+            is_first = tf.cumsum(tf.cast(may_choose, tf.int32), 1) == 1
             continues = tf.gather(self.continues, ids)
-            if not self.pieces.joins_over_special_tokens:
-                continues &= tf.pad(may_hide[:, :-1], [[0, 0], [1, 0]])
-            is_begin = may_hide & (is_first | ~continues)
+            if not self.vocab.joins_over_special_tokens:
+                continues &= tf.pad(may_choose[:, :-1], [[0, 0], [1, 0]])
+            is_begin = may_choose & (is_first | ~continues)
         word = tf.cumsum(tf.cast(is_begin, tf.int32), 1)  # [B, S], from 1
         width = ids.shape[1] + 1
         sizes = tf.math.bincount(
-            tf.where(may_hide, word, 0),
+            tf.where(may_choose, word, 0),
             minlength=width,
             maxlength=width,
             axis=-1,
@@ -160,17 +160,17 @@ class BatchMasker:
         counts = tf.transpose(counts)
         is_taken = tf.pad(counts[:, :-1], [[0, 0], [1, 0]]) < counts
         is_taken = tf.gather(is_taken, tf.argsort(order), batch_dims=1)
-        return may_hide & tf.gather(is_taken, word, batch_dims=1)
+        return may_choose & tf.gather(is_taken, word, batch_dims=1)
 
 
 class CausalLmLabels:
     """Makes of unmasked records what a model of one direction is trained on:
-    nothing is hidden, and every position predicts its neighbour. In the form of
+    nothing is masked, and every position predicts its neighbour. In the form of
     masks, so that model and loss are those of masks."""
 
-    def __init__(self, pieces: MaskingVocabulary, direction: str):
+    def __init__(self, vocab: MaskingVocabulary, direction: str):
         """`direction`: left_to_right or right_to_left, as in BertConfig."""
-        self.pieces = pieces
+        self.vocab = vocab
         self.direction = direction
 
     def mask(
@@ -187,7 +187,7 @@ class CausalLmLabels:
                            masked_lm_ids       2 5 6 0
             masked_lm_weights                  1 1 1 0
         """
-        rows = lay_out(batch, self.pieces)
+        rows = lay_out(batch, self.vocab)
         ids = rows["input_ids"]
         is_real = rows["input_mask"][:, 1:]  # the position and its neighbour
         place = tf.zeros_like(is_real) + tf.range(is_real.shape[1])

@@ -86,7 +86,6 @@ def is_hugging_face(path: str) -> bool:
 
     A folder that has Google's checkpoint too means that one.
     """
-
     if not files.is_dir(path):
         return path.endswith((SAFETENSORS, INDEX))
     names = files.names_in(path)

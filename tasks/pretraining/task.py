@@ -325,7 +325,7 @@ class PretrainingTask(Task):
             masks = dataclasses.asdict(masker.config)
             if hint := mask_hint(config.max_seq_length, masker.config):
                 hints = [*hints, hint]
-            marks = masker.pieces
+            marks = masker.vocab
             never_masked = {marks.padding, marks.start, marks.end}
         direction = self.context.config.direction
         watch, notes = None, []

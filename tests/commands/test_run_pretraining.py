@@ -296,7 +296,9 @@ def test_masks_are_drawn_for_records_without(tmp_path: Path) -> None:
     sentence = fails_with("run_pretraining.py", *args)
     assert "records have no masks" in sentence
     assert "--vocab_file" in sentence
-    forked("run_pretraining.py", *args, f"--vocab_file={vocab_file}")
+    args += [f"--vocab_file={vocab_file}", "--masked_lm_prob=0.6"]
+    errors = well_ended("run_pretraining.py", *args).errors
+    assert "WARNING: --masked_lm_prob=0.6 asks for " in errors  # and gets fewer
     losses = [line["masked_lm_loss"] for line in log(tmp_path / "out")]
     assert len(losses) == 3
     assert all(0 < loss < 2 * math.log(vocab_size) for loss in losses)
