@@ -24,7 +24,7 @@ class InputError(ValueError):
         ...     bert_keras.load("nowhere")
         ... except bert_keras.InputError as error:
         ...     print(error)
-        nowhere has no config; expected a model folder: ...
+        nowhere does not exist; expected a model folder
     """
 
     def __init__(self, sentence: str):

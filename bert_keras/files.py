@@ -121,7 +121,8 @@ def reading(path: str) -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        raise InputError(f"cannot read {path}: {error.message}") from error
+        message = " ".join(error.message.split())
+        raise InputError(f"cannot read {path}: {message}") from error
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {path}: {reason}") from error

@@ -3,6 +3,7 @@
 import os
 
 import keras
+import tensorflow as tf
 
 from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
@@ -59,6 +60,8 @@ def load(
             "expected KERAS_BACKEND=tensorflow"
         )
     folder = os.fspath(folder)
+    if not any(map(tf.io.gfile.exists, (folder, f"{folder}.index"))):
+        raise InputError(f"{folder} does not exist; expected a model folder")
     task, config, tokenizer = open_with_task(folder, options)
     pipeline: Pipeline = (
         FillMaskPipeline(config, tokenizer, top_k)

@@ -31,6 +31,7 @@ from bert_keras.tasks.features import (
     make_document,
 )
 from bert_keras.tasks.sentence_pooling import (
+    POOLINGS,
     SentencePooling,
     pooling_file,
     read_sentence_pooling,
@@ -39,7 +40,7 @@ from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.inference import Predictor, predict, with_progress
 
 BATCH_SIZE = 32  # rows
-EMPTY = "the line is empty"
+EMPTY = "the text is empty"
 NOT_FINITE = "the model's numbers for it overflow"
 METHODS = ("predict", "answer", "tag", "choose", "fill")
 
@@ -146,6 +147,7 @@ class Pipeline(abc.ABC):
             InputError: a text cannot be answered.
         """
         check_are_texts(texts)
+        check_batch_size(batch_size)
         with self.turn:
             answers = self.answer_all(
                 texts,
@@ -188,6 +190,11 @@ class Pipeline(abc.ABC):
         Returns:
             float32 [N, H], or [H] of one text.
         """
+        check_batch_size(batch_size)
+        if pooling not in (None, *POOLINGS):
+            raise InputError(
+                f"`pooling={pooling}` is not one of {', '.join(POOLINGS)}"
+            )
         own = pooling_file(self.folder) if pooling is None else None
         pool = SentencePooling(pooling or "mean")
         if own:
@@ -317,6 +324,13 @@ def pairs_of(
             f"{len(others)}; expected the same number"
         )
     return list(zip(ones, others, strict=True))
+
+
+def check_batch_size(batch_size: Any) -> None:
+    if not isinstance(batch_size, int | np.integer) or batch_size < 1:
+        raise InputError(
+            f"`batch_size` is {batch_size}; expected a whole number from 1"
+        )
 
 
 def check_are_texts(lines: Sequence[Any]) -> None:

@@ -450,13 +450,9 @@ class PretrainingTask(Task):
         data = "eval_file" if self.config.eval_file else "input_file"
         trainer.write_results(self.evaluate(trainer), data=data)
         if self.num_evaluated == self.config.max_eval_steps:
-            print(
-                with_flags(
-                    f"evaluated {self.num_evaluated:,} batches of "
-                    f"{self.config.eval_batch_size}, the most that "
-                    "`max_eval_steps` allows"
-                )
-            )
+            number = self.num_evaluated * self.config.eval_batch_size
+            text = f"evaluated the first {number:,} records: `max_eval_steps`"
+            print(with_flags(text))
 
     @contextlib.contextmanager
     def explain_parse_errors(self) -> Iterator[None]:

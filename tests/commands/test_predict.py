@@ -117,7 +117,7 @@ def test_a_thousand_lines_and_worse(
     assert "line 601: bytes that are not UTF-8 are left out\n" in done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [answer.pop("line") for answer in answers] == [*range(1, 1001)]
-    empty = {"error": "the line is empty"}
+    empty = {"error": "the text is empty"}
     assert (answers[7], answers[300]) == (empty, empty)
     for i in [*range(0, 1000, 47), 500, 600]:
         value = expected_value(model, lines[i])
@@ -269,7 +269,7 @@ def test_files_are_read_as_in_training(
     )
     answers = [json.loads(line) for line in output.splitlines()]
     values = [expected_value(model, text) for text in texts]
-    none, pair = "the line is empty", "it has 2 texts (in a line, tabs"
+    none, pair = "the text is empty", "it has 2 texts (in a line, tabs"
     expected = [
         *values, *values, *values[:2], none, values[2],
         *values[:2], pair, *values, *values[:2],

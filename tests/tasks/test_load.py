@@ -142,7 +142,7 @@ def test_columns_are_texts_whatever_is_in_them(tmp_path: Path) -> None:
     rows = [("the\tsea",), ("the\nsea",), ("the sea",), ("",)]
     questions = [model._read(1, row) for row in rows]
     assert questions[0] == questions[1] == questions[2]
-    assert questions[3].error == "the line is empty"
+    assert questions[3].error == "the text is empty"
 
 
 def test_lines_without_an_answer_say_why(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_lines_without_an_answer_say_why(tmp_path: Path) -> None:
     assert [answer.columns for answer in found] == [
         *[[], ["2.500000"], [], [], ["2.500000"]]
     ]
-    assert found[0].fields == {"error": "the line is empty"}
+    assert found[0].fields == {"error": "the text is empty"}
     assert "3 texts" in found[2].fields["error"]
 
 
@@ -293,7 +293,7 @@ def test_tags(tmp_path: Path) -> None:
     other = load(save(tmp_path / "kept", kept, **settings, **features))
     found = list(other.answer_all([line, " "], runner(other)))
     assert len(found[0].fields["tags"]) == 9
-    assert found[1].fields == {"error": "the line is empty"}
+    assert found[1].fields == {"error": "the text is empty"}
 
 
 def test_words_of_scripts_whose_vowels_combine() -> None:
@@ -469,7 +469,7 @@ def test_what_a_model_cannot_do_is_said(tmp_path: Path) -> None:
     model: Any = load(text_folder(tmp_path, "regression", takes_pairs=False))
     with pytest.raises(AttributeError, match=r"no tag\(\): call predict\(\)"):
         model.tag("the sea")
-    with pytest.raises(InputError, match="number 1: the line is empty"):
+    with pytest.raises(InputError, match="number 1: the text is empty"):
         model.predict(["the sea", " "])
     with pytest.raises(InputError, match="number 0: it has 2 texts"):
         model.predict(("the sea", "a storm"))
@@ -499,6 +499,13 @@ def test_only_texts_are_answered(tmp_path: Path) -> None:
             with pytest.raises(InputError, match=words):
                 call(texts)
     assert len(model.predict(np.array(["the sea", "a storm"]))) == 2
+    with pytest.raises(InputError, match="`pooling=men` is not one of cls, me"):
+        model.encode("the sea", pooling="men")
+    for size in (0, -3, ["a storm"]):
+        with pytest.raises(InputError, match="expected a whole number from 1"):
+            model.predict("the sea", size)
+    with pytest.raises(InputError, match="nowhere does not exist; expected a"):
+        load(tmp_path / "nowhere")
 
     model = load(
         save(tmp_path / "q", QuestionAnsweringModel(ONE_LAYER), **SPANS)
