@@ -2,10 +2,10 @@
 attention, which has both.
 
 Each chain is plain keras.ops, computes in float32 whatever it is given and
-returns the type of its first argument. Under TensorFlow, on CPUs and GPUs, each
-is compiled by XLA, to few passes over memory, but for two that on a CPU are
-TensorFlow's: `masked_softmax` and `transpose`. Matrix products stay outside,
-with oneDNN or cuBLAS. On TPUs and other backends these functions are what they
+returns the type of its first argument. Under TensorFlow, on CPUs and GPUs, XLA
+compiles each to few passes over memory. Two stay TensorFlow's on a CPU:
+`masked_softmax` and `transpose`. Matrix products stay outside, with oneDNN or
+cuBLAS. On TPUs and other backends these functions are what they
 read as, and are compiled where the whole step is.
 
 Dropout is stateless: what is dropped depends on a key that is an argument, so

@@ -280,8 +280,8 @@ def claim_folder(run: RunConfig, host: Host) -> None:
 
 
 def _refuse_upstreams_run(folder: str) -> None:
-    """Google's code goes on from the model.ckpt-N in output_dir, and evaluates
-    it. Here that would be another model."""
+    """Google's code resumes from the model.ckpt-N in output_dir, and evaluates
+    it. Here it would train or evaluate another model."""
     if not files.is_dir(folder) or saved_states(folder):
         return
     names = files.names_in(folder)
