@@ -317,8 +317,10 @@ def train(task: FineTuningTask, callback: Callback | None = None) -> Trainer:
     else:
         seeds = range(first, first + num_seeds)
         trainer = _train_seeds(task, seeds, callback)
-    script = os.path.join(os.path.dirname(sys.argv[0]), "predict.py")
-    predict = f"python {script}" if os.path.exists(script) else "predict"
+    folder, name = os.path.split(sys.argv[0])
+    script = os.path.join(folder, "predict.py")
+    is_clone = name.startswith("run_") and os.path.exists(script)
+    predict = f"python {script}" if is_clone else "predict"
     print(
         f"to predict with it:\n  {predict} --model_dir={context.run.output_dir}"
     )

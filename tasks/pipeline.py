@@ -305,13 +305,16 @@ def as_list(texts: Any, one: Any = str) -> list[Any]:
     if isinstance(texts, one):
         return [texts]
     is_table = isinstance(texts, Mapping) or hasattr(texts, "columns")
+    several = None
     if not is_table and not isinstance(texts, bytes):
-        with contextlib.suppress(TypeError):  # it is no list
-            return list(texts)
-    raise InputError(
-        f"expected a text or a list of texts, found {_shown(texts)}"
-        + ("; give one column of it as a list" if is_table else "")
-    )
+        with contextlib.suppress(TypeError):  # of what is not a list
+            several = iter(texts)
+    if several is None:
+        raise InputError(
+            f"expected a text or a list of texts, found {_shown(texts)}"
+            + ("; give one column of it as a list" if is_table else "")
+        )
+    return list(several)
 
 
 def pairs_of(
