@@ -120,8 +120,7 @@ def main() -> None:
     command.import_tensorflow(FLAGS)
 
     from bert_keras.data import text_files
-    from bert_keras.tasks import dry_run
-    from bert_keras.tasks.pretraining import training
+    from bert_keras.tasks.pretraining.setup import MASKS, make_task
     from bert_keras.tasks.pretraining.task import PretrainingConfig
     from bert_keras.tasks.run_context import make_devices
     from bert_keras.tasks.trainer import Trainer
@@ -139,7 +138,7 @@ def main() -> None:
     config = FLAGS.make(
         PretrainingConfig,
         masks=FLAGS.make(MaskConfig),
-        mask_flags=[name for name in training.MASKS if FLAGS[name].present],
+        mask_flags=[name for name in MASKS if FLAGS[name].present],
         optimizer=FLAGS.make(OptimizerConfig),
         loop=common_flags.loop_config(FLAGS),
         selection=FLAGS.make(ModelSelection),
@@ -147,7 +146,7 @@ def main() -> None:
             Budget, keeps_warmup=FLAGS["num_warmup_steps"].present > 0
         ),
     )
-    task = training.make_task(
+    task = make_task(
         devices,
         run,
         config,
@@ -157,6 +156,8 @@ def main() -> None:
     )
     with task.explain_parse_errors():
         if run.dry_run:
+            from bert_keras.tasks import dry_run
+
             dry_run.report(task, task.context, config.seed)
             return
         trainer = Trainer(task, task.context, config.seed)

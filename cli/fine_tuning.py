@@ -178,8 +178,8 @@ class FineTuningCommand:
 
     def execute(self, task: "FineTuningTask") -> None:
         """Does what --do_train, --do_eval, --do_predict and --dry_run ask."""
-        from bert_keras.tasks import dry_run, fine_tuning, run_context
-        from bert_keras.tasks.distillation.teacher import with_teacher
+        from bert_keras.tasks import fine_tuning, run_context
+        from bert_keras.tasks.distillation.entry import with_teacher
         from bert_keras.tasks.trainer import Trainer
 
         task = with_teacher(task, self.flags.make(TaskDistillation))
@@ -187,6 +187,8 @@ class FineTuningCommand:
         task.prepare()
         context, seed = task.context, task.config.seed
         if self.run.dry_run:
+            from bert_keras.tasks import dry_run
+
             if self.flags.do_train and task.config.selection.num_seeds > 1:
                 context = fine_tuning.of_seed(context, seed)
             dry_run.report(task, context, seed)

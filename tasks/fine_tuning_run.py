@@ -16,7 +16,7 @@ from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
 from bert_keras.tasks import fine_tuning, load
 from bert_keras.tasks.distillation.config import TaskDistillation
-from bert_keras.tasks.distillation.teacher import with_teacher
+from bert_keras.tasks.distillation.entry import with_teacher
 from bert_keras.tasks.fine_tuning import FineTuningConfig, FineTuningTask
 from bert_keras.tasks.keyword_settings import Settings, make, types_of
 from bert_keras.tasks.run_context import (

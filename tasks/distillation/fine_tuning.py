@@ -8,16 +8,34 @@ Shapes: B batch, C classes, E choices among them in each row (the two ends of a
 span; none for a label).
 """
 
+import dataclasses
 from typing import Any
 
 from keras import ops
 
+from bert_keras import files
+from bert_keras.data.tokenizer_folder import (
+    CASE,
+    HUGGING_FACE,
+    open_tokenizer,
+)
+from bert_keras.data.tokenizers import check_any_vocabulary
+from bert_keras.errors import InputError, warn
 from bert_keras.modeling import fused_ops
+from bert_keras.modeling.checkpoint import check_sizes
+from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.classification.model import TextClassifier
+from bert_keras.tasks.classifier_head import ClassifierHead
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.distillation.student import Distilled
+from bert_keras.tasks.distillation.teacher import config_file, load_teacher
+from bert_keras.tasks.fine_tuning import Data, FineTuningTask
+from bert_keras.tasks.hugging_face_task import folder_task
+from bert_keras.tasks.label_names import order_of
+from bert_keras.tasks.run_context import check_not_overwritten
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
+from bert_keras.tasks.trainer import Trainer
 
 Classes = TextClassifier | QuestionAnsweringModel  # models that choose
 
@@ -68,3 +86,114 @@ def _joined(logits: Tensor | dict[str, Tensor]) -> Tensor:
     if isinstance(logits, dict):
         return ops.stack([*logits.values()], axis=1)
     return logits
+
+
+def check_teacher(task: FineTuningTask, folder: str) -> BertConfig:
+    """The config of a teacher, which has to have learnt its student's task and
+    read by its vocabulary. Where it read by other settings, it is said.
+
+    Raises:
+        InputError: what it knows is something else.
+    """
+    settings, opened = task.settings, task.context.tokenizer
+    output_dir = task.context.run.output_dir
+    check_not_overwritten(output_dir, teacher_model_dir=folder)
+    config = BertConfig.from_json_file(files.local(config_file(folder)))
+    if settings.target not in ("single_label", "span"):
+        raise InputError(
+            f"`teacher_model_dir` is for classes and spans; the target is "
+            f"{settings.target}"
+        )
+    theirs = folder_task(folder)
+    if theirs is None:
+        raise InputError(
+            f"`teacher_model_dir={folder}` has no task.json; expected a model "
+            "that was fine-tuned for this task"
+        )
+    rows = order_of(theirs.labels, settings.labels, task.other_names)
+    for name in (
+        "target", "labels", "do_lower_case", "strip_accents", "bilstm",
+        "second_direction",
+    ):  # fmt: skip
+        ours, other = getattr(settings, name), getattr(theirs, name)
+        if ours != other and not (name == "labels" and rows):
+            raise InputError(
+                f"`teacher_model_dir={folder}` was trained with {name} = "
+                f"{other!r} but here it is {ours!r}; expected the same"
+            )
+    check_sizes(config, folder, needs_all_layers=True)
+    if settings.max_seq_length > config.max_position_embeddings:
+        raise InputError(
+            f"`max_seq_length` is {settings.max_seq_length} but the teacher "
+            f"has {config.max_position_embeddings} positions; shorten it"
+        )
+    own = open_tokenizer(folder)
+    if own is None or opened is None:
+        return config
+    if check_any_vocabulary(own.vocab_file) != check_any_vocabulary(
+        opened.vocab_file
+    ):
+        raise InputError(
+            f"`teacher_model_dir={folder}` has other tokens than "
+            f"{opened.vocab_file}; expected a teacher with the vocabulary of "
+            "its student"
+        )
+    read_with = own.settings.to_json()
+    for name, value in opened.settings.to_json().items():
+        matters = name not in (*CASE, *HUGGING_FACE)  # of rare characters
+        if name in read_with and read_with[name] != value and matters:
+            warn(
+                f"texts are read with {name} = {value!r}, and "
+                f"`teacher_model_dir={folder}` was trained with "
+                f"{read_with[name]!r}"
+            )
+    return config
+
+
+class DistilledTask(FineTuningTask):
+    """A task whose model also learns from a teacher of the same task."""
+
+    def __init__(self, task: FineTuningTask, distillation: TaskDistillation):
+        """Raises an InputError if the teacher is not one for the task."""
+        assert distillation.teacher_model_dir is not None, "the caller looks"
+        self.task = task
+        self.settings = task.settings
+        self.context = task.context
+        self.config = task.config
+        self.metric_names = task.metric_names
+        self.other_names = task.other_names
+        self.eval_argument = task.eval_argument
+        self.distillation = distillation
+        self.folder = distillation.teacher_model_dir
+        self.teacher_config = check_teacher(task, self.folder)
+        self.loss_settings = {
+            **task.loss_settings,
+            **dataclasses.asdict(distillation),
+        }
+
+    def make_model(self, config: BertConfig) -> DistilledModel:
+        student = self.task.make_model(config)
+        teacher = self.task.make_model(self.teacher_config)
+        return DistilledModel(student, teacher, self.distillation)
+
+    def load_others(self, model: DistilledModel) -> None:
+        head = ClassifierHead(self.settings, self.other_names)
+        load_teacher(model.teacher.mappings(), self.folder, head)
+
+    def training_data(self) -> Data:
+        return self.task.training_data()
+
+    def keep_training_data(self) -> None:
+        self.task.keep_training_data()
+
+    def prepare(self) -> None:
+        self.task.prepare()
+
+    def evaluate(self, trainer: Trainer) -> dict[str, float]:
+        return self.task.evaluate(trainer)
+
+    def check(self, trainer: Trainer) -> None:
+        self.task.check(trainer)
+
+    def predict(self, trainer: Trainer) -> None:
+        self.task.predict(trainer)

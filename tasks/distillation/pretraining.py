@@ -15,15 +15,28 @@ from collections.abc import Sequence
 
 from keras import ops
 
+from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
-from bert_keras.tasks.distillation.config import DistilBertLoss
+from bert_keras.tasks import checkpoint_compatibility
+from bert_keras.tasks.distillation.config import (
+    DistilBertLoss,
+    StudentConfig,
+    evenly_spaced,
+)
 from bert_keras.tasks.distillation.student import Distilled
+from bert_keras.tasks.distillation.teacher import config_file, load_teacher
 from bert_keras.tasks.packed_inputs import encode, is_packed
 from bert_keras.tasks.pretraining.model import MaskedLm
+from bert_keras.tasks.pretraining.task import PretrainingConfig, PretrainingTask
+from bert_keras.tasks.run_context import (
+    Devices,
+    RunConfig,
+    check_not_overwritten,
+)
 
 
 def student_config(teacher: BertConfig, num_layers: int) -> BertConfig:
@@ -173,3 +186,90 @@ def _piece_weights(batch: Batch) -> Tensor:
 
 def _weighted(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     return ops.sum(weights * values), ops.sum(weights)
+
+
+class DistilledPretrainingTask(PretrainingTask):
+    """Pre-training of a student, on the masked language model alone.
+
+    Config and vocabulary are found with the teacher.
+    """
+
+    def __init__(
+        self,
+        student: StudentConfig,
+        loss: DistilBertLoss,
+        devices: Devices,
+        run: RunConfig,
+        config: PretrainingConfig,
+    ):
+        folder = student.teacher_model_dir
+        check_not_overwritten(run.output_dir, teacher_model_dir=folder)
+        for name in ("bert_config_file", "model_size"):
+            if given := getattr(run, name):
+                raise InputError(
+                    f"`{name}={given}` is of no use with `teacher_model_dir`, "
+                    "from whose config the student's follows; leave it out"
+                )
+        if run.direction:
+            raise InputError(
+                f"`direction={run.direction}` is of no use with "
+                "`teacher_model_dir`: teacher and student read as the "
+                "teacher's config says; leave it out"
+            )
+        super().__init__(
+            devices,
+            run,
+            dataclasses.replace(config, next_sentence_prediction=False),
+            dataclasses.replace(
+                run,
+                init_checkpoint=folder,
+                bert_config_file=config_file(folder),
+            ),
+            dataclasses.asdict(student) | dataclasses.asdict(loss),
+        )
+        self.student = student
+        self.loss = loss
+        self.teacher_config = self.context.config
+        self.layers = _layers(student, self.teacher_config.num_hidden_layers)
+        own = student_config(self.teacher_config, len(self.layers))
+        checkpoint_compatibility.check_config(own, run.init_checkpoint)
+        self.context = dataclasses.replace(self.context, config=own)
+        self.metric_names = ("loss", *Distillation.metric_names)
+
+    def make_model(self, config: BertConfig) -> Distillation:
+        return Distillation(config, self.teacher_config, self.loss)
+
+    def load_others(self, model: Distillation) -> None:
+        """The teacher as it is, the student as it begins."""
+        load_teacher(model.teacher.mappings(), self.student.teacher_model_dir)
+        if not self.student.random_student:
+            model.copy_layers(self.layers)
+            names = ", ".join(map(str, self.layers))
+            print(f"the student has layers {names} of it")
+
+    @property
+    def begins_at_random(self) -> bool:
+        return super().begins_at_random and self.student.random_student
+
+
+def _layers(student: StudentConfig, teachers: int) -> tuple[int, ...]:
+    """Those of the teacher that the student begins with."""
+    number = student.num_student_layers
+    if student.student_layers is None:
+        return evenly_spaced(number or max(teachers // 2, 1), teachers)
+    try:
+        layers = tuple(int(text) for text in student.student_layers)
+    except ValueError:
+        layers = ()
+    if not layers or not all(0 <= layer < teachers for layer in layers):
+        raise InputError(
+            f"`student_layers` is {','.join(student.student_layers)}; expected "
+            "numbers with commas between them, of the teacher's layers from 0 "
+            f"to {teachers - 1}"
+        )
+    if number not in (None, len(layers)):
+        raise InputError(
+            f"`student_layers` names {len(layers)} layers but "
+            f"`num_student_layers` is {number}; leave one of them out"
+        )
+    return layers

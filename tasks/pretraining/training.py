@@ -1,7 +1,6 @@
 """A model pre-trained from Python, as run_pretraining.py does it."""
 
 import os
-from collections.abc import Collection
 from typing import Any
 
 import tensorflow as tf
@@ -11,7 +10,6 @@ from bert_keras.data.masking import MaskConfig
 from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
 from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
-from bert_keras.tasks.distillation.teacher import DistilledPretrainingTask
 from bert_keras.tasks.fill_mask import FillMaskPipeline
 from bert_keras.tasks.fine_tuning_run import (
     NOT_SETTINGS,
@@ -21,8 +19,9 @@ from bert_keras.tasks.fine_tuning_run import (
 )
 from bert_keras.tasks.keyword_settings import Settings, make, types_of
 from bert_keras.tasks.pretraining.data import names_of_files
-from bert_keras.tasks.pretraining.task import PretrainingConfig, PretrainingTask
-from bert_keras.tasks.run_context import Devices, RunConfig, make_devices
+from bert_keras.tasks.pretraining.setup import MASKS, make_task
+from bert_keras.tasks.pretraining.task import PretrainingConfig
+from bert_keras.tasks.run_context import RunConfig, make_devices
 from bert_keras.tasks.trainer import Trainer
 from bert_keras.training.config import (
     Budget,
@@ -33,11 +32,6 @@ from bert_keras.training.config import (
 )
 from bert_keras.training.loop import Callback
 
-LESSON = {*types_of(StudentConfig), *types_of(DistilBertLoss)}
-MASKS = (
-    "masked_lm_prob", "eval_masked_lm_prob", "do_whole_word_mask", "mask_share",
-    "random_share",
-)  # fmt: skip
 SETTINGS = Settings(
     "pretrain",
     {
@@ -182,43 +176,3 @@ def pretrain(
             metrics = task.evaluate(trainer) if config.do_eval else {}
         model: FillMaskPipeline = trained_model(run.output_dir, metrics)
     return model
-
-
-def make_task(
-    devices: Devices,
-    run: RunConfig,
-    config: PretrainingConfig,
-    student: StudentConfig,
-    loss: DistilBertLoss,
-    given: Collection[str],
-) -> PretrainingTask:
-    """Pre-training, with a teacher if `student` names one.
-
-    Args:
-        given: names of the settings that do not merely have their defaults.
-
-    Raises:
-        InputError: records, model and settings do not fit each other.
-    """
-    if config.budget.given and "num_train_steps" in given:
-        raise InputError(
-            f"`num_train_steps` and `{config.budget.given[0]}` both say how "
-            "long to train; give one of them"
-        )
-    if student.teacher_model_dir:
-        if config.next_sentence_prediction:
-            raise InputError(
-                "`next_sentence_prediction` is not part of what a teacher "
-                "teaches; leave it or `teacher_model_dir` out"
-            )
-        return DistilledPretrainingTask(student, loss, devices, run, config)
-    for name in sorted(LESSON - {"teacher_model_dir"}):
-        if name in given:
-            raise InputError(
-                f"`{name}` is for a model with a teacher; give "
-                "`teacher_model_dir`, or leave it out"
-            )
-    # Settings of a teacher are stored as None where there is none.
-    return PretrainingTask(
-        devices, run, config, other_settings=dict.fromkeys(LESSON)
-    )
