@@ -28,6 +28,7 @@ from bert_keras.modeling.encoder import Encoder
 from bert_keras.tasks.base import Model, missing_weight, open_model_folder
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.load import PIPELINES
+from bert_keras.tasks.pipeline import EMPTY
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.export import Signature
 
@@ -178,7 +179,9 @@ def signatures(
         rows = tokenizer.rows(texts["text"], texts.get("text_pair"))
         ids = {name: rows[name] for name in INPUTS}
         # Which positions hold which pieces is known to no one else.
-        return _without_refused(answer(ids), rows) | ({} if settings else ids)
+        if settings is None:
+            return _without_refused(answer(ids), rows) | ids
+        return _without_refused(answer(ids), _refusing_blank(rows, texts))
 
     ids = tf.TensorSpec([None, None], tf.int32)
     text = tf.TensorSpec([None], tf.string)
@@ -221,6 +224,8 @@ def device_signatures(
             for name, x in rows.items()
             if name in INPUTS
         }
+        if settings is not None:
+            rows = _refusing_blank(rows, texts)
         return _without_refused(_answers(model, padded, settings), rows)
 
     if tokenizer is None:
@@ -264,6 +269,17 @@ def _checks(batch: Tensors, config: BertConfig) -> list[Any]:
         tf.debugging.Assert(fit, [f"expected {expected}"])
         for expected, fit in fits.items()
     ]
+
+
+def _refusing_blank(rows: Tensors, texts: Tensors) -> Tensors:
+    """Rows with an error where nothing is asked, as predict.py has it. (Of a
+    blank text there are vectors: those of its special tokens.)"""
+    joined = tf.strings.join([*texts.values()])
+    # what Python's str.strip takes away
+    is_blank = tf.strings.regex_full_match(
+        joined, r"[\t-\r\x1c-\x1f\x{85}\p{Z}]*"
+    )
+    return {**rows, "error": tf.where(is_blank, EMPTY, rows["error"])}
 
 
 def _without_refused(outputs: Tensors, rows: Tensors) -> Tensors:

@@ -97,6 +97,8 @@ def test_an_export_answers_without_this_project(
         expected = probabilities(model, rows)
         assert np.ptp(expected, axis=0).max() > 0.05
         names = [LABELS[i] for i in expected.argmax(1)]
+        if question == "one":  # which asks nothing in its first text
+            expected[0], names[0] = np.nan, ""
         for way in ("loaded", "session"):
             found = answers[f"{way}/{question}/probabilities"]
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)

@@ -16,6 +16,7 @@ from bert_keras.tasks.export import (
     make_model,
     signatures,
 )
+from bert_keras.tasks.pipeline import EMPTY
 from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, ONE_LAYER
 
@@ -131,6 +132,8 @@ def test_a_refused_text_leaves_its_neighbours_alone(
     )
     fine = [0, 2, 4]
     alone = ask(["a cat", "", long], ["", "no", "a"])
+    blank = ask(["", " \u3000"], ["\t\n", "\x85"])
+    assert set(blank["error"]) == {EMPTY.encode()}
     assert [bool(x) for x in mixed.pop("error")] == [False, True] * 2 + [False]
     assert mixed.pop("is_cut").tolist() == [False] * 4 + [True]
     assert not any(alone.pop("error"))
