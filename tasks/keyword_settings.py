@@ -116,8 +116,11 @@ class Settings:
         if unknown := sorted(given.keys() - self.types.keys()):
             shown = []
             for name in unknown:
-                near = difflib.get_close_matches(name, self.types, n=1)
-                shown += [f"{name} (did you mean {x}?)" for x in near] or [name]
+                near = [x for x in self.types if x.endswith(f"_{name}")]
+                near = near or difflib.get_close_matches(name, self.types)
+                shown += [f"{name} (did you mean {x}?)" for x in near[:1]] or [
+                    name
+                ]
             raise TypeError(
                 f"{self.function} has no setting {', '.join(shown)}; expected "
                 f"some of {', '.join(sorted(self.types))}"

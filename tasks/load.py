@@ -59,6 +59,8 @@ def load(
             f"models answer on TensorFlow and KERAS_BACKEND is {backend}; "
             "expected KERAS_BACKEND=tensorflow"
         )
+    if not isinstance(folder, str | os.PathLike):
+        raise InputError(f"`folder` is {folder!r}; expected a path")
     folder = os.fspath(folder)
     if not any(map(tf.io.gfile.exists, (folder, f"{folder}.index"))):
         raise InputError(f"{folder} does not exist; expected a model folder")

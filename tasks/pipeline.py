@@ -195,6 +195,8 @@ class Pipeline(abc.ABC):
             raise InputError(
                 f"`pooling={pooling}` is not one of {', '.join(POOLINGS)}"
             )
+        if type(layer) is not int:
+            raise InputError(f"`layer` is {layer!r}; expected a whole number")
         own = pooling_file(self.folder) if pooling is None else None
         pool = SentencePooling(pooling or "mean")
         if own:

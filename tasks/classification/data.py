@@ -117,6 +117,11 @@ def to_examples(
         value = value if isinstance(value, str) else json.dumps(value)
         return without_half_characters(value).strip()
 
+    if has_labels and table.label_column in table.text_columns:
+        raise InputError(
+            f"the column {table.label_column!r} is both text and label; change "
+            "`text_column`, `text_pair_column` or `label_column`"
+        )
     examples = []
     for place, row in rows:
         first, *rest = (text(place, x, row[x]) for x in table.text_columns)

@@ -154,6 +154,14 @@ def _has_pairs(data: Any) -> bool:
     return isinstance(next(iter(data[0]), None), tuple)
 
 
+def _is_tuple_of_texts(data: Any) -> bool:
+    return (
+        isinstance(data, tuple)
+        and len(data) == 2
+        and all(isinstance(text, str) for text in data)
+    )
+
+
 def _is_list(data: Any) -> bool:
     return isinstance(data, Iterable) and not isinstance(data, str | bytes)
 
@@ -189,6 +197,11 @@ def _rows(
                 "labels"
             )
         texts, labels = map(list, data)
+        if all(_is_tuple_of_texts(x) for x in data):
+            raise InputError(
+                f"`{name}` is two tuples of two texts, which may be examples "
+                "or texts and labels; give texts and labels as two lists"
+            )
         if len(texts) != len(labels):
             raise InputError(
                 f"`{name}` has {len(texts)} texts and {len(labels)} labels; "

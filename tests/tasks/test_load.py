@@ -344,6 +344,8 @@ def test_a_roberta_must_pad_as_its_vocabulary_does(tmp_path: Path) -> None:
 
 
 def test_folders_that_cannot_answer(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="`folder` is None; expected a path"):
+        load(None)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="has no config"):
         load(str(tmp_path))
     folder = text_folder(tmp_path, "regression", max_seq_length=3)
@@ -351,6 +353,8 @@ def test_folders_that_cannot_answer(tmp_path: Path) -> None:
         load(folder)
     (tmp_path / "task.json").unlink()
     headless: Any = load(folder)  # it can encode
+    with pytest.raises(InputError, match="`layer` is 'a'; expected a whole"):
+        headless.encode("The sea.", layer="a")
     why = "neither task.json nor.*has no cls/predictions"
     with pytest.raises(InputError, match=why):
         headless.fill("The [MASK].")

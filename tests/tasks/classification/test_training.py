@@ -161,6 +161,12 @@ def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
     data, folder = (TEXTS, LABELS), str(tmp_path / "run")
     with pytest.raises(TypeError, match="did you mean learning_rate"):
         train_classifier(data, output_dir=folder, learnin_rate=1, **SETTINGS)
+    with pytest.raises(TypeError, match="did you mean num_train_epochs"):
+        train_classifier(data, output_dir=folder, epochs=1, **SETTINGS)
+    with pytest.raises(InputError, match="'text' is both text and label"):
+        train_classifier(
+            data, output_dir=folder, label_column="text", **SETTINGS
+        )
     with pytest.raises(InputError, match="`target=span` is not one of"):
         train_classifier(data, output_dir=folder, target="span", **SETTINGS)
     frame = Frame([{"review": "the sea", "label": 1}])
@@ -171,6 +177,7 @@ def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
         ((["the sea"], ["1", "2"]), "`train` has 1 texts and 2 labels"),
         ((["a", ("b", "c")], [0, 1]), "`train`, example 1: expected one text"),
         ((["a"], 3), "`train` is a tuple; expected the path of a file"),
+        ((("a", "0"), ("b", "1")), "may be examples or texts and labels"),
         (("ab", "01"), "`train` is a tuple; expected the path of a file"),
     ):
         with pytest.raises(InputError, match=words):
