@@ -30,6 +30,7 @@ from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
 from bert_keras.training.config import (
     Budget,
     DeviceConfig,
+    LoopConfig,
     ModelSelection,
     OptimizerConfig,
 )
@@ -74,6 +75,10 @@ FLAGS = Flags(
     Flag("train_tokens", Budget, Group.TRAINING,
          "Number of tokens to train on, padding included, instead of "
          "--num_train_steps.", 1),
+    Flag("batch_ramp_steps", LoopConfig, Group.TRAINING,
+         "Number of steps over which the batch grows from one of the parts of "
+         "--num_accumulation_steps to all of them. Default: each step has the "
+         "whole batch.", 1),
     Flag("decay_from", Budget, Group.TRAINING,
          "Output folder of a run with --learning_rate_schedule=wsd. A copy of "
          "that run continues in --output_dir from the last checkpoint before "

@@ -168,6 +168,7 @@ class RecordBatches(tf.train.experimental.PythonState):
     """Shuffled batches without end, made ahead of the step.
 
     Args:
+        batch_size: of the batch that follows so many finished steps.
         masker: for unmasked records; its share is `share`.
         num_ahead: batches that are made before they are asked for.
     """
@@ -176,7 +177,7 @@ class RecordBatches(tf.train.experimental.PythonState):
         self,
         paths: Sequence[str],
         features: Sequence[Feature],
-        batch_size: int,
+        batch_size: int | Callable[[int], int],
         seed: int,
         vocab_size: int,
         share: HostShard = HostShard(),
@@ -233,7 +234,8 @@ class RecordBatches(tf.train.experimental.PythonState):
 
     def _begin(self, number: int) -> tuple[ReaderPosition, Future[Batch]]:
         """Starts to make a batch; and the place behind it."""
-        records = self._records.take(self.batch_size)
+        size = self.batch_size
+        records = self._records.take(size(number) if callable(size) else size)
         mine = records[self.share.index :: self.share.count]
         batch = self._making.submit(
             self._make, tf.constant(number, tf.int64), tf.constant(mine)

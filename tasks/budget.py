@@ -73,7 +73,9 @@ def fix_num_train_steps(
             steps = _steps_in(trainer, plan, 3600.0 * budget.train_hours)
         else:
             source = trainer.task.plan(trainer).source  # of its own
-            steps = value // source.num_tokens(source.batch(0))
+            whole = plan.loop.batch_ramp_steps or 0  # a step with a whole batch
+            tokens = source.num_tokens(source.batch(whole))
+            steps = plan.loop.num_steps(value / tokens)
         if steps < 1:
             raise InputError(
                 f"`{name}={value}` is not enough for one step; "
@@ -120,7 +122,8 @@ def _steps_in(trainer: "Trainer", plan: "TrainingPlan", seconds: float) -> int:
     per_call = plan.loop.steps_per_call
 
     def run(call: int) -> None:
-        numbers = range(call * per_call, (call + 1) * per_call)
+        first = (plan.loop.batch_ramp_steps or 0) + call * per_call
+        numbers = range(first, first + per_call)
         batches = stack([source.batch(i) for i in numbers])
         run_steps(split_between_replicas(strategy, host, batches), numbers[0])
 
@@ -146,7 +149,7 @@ def _steps_in(trainer: "Trainer", plan: "TrainingPlan", seconds: float) -> int:
             per_evaluation = time.monotonic() - begin
         per_step += per_evaluation / plan.selection.eval_steps
     spent = time.monotonic() - start + (compiled - start)
-    steps = int((seconds - spent - per_evaluation) / per_step)
+    steps = plan.loop.num_steps((seconds - spent - per_evaluation) / per_step)
     if host.is_chief:
         print(
             f"measured: {1e3 * per_step:,.1f} ms a step, with compiling "

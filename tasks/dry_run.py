@@ -70,7 +70,7 @@ def _training(
 ) -> dict[str, str]:
     """Data, steps, memory and operations."""
     done, steps = trainer.step, plan.optimizer.num_train_steps
-    batch = plan.source.batch(done)
+    batch = plan.source.batch(max(done, plan.loop.batch_ramp_steps or 0))
     # Rows that are packed step by step are counted as if they were padded.
     each_row = "first_positions" if "first_positions" in batch else "input_ids"
     rows = Rows(
@@ -96,7 +96,8 @@ def _training(
     )
     tokens = {}
     if trainer.task.settings is None:  # it is pre-trained
-        number = steps * plan.source.num_tokens(batch)
+        whole = plan.loop.num_batches(steps)
+        number = round(whole * plan.source.num_tokens(batch))
         tokens["tokens"] = (
             f"{number:,} in all, padding included; "
             f"{number / _num_parameters(trainer)[0]:,.2f} for each parameter"

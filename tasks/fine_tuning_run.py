@@ -54,7 +54,9 @@ NOT_SETTINGS = {
     "adam_beta_1", "max_gradient_norm", "weight_decay_rate",
 }  # fmt: skip
 # What pre-training alone has.
-OF_PRETRAINING = {"num_train_steps", "num_warmup_steps", "direction"}
+OF_PRETRAINING = {
+    "num_train_steps", "num_warmup_steps", "batch_ramp_steps", "direction",
+}  # fmt: skip
 NO_SEED = 87654321  # what TensorFlow says where none is set
 
 

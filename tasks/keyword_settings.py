@@ -19,6 +19,7 @@ from bert_keras.training.config import OPTIMIZERS
 BOUNDS: Mapping[str, tuple[float, float | None]] = {
     "adam_beta_2": (0, 0.999999),
     "adam_epsilon": (0, None),
+    "batch_ramp_steps": (1, None),
     "cosine_weight": (0, None),
     "distillation_temperature": (0.01, None),
     "distillation_weight": (0, 1),

@@ -72,9 +72,57 @@ class LoopConfig:
     keep_checkpoint_max: int = 5
     steps_per_call: int = 1  # between two returns to Python; more on a TPU
     num_accumulation_steps: int = 1  # micro-batches of a step
+    batch_ramp_steps: int | None = None  # over which a step grows to these
     use_xla: bool = False  # compile the forward and backward pass
     seed: int = 12345  # of the dropout
     skip_nonfinite_steps: bool = False  # count them and go on
+
+    def __post_init__(self) -> None:
+        if self.batch_ramp_steps and self.num_accumulation_steps == 1:
+            raise InputError(
+                "`batch_ramp_steps` begins with one of the parts that "
+                "`num_accumulation_steps` splits a batch into, which is 1; "
+                "raise it, to 8 for example"
+            )
+        if self.batch_ramp_steps and self.steps_per_call > 1:
+            raise InputError(
+                "`batch_ramp_steps` changes the shapes of batches, which a "
+                "Cloud TPU would compile anew each time; leave it out"
+            )
+
+    def num_micro_batches(self, step: int) -> int:
+        """Of the step that follows `step` finished ones.
+
+        >>> loop = LoopConfig(num_accumulation_steps=4, batch_ramp_steps=8)
+        >>> [loop.num_micro_batches(step) for step in range(9)]
+        [1, 1, 2, 2, 3, 3, 4, 4, 4]
+        """
+        most, ramp = self.num_accumulation_steps, self.batch_ramp_steps
+        return min(most, 1 + step * most // ramp) if ramp else most
+
+    def num_batches(self, num_steps: int) -> float:
+        """Whole batches that the first `num_steps` steps read."""
+        grows = min(num_steps, self.batch_ramp_steps or 0)
+        parts = sum(map(self.num_micro_batches, range(grows)))
+        return num_steps - grows + parts / self.num_accumulation_steps
+
+    def num_steps(self, num_batches: float) -> int:
+        """Steps that read no more than that many whole batches.
+
+        >>> LoopConfig().num_steps(7.5)
+        7
+        >>> loop = LoopConfig(num_accumulation_steps=4, batch_ramp_steps=8)
+        >>> loop.num_steps(5), loop.num_steps(6.9), loop.num_steps(7)
+        (8, 9, 10)
+        """
+        micro_batches = num_batches * self.num_accumulation_steps
+        ramp = self.batch_ramp_steps or 0
+        for step in range(ramp):
+            micro_batches -= self.num_micro_batches(step)
+            if micro_batches < 0:
+                return step
+        whole = int(micro_batches // self.num_accumulation_steps)
+        return ramp + whole
 
 
 @dataclasses.dataclass(frozen=True)

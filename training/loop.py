@@ -285,7 +285,7 @@ class StepFunction:
         number = tf.convert_to_tensor(replica.replica_id_in_sync_group)
         key = _fold(_fold(tf.constant([self.config.seed, 0]), step), number)
         totals = _sum_over_replicas(replica, self.objective.totals(batch))
-        parts = self._accumulate(batch, totals, key)
+        parts = self._accumulate(batch, totals, key, step)
         if replica.num_replicas_in_sync > 1:
             parts = _widened(parts)
         gradients, loss, sums = _sum_over_replicas(replica, parts)
@@ -304,10 +304,16 @@ class StepFunction:
         return tf.stack(list(figures.values()))
 
     def _accumulate(
-        self, batch: Batch, totals: dict[str, tf.Tensor], key: tf.Tensor
+        self,
+        batch: Batch,
+        totals: dict[str, tf.Tensor],
+        key: tf.Tensor,
+        step: tf.Tensor,
     ) -> Any:
         """Gradients, loss and metric sums over this replica's micro-batches."""
-        count = self.config.num_accumulation_steps
+        count: Any = self.config.num_accumulation_steps
+        if ramp := self.config.batch_ramp_steps:  # as num_micro_batches
+            count = tf.minimum(count, 1 + step * count // ramp)
         pieces = {
             name: tf.reshape(
                 value, tf.concat([[count, -1], tf.shape(value)[1:]], axis=0)
@@ -327,7 +333,7 @@ class StepFunction:
             return i + 1, tf.nest.map_structure(tf.add, so_far, sums)
 
         first = piece_sums(tf.constant(0))
-        if count == 1:
+        if self.config.num_accumulation_steps == 1:
             return first
         return tf.while_loop(
             lambda i, _: i < count, add_piece, (tf.constant(1), _widened(first))

@@ -298,7 +298,7 @@ class PretrainingTask(Task):
             source = RecordBatches(
                 inputs.train,
                 inputs.features,
-                config.train_batch_size,
+                self._batch_size,
                 config.seed,
                 self.context.config.vocab_size,
                 share,
@@ -309,6 +309,11 @@ class PretrainingTask(Task):
             first = advice.first_records(inputs.features, inputs.train)
             hints = advice.length_hint(first, config.max_seq_length)
         else:
+            if config.loop.batch_ramp_steps:
+                raise InputError(
+                    "`batch_ramp_steps` is for files of records, not for a "
+                    "dataset; leave it out"
+                )
             source = DatasetBatches(
                 inputs.dataset,
                 inputs.features,
@@ -338,6 +343,10 @@ class PretrainingTask(Task):
                     f"guessing by frequency alone: loss {loss:.2f}, accuracy "
                     f"{accuracy:.1%}"
                 ]
+        ramp = {}
+        if steps := config.loop.batch_ramp_steps:
+            first_size = self._batch_size(0)
+            ramp["batch_ramp_steps"] = f"{steps}, from batches of {first_size}"
         watched = {
             "eval_steps": config.selection.eval_steps,
             "best_metric": self.metric(config.selection),
@@ -369,6 +378,7 @@ class PretrainingTask(Task):
                 "train_hours": config.budget.train_hours,
                 "train_tokens": config.budget.train_tokens,
                 **self.other_settings,
+                **ramp,
                 **masks,
             },
             begins_at_random=self.begins_at_random,
@@ -377,6 +387,12 @@ class PretrainingTask(Task):
             notes=notes,
             watch=watch,
         )
+
+    def _batch_size(self, step: int) -> int:
+        """Rows of the batch that follows `step` finished ones."""
+        loop, rows = self.config.loop, self.config.train_batch_size
+        parts = loop.num_micro_batches(step)
+        return rows * parts // loop.num_accumulation_steps
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """On the held-out records."""

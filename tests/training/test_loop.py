@@ -213,8 +213,32 @@ def test_micro_batches_draw_different_masks() -> None:
         float(step.micro_step(row, totals, _fold(key, i))[1]) for i in (0, 1)
     ]
     assert parts[0] != parts[1]
-    _, loss, _ = step._accumulate(twice, totals, key)
+    _, loss, _ = step._accumulate(twice, totals, key, tf.constant(0))
     assert float(loss) == pytest.approx(sum(parts), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_a_batch_that_grows_is_all_read() -> None:
+    """Steps of 1, 2 and 3 of 3 micro-batches are plain steps of those rows."""
+    model = Pretraining(ONE_LAYER)
+    start = [v.numpy() for v in model.trainable_variables]
+    ramp = LoopConfig(num_accumulation_steps=3, batch_ramp_steps=3)
+    sizes = [2 * ramp.num_micro_batches(step) for step in range(4)]
+    assert sizes == [2, 4, 6, 6]
+    seen: list[list[dict[str, float]]] = []
+    for config in (ramp, LoopConfig()):
+        fresh(model, start)
+        optimizer = AdamW(
+            model.trainable_variables, OptimizerConfig(1e-3, 9, 0)
+        )
+        run = StepFunction(model, optimizer, ONE, config)
+        seen.append([])
+        for step, size in enumerate(sizes):
+            batch = tiny_batch(size, step)
+            stacked = {name: value[None] for name, value in batch.items()}
+            seen[-1] += run(stacked, step)
+    for figures, expected in zip(*seen, strict=True):
+        assert figures == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.slow

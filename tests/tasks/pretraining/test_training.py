@@ -578,6 +578,56 @@ def test_what_cannot_be_branched(records: Path, tmp_path: Path) -> None:
         pretrained(records, tmp_path / "both", train_hours=1.0)
 
 
+class Stopped(Exception):
+    """A run is given up."""
+
+
+@pytest.mark.slow
+def test_a_growing_batch(records: Path, tmp_path: Path) -> None:
+    """Batches of 2, 4, 6 and 8 rows of 32 tokens, then of 8 only."""
+    settings: dict[str, Any] = {
+        **SHORT, "train_batch_size": 8, "num_accumulation_steps": 4,
+        "batch_ramp_steps": 4, "num_train_steps": 6,
+    }  # fmt: skip
+
+    def stop(step: int, figures: dict[str, float]) -> None:
+        if step == 3:
+            raise Stopped
+
+    bert_keras.pretrain(records, tmp_path / "straight", **settings)
+    run = tmp_path / "run"
+    with pytest.raises(Stopped):
+        bert_keras.pretrain(
+            records, run, callback=stop, save_checkpoints_steps=2, **settings
+        )
+    with pytest.raises(InputError, match="'4, from batches of 4' but was '4, "):
+        other = {**settings, "num_accumulation_steps": 2}
+        bert_keras.pretrain(records, run, **other)
+    bert_keras.pretrain(records, run, **settings)
+    assert_same_weights(tmp_path / "straight", run)
+    batches = RecordBatches(
+        [str(records)], FEATURES, lambda step: 2 * step + 2, 3, 500
+    )
+    assert [len(batches.batch(i)["input_ids"]) for i in range(3)] == [2, 4, 6]
+    tokens = 32 * (2 + 4 + 6 + 8 + 8 + 8)
+    for given, expected in ((tokens, 6), (tokens - 1, 5), (32 * 11, 2)):
+        budget = {**settings, "train_tokens": given}
+        del budget["num_train_steps"], budget["num_warmup_steps"]
+        folder = tmp_path / str(given)
+        model = bert_keras.pretrain(records, folder, **budget)
+        assert len(model.history) == expected
+    for wrong, message in (
+        ({"num_accumulation_steps": 1}, "begins with one of the parts"),
+        ({"batch_ramp_steps": 0}, "`batch_ramp_steps` is 0; expected at"),
+    ):
+        with pytest.raises(InputError, match=message):
+            bert_keras.pretrain(
+                records, tmp_path / "no", **{**settings, **wrong}
+            )
+    with pytest.raises(InputError, match="is for files of records, not for a"):
+        bert_keras.pretrain(examples(records), tmp_path / "no", **settings)
+
+
 @pytest.mark.slow
 def test_a_budget_of_tokens(records: Path, tmp_path: Path) -> None:
     settings: dict[str, Any] = {**SHORT, "train_tokens": 2700}
@@ -596,10 +646,6 @@ def test_a_budget_of_tokens(records: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not enough for one step"):
         settings["train_tokens"] = 127
         bert_keras.pretrain(records, tmp_path / "less", **settings)
-
-
-class Stopped(Exception):
-    """A run is given up."""
 
 
 @pytest.mark.slow
