@@ -96,8 +96,7 @@ class BertLayer(keras.layers.Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "BertLayer":
         own = BertConfig(**config["config"])
-        layer: BertLayer = super().from_config({**config, "config": own})
-        return layer
+        return super().from_config({**config, "config": own})
 
     def quantize(
         self, mode: Any = None, config: Any = None, **kwargs: Any
@@ -163,8 +162,7 @@ class LowRank(keras.layers.Layer):
     def product(self) -> np.ndarray:
         """What it adds to W."""
         a, b = (factor.numpy() for factor in self.factors)
-        product: np.ndarray = a @ b * self.scale
-        return product
+        return a @ b * self.scale
 
 
 class LayerNorm(BertLayer):

@@ -186,10 +186,9 @@ class ConcatenatedEncoders(keras.layers.Layer):
         one = self.first(*inputs, seed)
         other_seed = fused_ops.dropout_seed(seed, self.first.num_noise_sites)
         two = self.second(*inputs, other_seed)
-        outputs: EncoderOutputs = keras.tree.map_structure(
+        return keras.tree.map_structure(
             lambda *pair: ops.concatenate(pair, axis=-1), one, two
         )
-        return outputs
 
 
 @encoder_mappings.register

@@ -317,10 +317,7 @@ def transpose(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 def _compiled_transpose() -> Callable[..., Tensor]:
     import tensorflow as tf
 
-    compiled: Callable[..., Tensor] = tf.function(
-        tf.transpose, jit_compile=True, autograph=False
-    )
-    return compiled
+    return tf.function(tf.transpose, jit_compile=True, autograph=False)
 
 
 @functools.partial(_chain, is_for_gpu=True)

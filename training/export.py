@@ -115,8 +115,7 @@ def to_tflite(
                 tf.lite.OpsSet.TFLITE_BUILTINS,
                 tf.lite.OpsSet.SELECT_TF_OPS,
             ]
-        content: bytes = converter.convert()
-        return content
+        return converter.convert()
 
 
 def _trace(signature: Signature) -> Any:

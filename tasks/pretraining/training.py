@@ -174,5 +174,4 @@ def pretrain(
             trainer = Trainer(task, task.context, config.seed)
             trainer.train(callback)
             metrics = task.evaluate(trainer) if config.do_eval else {}
-        model: FillMaskPipeline = trained_model(run.output_dir, metrics)
-    return model
+        return trained_model(run.output_dir, metrics)
