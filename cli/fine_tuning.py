@@ -179,10 +179,9 @@ class FineTuningCommand:
     def execute(self, task: "FineTuningTask") -> None:
         """Does what --do_train, --do_eval, --do_predict and --dry_run ask."""
         from bert_keras.tasks import fine_tuning, run_context
-        from bert_keras.tasks.distillation.entry import with_teacher
         from bert_keras.tasks.trainer import Trainer
 
-        task = with_teacher(task, self.flags.make(TaskDistillation))
+        task.learn_from(self.flags.make(TaskDistillation))
         run_context.claim_folder(self.run, self.devices.host)
         task.prepare()
         context, seed = task.context, task.config.seed

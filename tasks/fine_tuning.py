@@ -25,7 +25,9 @@ from bert_keras.data.input_features import InputFeatures
 from bert_keras.data.tokenizers import TokenizerSettings
 from bert_keras.errors import InputError
 from bert_keras.files import content, is_stream, parse_json, write_json
+from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks import checkpoint_compatibility
+from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.metrics import summarize
 from bert_keras.tasks.run_context import (
@@ -164,12 +166,14 @@ class FineTuningTask(Task):
         problem: what is learnt and asked.
         loss_settings: of the loss, beside `settings`.
         eval_argument: the argument of the data that models are compared on.
+        teacher: of the model, if it learns from one.
     """
 
     problem: Any
     settings: TaskConfig
     loss_settings: Mapping[str, Any] = {}
     eval_argument: str = "eval_file"
+    teacher: Any = None
 
     def __init__(
         self,
@@ -191,6 +195,36 @@ class FineTuningTask(Task):
                 f"`max_seq_length` is {settings.max_seq_length}; expected at "
                 f"least {least}, for the special tokens of a pair and one token"
             )
+
+    def learn_from(self, distillation: TaskDistillation) -> None:
+        """Has the model learn from a teacher, if one is named.
+
+        Raises:
+            InputError: the teacher is not one for the task, or only its
+                settings are given.
+        """
+        lesson = dataclasses.asdict(distillation)
+        if distillation.teacher_model_dir:
+            from bert_keras.tasks.distillation.fine_tuning import Teacher
+
+            self.teacher = Teacher(self, distillation)
+        elif distillation != TaskDistillation():
+            raise InputError(
+                "`distillation_temperature` and `distillation_weight` are for "
+                "a model with a teacher; give `teacher_model_dir`, or leave "
+                "them out"
+            )
+        else:  # which the run's settings say
+            lesson = dict.fromkeys(lesson)
+        self.loss_settings = {**self.loss_settings, **lesson}
+
+    def make_objective(self, config: BertConfig) -> Any:
+        model = self.make_model(config)
+        return self.teacher.teach(model) if self.teacher else model
+
+    def load_others(self, model: Any) -> None:
+        if self.teacher:
+            self.teacher.load(model)
 
     @abc.abstractmethod
     def training_data(self) -> Data: ...

@@ -16,7 +16,6 @@ from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
 from bert_keras.tasks import fine_tuning, load
 from bert_keras.tasks.distillation.config import TaskDistillation
-from bert_keras.tasks.distillation.entry import with_teacher
 from bert_keras.tasks.fine_tuning import FineTuningConfig, FineTuningTask
 from bert_keras.tasks.keyword_settings import Settings, make, types_of
 from bert_keras.tasks.run_context import (
@@ -153,15 +152,15 @@ class FineTuningRun:
             The folder's pipeline, with its `metrics` and `history`.
         """
         score = score or task.evaluate
-        taught = with_teacher(task, self.make(TaskDistillation))
+        task.learn_from(self.make(TaskDistillation))
         with training_in(self.run.output_dir):
             claim_folder(self.run, self.devices.host)
-            taught.prepare()
-            trainer = fine_tuning.train(taught, callback)
+            task.prepare()
+            trainer = fine_tuning.train(task, callback)
             metrics = {}
             if self.evaluates:
                 metrics = score(trainer)
-                taught.check(trainer)
+                task.check(trainer)
             return trained_model(self.run.output_dir, metrics)
 
 

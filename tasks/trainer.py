@@ -14,7 +14,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -38,14 +38,12 @@ from bert_keras.files import (
 )
 from bert_keras.modeling.checkpoint import (
     CHECKPOINT,
-    VariableMapping,
     check_finite,
     load_checkpoint,
     open_weights,
     save_model_folder,
 )
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.encoder_variants import load_encoders
 from bert_keras.modeling.hugging_face import CONFIG, INDEX, SAFETENSORS
 from bert_keras.tasks import budget
@@ -90,7 +88,6 @@ from bert_keras.training.inference import Predictor, predict
 from bert_keras.training.loop import (
     Callback,
     Evaluation,
-    Objective,
     Source,
     check_hosts_agree,
     train,
@@ -129,12 +126,6 @@ MAY_CHANGE = {
     "n_best_size": "",
     "null_score_diff_threshold": "",
 }
-
-
-class Model(Objective, Protocol):
-    encoder: Encoder
-
-    def mappings(self) -> list[VariableMapping]: ...
 
 
 class TrainingPlan(NamedTuple):
@@ -178,7 +169,11 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def make_model(self, config: BertConfig) -> Any:
-        """A `Model`, built, as it is before weights are loaded."""
+        """A TaskModel, built, as it is before weights are loaded."""
+
+    def make_objective(self, config: BertConfig) -> Any:
+        """What is trained: the model, perhaps with a teacher beside it."""
+        return self.make_model(config)
 
     def load_others(self, model: Any) -> None:
         """Loads what `model` learns from beside `init_checkpoint`, such as a
@@ -336,7 +331,7 @@ class Trainer:
         self.config = context.config
         self.folder = context.run.output_dir
         self.model: Any = make_model(
-            lambda: task.make_model(context.config),
+            lambda: task.make_objective(context.config),
             context.devices,
             context.run,
             seed,

@@ -8,7 +8,6 @@ Shapes: B batch, C classes, E choices among them in each row (the two ends of a
 span; none for a label).
 """
 
-import dataclasses
 from typing import Any
 
 from keras import ops
@@ -28,14 +27,16 @@ from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.classification.model import TextClassifier
 from bert_keras.tasks.classifier_head import ClassifierHead
 from bert_keras.tasks.distillation.config import TaskDistillation
-from bert_keras.tasks.distillation.student import Distilled
-from bert_keras.tasks.distillation.teacher import config_file, load_teacher
-from bert_keras.tasks.fine_tuning import Data, FineTuningTask
+from bert_keras.tasks.distillation.teacher import (
+    Distilled,
+    config_file,
+    load_teacher,
+)
+from bert_keras.tasks.fine_tuning import FineTuningTask
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.label_names import order_of
 from bert_keras.tasks.run_context import check_not_overwritten
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
-from bert_keras.tasks.trainer import Trainer
 
 Classes = TextClassifier | QuestionAnsweringModel  # models that choose
 
@@ -150,50 +151,21 @@ def check_teacher(task: FineTuningTask, folder: str) -> BertConfig:
     return config
 
 
-class DistilledTask(FineTuningTask):
-    """A task whose model also learns from a teacher of the same task."""
+class Teacher:
+    """Of a task, for students of the same task."""
 
     def __init__(self, task: FineTuningTask, distillation: TaskDistillation):
         """Raises an InputError if the teacher is not one for the task."""
-        assert distillation.teacher_model_dir is not None, "the caller looks"
+        assert distillation.teacher_model_dir is not None, "the task looks"
         self.task = task
-        self.settings = task.settings
-        self.context = task.context
-        self.config = task.config
-        self.metric_names = task.metric_names
-        self.other_names = task.other_names
-        self.eval_argument = task.eval_argument
         self.distillation = distillation
         self.folder = distillation.teacher_model_dir
-        self.teacher_config = check_teacher(task, self.folder)
-        self.loss_settings = {
-            **task.loss_settings,
-            **dataclasses.asdict(distillation),
-        }
+        self.config = check_teacher(task, self.folder)
 
-    def make_model(self, config: BertConfig) -> DistilledModel:
-        student = self.task.make_model(config)
-        teacher = self.task.make_model(self.teacher_config)
+    def teach(self, student: Classes) -> DistilledModel:
+        teacher = self.task.make_model(self.config)
         return DistilledModel(student, teacher, self.distillation)
 
-    def load_others(self, model: DistilledModel) -> None:
-        head = ClassifierHead(self.settings, self.other_names)
+    def load(self, model: DistilledModel) -> None:
+        head = ClassifierHead(self.task.settings, self.task.other_names)
         load_teacher(model.teacher.mappings(), self.folder, head)
-
-    def training_data(self) -> Data:
-        return self.task.training_data()
-
-    def keep_training_data(self) -> None:
-        self.task.keep_training_data()
-
-    def prepare(self) -> None:
-        self.task.prepare()
-
-    def evaluate(self, trainer: Trainer) -> dict[str, float]:
-        return self.task.evaluate(trainer)
-
-    def check(self, trainer: Trainer) -> None:
-        self.task.check(trainer)
-
-    def predict(self, trainer: Trainer) -> None:
-        self.task.predict(trainer)

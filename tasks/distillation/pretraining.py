@@ -27,8 +27,11 @@ from bert_keras.tasks.distillation.config import (
     StudentConfig,
     evenly_spaced,
 )
-from bert_keras.tasks.distillation.student import Distilled
-from bert_keras.tasks.distillation.teacher import config_file, load_teacher
+from bert_keras.tasks.distillation.teacher import (
+    Distilled,
+    config_file,
+    load_teacher,
+)
 from bert_keras.tasks.packed_inputs import encode, is_packed
 from bert_keras.tasks.pretraining.model import MaskedLm
 from bert_keras.tasks.pretraining.task import PretrainingConfig, PretrainingTask
@@ -64,6 +67,7 @@ class Distillation(Distilled[MaskedLm]):
         super().__init__(MaskedLm(config))
         self.teacher = MaskedLm(teacher_config)
         self.settings = settings
+        self.predictions = self.student.predictions
 
     def copy_layers(self, layers: Sequence[int]) -> None:
         """Makes these layers of the teacher the student's, in order; and what
@@ -85,10 +89,6 @@ class Distillation(Distilled[MaskedLm]):
             if name.endswith("position_embeddings") and segments and has_none:
                 value = value + segments.read()[0]
             binding.write(value)
-
-    def predictions(self, batch: Batch) -> Tensor:
-        """The student's likeliest id at each of masked_lm_positions."""
-        return self.student.predictions(batch)
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {
@@ -174,8 +174,8 @@ class Distillation(Distilled[MaskedLm]):
 
 def _scores(model: MaskedLm, sequence: Tensor, positions: Tensor) -> Tensor:
     """Logits [B, Q, V] of the vocabulary at int [B, Q]."""
-    table = model.encoder.embeddings.word_embeddings
-    return model.masked_lm(vectors_at(sequence, positions), table)
+    vectors = vectors_at(sequence, positions)
+    return model.masked_lm(vectors, model.word_embeddings)
 
 
 def _piece_weights(batch: Batch) -> Tensor:

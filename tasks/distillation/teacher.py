@@ -1,12 +1,37 @@
-"""What both kinds of distillation share: reading the teacher's folder."""
+"""What both kinds of distillation share: a student that is trained alone, and
+reading the teacher's folder."""
 
 from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import keras
 
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import VariableMapping, load_checkpoint
 from bert_keras.modeling.config import model_config_file
 from bert_keras.tasks.base import missing_weight
 from bert_keras.tasks.classifier_head import ClassifierHead, reorder
+from bert_keras.tasks.task_model import TaskModel
+
+Student = TypeVar("Student", bound=TaskModel)
+
+
+class Distilled(Generic[Student]):
+    """A student whose loss looks at a teacher. Only the student is trained,
+    kept and asked; the teacher has no dropout."""
+
+    def __init__(self, student: Student):
+        self.student = student
+        self.encoder = student.encoder
+        self.mappings = student.mappings
+
+    @property
+    def weights(self) -> list[keras.Variable]:
+        return self.student.weights
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        return self.student.trainable_variables
 
 
 def config_file(teacher_model_dir: str) -> str:

@@ -12,7 +12,7 @@ from bert_keras.modeling.checkpoint import open_weights, save_model_folder
 from bert_keras.tasks.classification.model import SingleLabel, TextClassifier
 from bert_keras.tasks.classification.task import ClassificationTask, Problem
 from bert_keras.tasks.distillation.config import TaskDistillation
-from bert_keras.tasks.distillation.fine_tuning import DistilledTask
+from bert_keras.tasks.distillation.fine_tuning import Teacher
 from bert_keras.tasks.fine_tuning import FineTuningConfig
 from bert_keras.tasks.task_config import TaskConfig
 from tests.command_world import LENGTHS, make_world
@@ -175,7 +175,7 @@ def test_a_teacher_that_reads_texts_otherwise_is_said(
             problem, settings, context, FineTuningConfig()
         )
         capsys.readouterr()
-        DistilledTask(task, TaskDistillation(str(world / "taught")))
+        Teacher(task, TaskDistillation(str(world / "taught")))
         said = capsys.readouterr().err
         assert ("texts are read with added_tokens = " in said) == is_said
 
