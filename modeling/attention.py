@@ -31,16 +31,26 @@ def initializer(config: BertConfig) -> keras.initializers.Initializer:
 def additive_mask(mask: Tensor, direction: str = "bidirectional") -> Tensor:
     """What is added to the scores: 0 where seen, -10000 where masked.
 
+    Devlin et al. 2018, section 5.1: left to right, a position also does not
+    see what comes after it; right to left, what comes before. It sees itself
+    in any case, so that no query is left without a key.
+
     Args:
         mask: [B, T], seen by every query, or [B, S, T]; 1 seen, 0 masked.
         direction: one of config.DIRECTIONS.
 
     Returns:
-        float32 [B, 1, 1, T] or [B, 1, S, T].
+        float32 [B, 1, 1, T] or [B, 1, S, T]; in one direction the latter.
     """
-    mask = ops.cast(apply_direction(mask, direction), "float32")
-    mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask[:, None]
-    return (1.0 - mask) * MASKED_SCORE
+    mask = ops.cast(mask, "float32")
+    mask = mask[:, None] if len(mask.shape) == 2 else mask
+    if direction != "bidirectional":
+        place = ops.arange(ops.shape(mask)[-1])
+        query, key = place[:, None], place[None]
+        ahead = key > query if direction == "left_to_right" else key < query
+        mask = mask * (1.0 - ops.cast(ahead, "float32"))
+        mask = ops.maximum(mask, ops.cast(key == query, "float32"))
+    return (1.0 - mask[:, None]) * MASKED_SCORE
 
 
 def same_sequence(sequence_numbers: Tensor) -> Tensor:
@@ -54,31 +64,6 @@ def same_sequence(sequence_numbers: Tensor) -> Tensor:
         bool [B, S, T]: where query and key are of one sequence.
     """
     return ops.equal(sequence_numbers[:, :, None], sequence_numbers[:, None])
-
-
-def apply_direction(mask: Tensor, direction: str) -> Tensor:
-    """The mask of a model that reads in one direction.
-
-    Devlin et al. 2018, section 5.1: left to right, a position also does not
-    see what comes after it; right to left, what comes before. It sees itself
-    in any case, so that no query is left without a key.
-
-    Args:
-        mask: [B, T] or [B, S, T], as for `additive_mask`; of self-attention.
-        direction: one of config.DIRECTIONS.
-
-    Returns:
-        float32 [B, S, T]; the mask itself if it is bidirectional.
-    """
-    if direction == "bidirectional":
-        return mask
-    mask = ops.cast(mask, "float32")
-    mask = mask[:, None] if len(mask.shape) == 2 else mask
-    place = ops.arange(ops.shape(mask)[-1])
-    query, key = place[:, None], place[None]
-    ahead = key > query if direction == "left_to_right" else key < query
-    mask = mask * (1.0 - ops.cast(ahead, "float32"))
-    return ops.maximum(mask, ops.cast(key == query, "float32"))
 
 
 class BertLayer(keras.layers.Layer):
@@ -214,7 +199,7 @@ def _has_kernel() -> bool:
 
 
 @keras.saving.register_keras_serializable("bert_keras")
-class Attention(BertLayer):
+class Attention(Dense):
     """Scaled dot-product attention over N heads, before its output product.
 
     One kernel [H, 3H] holds query, key and value side by side, so that
@@ -223,22 +208,12 @@ class Attention(BertLayer):
     """
 
     def __init__(self, config: BertConfig, **kwargs: Any):
-        super().__init__(config, **kwargs)
+        hidden = config.hidden_size
+        super().__init__(config, hidden, 3 * hidden, **kwargs)
         self.num_heads = config.num_attention_heads
-        self.head_size = config.hidden_size // config.num_attention_heads
+        self.head_size = hidden // config.num_attention_heads
         self.scale = 1.0 / math.sqrt(self.head_size)
         self.dropout_rate = config.attention_probs_dropout_prob
-        self.sizes = config.hidden_size, 3 * config.hidden_size
-        self.lora = LowRank(name="lora", dtype=self.dtype_policy)
-
-    def build(self, input_shape: Any = None) -> None:
-        hidden = self.config.hidden_size
-        self.qkv_kernel = self.add_weight(
-            name="qkv_kernel",
-            shape=self.sizes,
-            initializer=initializer(self.config),
-        )
-        self.qkv_bias = self.add_vector("qkv_bias", 3 * hidden, "zeros")
 
     def call(
         self,
@@ -292,8 +267,8 @@ class Attention(BertLayer):
         """Query, key and value of self-attention, [B, S, 3, N, D]; else the
         query, [B, S, 1, N, D], and key and value, [B, T, 2, N, D]."""
         hidden = self.config.hidden_size
-        kernel = ops.convert_to_tensor(self.qkv_kernel)
-        bias = ops.convert_to_tensor(self.qkv_bias)
+        kernel = ops.convert_to_tensor(self.kernel)
+        bias = ops.convert_to_tensor(self.bias)
         inputs, kernels, biases = [from_tensor], [kernel], [bias]
         if to_tensor is not None:
             inputs.append(to_tensor)

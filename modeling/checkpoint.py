@@ -134,18 +134,13 @@ def encoder_mappings(encoder: Encoder) -> list[VariableMapping]:
     ]
     mappings += _layer_norm(root, embeddings)
     for number, layer in enumerate(encoder.layers):
-        root, attention = f"bert/encoder/layer_{number}", layer.attention
+        root, own = f"bert/encoder/layer_{number}", layer.attention
+        kernel, bias, lora = own.kernel, own.bias, own.lora
         for i, part in enumerate(("query", "key", "value")):
             name = f"{root}/attention/self/{part}"
             mappings += [
-                VariableMapping(
-                    f"{name}/kernel",
-                    attention.qkv_kernel,
-                    i,
-                    3,
-                    lora=attention.lora,
-                ),
-                VariableMapping(f"{name}/bias", attention.qkv_bias, i, 3),
+                VariableMapping(f"{name}/kernel", kernel, i, 3, lora=lora),
+                VariableMapping(f"{name}/bias", bias, i, 3),
             ]
         for name, residual in (
             ("attention/output", layer.attention_output),
@@ -230,8 +225,8 @@ def resolve_checkpoint(path: str) -> str:
     """
     import tensorflow as tf
 
-    prefix = path
-    if is_dir(path):
+    prefix, is_folder = path, is_dir(path)
+    if is_folder:
         prefix = os.path.join(path, CHECKPOINT)
         if not tf.io.gfile.exists(prefix + ".index"):
             try:
@@ -250,7 +245,6 @@ def resolve_checkpoint(path: str) -> str:
     for ending in (".index", ".meta", ".data-00000-of-00001"):
         prefix = prefix.removesuffix(ending)
     if not tf.io.gfile.exists(prefix + ".index"):
-        is_folder = is_dir(path)
         names = [path]
         if is_folder:
             names = [os.path.join(path, n) for n in names_in(path)]
@@ -419,26 +413,16 @@ def check_sizes(
     except InputError:
         return
     shapes = weights.shapes
-    positions = config.position_offset + config.max_position_embeddings
-    words = "bert/embeddings/word_embeddings"
-    segments = "bert/embeddings/token_type_embeddings"
-    for size, name, axis, number in (
-        ("vocab_size", words, 0, config.vocab_size),
-        ("hidden_size", words, 1, config.hidden_size),
-        (
-            "max_position_embeddings",
-            "bert/embeddings/position_embeddings",
-            0,
-            positions,
-        ),
-        ("type_vocab_size", segments, 0, config.type_vocab_size),
-        (
-            "intermediate_size",
-            "bert/encoder/layer_0/intermediate/dense/kernel",
-            1,
-            config.intermediate_size,
-        ),
+    for size, name, axis in (
+        ("vocab_size", "embeddings/word_embeddings", 0),
+        ("hidden_size", "embeddings/word_embeddings", 1),
+        ("max_position_embeddings", "embeddings/position_embeddings", 0),
+        ("type_vocab_size", "embeddings/token_type_embeddings", 0),
+        ("intermediate_size", "encoder/layer_0/intermediate/dense/kernel", 1),
     ):
+        name, number = f"bert/{name}", getattr(config, size)
+        if size == "max_position_embeddings":
+            number += config.position_offset
         shape = shapes.get(name, ())
         if number and len(shape) == 2 and shape[axis] != number:
             raise InputError(

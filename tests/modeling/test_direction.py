@@ -14,7 +14,7 @@ from bert_keras.data.batching import pack
 from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.attention import apply_direction
+from bert_keras.modeling.attention import additive_mask
 from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, last_positions, vectors_at
@@ -46,14 +46,13 @@ def tensors(batch: dict[str, np.ndarray]) -> dict[str, tf.Tensor]:
 def test_a_mask_in_one_direction() -> None:
     """Three real positions and one of padding."""
     mask = tf.constant([[1, 1, 1, 0]])
-    assert apply_direction(mask, "bidirectional") is mask
     np.testing.assert_array_equal(
-        apply_direction(mask, "left_to_right"),
-        [[[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]],
+        additive_mask(mask, "left_to_right") == 0.0,
+        [[[[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]]],
     )
     np.testing.assert_array_equal(
-        apply_direction(mask, "right_to_left"),
-        [[[1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]],
+        additive_mask(mask, "right_to_left") == 0.0,
+        [[[[1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]]],
     )
 
 
