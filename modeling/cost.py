@@ -34,20 +34,6 @@ class Rows:
     num_pooled: int = 1  # K
 
 
-@dataclasses.dataclass(frozen=True)
-class Memory:
-    """Bytes of one device."""
-
-    weights: int
-    gradients: int
-    moments: int
-    activations: int
-
-    @property
-    def total(self) -> int:
-        return sum(dataclasses.astuple(self))
-
-
 def check_weights_fit(config: BertConfig) -> None:
     """Raises an InputError where an encoder's weights alone are more than the
     memory of this machine."""
@@ -114,8 +100,8 @@ def training_memory(
     is_bfloat16: bool = False,
     accumulates: bool = False,
     recompute: bool = False,
-) -> Memory:
-    """Memory of a step on one device.
+) -> dict[str, int]:
+    """Bytes of memory that a step takes on one device, by what is in them.
 
     With e bytes a number (4, or 2 in bfloat16): 4 bytes a parameter, and 2 for
     its copy in bfloat16; 4 bytes a gradient (at most: in bfloat16 some have
@@ -151,9 +137,9 @@ def training_memory(
     if num_frozen_layers < 0:
         activations += length * hidden * (number_bytes + FLOAT32_BYTES)
     activations += 12 * rows.num_predictions * config.vocab_size
-    return Memory(
-        weights=num_parameters * (FLOAT32_BYTES + copy_bytes),
-        gradients=num_trained * FLOAT32_BYTES * (2 if accumulates else 1),
-        moments=num_trained * FLOAT32_BYTES * 2,
-        activations=rows.number * activations,
-    )
+    return {
+        "weights": num_parameters * (FLOAT32_BYTES + copy_bytes),
+        "gradients": num_trained * FLOAT32_BYTES * (2 if accumulates else 1),
+        "Adam's moments": num_trained * FLOAT32_BYTES * 2,
+        f"activations of {rows.number} x {length}": rows.number * activations,
+    }

@@ -109,12 +109,8 @@ def _training(
         f"{steps * rows.number / size.num_rows:.2f} epochs; "
         f"{min(done, steps):,} are done",
         **tokens,
-        "memory": f"about {memory.total / MIB:,.1f} MiB a device: "
-        f"weights {memory.weights / MIB:,.1f}, "
-        f"gradients {memory.gradients / MIB:,.1f}, "
-        f"Adam's moments {memory.moments / MIB:,.1f}, "
-        f"activations of {own.number} x {own.length} "
-        f"{memory.activations / MIB:,.1f}",
+        "memory": f"about {sum(memory.values()) / MIB:,.1f} MiB a device: "
+        + ", ".join(f"{name} {x / MIB:,.1f}" for name, x in memory.items()),
         "operations": f"about {flop / 1e9:,.3f} GFLOP a step, "
         f"{flop * steps / 1e15:,.3f} PFLOP in all",
     }

@@ -6,7 +6,7 @@ import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.cost import Memory, Rows, step_flop, training_memory
+from bert_keras.modeling.cost import Rows, step_flop, training_memory
 from bert_keras.modeling.encoder import Encoder
 
 SMALL = BertConfig(
@@ -70,15 +70,14 @@ def test_memory_of_a_small_step() -> None:
     activations = 13 * (2 * 5 * 368 + 5 * 48 + 264)
     rows = Rows(13, 5, num_predictions=2)
     memory = training_memory(SMALL, rows, 1000, 900)
-    assert memory == Memory(4000, 3600, 7200, activations)
-    assert memory.total == 14800 + activations
+    assert [*memory.values()] == [4000, 3600, 7200, activations]
 
 
 def test_memory_of_bfloat16_accumulation_and_frozen_layers() -> None:
     rows = Rows(13, 5)
     memory = training_memory(SMALL, rows, 1000, 100, 1, True, True)
     # a position of a layer: 6 * 16 + 7 * 4 + 15 * 4 = 184 bytes; one layer
-    assert memory == Memory(6000, 800, 800, 13 * 5 * 184)
+    assert [*memory.values()] == [6000, 800, 800, 13 * 5 * 184]
 
 
 def test_recomputed_layers_keep_their_input_and_one_is_whole() -> None:
@@ -87,19 +86,21 @@ def test_recomputed_layers_keep_their_input_and_one_is_whole() -> None:
     activations = 13 * (5 * (2 * 24 + 368) + 5 * 48 + 264)
     rows = Rows(13, 5, num_predictions=2)
     memory = training_memory(SMALL, rows, 1000, 900, recompute=True)
-    assert memory == Memory(4000, 3600, 7200, activations)
+    assert [*memory.values()] == [4000, 3600, 7200, activations]
 
 
 def test_activations_grow_with_the_rows_alone() -> None:
     one = training_memory(SMALL, Rows(1, 5), 1000, 1000)
     seven = training_memory(SMALL, Rows(7, 5), 1000, 1000)
-    assert seven == dataclasses.replace(one, activations=7 * one.activations)
+    *fixed, activations = one.values()
+    assert [*seven.values()] == [*fixed, 7 * activations]
 
 
 def test_memory_of_a_published_size_grows_as_was_reckoned() -> None:
     """What the module's docstring says beside the measurement."""
     base = BertConfig.of_size("base", 30522)
     few, many = (
-        training_memory(base, Rows(n, 128, 20), 1, 1).total for n in (7, 8)
+        sum(training_memory(base, Rows(n, 128, 20), 1, 1).values())
+        for n in (7, 8)
     )
     assert round((many - few) / 2**20) == 98
