@@ -12,7 +12,6 @@ import contextlib
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -28,13 +27,6 @@ WINDOW = 1000  # steps, of which two in a row are compared
 STEPS_BETWEEN_LOOKS = 500
 FLAT = 0.01  # change of the mean loss from window to window
 LOW_ACCURACY = 0.2  # of masked tokens; models that learn are soon above it
-
-
-class Guessing(NamedTuple):
-    """What is reached without looking at the text."""
-
-    loss: float  # nats a token, of answering each as often as it occurs
-    accuracy: float  # of always answering the most frequent one
 
 
 def first_records(
@@ -93,11 +85,12 @@ def answers(
     return ids[~np.isin(ids, [*never_masked])]
 
 
-def guessing(ids: np.ndarray) -> Guessing:
-    """The entropy of the frequencies of ids [N], at least one, and the largest
-    frequency."""
+def guessing(ids: np.ndarray) -> tuple[float, float]:
+    """What is reached without looking at the text, with ids [N], at least one:
+    the loss of answering each as often as it occurs, their entropy in nats, and
+    the accuracy of always answering the most frequent one."""
     shares = np.unique(ids, return_counts=True)[1] / ids.size
-    return Guessing(float(-shares @ np.log(shares)), float(shares.max()))
+    return float(-shares @ np.log(shares)), float(shares.max())
 
 
 class PlateauWatch:
