@@ -5,7 +5,6 @@ Every kind of classifier lies at the root of Google's names, as output_weights
 rows are.
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 from bert_keras.errors import InputError
@@ -28,76 +27,77 @@ class OtherHeadError(InputError):
     """A checkpoint's classifier is not one for the labels here."""
 
 
-@dataclasses.dataclass(frozen=True)
-class ClassifierHead:
-    """What a run's classifier answers."""
+def head_rows(
+    mappings: Sequence[VariableMapping],
+    path: str,
+    settings: TaskConfig | None,
+    other_names: tuple[str, ...] = (),
+    is_kept: bool = False,
+) -> list[int] | None:
+    """Which row of a checkpoint's classifier each of the model's is.
 
-    settings: TaskConfig
-    other_names: tuple[str, ...] = ()  # for its labels, in the same order
-    is_kept: bool = False  # `keep_classifier_head`
+    Args:
+        mappings: of the model.
+        path: as `init_checkpoint` names it.
+        settings: what the model answers; None: it has no classifier.
+        other_names: for its labels, in the same order.
+        is_kept: `keep_classifier_head`.
 
-    def rows(
-        self, mappings: Sequence[VariableMapping], path: str
-    ) -> list[int] | None:
-        """Which row of the checkpoint's classifier each of ours is.
+    Returns:
+        None if the rows stay as they are, or there is no classifier.
 
-        Args:
-            mappings: of the model.
-            path: as `init_checkpoint` names it.
-
-        Returns:
-            None if the rows stay as they are, or there is no classifier.
-
-        Raises:
-            OtherHeadError: the classifier is for something else; the sentence
-                says why.
-        """
-        shapes = open_weights(path).shapes
-        own = {b.name: b.shape for b in mappings if b.name in NAMES}
-        pairs = [(own[n], tuple(shapes[n])) for n in own if n in shapes]
-        if not pairs:
-            return None
-        ours, theirs = self.settings, folder_task(path, quietly=True)
-        order, reason = None, ""
-        if theirs is not None:
-            order = order_of(theirs.labels, ours.labels, self.other_names)
-            for name in KIND:
-                one, other = getattr(ours, name), getattr(theirs, name)
-                if one != other and not reason:
-                    reason = (
-                        f"the checkpoint was trained with {name} = {other!r}, "
-                        f"and here it is {one!r}"
-                    )
-            if ours.labels and not order and not reason:
+    Raises:
+        OtherHeadError: the classifier is for something else; the sentence
+            says why.
+    """
+    if settings is None:
+        return None
+    shapes = open_weights(path).shapes
+    own = {b.name: b.shape for b in mappings if b.name in NAMES}
+    pairs = [(own[n], tuple(shapes[n])) for n in own if n in shapes]
+    if not pairs:
+        return None
+    theirs = folder_task(path, quietly=True)
+    order, reason = None, ""
+    if theirs is not None:
+        order = order_of(theirs.labels, settings.labels, other_names)
+        for name in KIND:
+            one, other = getattr(settings, name), getattr(theirs, name)
+            if one != other and not reason:
                 reason = (
-                    f"the checkpoint has the labels {shown(theirs.labels)}; "
-                    f"the data has {shown(ours.labels)}"
+                    f"the checkpoint was trained with {name} = {other!r}, "
+                    f"and here it is {one!r}"
                 )
-        elif is_hugging_face(path):  # others name no labels, as Google's
+        if settings.labels and not order and not reason:
             reason = (
-                "the checkpoint's config.json does not say what its classifier "
-                "is for"
+                f"the checkpoint has the labels {shown(theirs.labels)}; "
+                f"the data has {shown(settings.labels)}"
             )
-        fits = all(one == other for one, other in pairs)
-        if self.is_kept:
-            reason = ""
-        elif reason and fits and ours.labels:
-            reason += " (`keep_classifier_head` keeps it all the same)"
-        if not fits and not reason:
-            one, other = map(list, pairs[0])
-            reason = f"in the checkpoint it is {other}, and here {one}"
-            if ours.labels:
-                reason += f", with the labels {shown(ours.labels)}"
-        if reason:
-            raise OtherHeadError(reason)
-        if self.is_kept or theirs is None or not ours.labels:
-            return None
-        if are_generic(theirs.labels) and theirs.labels != ours.labels:
-            print(
-                "the checkpoint's labels have no names (LABEL_0, ...): they "
-                f"are taken to be {shown(ours.labels)}, in this order"
-            )
-        return order
+    elif is_hugging_face(path):  # others name no labels, as Google's
+        reason = (
+            "the checkpoint's config.json does not say what its classifier "
+            "is for"
+        )
+    fits = all(one == other for one, other in pairs)
+    if is_kept:
+        reason = ""
+    elif reason and fits and settings.labels:
+        reason += " (`keep_classifier_head` keeps it all the same)"
+    if not fits and not reason:
+        one, other = map(list, pairs[0])
+        reason = f"in the checkpoint it is {other}, and here {one}"
+        if settings.labels:
+            reason += f", with the labels {shown(settings.labels)}"
+    if reason:
+        raise OtherHeadError(reason)
+    if is_kept or theirs is None or not settings.labels:
+        return None
+    if are_generic(theirs.labels) and theirs.labels != settings.labels:
+        print(
+            "the checkpoint's labels have no names (LABEL_0, ...): they "
+            f"are taken to be {shown(settings.labels)}, in this order"
+        )
+    return order
 
 
 def without_head(mappings: Sequence[VariableMapping]) -> list[VariableMapping]:
@@ -107,7 +107,7 @@ def without_head(mappings: Sequence[VariableMapping]) -> list[VariableMapping]:
 def reorder(
     mappings: Sequence[VariableMapping], rows: list[int] | None
 ) -> None:
-    """Puts the rows of a loaded classifier where `ClassifierHead.rows` says."""
+    """Puts the rows of a loaded classifier where `head_rows` says."""
     for binding in mappings:
         if binding.name in NAMES and rows is not None:
             binding.write(binding.read()[rows])

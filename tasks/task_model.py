@@ -36,8 +36,8 @@ from bert_keras.modeling.encoder import Encoder, check_names
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.base import open_model_folder
 from bert_keras.tasks.classifier_head import (
-    ClassifierHead,
     OtherHeadError,
+    head_rows,
     reorder,
     without_head,
 )
@@ -189,7 +189,7 @@ class TaskModel(keras.Model, abc.ABC):
         }
         found = open_model_folder(folder, options)
         check_sizes(found.config, folder, needs_all_layers=True)
-        tokenizer, head = found.checked_tokenizer(), None
+        tokenizer = found.checked_tokenizer()
         if cls.targets:
             stored = folder_task(folder, options, quietly=True)
             if stored is None or stored.target not in cls.targets:
@@ -208,13 +208,13 @@ class TaskModel(keras.Model, abc.ABC):
             task = dataclasses.replace(stored, **settings)
             _check_length(task.max_seq_length, found.config)
             model = cls.from_settings(found.config, task, **keras_arguments)
-            model.settings, head = task, ClassifierHead(task)
+            model.settings = task
         else:
             model = cls(found.config, **{**settings, **keras_arguments})
         model.tokenizer = tokenizer
         mappings, rows = model.mappings(), None
         try:
-            rows = head.rows(mappings, folder) if head else None
+            rows = head_rows(mappings, folder, model.settings)
         except OtherHeadError as error:
             say_once(f"the classifier head starts anew: {error}")
             mappings = without_head(mappings)

@@ -52,8 +52,8 @@ from bert_keras.tasks.checkpoint_compatibility import (
     optimizer_hints,
 )
 from bert_keras.tasks.classifier_head import (
-    ClassifierHead,
     OtherHeadError,
+    head_rows,
     reorder,
     without_head,
 )
@@ -337,9 +337,6 @@ class Trainer:
             seed,
         )
         task.load_others(self.model)
-        self.head = task.settings and ClassifierHead(
-            task.settings, task.other_names, self.run.keep_classifier_head
-        )
         self.best = BestCheckpoint(self.folder)
         self.results = Results(self.folder)
         self.step = 0
@@ -478,7 +475,8 @@ class Trainer:
                 if may_write:
                     if self.best.forget_after(stable):  # its evaluations, too
                         self.results.move_log(EVAL_LOG)
-                    newest = go_back(self.folder, stable)
+                    go_back(self.folder, stable)
+                    newest = stable
             is_over = newest >= plan.optimizer.num_train_steps
             if may_write and not is_over:
                 write_settings(self.folder, {**began, **settings})
@@ -543,7 +541,6 @@ class Trainer:
         """Loads the weights of output_dir: its best model, else its newest
         state, else its bert_model.ckpt; where it has none, `init_checkpoint`.
         """
-        best_step = self.best.final_step()
         if uses_state(self.folder):
             self.restore_state()
             return
@@ -577,7 +574,7 @@ class Trainer:
                     "`init_checkpoint` that was trained for this"
                 )
         reorder(mappings, rows)
-        self._has_weights_of(best_step or 0)
+        self._has_weights_of(self.best.final_step() or 0)
 
     def restore_state(self) -> None:
         """Loads the weights of output_dir's newest state."""
@@ -600,10 +597,6 @@ class Trainer:
         if self.devices.host.is_chief:
             self._replace([EVAL_LOG, monitor.LOG])
             self.best.note_adopted(step, metrics)
-
-    @property
-    def is_one_replica(self) -> bool:
-        return bool(self.devices.strategy.num_replicas_in_sync == 1)
 
     @functools.cached_property
     def predictor(self) -> Predictor:
@@ -757,8 +750,13 @@ class Trainer:
 
     def _rows(self, source: str) -> list[int] | None:
         """Which row of its classifier each of ours is; None: the same row."""
-        head = self.head
-        return head.rows(self.model.mappings(), source) if head else None
+        return head_rows(
+            self.model.mappings(),
+            source,
+            self.task.settings,
+            self.task.other_names,
+            self.run.keep_classifier_head,
+        )
 
     def _data(self, argument: str) -> str:
         """The argument with its value, else those that stand for it."""

@@ -44,13 +44,12 @@ def step_of(state: str) -> int:
     return int(state.rpartition("-")[2])
 
 
-def go_back(output_dir: str, step: int) -> int:
-    """Removes the states after `step`, so that the run resumes from that one;
-    returns `step`."""
+def go_back(output_dir: str, step: int) -> None:
+    """Removes the states after `step`, so that the run resumes from that
+    one."""
     for state in saved_states(output_dir):
         if step_of(state) > step:
             _remove(state)
-    return step
 
 
 def branch(

@@ -25,7 +25,6 @@ from bert_keras.modeling.checkpoint import check_sizes
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.classification.model import TextClassifier
-from bert_keras.tasks.classifier_head import ClassifierHead
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.distillation.teacher import (
     Distilled,
@@ -167,5 +166,9 @@ class Teacher:
         return DistilledModel(student, teacher, self.distillation)
 
     def load(self, model: DistilledModel) -> None:
-        head = ClassifierHead(self.task.settings, self.task.other_names)
-        load_teacher(model.teacher.mappings(), self.folder, head)
+        load_teacher(
+            model.teacher.mappings(),
+            self.folder,
+            self.task.settings,
+            self.task.other_names,
+        )

@@ -100,18 +100,9 @@ class Distillation(Distilled[MaskedLm]):
     def loss_fn(
         self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
     ) -> tuple[Tensor, Sums]:
-        """This batch's part of the loss of the whole that `totals` counts.
-
-        Args:
-            batch: the features of a pre-training record, packed or not, each
-                [B, length]; those of next sentences are not looked at.
-            totals: of the global batch, of which this may be one piece.
-            seed: int32 [2], the key of the student's dropout; None for none.
-
-        Returns:
-            The means of the three parts, each times its weight, added up; and
-            for each metric a sum and its weight, as Pretraining.loss.
-        """
+        """As of a TaskModel, by all features of pre-training records but those
+        of next sentences: the means of the three parts, each times its weight,
+        added up."""
         own = encode(self.student.encoder, batch, seed).sequence  # [B, S, H]
         shown = ops.stop_gradient(
             encode(self.teacher.encoder, batch, None).sequence

@@ -10,7 +10,8 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import VariableMapping, load_checkpoint
 from bert_keras.modeling.config import model_config_file
 from bert_keras.tasks.base import missing_weight
-from bert_keras.tasks.classifier_head import ClassifierHead, reorder
+from bert_keras.tasks.classifier_head import head_rows, reorder
+from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.task_model import TaskModel
 
 Student = TypeVar("Student", bound=TaskModel)
@@ -47,18 +48,20 @@ def config_file(teacher_model_dir: str) -> str:
 def load_teacher(
     mappings: Sequence[VariableMapping],
     folder: str,
-    head: ClassifierHead | None = None,
+    settings: TaskConfig | None = None,
+    other_names: tuple[str, ...] = (),
 ) -> None:
     """Loads all of a teacher but what nothing looks at.
 
     Args:
-        head: what the student answers, if it has a classifier; the teacher
+        settings: what the student answers, if it has a classifier; the teacher
             then answers in the same order.
+        other_names: for the student's labels.
 
     Raises:
         InputError: something is missing that it would teach at random without.
     """
-    rows = None if head is None else head.rows(mappings, folder)
+    rows = head_rows(mappings, folder, settings, other_names)
     report = load_checkpoint(mappings, folder)
     reorder(mappings, rows)
     print(f"teacher: {report.source}, {len(report.loaded)} variables loaded")

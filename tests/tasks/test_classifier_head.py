@@ -13,7 +13,6 @@ from bert_keras.modeling.hugging_face import save_hugging_face_folder
 from bert_keras.modeling.hugging_face_names import TAGGER
 from bert_keras.tasks.classification.model import TextClassifier, make_target
 from bert_keras.tasks.classification.task import ClassificationTask, Problem
-from bert_keras.tasks.classifier_head import ClassifierHead
 from bert_keras.tasks.distillation.teacher import load_teacher
 from bert_keras.tasks.fine_tuning import FineTuningConfig
 from bert_keras.tasks.task_config import TASK, TaskConfig
@@ -200,5 +199,5 @@ def test_a_teacher_answers_in_the_order_of_its_student(tmp_path: Path) -> None:
     folder = save(tmp_path / "teacher", texts(*NLI))
     settings = texts(*GLUE)
     teacher = make(settings)
-    load_teacher(teacher.mappings(), folder, ClassifierHead(settings))
+    load_teacher(teacher.mappings(), folder, settings)
     assert head_of(teacher) == [ROWS[0], ROWS[2], ROWS[1]]
