@@ -119,11 +119,10 @@ class Encoder(BertLayer):
 
     def depth(self, variable: keras.Variable) -> int:
         """0 in the embeddings, 1 to L in the layers, L + 1 above them."""
-        parts: list[keras.layers.Layer] = [self.embeddings, *self.layers]
-        for depth, part in enumerate(parts):
+        for depth, part in enumerate([self.embeddings, *self.layers]):
             if any(variable is own for own in part.variables):
                 return depth
-        return len(parts)
+        return 1 + len(self.layers)
 
     def build(self, input_shape: Any = None) -> None:
         self.embeddings.build()

@@ -68,14 +68,6 @@ def optimizer_hints(
     return hints
 
 
-def second_direction(
-    init_checkpoint: str | None, second_init_checkpoint: str | None
-) -> str | None:
-    """In which a second encoder reads; None where there is none."""
-    second = _second_config(init_checkpoint, second_init_checkpoint)
-    return None if second is None else second.direction
-
-
 def check_second(
     config: BertConfig,
     init_checkpoint: str | None,
@@ -83,7 +75,7 @@ def check_second(
 ) -> None:
     """As `check_config` of a second encoder, which may read in another
     direction but must be as deep as the first."""
-    second = _second_config(init_checkpoint, second_init_checkpoint)
+    second = second_config(init_checkpoint, second_init_checkpoint)
     if second is None:
         return
     own = dataclasses.replace(config, direction=second.direction)
@@ -95,9 +87,10 @@ def check_second(
         )
 
 
-def _second_config(
+def second_config(
     init_checkpoint: str | None, second_init_checkpoint: str | None
 ) -> BertConfig | None:
+    """Of a second encoder; None where there is none."""
     if not second_init_checkpoint:
         return None
     if not init_checkpoint:

@@ -496,10 +496,12 @@ def check_use(
 def second_direction(run: RunConfig, stored: TaskConfig | None) -> str | None:
     """In which a second encoder reads, if there is one, or is one already in
     the model that is used or started from."""
-    given = checkpoint_compatibility.second_direction(
+    given = checkpoint_compatibility.second_config(
         run.init_checkpoint, run.second_init_checkpoint
     )
-    return given or (stored.second_direction if stored else None)
+    if given is not None:
+        return given.direction
+    return stored.second_direction if stored else None
 
 
 def train_losses(folder: str) -> list[float]:

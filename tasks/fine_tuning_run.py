@@ -23,7 +23,6 @@ from bert_keras.tasks.run_context import (
     RunContext,
     claim_folder,
     make_devices,
-    release_folder,
 )
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.trainer import Trainer
@@ -178,7 +177,7 @@ def training_in(output_dir: str) -> Iterator[None]:
         random.setstate(states[0])
         np.random.set_state(states[1])
         tf.random.set_seed(None if seed == NO_SEED else seed)
-        release_folder(output_dir)
+        files.unlock_below(output_dir)
 
 
 def trained_model(output_dir: str, metrics: dict[str, float]) -> Any:

@@ -291,8 +291,3 @@ def _refuse_upstreams_run(folder: str) -> None:
             f"`output_dir={folder}` has checkpoints of google-research/bert; "
             f"give `init_checkpoint={folder}` and another `output_dir`"
         )
-
-
-def release_folder(output_dir: str) -> None:
-    """Gives back output_dir, and the folders of seeds in it, to others."""
-    files.unlock_below(output_dir)

@@ -83,7 +83,7 @@ class Progress:
         """
         self.num_train_steps = num_train_steps
         self.watch = watch
-        self.is_silent = output_dir is None
+        self.files: list[Any] = []  # none on a host that stays silent
         self.bar: tqdm[Any] | None = None
         self.last_step_at = self.last_shown_at = time.monotonic()
         # Steps and tokens since something was shown, and the sum of each figure
@@ -98,6 +98,7 @@ class Progress:
         self.log = tf.io.gfile.GFile(path, "a")
         self.events = _event_writer(output_dir, "train")
         self.eval_events = _event_writer(output_dir, "eval")
+        self.files = [self.log, self.events, self.eval_events]
         print("compiling the training step", file=sys.stderr, flush=True)
         if sys.stderr.isatty():
             self.bar = tqdm(
@@ -117,7 +118,7 @@ class Progress:
         Args:
             num_tokens: positions of their batches, padding included.
         """
-        if self.is_silent:
+        if not self.files:
             return
         now = time.monotonic()
         rate = num_tokens / (now - self.last_step_at)
@@ -199,7 +200,7 @@ class Progress:
         text = "  ".join([f"eval at step {step:,}:", *shown])
         lines = textwrap.fill(text, MAX_WIDTH, subsequent_indent="  ")
         print(lines.replace("\xa0", " "), flush=True)
-        if not self.is_silent:
+        if self.files:
             _write_scalars(self.eval_events, figures, step)
             if samples:
                 with self.eval_events.as_default(step):
@@ -207,18 +208,14 @@ class Progress:
 
     def flush(self) -> None:
         """Call before a state is saved, so that the log reaches as far."""
-        if not self.is_silent:
-            self.log.flush()
-            self.events.flush()
-            self.eval_events.flush()
+        for file in self.files:
+            file.flush()
 
     def close(self) -> None:
         if self.bar is not None:
             self.bar.close()
-        if not self.is_silent:
-            self.log.close()
-            self.events.close()
-            self.eval_events.close()
+        for file in self.files:
+            file.close()
 
 
 def short(name: str) -> str:

@@ -7,6 +7,7 @@ pre-training. Wettig et al. 2022 ("Should you mask 15 %?") for the share.
 
 import dataclasses
 import io
+import itertools
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -166,15 +167,11 @@ def _split(input_file: str, input_format: str, folder: str) -> dict[str, str]:
 def _documents(paths: Sequence[str], is_jsonl: bool) -> Iterator[str]:
     """Each ends at a blank line or with a file; of JSON, with a line."""
     for path in paths:
-        lines: list[str] = []
-        for line in text_files.read_lines(path):
-            if line.strip():
-                lines.append(line.rstrip("\n"))
-            if lines and (is_jsonl or not line.strip()):
-                yield "\n".join(lines)
-                lines = []
-        if lines:
-            yield "\n".join(lines)
+        lines = text_files.read_lines(path)
+        for blank, part in itertools.groupby(lines, lambda x: not x.strip()):
+            if not blank:
+                texts = (line.rstrip("\n") for line in part)
+                yield from texts if is_jsonl else ["\n".join(texts)]
 
 
 def _scores(
