@@ -302,9 +302,8 @@ def open_weights(path: str) -> CheckpointReader | Safetensors:
     Raises:
         InputError: no such checkpoint, a damaged one, or a pickle.
     """
-    return (
-        Safetensors(path) if is_hugging_face(path) else CheckpointReader(path)
-    )
+    kind = Safetensors if is_hugging_face(path) else CheckpointReader
+    return kind(path)
 
 
 @contextlib.contextmanager
@@ -547,8 +546,7 @@ class AnyModel:
             outputs["pooled"] = encoded.pooled
         if self.masked_lm is not None:
             outputs["cls/predictions"] = self.masked_lm(
-                encoded.sequence,
-                self.encoder.embeddings.word_embeddings.value,
+                encoded.sequence, self.encoder.embeddings.word_embeddings.value
             )
         for root, head in self.heads.items():
             reads_all = root == SPAN or not pools

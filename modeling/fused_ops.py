@@ -87,8 +87,7 @@ def dropout(x: Tensor, rate: float, seed: Tensor | None) -> Tensor:
         threshold = min(round(rate * 2**32), 2**32 - 1)
         is_kept = _hashed_places(x, seed) >= threshold
     else:
-        after_x: contextlib.AbstractContextManager[Any]
-        after_x = contextlib.nullcontext()
+        after_x: Any = contextlib.nullcontext()
         if keras.config.backend() == "tensorflow":
             import tensorflow as tf
 

@@ -211,9 +211,6 @@ def begin_branch(
         step, _ = branching_point(source, plan.optimizer)
         new = {name: settings.get(name) for name in STEPS}
         branch(
-            source,
-            trainer.folder,
-            step,
-            {**began, **new, "decay_from": source},
+            source, trainer.folder, step, {**began, **new, "decay_from": source}
         )
         print(f"{trainer.folder}: a branch of {source} after step {step}")

@@ -57,9 +57,7 @@ def classifier_class(task: TaskConfig | None) -> str:
 
 
 def folder_task(
-    path: str,
-    options: TokenizerOptions | None = None,
-    quietly: bool = False,
+    path: str, options: TokenizerOptions | None = None, quietly: bool = False
 ) -> TaskConfig | None:
     """What the model that `path` names was trained for.
 

@@ -529,10 +529,7 @@ class Trainer:
             print(f"the classifier head starts anew: {error}")
             mappings = without_head(mappings)
         for report in load_encoders(
-            self.model.encoder,
-            mappings,
-            first,
-            self.run.second_init_checkpoint,
+            self.model.encoder, mappings, first, self.run.second_init_checkpoint
         ):
             print(report)
         reorder(mappings, rows)

@@ -24,10 +24,7 @@ from bert_keras.training.distribution import (
     split_between_replicas,
     sum_over_hosts,
 )
-from bert_keras.training.early_stopping import (
-    EarlyStopping,
-    evaluation_names,
-)
+from bert_keras.training.early_stopping import EarlyStopping, evaluation_names
 from bert_keras.training.monitor import (
     NonFiniteStepHandler,
     Progress,

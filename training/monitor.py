@@ -47,11 +47,7 @@ SECONDS_BETWEEN_LINES = 5.0
 SECONDS_BETWEEN_BARS = 1.0
 MAX_WIDTH = 100  # of a line, in characters
 # Words of the names of figures, as lines have them.
-SHORT = {
-    "masked_lm": "mlm",
-    "next_sentence": "nsp",
-    "accuracy": "acc",
-}
+SHORT = {"masked_lm": "mlm", "next_sentence": "nsp", "accuracy": "acc"}
 ABOUT_TRAINING = {
     "gradient_norm", "learning_rate", "skipped_steps", "tokens_per_second",
 }  # fmt: skip

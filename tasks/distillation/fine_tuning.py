@@ -8,16 +8,10 @@ Shapes: B batch, C classes, E choices among them in each row (the two ends of a
 span; none for a label).
 """
 
-from typing import Any
-
 from keras import ops
 
 from bert_keras import files
-from bert_keras.data.tokenizer_folder import (
-    CASE,
-    HUGGING_FACE,
-    open_tokenizer,
-)
+from bert_keras.data.tokenizer_folder import CASE, HUGGING_FACE, open_tokenizer
 from bert_keras.data.tokenizers import check_any_vocabulary
 from bert_keras.errors import InputError, warn
 from bert_keras.modeling import fused_ops
@@ -40,7 +34,7 @@ from bert_keras.tasks.squad.model import QuestionAnsweringModel
 Classes = TextClassifier | QuestionAnsweringModel  # models that choose
 
 
-class DistilledModel(Distilled[Any]):
+class DistilledModel(Distilled):
     """A student of a task, and its teacher."""
 
     def __init__(

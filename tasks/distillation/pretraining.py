@@ -52,7 +52,7 @@ def student_config(teacher: BertConfig, num_layers: int) -> BertConfig:
     return dataclasses.replace(config, family="distilbert", type_vocab_size=0)
 
 
-class Distillation(Distilled[MaskedLm]):
+class Distillation(Distilled):
     """A student, the teacher that it learns from, and the triple loss."""
 
     metric_names = (*MaskedLm.metric_names, "soft_target_loss", "cosine_loss")
@@ -108,14 +108,22 @@ class Distillation(Distilled[MaskedLm]):
             encode(self.teacher.encoder, batch, None).sequence
         )
         logits = _scores(self.student, own, batch["masked_lm_positions"])
-        soft = self._soft_targets(batch, own, shown, logits)
+        settings, softened = self.settings, logits
+        places, weights = self._soft_places(batch)
+        if not settings.soft_targets_at_masks:
+            softened = _scores(self.student, own, places)
+        targets = ops.stop_gradient(_scores(self.teacher, shown, places))
+        temperature = settings.distillation_temperature
+        distances = fused_ops.divergence(softened, targets, temperature)
+        total, count = _weighted(distances, weights)
+        # Gradients fall with the square: Hinton et al. 2015, section 2.
+        soft = temperature**2 * total, count
         masked = cross_entropy(
             logits, batch["masked_lm_ids"], batch["masked_lm_weights"]
         )
         cosine = _weighted(
             fused_ops.cosine_distance(own, shown), _piece_weights(batch)
         )
-        settings = self.settings
         loss = sum(
             weight * ops.divide_no_nan(total, totals[name])
             for weight, total, name in (
@@ -129,29 +137,6 @@ class Distillation(Distilled[MaskedLm]):
             **masked.figures("masked_lm"),
             "cosine_loss": cosine,
         }
-
-    def _soft_targets(
-        self, batch: Batch, own: Tensor, shown: Tensor, at_masks: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """How far the student's probabilities are from the teacher's: a sum and
-        its weight.
-
-        Args:
-            own: [B, S, H], what the student makes of the rows.
-            shown: [B, S, H], what the teacher does.
-            at_masks: [B, P, V], the student's logits.
-        """
-        places, weights = self._soft_places(batch)
-        logits = at_masks
-        if not self.settings.soft_targets_at_masks:
-            logits = _scores(self.student, own, places)
-        targets = ops.stop_gradient(_scores(self.teacher, shown, places))
-        temperature = self.settings.distillation_temperature
-        total, weight = _weighted(
-            fused_ops.divergence(logits, targets, temperature), weights
-        )
-        # Gradients fall with the square: Hinton et al. 2015, section 2.
-        return temperature**2 * total, weight
 
     def _soft_places(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """int [B, Q], and float32 [B, Q], 0 where there is nothing."""

@@ -2,7 +2,7 @@
 reading the teacher's folder."""
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Any
 
 import keras
 
@@ -12,16 +12,13 @@ from bert_keras.modeling.config import model_config_file
 from bert_keras.tasks.base import missing_weight
 from bert_keras.tasks.classifier_head import head_rows, reorder
 from bert_keras.tasks.task_config import TaskConfig
-from bert_keras.tasks.task_model import TaskModel
-
-Student = TypeVar("Student", bound=TaskModel)
 
 
-class Distilled(Generic[Student]):
+class Distilled:
     """A student whose loss looks at a teacher. Only the student is trained,
     kept and asked; the teacher has no dropout."""
 
-    def __init__(self, student: Student):
+    def __init__(self, student: Any):
         self.student = student
         self.encoder = student.encoder
         self.mappings = student.mappings

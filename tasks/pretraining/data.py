@@ -29,12 +29,7 @@ from bert_keras.data.tokenizer_folder import (
 )
 from bert_keras.data.tokenizers import special_tokens_of
 from bert_keras.errors import InputError, warn
-from bert_keras.tasks.keyword_settings import (
-    Settings,
-    make,
-    path_of,
-    types_of,
-)
+from bert_keras.tasks.keyword_settings import Settings, make, path_of, types_of
 from bert_keras.tasks.pretraining.config import (
     RecordsConfig,
     VocabularyConfig,

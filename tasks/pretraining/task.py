@@ -344,8 +344,9 @@ class PretrainingTask(Task):
             marks = masker.vocab
             never_masked = {marks.padding, marks.start, marks.end}
         direction = self.context.config.direction
+        is_causal = direction != "bidirectional"
         watch, notes = None, []
-        if direction == "bidirectional":
+        if not is_causal:
             watch = advice.PlateauWatch()
             ids = advice.answers(first, never_masked)
             if ids.size:
@@ -379,9 +380,7 @@ class PretrainingTask(Task):
                 **data,
                 "train_batch_size": config.train_batch_size,
                 "seed": config.seed,
-                "direction": None
-                if direction == "bidirectional"
-                else direction,
+                "direction": direction if is_causal else None,
                 "next_sentence_prediction": None
                 if inputs.have_pairs
                 else False,
