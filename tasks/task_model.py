@@ -26,13 +26,17 @@ from bert_keras.data.tokenizer_folder import (
 )
 from bert_keras.errors import InputError, say_once
 from bert_keras.modeling.checkpoint import (
+    CLASSIFIER,
     VariableMapping,
     check_sizes,
+    encoder_mappings,
+    linear_mappings,
     load_checkpoint,
     save_model_folder,
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, check_names
+from bert_keras.modeling.heads import LinearHead
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.base import open_model_folder
 from bert_keras.tasks.classifier_head import (
@@ -67,6 +71,8 @@ class TaskModel(keras.Model, abc.ABC):
     # Of its task.json, where no folder says it. Empty: it has none.
     defaults: ClassVar[Mapping[str, Any]] = {}
     targets: ClassVar[tuple[str, ...]] = ()  # of task.json, that are its own
+    head: LinearHead
+    head_root: ClassVar[str] = CLASSIFIER  # Google's names of its head begin so
 
     def __init__(self, config: BertConfig, encoder: Any = None, **kwargs: Any):
         """`encoder`: where it is not a new one of the config; `kwargs`: name,
@@ -82,9 +88,12 @@ class TaskModel(keras.Model, abc.ABC):
                 layer.build()
         self.built = True
 
-    @abc.abstractmethod
     def mappings(self) -> list[VariableMapping]:
         """Where the weights are in a checkpoint."""
+        return [
+            *encoder_mappings(self.encoder),
+            *linear_mappings(self.head, self.head_root),
+        ]
 
     @abc.abstractmethod
     def logits(self, batch: Batch, seed: Tensor | None) -> Any:

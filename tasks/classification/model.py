@@ -22,12 +22,6 @@ from bert_keras.data.record_schema import Feature
 from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.checkpoint import (
-    CLASSIFIER,
-    VariableMapping,
-    encoder_mappings,
-    linear_mappings,
-)
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.encoder_variants import make_encoder
@@ -299,12 +293,6 @@ class PooledClassifier(TaskModel):
             self.encoder.config, num_outputs, HEAD_DROPOUT_PROB, name=head_name
         )
         self.build_layers()
-
-    def mappings(self) -> list[VariableMapping]:
-        return [
-            *encoder_mappings(self.encoder),
-            *linear_mappings(self.head, CLASSIFIER),
-        ]
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """{"logits": [B, C]} without dropout."""

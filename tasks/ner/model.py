@@ -14,12 +14,6 @@ from keras import ops
 
 from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.checkpoint import (
-    CLASSIFIER,
-    VariableMapping,
-    encoder_mappings,
-    linear_mappings,
-)
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, vectors_at
 from bert_keras.modeling.heads import LinearHead, cross_entropy
@@ -81,12 +75,6 @@ class TokenClassifier(TaskModel):
         )
         self.build_layers()
         self.encoder.pooler.trainable = False
-
-    def mappings(self) -> list[VariableMapping]:
-        return [
-            *encoder_mappings(self.encoder),
-            *linear_mappings(self.head, CLASSIFIER),
-        ]
 
     @classmethod
     def from_settings(

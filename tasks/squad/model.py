@@ -10,12 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_keras.modeling.checkpoint import (
-    SPAN,
-    VariableMapping,
-    encoder_mappings,
-    linear_mappings,
-)
+from bert_keras.modeling.checkpoint import SPAN
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.encoder_variants import make_encoder
@@ -48,6 +43,7 @@ class QuestionAnsweringModel(TaskModel):
 
     defaults = {"target": "span", "max_seq_length": 384, "doc_stride": 128}
     targets = ("span",)
+    head_root = SPAN
 
     def __init__(
         self,
@@ -63,12 +59,6 @@ class QuestionAnsweringModel(TaskModel):
         self.build_layers()
         for pooler in self.encoder.poolers:
             pooler.trainable = False
-
-    def mappings(self) -> list[VariableMapping]:
-        return [
-            *encoder_mappings(self.encoder),
-            *linear_mappings(self.head, SPAN),
-        ]
 
     @classmethod
     def from_settings(
