@@ -116,7 +116,10 @@ def test_a_student_from_start_to_a_task(world: Path) -> None:
         "--max_seq_length=16",
         "--train_batch_size=2",
         "--num_train_epochs=1",
+        "--do_eval",
+        f"--eval_file={world / 'table.tsv'}",
     )
+    assert (world / "small" / "eval_classes.txt").is_file()
     log = (world / "small" / "train_log.jsonl").read_text().splitlines()
     step = json.loads(log[0])
     half = (step["task_loss"] + step["soft_target_loss"]) / 2
