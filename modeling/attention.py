@@ -199,7 +199,7 @@ def _has_kernel() -> bool:
 
 
 @keras.saving.register_keras_serializable("bert_keras")
-class Attention(Dense):
+class Attention(BertLayer):
     """Scaled dot-product attention over N heads, before its output product.
 
     One kernel [H, 3H] holds query, key and value side by side, so that
@@ -208,12 +208,22 @@ class Attention(Dense):
     """
 
     def __init__(self, config: BertConfig, **kwargs: Any):
-        hidden = config.hidden_size
-        super().__init__(config, hidden, 3 * hidden, **kwargs)
+        super().__init__(config, **kwargs)
         self.num_heads = config.num_attention_heads
-        self.head_size = hidden // config.num_attention_heads
+        self.head_size = config.hidden_size // config.num_attention_heads
         self.scale = 1.0 / math.sqrt(self.head_size)
         self.dropout_rate = config.attention_probs_dropout_prob
+        self.sizes = config.hidden_size, 3 * config.hidden_size
+        self.lora = LowRank(name="lora", dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any = None) -> None:
+        hidden = self.config.hidden_size
+        self.qkv_kernel = self.add_weight(
+            name="qkv_kernel",
+            shape=self.sizes,
+            initializer=initializer(self.config),
+        )
+        self.qkv_bias = self.add_vector("qkv_bias", 3 * hidden, "zeros")
 
     def call(
         self,
@@ -267,8 +277,8 @@ class Attention(Dense):
         """Query, key and value of self-attention, [B, S, 3, N, D]; else the
         query, [B, S, 1, N, D], and key and value, [B, T, 2, N, D]."""
         hidden = self.config.hidden_size
-        kernel = ops.convert_to_tensor(self.kernel)
-        bias = ops.convert_to_tensor(self.bias)
+        kernel = ops.convert_to_tensor(self.qkv_kernel)
+        bias = ops.convert_to_tensor(self.qkv_bias)
         inputs, kernels, biases = [from_tensor], [kernel], [bias]
         if to_tensor is not None:
             inputs.append(to_tensor)

@@ -135,7 +135,7 @@ def encoder_mappings(encoder: Encoder) -> list[VariableMapping]:
     mappings += _layer_norm(root, embeddings)
     for number, layer in enumerate(encoder.layers):
         root, own = f"bert/encoder/layer_{number}", layer.attention
-        kernel, bias, lora = own.kernel, own.bias, own.lora
+        kernel, bias, lora = own.qkv_kernel, own.qkv_bias, own.lora
         for i, part in enumerate(("query", "key", "value")):
             name = f"{root}/attention/self/{part}"
             mappings += [

@@ -26,7 +26,7 @@ def numpy_attention(
     """The same by loops over batch and heads; mask [B, S, T]."""
     hidden, heads = TINY.hidden_size, TINY.num_attention_heads
     size = hidden // heads
-    kernel = attention.kernel.numpy()
+    kernel = attention.qkv_kernel.numpy()
     out = np.zeros_like(x)
     for b in range(x.shape[0]):
         for n in range(heads):

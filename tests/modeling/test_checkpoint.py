@@ -55,7 +55,7 @@ def test_every_variable_of_googles_model_is_loaded_and_written(
 def test_query_key_and_value_stand_side_by_side() -> None:
     model = Pretraining(TINY)
     load_checkpoint(model.mappings(), str(TINY_BERT))
-    kernel = model.encoder.layers[1].attention.kernel.numpy()
+    kernel = model.encoder.layers[1].attention.qkv_kernel.numpy()
     reader = tf.train.load_checkpoint(str(TINY_BERT / "bert_model.ckpt"))
     key = reader.get_tensor("bert/encoder/layer_1/attention/self/key/kernel")
     np.testing.assert_array_equal(kernel[:, 40:80], key)

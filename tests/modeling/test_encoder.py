@@ -152,7 +152,7 @@ def test_initial_weights_are_googles_distribution() -> None:
     # the standard deviation of a normal cut so is 0.8796 of the normal's
     assert words.std() == pytest.approx(0.02 * 0.8796, rel=0.01)
     layer = encoder.layers[0]
-    assert not layer.attention.bias.numpy().any()
+    assert not layer.attention.qkv_bias.numpy().any()
     assert (layer.attention_output.layer_norm.gamma.numpy() == 1).all()
 
 
@@ -315,7 +315,7 @@ def test_bfloat16_stays_near_float32(golden: dict[str, np.ndarray]) -> None:
     finally:
         keras.config.set_dtype_policy("float32")
     assert outputs.sequence.dtype == tf.bfloat16
-    assert encoder.layers[0].attention.kernel.dtype == "float32"
+    assert encoder.layers[0].attention.qkv_kernel.dtype == "float32"
     difference = (
         tf.cast(outputs.pooled, tf.float32) - golden["out_pooled_output"]
     )
