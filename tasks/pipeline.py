@@ -355,6 +355,7 @@ def _shown(value: Any) -> str:
 class TaskPipeline(Pipeline):
     """Answers with a fine-tuned model, and says how it is exported."""
 
+    model_class: ClassVar[Any]  # a TaskModel
     answers_pieces: ClassVar[bool] = False  # and not whole texts
     reads_pairs: ClassVar[bool] = False  # whatever task.json says
 
@@ -365,10 +366,10 @@ class TaskPipeline(Pipeline):
         self.model = self.make_model(config, settings)
         self.settings = settings
 
-    @staticmethod
-    @abc.abstractmethod
-    def make_model(config: BertConfig, settings: TaskConfig) -> Model:
+    @classmethod
+    def make_model(cls, config: BertConfig, settings: TaskConfig) -> Model:
         """The model that a task.json describes."""
+        return cls.model_class.from_settings(config, settings)
 
     @staticmethod
     @abc.abstractmethod

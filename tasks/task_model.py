@@ -36,7 +36,7 @@ from bert_keras.modeling.checkpoint import (
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, check_names
-from bert_keras.modeling.heads import LinearHead
+from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.base import open_model_folder
 from bert_keras.tasks.classifier_head import (
@@ -68,11 +68,11 @@ class TaskModel(keras.Model, abc.ABC):
     """
 
     encoder: Any
+    head: Any  # unless `mappings` says otherwise
+    head_scope: ClassVar[str] = CLASSIFIER  # of its weights in checkpoints
     # Of its task.json, where no folder says it. Empty: it has none.
     defaults: ClassVar[Mapping[str, Any]] = {}
     targets: ClassVar[tuple[str, ...]] = ()  # of task.json, that are its own
-    head: LinearHead
-    head_root: ClassVar[str] = CLASSIFIER  # Google's names of its head begin so
 
     def __init__(self, config: BertConfig, encoder: Any = None, **kwargs: Any):
         """`encoder`: where it is not a new one of the config; `kwargs`: name,
@@ -92,7 +92,7 @@ class TaskModel(keras.Model, abc.ABC):
         """Where the weights are in a checkpoint."""
         return [
             *encoder_mappings(self.encoder),
-            *linear_mappings(self.head, self.head_root),
+            *linear_mappings(self.head, self.head_scope),
         ]
 
     @abc.abstractmethod
@@ -162,8 +162,15 @@ class TaskModel(keras.Model, abc.ABC):
     def from_settings(
         cls: type[Own], config: BertConfig, settings: TaskConfig, **kwargs: Any
     ) -> Own:
-        """The model that a task.json describes; `kwargs` are Keras's."""
-        return cls(config, **kwargs)
+        """The model that a task.json describes; `kwargs` are Keras's, or the
+        constructor's own."""
+        encoder = make_encoder(
+            config,
+            settings.bilstm,
+            settings.second_direction,
+            kwargs.get("dtype"),
+        )
+        return cls(config, encoder=encoder, **kwargs)
 
     @classmethod
     def from_folder(

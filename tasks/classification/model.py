@@ -24,7 +24,6 @@ from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
-from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.modeling.heads import (
     LinearHead,
     binary_cross_entropy,
@@ -351,13 +350,9 @@ class TextClassifier(PooledClassifier):
         cls, config: BertConfig, settings: TaskConfig, **kwargs: Any
     ) -> "TextClassifier":
         target = make_target(settings.target, settings.labels)
-        encoder = make_encoder(
-            config,
-            settings.bilstm,
-            settings.second_direction,
-            kwargs.get("dtype"),
+        return super().from_settings(
+            config, settings, **{"target": target, **kwargs}
         )
-        return cls(config, target, encoder, **kwargs)
 
     @classmethod
     def from_folder(

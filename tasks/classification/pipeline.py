@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.errors import InputError
-from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.classification.data import (
     InputExample,
@@ -61,6 +60,7 @@ class TextClassificationPipeline(TaskPipeline):
     """One text, or two with a tab between them: a class, several, a number."""
 
     model: TextClassifier
+    model_class = TextClassifier
     needs_pooler = True
     method = "predict"
 
@@ -96,10 +96,6 @@ class TextClassificationPipeline(TaskPipeline):
         ]
         make = ANSWERS[self.settings.target]
         return self.ask(lines, is_one, make, batch_size, progress)
-
-    @staticmethod
-    def make_model(config: BertConfig, settings: TaskConfig) -> TextClassifier:
-        return TextClassifier.from_settings(config, settings)
 
     @staticmethod
     def exported(

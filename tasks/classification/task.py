@@ -20,7 +20,6 @@ from bert_keras.data.tfrecords import RecordWriter, encode
 from bert_keras.errors import InputError, one_line, warn
 from bert_keras.files import tsv_field
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.tasks.classification.data import (
     InputExample,
     TableFormat,
@@ -107,10 +106,9 @@ class ClassificationTask(FineTuningTask):
         self.latest: tuple[np.ndarray, np.ndarray] | None = None
 
     def make_model(self, config: BertConfig) -> TextClassifier:
-        encoder = make_encoder(
-            config, self.settings.bilstm, self.settings.second_direction
+        return TextClassifier.from_settings(
+            config, self.settings, target=self.target
         )
-        return TextClassifier(config, self.target, encoder)
 
     def training_data(self) -> TrainingData:
         examples = self.problem.train

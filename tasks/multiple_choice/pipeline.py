@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.multiple_choice.data import (
     CHOICES_TOO,
@@ -37,6 +36,7 @@ class Choice:
 class MultipleChoicePipeline(TaskPipeline):
     """A context, a tab, a choice, a tab, a choice, ...: the one that fits."""
 
+    model_class = MultipleChoice
     needs_pooler = True
     reads_pairs = True
     method = "choose"
@@ -68,10 +68,6 @@ class MultipleChoicePipeline(TaskPipeline):
         questions = pairs_of("contexts", as_list(contexts), "choices", several)
         lines = [(context, *as_list(texts)) for context, texts in questions]
         return self.ask(lines, is_one, Choice, batch_size, progress)
-
-    @staticmethod
-    def make_model(config: BertConfig, settings: TaskConfig) -> MultipleChoice:
-        return MultipleChoice(config)
 
     @staticmethod
     def exported(

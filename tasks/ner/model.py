@@ -18,13 +18,12 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder, vectors_at
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
-from bert_keras.tasks.classification.model import LABELS
+from bert_keras.tasks.classification.model import HEAD_DROPOUT_PROB, LABELS
 from bert_keras.tasks.packed_inputs import encode, is_packed
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.task_model import TaskModel
 
 POSITIONS = "label_positions"
-HEAD_DROPOUT_PROB = 0.1
 
 
 def num_words(batch: Batch) -> dict[str, Tensor]:
@@ -128,8 +127,7 @@ class TokenClassifier(TaskModel):
         return {"logits": self.head(x)}
 
     def get_config(self) -> dict[str, Any]:
-        config: dict[str, Any] = super().get_config()
-        return config | {"num_tags": self.head.num_classes}
+        return super().get_config() | {"num_tags": self.head.num_classes}
 
     def compute_output_spec(self, inputs: Batch, **_: Any) -> Any:
         name = POSITIONS if POSITIONS in inputs else "input_ids"

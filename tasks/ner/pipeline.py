@@ -88,9 +88,9 @@ class TokenClassificationPipeline(TaskPipeline):
         is_one = isinstance(texts, str)
         return self.ask(lines, is_one, _tagged, batch_size, progress)
 
-    @staticmethod
+    @classmethod
     def make_model(
-        config: BertConfig, settings: TaskConfig
+        cls, config: BertConfig, settings: TaskConfig
     ) -> TokenClassifier | FeatureTagger:
         count = len(settings.labels)
         if settings.feature_layers is None:

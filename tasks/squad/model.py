@@ -13,11 +13,9 @@ from keras import ops
 from bert_keras.modeling.checkpoint import SPAN
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
-from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.packed_inputs import encode, example_weights, is_packed
-from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.task_model import TaskModel
 
 NO_CLASS = -1e9  # a logit
@@ -43,7 +41,7 @@ class QuestionAnsweringModel(TaskModel):
 
     defaults = {"target": "span", "max_seq_length": 384, "doc_stride": 128}
     targets = ("span",)
-    head_root = SPAN
+    head_scope = SPAN
 
     def __init__(
         self,
@@ -59,18 +57,6 @@ class QuestionAnsweringModel(TaskModel):
         self.build_layers()
         for pooler in self.encoder.poolers:
             pooler.trainable = False
-
-    @classmethod
-    def from_settings(
-        cls, config: BertConfig, settings: TaskConfig, **kwargs: Any
-    ) -> "QuestionAnsweringModel":
-        encoder = make_encoder(
-            config,
-            settings.bilstm,
-            settings.second_direction,
-            kwargs.get("dtype"),
-        )
-        return cls(config, encoder=encoder, **kwargs)
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {"rows": ops.sum(example_weights(batch))}
@@ -136,8 +122,7 @@ class QuestionAnsweringModel(TaskModel):
         return dict(zip(ENDS, ops.unstack(logits, axis=2), strict=True))
 
     def get_config(self) -> dict[str, Any]:
-        config: dict[str, Any] = super().get_config()
-        return config | {"padding_in_loss": self.padding_in_loss}
+        return super().get_config() | {"padding_in_loss": self.padding_in_loss}
 
     def compute_output_spec(self, inputs: Batch, **_: Any) -> Any:
         shape = inputs["input_ids"].shape

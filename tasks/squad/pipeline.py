@@ -41,6 +41,7 @@ class PredictedAnswer:
 class QuestionAnsweringPipeline(TaskPipeline):
     """A question, a tab, a paragraph: the part of it that is the answer."""
 
+    model_class = QuestionAnsweringModel
     needs_pooler = False
     answers_pieces = True
     method = "answer"
@@ -82,12 +83,6 @@ class QuestionAnsweringPipeline(TaskPipeline):
             batch_size,
             progress,
         )
-
-    @staticmethod
-    def make_model(
-        config: BertConfig, settings: TaskConfig
-    ) -> QuestionAnsweringModel:
-        return QuestionAnsweringModel.from_settings(config, settings)
 
     @staticmethod
     def exported(

@@ -24,7 +24,6 @@ from bert_keras.data.tfrecords import RecordWriter, encode
 from bert_keras.errors import InputError, warn, with_flags
 from bert_keras.files import write_whole
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.tasks.fine_tuning import (
     FineTuningConfig,
     FineTuningTask,
@@ -134,11 +133,8 @@ class SquadTask(FineTuningTask):
         self.num_answered: int | None = None  # at the latest evaluation
 
     def make_model(self, config: BertConfig) -> QuestionAnsweringModel:
-        encoder = make_encoder(
-            config, self.settings.bilstm, self.settings.second_direction
-        )
-        return QuestionAnsweringModel(
-            config, self.problem.padding_in_loss, encoder
+        return QuestionAnsweringModel.from_settings(
+            config, self.settings, padding_in_loss=self.problem.padding_in_loss
         )
 
     def training_data(self) -> TrainingData:

@@ -25,8 +25,9 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import LinearHead
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
+from bert_keras.tasks.classification.model import HEAD_DROPOUT_PROB
 from bert_keras.tasks.features import EMBEDDINGS, FeatureExtractor
-from bert_keras.tasks.ner.model import HEAD_DROPOUT_PROB, num_words, tag_loss
+from bert_keras.tasks.ner.model import num_words, tag_loss
 from bert_keras.tasks.task_model import TaskModel
 
 ROOT = "feature_tagger/"  # names of its variables in checkpoints begin so
