@@ -98,7 +98,6 @@ def main() -> None:
         target=problem.target.kind,
         labels=problem.target.labels,
         takes_pairs=problem.takes_pairs,
-        second_direction=tuning.second_direction,
     )
     task = classification_task.ClassificationTask(
         problem, settings, *tuning.open(settings)
@@ -125,19 +124,20 @@ def _read_problem(
     from bert_keras.tasks.classification import task as classification_task
     from bert_keras.tasks.classification.data import TableFormat
 
-    wanted = FLAGS.make(
-        classification_task.Actions,
-        evaluates=FLAGS.do_eval or fine_tuning.compares_models(FLAGS),
+    wanted = (
+        FLAGS.do_train,
+        FLAGS.do_eval or fine_tuning.compares_models(FLAGS),
+        FLAGS.do_predict,
     )
     if FLAGS.task_name:
         return classification_task.glue_problem(
-            FLAGS.task_name, FLAGS.data_dir, wanted
+            FLAGS.task_name, FLAGS.data_dir, *wanted
         )
     files = FLAGS.make(classification_task.TableFiles, used)
     return classification_task.table_problem(
         files,
         FLAGS.make(TableFormat, used),
-        wanted,
+        *wanted,
         stored.labels if stored and stored.target == files.target else (),
     )
 

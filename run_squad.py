@@ -85,10 +85,7 @@ def main() -> None:
 
     from bert_keras.tasks.squad import task as squad_task
 
-    settings = tuning.task_settings(
-        target="span",
-        second_direction=tuning.second_direction,
-    )
+    settings = tuning.task_settings(target="span")
     squad = FLAGS.make(
         squad_task.SquadConfig,
         predict_file=FLAGS.predict_file if _asks() else None,

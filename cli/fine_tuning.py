@@ -107,21 +107,16 @@ class FineTuningCommand:
             self.stored_task = None
         self.fixed_task = None if flags.do_train else self.stored_task
 
-    @property
-    def second_direction(self) -> str | None:
-        """In which a second encoder reads, if there is one."""
-        from bert_keras.tasks import fine_tuning
-
-        return fine_tuning.second_direction(self.run, self.stored_task)
-
     def task_settings(self, **values: Any) -> "TaskConfig":
-        """The task's settings: `values`, flags and the tokenizer's case; for a
-        model that is used as trained, its own where no flag is given."""
+        """The task's settings: `values`, flags, and what follows from folders;
+        for a model that is used as trained, its own where no flag is given."""
         from bert_keras.tasks import fine_tuning
         from bert_keras.tasks.task_config import TaskConfig
 
-        case = fine_tuning.tokenizer_case(self.run)
-        return self.flags.make(TaskConfig, self.fixed_task, **case, **values)
+        fields = fine_tuning.fields_of_folders(
+            self.run, self.stored_task, "second_init_checkpoint" in self.flags
+        )
+        return self.flags.make(TaskConfig, self.fixed_task, **fields, **values)
 
     def check_target(self, target: str) -> None:
         """Refuses to use a model that was trained for another."""

@@ -22,11 +22,12 @@ import tensorflow as tf
 
 from bert_keras.data.batching import HostShard, InMemoryBatches
 from bert_keras.data.input_features import InputFeatures
+from bert_keras.data.tokenizer_folder import CASE
 from bert_keras.data.tokenizers import TokenizerSettings
 from bert_keras.errors import InputError
 from bert_keras.files import content, is_stream, parse_json, write_json
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks import checkpoint_compatibility
+from bert_keras.tasks.checkpoint_compatibility import second_config
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.metrics import summarize
@@ -105,30 +106,19 @@ class Data(Protocol):
         """The arguments are InMemoryBatches's."""
 
 
+@dataclasses.dataclass(eq=False)
 class TrainingData:
     """Rows with their labels."""
 
-    def __init__(
-        self,
-        rows: list[InputFeatures],
-        labels: Mapping[str, np.ndarray],
-        num_examples: int,
-        packs: bool,
-        group_size: int = 1,
-    ):
-        """
-        Args:
-            num_examples: how many make an epoch; windows make more rows.
-            packs: whether the model reads packed rows, with the same loss.
-            group_size: how many rows share a label (data/batching.py).
-        """
-        self.rows = rows
-        self.labels = labels
-        self.num_examples = num_examples
-        self.num_rows = len(rows)
-        self.longest = max(len(row.input_ids) for row in rows)
-        self.packs = packs
-        self.group_size = group_size
+    rows: list[InputFeatures]
+    labels: Mapping[str, np.ndarray]
+    num_examples: int  # that make an epoch; windows make more rows
+    packs: bool
+    group_size: int = 1  # how many rows share a label (data/batching.py)
+
+    def __post_init__(self) -> None:
+        self.num_rows = len(self.rows)
+        self.longest = max(len(row.input_ids) for row in self.rows)
 
     @functools.cached_property
     def digest(self) -> str:
@@ -427,14 +417,25 @@ def open_context(
     return RunContext(devices, run, config, tokenizer)
 
 
-def tokenizer_case(run: RunConfig) -> dict[str, Any]:
-    """Fields of a TaskConfig: the case of the run's tokenizer."""
+def fields_of_folders(
+    run: RunConfig, stored: TaskConfig | None, takes_second: bool
+) -> dict[str, Any]:
+    """Fields of a TaskConfig: the case of the run's tokenizer, and in which
+    direction a second encoder reads.
+
+    Args:
+        stored: of the model that is used or started from, which may have one.
+        takes_second: whether a model of the task may have one.
+    """
     found = find_tokenizer(run, None)  # if there is none, open_context says so
     case = found.settings if found else TokenizerSettings()
-    return {
-        "do_lower_case": case.do_lower_case,
-        "strip_accents": case.strip_accents,
-    }
+    fields: dict[str, Any] = {name: getattr(case, name) for name in CASE}
+    if takes_second:
+        second = second_config(run.init_checkpoint, run.second_init_checkpoint)
+        fields["second_direction"] = (
+            second.direction if second else stored and stored.second_direction
+        )
+    return fields
 
 
 def stored_settings(run: RunConfig) -> TaskConfig | None:
@@ -491,17 +492,6 @@ def check_use(
                 f"`{name}`, or the argument or data that it follows from"
             )
         print(difference)
-
-
-def second_direction(run: RunConfig, stored: TaskConfig | None) -> str | None:
-    """In which a second encoder reads, if there is one, or is one already in
-    the model that is used or started from."""
-    given = checkpoint_compatibility.second_config(
-        run.init_checkpoint, run.second_init_checkpoint
-    )
-    if given is not None:
-        return given.direction
-    return stored.second_direction if stored else None
 
 
 def train_losses(folder: str) -> list[float]:

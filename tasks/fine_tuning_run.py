@@ -4,7 +4,7 @@ cli/fine_tuning.py goes from flags."""
 import contextlib
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -58,6 +58,32 @@ OF_PRETRAINING = {
 NO_SEED = 87654321  # what TensorFlow says where none is set
 
 
+def fine_tuning_settings(
+    function: str,
+    kinds: Iterable[Any],
+    task_fields: Iterable[str],
+    without: Iterable[str],
+    **defaults: Any,
+) -> Settings:
+    """The settings of a function that fine-tunes.
+
+    Args:
+        kinds: dataclasses of settings, beside those that all tasks have.
+        task_fields: those of TaskConfig that are settings.
+        without: fields of `kinds` and of all tasks that are not.
+        defaults: those that are not the dataclasses'.
+    """
+    types = {**TYPES}
+    for kind in kinds:
+        types |= types_of(kind)
+    return Settings(
+        function,
+        types | types_of(TaskConfig, *task_fields),
+        {*NOT_SETTINGS, *OF_PRETRAINING, *without},
+        **defaults,
+    )
+
+
 class FineTuningRun:
     """One call of a function that fine-tunes.
 
@@ -87,6 +113,7 @@ class FineTuningRun:
             InputError: a setting does not fit.
             TypeError: a setting does not exist.
         """
+        self.types = settings.types
         self.values = settings.read(given) | {
             "init_checkpoint": init_checkpoint and os.fspath(init_checkpoint),
             "output_dir": os.fspath(output_dir),
@@ -124,10 +151,12 @@ class FineTuningRun:
         return make(kind, self.values, **others)
 
     def task_config(self, **values: Any) -> TaskConfig:
-        """The task's settings: `values`, keywords and the tokenizer's case."""
-        case = fine_tuning.tokenizer_case(self.run)
-        config: TaskConfig = self.make(TaskConfig, **case, **values)
-        return config
+        """The task's settings: `values`, keywords, and what follows from
+        folders."""
+        fields = fine_tuning.fields_of_folders(
+            self.run, self.stored, "second_init_checkpoint" in self.types
+        )
+        return self.make(TaskConfig, **fields, **values)
 
     def open(
         self, settings: TaskConfig

@@ -43,10 +43,10 @@ class TableFormat:
     """Columns by their names in the header, by their numbers from 0 in a file
     without header, or by the keys of a JSON object."""
 
-    text_column: str
-    text_pair_column: str | None
-    label_column: str
-    has_header: bool
+    text_column: str = "text"
+    text_pair_column: str | None = None
+    label_column: str = "label"
+    has_header: bool = True
     separator: str | None = None  # None: by the ending, or by the header
     encoding: str | None = None  # None: by a byte-order mark, else UTF-8
 

@@ -354,17 +354,11 @@ class ClassificationTask(FineTuningTask):
         return np.array(list(pool_windows(logits, encoded, pooling)))
 
 
-@dataclasses.dataclass(frozen=True)
-class Actions:
-    """Which examples have to be read."""
-
-    do_train: bool
-    evaluates: bool  # also to compare models
-    do_predict: bool
-
-
-def glue_problem(name: str, data_dir: str, wanted: Actions) -> Problem:
-    """A task of GLUE, or XNLI, as its files lie in `data_dir`."""
+def glue_problem(
+    name: str, data_dir: str, trains: bool, evaluates: bool, predicts: bool
+) -> Problem:
+    """A task of GLUE, or XNLI, as its files lie in `data_dir`; the examples
+    that are wanted."""
     task = find_task(name)
     target = Regression() if task.labels is None else SingleLabel(task.labels)
 
@@ -380,9 +374,9 @@ def glue_problem(name: str, data_dir: str, wanted: Actions) -> Problem:
     return Problem(
         target,
         task.metrics,
-        task.read(data_dir, "train") if wanted.do_train else [],
-        read("dev") if wanted.evaluates else {},
-        read("test") if wanted.do_predict else {},
+        task.read(data_dir, "train") if trains else [],
+        read("dev") if evaluates else {},
+        read("test") if predicts else {},
         next(iter(task.tables.values())).text_b is not None,
         task,
     )
@@ -394,8 +388,8 @@ class TableFiles:
     eval_file: str | list[InputExample] | None
     predict_file: str | None
     target: str  # one of TARGETS, in task_config.py
-    label_separator: str
-    class_weights: str | None
+    label_separator: str = ","
+    class_weights: str | None = None
     keep_classifier_head: bool = False
 
 
@@ -409,10 +403,12 @@ METRICS = {
 def table_problem(
     files: TableFiles,
     table: TableFormat,
-    wanted: Actions,
+    trains: bool,
+    evaluates: bool,
+    predicts: bool,
     stored_labels: tuple[str, ...],
 ) -> Problem:
-    """A problem from your own files.
+    """A problem from your own files; the examples that are wanted.
 
     Args:
         stored_labels: of the model folder that is used or started from. Their
@@ -432,16 +428,16 @@ def table_problem(
         return read_table(path, table, has_labels)
 
     train, held_out, asked = [], {}, {}
-    if wanted.do_train:
+    if trains:
         train = read(files.train_file, "train_file", True)
-    if wanted.evaluates:
+    if evaluates:
         held_out = {"": read(files.eval_file, "eval_file", True)}
         if files.eval_file == files.train_file:
             warn(
                 "`eval_file` is `train_file`, too: scores on training examples "
                 "say little about new ones"
             )
-    if wanted.do_predict:
+    if predicts:
         asked = {"": read(files.predict_file, "predict_file", False)}
     target = _target(files, stored_labels, train, held_out.get("", []))
     metrics, is_pair = METRICS[files.target], len(table.text_columns) > 1

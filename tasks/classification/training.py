@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from bert_keras.errors import InputError
-from bert_keras.tasks import fine_tuning
 from bert_keras.tasks.classification.data import (
     InputExample,
     TableFormat,
@@ -13,52 +12,25 @@ from bert_keras.tasks.classification.data import (
 )
 from bert_keras.tasks.classification.pipeline import TextClassificationPipeline
 from bert_keras.tasks.classification.task import (
-    Actions,
     ClassificationTask,
     TableFiles,
     table_problem,
 )
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.fine_tuning_run import (
-    NOT_SETTINGS,
-    OF_PRETRAINING,
-    TYPES,
     FineTuningRun,
+    fine_tuning_settings,
 )
-from bert_keras.tasks.keyword_settings import (
-    Settings,
-    path_of,
-    records_of,
-    types_of,
-)
-from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.tasks.keyword_settings import path_of, records_of
 from bert_keras.training.loop import Callback
 
-SETTINGS = Settings(
+SETTINGS = fine_tuning_settings(
     "train_classifier",
-    {
-        **TYPES,
-        **types_of(TaskDistillation),
-        **types_of(TableFormat),
-        **types_of(TableFiles),
-        **types_of(
-            TaskConfig,
-            *("max_seq_length", "doc_stride", "window_pooling", "bilstm"),
-        ),
-    },
-    without={
-        *NOT_SETTINGS,
-        *OF_PRETRAINING,
-        *("train_file", "eval_file", "predict_file", "predict_batch_size"),
-    },
+    [TaskDistillation, TableFormat, TableFiles],
+    ["max_seq_length", "doc_stride", "window_pooling", "bilstm"],
+    without=["train_file", "eval_file", "predict_file", "predict_batch_size"],
     max_seq_length=128,
-    text_column="text",
-    text_pair_column=None,
-    label_column="label",
-    has_header=True,
     target="single_label",
-    label_separator=",",
-    class_weights=None,
 )
 
 
@@ -134,32 +106,24 @@ def train_classifier(
     problem = table_problem(
         files,
         table,
-        Actions(do_train=True, evaluates=run.evaluates, do_predict=False),
+        True,
+        run.evaluates,
+        False,
         stored.labels if stored and stored.target == files.target else (),
     )
     task_config = run.task_config(
         labels=problem.target.labels,
         takes_pairs=problem.takes_pairs,
-        second_direction=fine_tuning.second_direction(run.run, stored),
     )
-    model: TextClassificationPipeline = run.train(
+    return run.train(
         ClassificationTask(problem, *run.open(task_config)), callback
     )
-    return model
 
 
 def _has_pairs(data: Any) -> bool:
     if not isinstance(data, tuple) or not data or not _is_list(data[0]):
         return False
     return isinstance(next(iter(data[0]), None), tuple)
-
-
-def _is_tuple_of_texts(data: Any) -> bool:
-    return (
-        isinstance(data, tuple)
-        and len(data) == 2
-        and all(isinstance(text, str) for text in data)
-    )
 
 
 def _is_list(data: Any) -> bool:
@@ -197,7 +161,8 @@ def _rows(
                 "labels"
             )
         texts, labels = map(list, data)
-        if all(_is_tuple_of_texts(x) for x in data):
+        are_tuples = all(isinstance(x, tuple) and len(x) == 2 for x in data)
+        if are_tuples and all(isinstance(x, str) for x in (*texts, *labels)):
             raise InputError(
                 f"`{name}` is two tuples of two texts, which may be examples "
                 "or texts and labels; give texts and labels as two lists"

@@ -5,34 +5,25 @@ import os
 from typing import Any
 
 from bert_keras.tasks.fine_tuning_run import (
-    NOT_SETTINGS,
-    OF_PRETRAINING,
-    TYPES,
     FineTuningRun,
+    fine_tuning_settings,
 )
-from bert_keras.tasks.keyword_settings import (
-    Settings,
-    path_of,
-    records_of,
-    types_of,
-)
+from bert_keras.tasks.keyword_settings import path_of, records_of
 from bert_keras.tasks.multiple_choice.pipeline import MultipleChoicePipeline
 from bert_keras.tasks.multiple_choice.task import (
     MultipleChoiceTask,
     read_problem,
 )
-from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.loop import Callback
 
-SETTINGS = Settings(
+SETTINGS = fine_tuning_settings(
     "train_multiple_choice",
-    {**TYPES, **types_of(TaskConfig, "max_seq_length")},
-    without={
-        *NOT_SETTINGS,
-        *OF_PRETRAINING,
+    [],
+    ["max_seq_length"],
+    without=[
         *("predict_batch_size", "keep_classifier_head"),
         "second_init_checkpoint",
-    },
+    ],
     max_seq_length=128,
     eval_batch_size=32,
 )
@@ -101,5 +92,4 @@ def train_multiple_choice(
     problem = read_problem(train, evaluation, None)
     task_config = run.task_config(target="choice")
     task = MultipleChoiceTask(problem, *run.open(task_config))
-    model: MultipleChoicePipeline = run.train(task, callback)
-    return model
+    return run.train(task, callback)

@@ -5,42 +5,28 @@ from typing import Any
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.fine_tuning_run import (
-    NOT_SETTINGS,
-    OF_PRETRAINING,
-    TYPES,
     FineTuningRun,
+    fine_tuning_settings,
 )
-from bert_keras.tasks.keyword_settings import (
-    Settings,
-    path_of,
-    records_of,
-    types_of,
-)
+from bert_keras.tasks.keyword_settings import path_of, records_of
 from bert_keras.tasks.ner.data import TAGS, WORDS, TaggedFile, tagged_objects
 from bert_keras.tasks.ner.feature_based.task import FeatureBasedNerTask
 from bert_keras.tasks.ner.pipeline import TokenClassificationPipeline
 from bert_keras.tasks.ner.task import Files, NerTask, read_problem
 from bert_keras.tasks.tables import JsonObject
-from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.loop import Callback
 
-SETTINGS = Settings(
+SETTINGS = fine_tuning_settings(
     "train_token_classifier",
-    {
-        **TYPES,
-        **types_of(Files),
-        **types_of(
-            TaskConfig,
-            *("max_seq_length", "doc_stride", "document_context"),
-            *("feature_layers", "lstm_size"),
-        ),
-    },
-    without={
-        *NOT_SETTINGS,
-        *OF_PRETRAINING,
+    [Files],
+    [
+        *("max_seq_length", "doc_stride", "document_context"),
+        *("feature_layers", "lstm_size"),
+    ],
+    without=[
         *("train_file", "eval_file", "predict_file", "data_dir"),
         *("predict_batch_size", "second_init_checkpoint"),
-    },
+    ],
     max_seq_length=128,
     doc_stride=None,
     word_column=None,
@@ -127,8 +113,7 @@ def train_token_classifier(
     task_config = run.task_config(target="tags", labels=problem.labels)
     kind = FeatureBasedNerTask if task_config.feature_layers else NerTask
     task = kind(problem, *run.open(task_config))
-    model: TokenClassificationPipeline = run.train(task, callback)
-    return model
+    return run.train(task, callback)
 
 
 def _read(

@@ -5,20 +5,12 @@ import os
 from typing import Any
 
 from bert_keras.errors import InputError
-from bert_keras.tasks import fine_tuning
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.fine_tuning_run import (
-    NOT_SETTINGS,
-    OF_PRETRAINING,
-    TYPES,
     FineTuningRun,
+    fine_tuning_settings,
 )
-from bert_keras.tasks.keyword_settings import (
-    Settings,
-    path_of,
-    records_of,
-    types_of,
-)
+from bert_keras.tasks.keyword_settings import path_of, records_of
 from bert_keras.tasks.squad.data import read_examples
 from bert_keras.tasks.squad.pipeline import QuestionAnsweringPipeline
 from bert_keras.tasks.squad.task import (
@@ -26,28 +18,20 @@ from bert_keras.tasks.squad.task import (
     SquadTask,
     check_settings,
 )
-from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.loop import Callback
 
-SETTINGS = Settings(
+SETTINGS = fine_tuning_settings(
     "train_question_answering",
-    {
-        **TYPES,
-        **types_of(TaskDistillation),
-        **types_of(SquadConfig),
-        **types_of(
-            TaskConfig,
-            *("max_seq_length", "doc_stride", "max_query_length"),
-            *("max_answer_length", "n_best_size", "version_2_with_negative"),
-            *("null_score_diff_threshold", "answer_offsets", "bilstm"),
-        ),
-    },
-    without={
-        *NOT_SETTINGS,
-        *OF_PRETRAINING,
+    [TaskDistillation, SquadConfig],
+    [
+        *("max_seq_length", "doc_stride", "max_query_length"),
+        *("max_answer_length", "n_best_size", "version_2_with_negative"),
+        *("null_score_diff_threshold", "answer_offsets", "bilstm"),
+    ],
+    without=[
         *("train_file", "predict_file", "scores", "eval_batch_size"),
         "keep_classifier_head",
-    },
+    ],
     max_seq_length=384,
     doc_stride=128,
 )
@@ -110,10 +94,7 @@ def train_question_answering(
         train_file=train,
         predict_file=evaluation,
     )
-    task_config = run.task_config(
-        target="span",
-        second_direction=fine_tuning.second_direction(run.run, run.stored),
-    )
+    task_config = run.task_config(target="span")
     squad: SquadConfig = run.make(SquadConfig, scores=run.evaluates)
     check_settings(squad, task_config)
     if squad.apply_best_null_threshold and not run.evaluates:
@@ -140,5 +121,4 @@ def train_question_answering(
         predict_file=read(evaluation, "evaluation"),
     )
     task = SquadTask(problem, *run.open(task_config))
-    model: QuestionAnsweringPipeline = run.train(task, callback, task.score)
-    return model
+    return run.train(task, callback, task.score)

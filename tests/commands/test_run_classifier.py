@@ -21,7 +21,6 @@ from bert_keras.tasks.classification.model import (
     SingleLabel,
 )
 from bert_keras.tasks.classification.task import (
-    Actions,
     ClassificationTask,
     Problem,
     TableFiles,
@@ -504,7 +503,7 @@ def test_scores_of_the_training_examples_are_named(
             class_weights="balanced",
         ),
         TableFormat("text", None, "label", has_header=True),
-        Actions(True, True, False),
+        *(True, True, False),
         (),
     )
     assert isinstance(problem.target, SingleLabel)
