@@ -82,24 +82,10 @@ def main() -> None:
     if is_page:
         content = to_html(attention)
     else:
-        layers, heads, *_ = attention.probabilities.shape
-        content = to_png(
-            attention, _number("layer", layers), _number("head", heads)
-        )
+        content = to_png(attention, FLAGS.layer, FLAGS.head)
     with files.writing(path, "output_file") as file:
         file.write(content)
     print(f"written: {path}")
-
-
-def _number(name: str, count: int) -> int | None:
-    """The flag's, counted from 0."""
-    value = FLAGS[name].value
-    if value is not None and not -count <= value < count:
-        raise InputError(
-            f"there is no {name} {value}; the model has {count}: 0 to "
-            f"{count - 1}, or -{count} to -1"
-        )
-    return None if value is None else int(value) % count
 
 
 cli = command.Command(__doc__, FLAGS, main)

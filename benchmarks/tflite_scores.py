@@ -107,8 +107,8 @@ def main() -> None:
             answers[key].append(lite(row))
 
     def scores(probabilities: np.ndarray) -> str:
-        values = target.evaluate(task.metrics, probabilities, labels)
-        return " | ".join(f"{100 * value:.1f}" for value in values.values())
+        values = target.metrics(probabilities, labels)
+        return " | ".join(f"{100 * values[name]:.1f}" for name in task.metrics)
 
     print(
         f"{len(examples)} rows of {length} pieces\n\n"

@@ -13,6 +13,7 @@ import json
 import os
 import textwrap
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import encoder_mappings, load_checkpoint
 from bert_keras.modeling.encoder import Encoder, attention_maps
 from bert_keras.tasks.base import missing_weight, open_with_task
+from bert_keras.tasks.features import place_of
 
 PAGE = Path(__file__).with_name("attention_page.html")
 DATA = "{{data}}"  # where the page has it
@@ -141,12 +143,18 @@ def to_png(
     attention: AttentionMap, layer: int | None, head: int | None
 ) -> bytes:
     """One head's map with its pieces, or small ones of those that are left:
-    of a layer its heads, of a head its layers, of neither all."""
+    of a layer its heads, of a head its layers, of neither all; both are
+    counted from 0, or from -1 downwards."""
     from matplotlib.figure import Figure
 
     maps, pieces = attention.probabilities, attention.pieces
-    layers = range(len(maps)) if layer is None else [layer]
-    heads = range(maps.shape[1]) if head is None else [head]
+    num_layers, num_heads, *_ = maps.shape
+    layers: Sequence[int] = range(num_layers)
+    heads: Sequence[int] = range(num_heads)
+    if layer is not None:
+        layers = [place_of("layer", layer, num_layers)]
+    if head is not None:
+        heads = [place_of("head", head, num_heads)]
     if len(layers) == len(heads) == 1:
         inches = max(MIN_INCHES, INCHES_OF_PIECE * len(pieces))
         size = inches + 1.5, inches + 1.0

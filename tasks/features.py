@@ -43,6 +43,17 @@ EMBEDDINGS = None  # instead of a layer's number: what the first one reads
 PAIR = re.compile(r"^(.*) \|\|\| (.*)$")  # upstream's
 
 
+def place_of(name: str, number: int, count: int) -> int:
+    """The place from 0 of a layer, or the like, counted from 0 or from -1, the
+    last, downwards; an InputError if there is none."""
+    if not -count <= number < count:
+        raise InputError(
+            f"there is no {name} {number}; the model has {count}: 0 to "
+            f"{count - 1}, or -{count} to -1"
+        )
+    return number % count
+
+
 class FeatureExtractor:
     """An encoder of which some layers are wanted.
 
@@ -58,13 +69,9 @@ class FeatureExtractor:
         layers: Sequence[int | None],
         encoder: Encoder | None = None,
     ):
-        num_layers = config.num_hidden_layers
         for layer in layers:
-            if layer is not None and not -num_layers <= layer < num_layers:
-                raise InputError(
-                    f"there is no layer {layer}; the model has {num_layers}: "
-                    f"0 to {num_layers - 1}, or -{num_layers} to -1"
-                )
+            if layer is not None:
+                place_of("layer", layer, config.num_hidden_layers)
         self.layers = layers
         self.encoder = encoder or Encoder(config)
         if encoder is None:

@@ -23,16 +23,10 @@ from bert_keras.data.input_features import (
 )
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
-from bert_keras.modeling.checkpoint import (
-    VariableMapping,
-    encoder_mappings,
-    masked_lm_mappings,
-)
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder import Encoder
-from bert_keras.modeling.heads import MaskedLmHead
 from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.pipeline import BATCH_SIZE, Pipeline, Question, as_list
+from bert_keras.tasks.pretraining.model import MaskedLm
 
 
 def encode(
@@ -72,8 +66,8 @@ def encode(
     return rows
 
 
-class BlankFiller:
-    """An encoder with its masked-LM head; load weights through `mappings`.
+class BlankFiller(MaskedLm):
+    """A model that says which pieces are the likeliest.
 
     Args:
         known_ids: those that may be answered: a model may have ids that its
@@ -84,18 +78,9 @@ class BlankFiller:
     def __init__(
         self, config: BertConfig, known_ids: Collection[int], count: int = 5
     ):
-        self.encoder = Encoder(config)
-        self.masked_lm = MaskedLmHead(config)
-        self.encoder.build()
-        self.masked_lm.build()
+        super().__init__(config)
         self.is_known = np.isin(range(config.vocab_size), list(known_ids))
         self.count = min(count, len(known_ids))
-
-    def mappings(self) -> list[VariableMapping]:
-        return [
-            *encoder_mappings(self.encoder),
-            *masked_lm_mappings(self.masked_lm),
-        ]
 
     def forward(self, batch: dict[str, Any]) -> dict[str, Any]:
         """The likeliest pieces, the best first.
@@ -103,14 +88,8 @@ class BlankFiller:
         Returns:
             "ids", int [B, P, K], and their "probabilities", [B, P, K].
         """
-        outputs = self.encoder(
-            batch["input_ids"],
-            batch["input_mask"],
-            batch["segment_ids"],
-            sequence_positions=batch["positions"],
-        )
-        logits = self.masked_lm(
-            outputs.sequence, self.encoder.embeddings.word_embeddings.value
+        logits = self.logits(
+            {**batch, "masked_lm_positions": batch["positions"]}, None
         )
         probabilities = ops.softmax(ops.cast(logits, "float32"))  # [B, P, V]
         shares, ids = ops.top_k(

@@ -93,13 +93,6 @@ class LabelType(Protocol):
     ) -> dict[str, float]:
         """All that there are, of [N, C] and [N, ...]."""
 
-    def evaluate(
-        self, names: tuple[str, ...], scores: np.ndarray, labels: np.ndarray
-    ) -> dict[str, float]:
-        """The metrics of these names."""
-        metrics = self.metrics(scores, labels)
-        return {name: metrics[name] for name in names}
-
 
 @dataclasses.dataclass(frozen=True)
 class SingleLabel(LabelType):

@@ -77,11 +77,6 @@ class Problem:
     takes_pairs: bool  # whether an example is two texts
     glue: GlueTask | None = None
 
-    @property
-    def other_names(self) -> tuple[str, ...]:
-        """Other names for the target's labels, in the same order."""
-        return self.glue.hugging_face_labels if self.glue else ()
-
 
 class ClassificationTask(FineTuningTask):
     """Classes, several labels or numbers for texts and pairs, fine-tuned."""
@@ -95,7 +90,8 @@ class ClassificationTask(FineTuningTask):
     ):
         super().__init__(problem, settings, context, config)
         self.target = problem.target
-        self.other_names = problem.other_names
+        if problem.glue:
+            self.other_names = problem.glue.hugging_face_labels
         named = tuple(f"eval_{name}" for name in problem.metrics)
         self.metric_names = (*named, "eval_loss", "loss")
         if isinstance(problem.target, SingleLabel):
@@ -206,7 +202,7 @@ class ClassificationTask(FineTuningTask):
         losses = self.target.losses(logits, labels)
         scores = self.target.scores(logits)
         self.latest = scores, labels
-        metrics = self.target.evaluate(self.problem.metrics, scores, labels)
+        metrics = self.target.metrics(scores, labels)
         size = self.config.eval_batch_size
         of_batches = [
             losses[i : i + size].mean() for i in range(0, len(losses), size)
@@ -216,7 +212,7 @@ class ClassificationTask(FineTuningTask):
             "loss": float(np.mean(of_batches)),
             # ... one over examples
             "eval_loss": float(losses.mean()),
-            **{f"eval_{name}": value for name, value in metrics.items()},
+            **{f"eval_{name}": metrics[name] for name in self.problem.metrics},
         }
 
     def report(self, trainer: Trainer) -> None:

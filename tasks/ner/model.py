@@ -26,25 +26,28 @@ from bert_keras.tasks.task_model import TaskModel
 POSITIONS = "label_positions"
 
 
-def num_words(batch: Batch) -> dict[str, Tensor]:
-    """The totals of a batch: the words that have labels."""
-    return {"words": ops.sum(ops.cast(batch[LABELS] > 0, "float32"))}
+class Tagger(TaskModel):
+    """A model of the tags of words."""
 
+    def totals(self, batch: Batch) -> dict[str, Tensor]:
+        """The words that have labels."""
+        return {"words": ops.sum(ops.cast(batch[LABELS] > 0, "float32"))}
 
-def tag_loss(
-    logits: Tensor, batch: Batch, totals: dict[str, Tensor]
-) -> tuple[Tensor, Sums]:
-    """The part that [B, P, C] has in the mean loss of the words in `totals`."""
-    labels = batch[LABELS]
-    weights = ops.cast(labels > 0, "float32")
-    sums = cross_entropy(logits, ops.maximum(labels - 1, 0), weights)
-    # Windows may hold nothing but words that others answer about.
-    loss = ops.divide_no_nan(sums.loss, totals["words"])
-    return loss, {"accuracy": (sums.correct, sums.weight)}
+    def loss_of(
+        self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
+    ) -> tuple[Tensor, Sums]:
+        """Reads label_ids [B, P]: a label's number + 1, or 0 where there is
+        none; logits are [B, P, C]."""
+        labels = batch[LABELS]
+        weights = ops.cast(labels > 0, "float32")
+        sums = cross_entropy(logits, ops.maximum(labels - 1, 0), weights)
+        # Windows may hold nothing but words that others answer about.
+        loss = ops.divide_no_nan(sums.loss, totals["words"])
+        return loss, {"accuracy": (sums.correct, sums.weight)}
 
 
 @keras.saving.register_keras_serializable("bert_keras")
-class TokenClassifier(TaskModel):
+class TokenClassifier(Tagger):
     """An encoder with a head for the tags of words. `call` gives logits.
 
     The pooler is not trained, as nothing looks at it; it is kept with the
@@ -85,15 +88,6 @@ class TokenClassifier(TaskModel):
                 "encoder; give `labels`, and `feature_layers=None`"
             )
         return cls(config, len(settings.labels), **kwargs)
-
-    def totals(self, batch: Batch) -> dict[str, Tensor]:
-        return num_words(batch)
-
-    def loss_of(
-        self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
-    ) -> tuple[Tensor, Sums]:
-        """Reads label_ids [B, P], which tasks/ner/features.py makes."""
-        return tag_loss(logits, batch, totals)
 
     def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
         """[B, P, C] of words; without label_positions [B, S, C].

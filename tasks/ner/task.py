@@ -188,10 +188,11 @@ class WordFile:
 
 
 def read_texts(
-    file: TaggedFile, tokenizer: Tokenizer, settings: TaskConfig
+    file: TaggedFile | None, tokenizer: Tokenizer, settings: TaskConfig
 ) -> WordFile:
     """Cuts a file's sentences, or documents, into windows; prints how many
     there are."""
+    assert file is not None, "the command has read it"
     assert settings.doc_stride is not None, "the command has set it"
     groups = [[sentence] for sentence in file.sentences]
     if settings.document_context:
@@ -247,7 +248,6 @@ class NerTask(FineTuningTask):
         return TokenClassifier(config, len(self.settings.labels))
 
     def training_data(self) -> Data:
-        assert self.problem.train is not None, "the command has read it"
         words = read_texts(self.problem.train, self.tokenizer, self.settings)
         number_of = {tag: i for i, tag in enumerate(self.settings.labels)}
         numbers = [[number_of[tag] for tag in tags] for tags in words.golds]
@@ -291,15 +291,15 @@ class NerTask(FineTuningTask):
 
     @functools.cached_property
     def evaluated(self) -> WordFile:
-        file = self.problem.evaluation
-        assert file is not None, "the command has read it"
-        return read_texts(file, self.tokenizer, self.settings)
+        return read_texts(
+            self.problem.evaluation, self.tokenizer, self.settings
+        )
 
     @functools.cached_property
     def asked(self) -> WordFile:
-        file = self.problem.prediction
-        assert file is not None, "the command has read it"
-        return read_texts(file, self.tokenizer, self.settings)
+        return read_texts(
+            self.problem.prediction, self.tokenizer, self.settings
+        )
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """Of all entities, and of each kind with its name at the end."""

@@ -24,11 +24,10 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import LinearHead
-from bert_keras.modeling.tensors import Batch, Sums, Tensor
+from bert_keras.modeling.tensors import Batch, Tensor
 from bert_keras.tasks.classification.model import HEAD_DROPOUT_PROB
 from bert_keras.tasks.features import EMBEDDINGS, FeatureExtractor
-from bert_keras.tasks.ner.model import num_words, tag_loss
-from bert_keras.tasks.task_model import TaskModel
+from bert_keras.tasks.ner.model import Tagger
 
 ROOT = "feature_tagger/"  # names of its variables in checkpoints begin so
 NUM_LSTM_LAYERS = 2
@@ -136,7 +135,7 @@ class WordLstm(keras.layers.Layer):
         return x
 
 
-class FeatureTagger(TaskModel):
+class FeatureTagger(Tagger):
     """An encoder as it is, and on it what is trained: a BiLSTM and a head."""
 
     def __init__(
@@ -183,15 +182,6 @@ class FeatureTagger(TaskModel):
             for part in ("kernel", "recurrent_kernel", "bias")
         ]
         return mappings + linear_mappings(self.head, ROOT + CLASSIFIER)
-
-    def totals(self, batch: Batch) -> dict[str, Tensor]:
-        return num_words(batch)
-
-    def loss_of(
-        self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
-    ) -> tuple[Tensor, Sums]:
-        """Reads label_ids [B, P]: a label's number + 1, or 0 behind the end."""
-        return tag_loss(logits, batch, totals)
 
     def logits(self, batch: Batch, seed: Tensor | None) -> Tensor:
         """[B, P, C].
