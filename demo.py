@@ -263,12 +263,6 @@ def answers(path: Path) -> tuple[list[int], list[int]]:
     return masked_ids.tolist(), labels.tolist()
 
 
-def read_results(path: Path) -> dict[str, float]:
-    """Reads `key = value` lines."""
-    pairs = (line.split(" = ") for line in path.read_text().splitlines())
-    return {key: float(value) for key, value in pairs}
-
-
 def smoothed(values: list[float], width: int) -> list[float]:
     """The mean of each value and up to width - 1 before it."""
     windows = (
@@ -340,30 +334,15 @@ def report(
     most_common, id_share = guess(train_ids, ids)
     label, label_share = guess(train_labels, labels)
     token = VOCAB.read_text(encoding="utf-8").split("\n")[most_common]
-    found = read_results(MODEL / "eval_results.txt")
+    lines = (MODEL / "eval_results.txt").read_text().splitlines()
+    found = dict(line.split(" = ") for line in lines)
     print(
         f"\nOn held-out text     {'this BERT':>9}  guessing\n"
-        f"masked tokens        {found['masked_lm_accuracy']:9.1%}  "
+        f"masked tokens        {float(found['masked_lm_accuracy']):9.1%}  "
         f"{id_share:.1%} (always {token!r})\n"
-        f"is it the next one?  {found['next_sentence_accuracy']:9.1%}  "
+        f"is it the next one?  {float(found['next_sentence_accuracy']):9.1%}  "
         f"{label_share:.1%} (always {('next', 'random')[label]!r}; a coin: "
         "50.0%)"
-    )
-
-
-def what_next() -> None:
-    python = os.path.relpath(sys.executable)
-    print(
-        f"""
-The losses are drawn in {PLOT}; the model is the folder {MODEL}.
-Type next:
-
-  {python} predict.py --model_dir={MODEL} "Words with a [MASK]."
-  .venv/bin/tensorboard --logdir={MODEL}
-  {python} run_pretraining.py --help
-
-To pre-train on text of your own, one sentence a line and a blank line between
-documents, type the commands above with its name; README.md says more."""
     )
 
 
@@ -379,8 +358,19 @@ def main() -> None:
     draw_losses(MODEL, train[0], PLOT)
     run(["predict.py", f"--model_dir={MODEL}", *MASKED_SENTENCES])
     report(train, answers(FOLDER / "held_out.tfrecord"))
-    what_next()
-    print(f"\nDone in {time.monotonic() - started:.0f} seconds.")
+    python = os.path.relpath(sys.executable)
+    print(f"""
+The losses are drawn in {PLOT}; the model is the folder {MODEL}.
+Type next:
+
+  {python} predict.py --model_dir={MODEL} "Words with a [MASK]."
+  .venv/bin/tensorboard --logdir={MODEL}
+  {python} run_pretraining.py --help
+
+To pre-train on text of your own, one sentence a line and a blank line between
+documents, type the commands above with its name; README.md says more.
+
+Done in {time.monotonic() - started:.0f} seconds.""")
 
 
 if __name__ == "__main__":

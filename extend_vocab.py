@@ -21,6 +21,7 @@ Examples:
 """
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -82,20 +83,35 @@ def main() -> None:
         print(report, flush=True)
         counts = _count_words(opened)
         words = vocabulary.new_words(counts, pieces)
+        if not words:
+            raise InputError(
+                f"--input_file={FLAGS.input_file} has no word of several "
+                "tokens, so there is nothing to add"
+            )
         num_words = FLAGS.num_words or len(unused)
-        places = _places(words[:num_words], pieces, unused)
+        # unused places, then those past the last
+        ids = itertools.chain(unused, itertools.count(max(pieces.values()) + 1))
+        places = dict(zip(words[:num_words], ids, strict=False))
         size = max(config.vocab_size, 1 + max(places.values()))
         extended = AnyModel(
             dataclasses.replace(config, vocab_size=size), shapes
         )
-        sources = _sources(places, pieces)
+        tokenizer = WordpieceTokenizer(pieces)
+        sources = {  # ids of what the words were, by their new ids
+            place: [pieces[span.piece] for span in tokenizer.split(word)]
+            for word, place in places.items()
+        }
         pairs = zip(extended.mappings(), model.mappings(), strict=True)
         for new, old in pairs:
             value = old.read()
             if old.name in GROWING:
                 value = grown(value, new.shape[0], sources)
             new.write(value)
-        lines = _extended_lines(vocab_file, places)
+        with open(vocab_file, encoding="utf-8", newline="\n") as file:
+            lines = file.read().removesuffix("\n").split("\n")
+        lines += [""] * (1 + max(places.values()) - len(lines))
+        for word, place in places.items():
+            lines[place] = word
         save_model_folder(
             folder,
             extended.config,
@@ -188,31 +204,6 @@ def _count_words(opened: "OpenedTokenizer") -> dict[str, int]:
     )
 
 
-def _places(
-    words: Sequence[str], pieces: Mapping[str, int], unused: Sequence[int]
-) -> dict[str, int]:
-    """The words and their ids: unused ones, then those past the last."""
-    if not words:
-        raise InputError(
-            f"--input_file={FLAGS.input_file} has no word of several "
-            "tokens, so there is nothing to add"
-        )
-    end = max(pieces.values()) + 1
-    places = [*unused, *range(end, end + len(words))]
-    return dict(zip(words, places, strict=False))
-
-
-def _sources(
-    places: Mapping[str, int], pieces: Mapping[str, int]
-) -> dict[int, list[int]]:
-    """By a new piece's id, the ids of what the word was."""
-    tokenizer = WordpieceTokenizer(pieces)
-    return {
-        place: [pieces[span.piece] for span in tokenizer.split(word)]
-        for word, place in places.items()
-    }
-
-
 def grown(
     table: "np.ndarray", num_rows: int, sources: Mapping[int, Sequence[int]]
 ) -> "np.ndarray":
@@ -229,16 +220,6 @@ def grown(
     for place, numbers in sources.items():
         result[place] = table[list(numbers)].mean(axis=0)
     return result
-
-
-def _extended_lines(vocab_file: str, places: Mapping[str, int]) -> list[str]:
-    """Of the new vocab.txt; those of other pieces are as they were."""
-    with open(vocab_file, encoding="utf-8", newline="\n") as file:
-        lines = file.read().removesuffix("\n").split("\n")
-    lines += [""] * (1 + max(places.values()) - len(lines))
-    for word, place in places.items():
-        lines[place] = word
-    return lines
 
 
 def format_summary(

@@ -88,12 +88,6 @@ def test_answers_leave_out_padding(tmp_path: Path) -> None:
     assert demo.answers(path) == ([11, 13, 11, 13, 11, 13], [1, 0, 1])
 
 
-def test_read_results(tmp_path: Path) -> None:
-    path = tmp_path / "eval_results.txt"
-    path.write_text("global_step = 40\nloss = 1.5\n")
-    assert demo.read_results(path) == {"global_step": 40.0, "loss": 1.5}
-
-
 def test_smoothed_is_a_running_mean() -> None:
     assert demo.smoothed([1.0, 3.0, 5.0, 9.0], 2) == [1.0, 2.0, 4.0, 7.0]
 
