@@ -71,31 +71,17 @@ class MultipleChoice(PooledClassifier):
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {"questions": ops.sum(_weights(batch))}
 
-    def loss_fn(
-        self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None
-    ) -> tuple[Tensor, Sums]:
-        """This batch's part of the mean loss of the questions in `totals`.
-
-        Args:
-            batch: label_ids and num_choices, each [Q, 1], a question without
-                choices being padding; and its rows, question after question,
-                C of each, of which those past num_choices count for nothing:
-                input_ids, input_mask and segment_ids [B, S], or packed ones
-                (data/batching.py).
-            totals: of the global batch, of which this may be one piece.
-            seed: int32 [2], the key of the dropout; None for none.
-        """
-        num_questions = ops.shape(batch[LABELS])[0]
-        scores = ops.reshape(self.logits(batch, seed), (num_questions, -1))
-        return self.loss_of(scores, batch, totals)
-
     def loss_of(
         self, logits: Tensor, batch: Batch, totals: dict[str, Tensor]
     ) -> tuple[Tensor, Sums]:
-        """Reads label_ids and num_choices, each [Q, 1]; logits are [Q, C]."""
-        place = ops.arange(ops.shape(logits)[1], dtype="int32")
-        scores = ops.where(place < batch[NUM_CHOICES], logits, NO_CLASS)
-        sums = cross_entropy(scores, batch[LABELS][:, 0], _weights(batch))
+        """Reads label_ids and num_choices, each [Q, 1], a question without
+        choices being padding. Logits are those of rows, [B, 1] or [Q, C],
+        question after question; past num_choices they count for nothing."""
+        labels = batch[LABELS][:, 0]
+        scores = ops.reshape(logits, (ops.shape(labels)[0], -1))
+        place = ops.arange(ops.shape(scores)[1], dtype="int32")
+        scores = ops.where(place < batch[NUM_CHOICES], scores, NO_CLASS)
+        sums = cross_entropy(scores, labels, _weights(batch))
         return sums.loss / totals["questions"], {
             "accuracy": (sums.correct, sums.weight)
         }
