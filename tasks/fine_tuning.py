@@ -185,6 +185,11 @@ class FineTuningTask(Task):
                 f"`max_seq_length` is {settings.max_seq_length}; expected at "
                 f"least {least}, for the special tokens of a pair and one token"
             )
+        self.set_up()
+
+    def set_up(self) -> None:
+        """Makes what a task has beside this, at the end of its construction."""
+        return
 
     def learn_from(self, distillation: TaskDistillation) -> None:
         """Has the model learn from a teacher, if one is named.

@@ -107,8 +107,7 @@ class Pipeline(abc.ABC):
     @property
     def encoder(self) -> Encoder:
         """The Keras layer with the folder's weights, for models of your own."""
-        encoder: Encoder = self.model.encoder
-        return encoder
+        return self.model.encoder
 
     @functools.cached_property
     def predictor(self) -> Predictor:

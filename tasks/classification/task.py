@@ -39,7 +39,6 @@ from bert_keras.tasks.classification.model import (
     pool_windows,
 )
 from bert_keras.tasks.fine_tuning import (
-    FineTuningConfig,
     FineTuningTask,
     TrainingData,
     train_losses,
@@ -52,8 +51,6 @@ from bert_keras.tasks.metrics import (
     diagnose_labels,
     diagnose_values,
 )
-from bert_keras.tasks.run_context import RunContext
-from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.trainer import Trainer
 
 MAX_CONFUSED = 20  # classes whose confusion matrix is shown
@@ -81,14 +78,10 @@ class Problem:
 class ClassificationTask(FineTuningTask):
     """Classes, several labels or numbers for texts and pairs, fine-tuned."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        settings: TaskConfig,
-        context: RunContext,
-        config: FineTuningConfig,
-    ):
-        super().__init__(problem, settings, context, config)
+    problem: Problem
+
+    def set_up(self) -> None:
+        problem = self.problem
         self.target = problem.target
         if problem.glue:
             self.other_names = problem.glue.hugging_face_labels

@@ -25,13 +25,11 @@ from bert_keras.errors import InputError, warn, with_flags
 from bert_keras.files import write_whole
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.fine_tuning import (
-    FineTuningConfig,
     FineTuningTask,
     TrainingData,
     train_losses,
 )
 from bert_keras.tasks.metrics import diagnose_losses
-from bert_keras.tasks.run_context import RunContext
 from bert_keras.tasks.squad.data import (
     SquadExample,
     describe,
@@ -118,16 +116,9 @@ class SquadTask(FineTuningTask):
     problem: SquadConfig
     eval_argument = "predict_file"
 
-    def __init__(
-        self,
-        problem: SquadConfig,
-        settings: TaskConfig,
-        context: RunContext,
-        config: FineTuningConfig,
-    ):
-        super().__init__(problem, settings, context, config)
-        self.metric_names = metric_names(settings.version_2_with_negative)
-        if problem.apply_best_null_threshold:
+    def set_up(self) -> None:
+        self.metric_names = metric_names(self.settings.version_2_with_negative)
+        if self.problem.apply_best_null_threshold:
             self.metric_names = ("best_f1", *self.metric_names)
         self.prior: float | None = None  # nats that guessing a piece costs
         self.num_answered: int | None = None  # at the latest evaluation

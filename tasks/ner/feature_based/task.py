@@ -20,15 +20,12 @@ from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import missing_weight
 from bert_keras.tasks.features import encode_documents
-from bert_keras.tasks.fine_tuning import FineTuningConfig
 from bert_keras.tasks.ner.feature_based.feature_cache import cached, digest_of
 from bert_keras.tasks.ner.feature_based.lstm_tagger import (
     FeatureTagger,
     WordFeatures,
 )
-from bert_keras.tasks.ner.task import NerTask, Problem, WordFile
-from bert_keras.tasks.run_context import RunContext
-from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.tasks.ner.task import NerTask, WordFile
 from bert_keras.tasks.trainer import Trainer
 from bert_keras.training.inference import Predictor, with_progress
 
@@ -72,20 +69,14 @@ class VectorData:
 class FeatureBasedNerTask(NerTask):
     """The encoder stays as it is; a BiLSTM is trained on its vectors."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        settings: TaskConfig,
-        context: RunContext,
-        config: FineTuningConfig,
-    ):
+    def set_up(self) -> None:
         """Raises an InputError where vectors cannot be computed or kept."""
-        super().__init__(problem, settings, context, config)
-        assert settings.feature_layers is not None, "the command has looked"
-        self.layers = settings.feature_layers
+        layers = self.settings.feature_layers
+        assert layers is not None, "the command has looked"
+        self.layers = layers
         # by file: vectors, and of what they are
         self.kept: dict[str, tuple[np.ndarray, str]] = {}
-        run = context.run
+        run = self.context.run
         if run.dry_run:
             raise InputError(
                 "`dry_run` would have to compute and write all vectors; leave "
@@ -98,8 +89,8 @@ class FeatureBasedNerTask(NerTask):
             )
         if (
             "://" in run.output_dir
-            or context.devices.host.count > 1
-            or config.loop.steps_per_call > 1
+            or self.context.devices.host.count > 1
+            or self.config.loop.steps_per_call > 1
         ):
             raise InputError(
                 "vectors are kept in `output_dir` on the disk of one machine; "
