@@ -11,25 +11,7 @@ from setuptools import find_packages, setup
 ROOT = Path(__file__).parent
 INIT = (ROOT / "bert_keras" / "__init__.py").read_text(encoding="utf-8")
 
-COMMANDS = (
-    "build_vocab",
-    "convert_checkpoint",
-    "create_pretraining_data",
-    "export_model",
-    "export_tflite",
-    "extend_vocab",
-    "extract_features",
-    "inspect_records",
-    "pack_records",
-    "predict",
-    "pretrain_domain",
-    "run_classifier",
-    "run_multiple_choice",
-    "run_ner",
-    "run_pretraining",
-    "run_squad",
-    "show_attention",
-)
+COMMANDS = sorted((ROOT / "bert_keras" / "commands").glob("[!_]*.py"))
 PLOT = ["matplotlib"]
 
 setup(
@@ -107,7 +89,8 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            f"{name} = bert_keras.commands.{name}:cli" for name in COMMANDS
+            f"{path.stem} = bert_keras.commands.{path.stem}:cli"
+            for path in COMMANDS
         ]
     },
 )

@@ -373,10 +373,10 @@ def glue_problem(
 
 @dataclasses.dataclass(frozen=True)
 class TableFiles:
-    train_file: str | list[InputExample] | None  # or what has been read
-    eval_file: str | list[InputExample] | None
-    predict_file: str | None
-    target: str  # one of TARGETS, in task_config.py
+    train_file: str | list[InputExample] | None = None  # or what has been read
+    eval_file: str | list[InputExample] | None = None
+    predict_file: str | None = None
+    target: str = "single_label"  # one of TARGETS, in task_config.py
     label_separator: str = ","
     class_weights: str | None = None
     keep_classifier_head: bool = False

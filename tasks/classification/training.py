@@ -101,7 +101,6 @@ def train_classifier(
         TableFiles,
         train_file=_read("train", train, table),
         eval_file=_read("evaluation", evaluation, table),
-        predict_file=None,
     )
     problem = table_problem(
         files,

@@ -59,13 +59,13 @@ MAX_SHOWN = 20  # different tags
 
 @dataclasses.dataclass(frozen=True)
 class Files:
-    data_dir: str | None
+    data_dir: str | None = None
     # each a path, or what has been read
-    train_file: str | TaggedFile | None
-    eval_file: str | TaggedFile | None
-    predict_file: str | None
-    word_column: str | None
-    tag_column: str | None
+    train_file: str | TaggedFile | None = None
+    eval_file: str | TaggedFile | None = None
+    predict_file: str | None = None
+    word_column: str | None = None
+    tag_column: str | None = None
 
     def read(self, argument: str) -> TaggedFile:
         path, names = getattr(self, argument), " or ".join(NAMES[argument])

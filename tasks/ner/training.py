@@ -28,9 +28,6 @@ SETTINGS = fine_tuning_settings(
         *("predict_batch_size", "second_init_checkpoint"),
     ],
     max_seq_length=128,
-    doc_stride=None,
-    word_column=None,
-    tag_column=None,
 )
 
 
@@ -92,22 +89,20 @@ def train_token_classifier(
         train_file=train,
         eval_file=evaluation,
     )
-    columns = run.values["word_column"], run.values["tag_column"]
+    values = run.values
+    columns = values.get("word_column"), values.get("tag_column")
     problem = read_problem(
         run.make(
             Files,
-            data_dir=None,
             train_file=_read("train", train, *columns),
             eval_file=_read("evaluation", evaluation, *columns),
-            predict_file=None,
         ),
         True,
         run.evaluates,
         False,
         run.stored.labels if run.stored else (),
     )
-    values = run.values
-    values["doc_stride"] = values["doc_stride"] or max(
+    values["doc_stride"] = values.get("doc_stride") or max(
         1, values["max_seq_length"] // 2
     )
     task_config = run.task_config(target="tags", labels=problem.labels)

@@ -412,14 +412,9 @@ def test_bad_input_is_one_sentence(
 EXAMPLES = [InputExample("", "", None, label) for label in ("a", "a", "a", "b")]
 
 
-def own_files(**settings: Any) -> TableFiles:
-    files = TableFiles(None, None, None, "single_label", ",", None)
-    return dataclasses.replace(files, **settings)
-
-
 def test_class_weights() -> None:
     def weights(text: str) -> tuple[float, ...]:
-        target = _target(own_files(class_weights=text), (), EXAMPLES)
+        target = _target(TableFiles(class_weights=text), (), EXAMPLES)
         assert isinstance(target, SingleLabel)
         return target.class_weights
 
@@ -431,21 +426,21 @@ def test_class_weights() -> None:
             weights(bad)
     with pytest.raises(InputError, match="for `target=single_label`"):
         _target(
-            own_files(class_weights="balanced", target="multi_label"),
+            TableFiles(class_weights="balanced", target="multi_label"),
             (),
             EXAMPLES,
         )
 
 
 def test_stored_labels_hold_unless_there_are_others() -> None:
-    assert _target(own_files(), ("c", "b", "a"), EXAMPLES).labels == tuple(
+    assert _target(TableFiles(), ("c", "b", "a"), EXAMPLES).labels == tuple(
         "cba"
     )
-    assert _target(own_files(), ("c", "b"), EXAMPLES).labels == ("a", "b")
-    assert _target(own_files(), ("c", "b"), []).labels == ("c", "b")
-    assert _target(own_files(), ("B", "A"), EXAMPLES).labels == ("b", "a")
+    assert _target(TableFiles(), ("c", "b"), EXAMPLES).labels == ("a", "b")
+    assert _target(TableFiles(), ("c", "b"), []).labels == ("c", "b")
+    assert _target(TableFiles(), ("B", "A"), EXAMPLES).labels == ("b", "a")
     with pytest.raises(InputError, match="too few"):
-        _target(own_files(), (), [])
+        _target(TableFiles(), (), [])
 
 
 def prepare(target: LabelType, train: list[InputExample]) -> None:
@@ -497,7 +492,7 @@ def test_scores_of_the_training_examples_are_named(
     path = tmp_path / "a.csv"
     path.write_text("text,label\nx,1\nx,1.0\nx,1.0\nx,0\n")
     problem = table_problem(
-        own_files(
+        TableFiles(
             train_file=str(path),
             eval_file=str(path),
             class_weights="balanced",
@@ -531,7 +526,7 @@ def test_labels_to_evaluate_by_have_the_models_order() -> None:
     one that the model does not have is refused later, with its line."""
 
     def labels(stored: tuple[str, ...], **settings: Any) -> tuple[str, ...]:
-        return _target(own_files(**settings), stored, [], EXAMPLES).labels
+        return _target(TableFiles(**settings), stored, [], EXAMPLES).labels
 
     assert labels(("B", "A")) == ("b", "a")
     assert labels(("LABEL_0", "LABEL_1")) == ("a", "b")
