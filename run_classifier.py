@@ -21,16 +21,10 @@ Examples:
         --output_dir=/tmp/reviews
 """
 
-from typing import TYPE_CHECKING
-
 from bert_keras.cli import command, common_flags, fine_tuning
 from bert_keras.cli.flags import Flag, Flags, Group
 
 from bert_keras.errors import InputError
-
-if TYPE_CHECKING:
-    from bert_keras.tasks.classification.task import Problem
-    from bert_keras.tasks.task_config import TaskConfig
 
 FLAGS = Flags(
     Flag("train_file", str, Group.DATA,
@@ -79,13 +73,39 @@ FLAGS = Flags(
 
 def main() -> None:
     fine_tuning.check_actions(FLAGS)
-    _check_sources()
+    if not FLAGS.label_separator:
+        raise InputError("--label_separator is empty; expected a character")
+    own = FLAGS.train_file or FLAGS.eval_file or FLAGS.predict_file
+    if bool(own) == bool(FLAGS.task_name):
+        raise InputError(
+            "expected either --task_name with --data_dir, or files of your own "
+            "by --train_file, --eval_file and --predict_file"
+        )
+    if FLAGS.task_name and not FLAGS.data_dir:
+        raise InputError("--task_name needs --data_dir, where its files are")
     tuning = fine_tuning.FineTuningCommand(FLAGS)
 
     from bert_keras.tasks.classification import task as classification_task
+    from bert_keras.tasks.classification.data import TableFormat
 
     used, stored = tuning.fixed_task, tuning.stored_task
-    problem = _read_problem(used, stored)
+    wanted = (
+        FLAGS.do_train,
+        FLAGS.do_eval or fine_tuning.compares_models(FLAGS),
+        FLAGS.do_predict,
+    )
+    if FLAGS.task_name:
+        problem = classification_task.glue_problem(
+            FLAGS.task_name, FLAGS.data_dir, *wanted
+        )
+    else:
+        files = FLAGS.make(classification_task.TableFiles, used)
+        problem = classification_task.table_problem(
+            files,
+            FLAGS.make(TableFormat, used),
+            *wanted,
+            stored.labels if stored and stored.target == files.target else (),
+        )
     tuning.check_target(problem.target.kind)
     if used and used.takes_pairs not in (None, problem.takes_pairs):
         kinds = ["single texts", "pairs of texts"]
@@ -103,43 +123,6 @@ def main() -> None:
         problem, settings, *tuning.open(settings)
     )
     tuning.execute(task)
-
-
-def _check_sources() -> None:
-    if not FLAGS.label_separator:
-        raise InputError("--label_separator is empty; expected a character")
-    own = FLAGS.train_file or FLAGS.eval_file or FLAGS.predict_file
-    if bool(own) == bool(FLAGS.task_name):
-        raise InputError(
-            "expected either --task_name with --data_dir, or files of your own "
-            "by --train_file, --eval_file and --predict_file"
-        )
-    if FLAGS.task_name and not FLAGS.data_dir:
-        raise InputError("--task_name needs --data_dir, where its files are")
-
-
-def _read_problem(
-    used: "TaskConfig | None", stored: "TaskConfig | None"
-) -> "Problem":
-    from bert_keras.tasks.classification import task as classification_task
-    from bert_keras.tasks.classification.data import TableFormat
-
-    wanted = (
-        FLAGS.do_train,
-        FLAGS.do_eval or fine_tuning.compares_models(FLAGS),
-        FLAGS.do_predict,
-    )
-    if FLAGS.task_name:
-        return classification_task.glue_problem(
-            FLAGS.task_name, FLAGS.data_dir, *wanted
-        )
-    files = FLAGS.make(classification_task.TableFiles, used)
-    return classification_task.table_problem(
-        files,
-        FLAGS.make(TableFormat, used),
-        *wanted,
-        stored.labels if stored and stored.target == files.target else (),
-    )
 
 
 cli = command.Command(__doc__, FLAGS, main)

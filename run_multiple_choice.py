@@ -48,37 +48,27 @@ FLAGS = Flags(
 
 
 def main() -> None:
-    _check_flags()
+    fine_tuning.check_actions(FLAGS)
+    uses = {
+        "train_file": FLAGS.do_train,
+        "eval_file": FLAGS.do_eval or fine_tuning.compares_models(FLAGS),
+        "predict_file": FLAGS.do_predict,
+    }
+    paths = [FLAGS[name].value if uses[name] else None for name in uses]
+    for name, path in zip(uses, paths, strict=True):
+        if uses[name] and not path:
+            raise InputError(f"--{name} is missing: it names the questions")
     tuning = fine_tuning.FineTuningCommand(FLAGS)
 
     from bert_keras.tasks.multiple_choice import task as multiple_choice_task
 
     tuning.check_target("choice")
-    problem = multiple_choice_task.read_problem(
-        *(FLAGS[name].value if uses else None for name, uses in _files())
-    )
+    problem = multiple_choice_task.read_problem(*paths)
     settings = tuning.task_settings(target="choice")
     task = multiple_choice_task.MultipleChoiceTask(
         problem, settings, *tuning.open(settings)
     )
     tuning.execute(task)
-
-
-def _files() -> list[tuple[str, bool]]:
-    """Each flag of a file, and whether it is used."""
-    compares = fine_tuning.compares_models(FLAGS)
-    return [
-        ("train_file", FLAGS.do_train),
-        ("eval_file", FLAGS.do_eval or compares),
-        ("predict_file", FLAGS.do_predict),
-    ]
-
-
-def _check_flags() -> None:
-    fine_tuning.check_actions(FLAGS)
-    for name, uses in _files():
-        if uses and not FLAGS[name].value:
-            raise InputError(f"--{name} is missing: it names the questions")
 
 
 cli = command.Command(__doc__, FLAGS, main)

@@ -79,7 +79,15 @@ FLAGS = Flags(
 
 
 def main() -> None:
-    _check_flags()
+    if not (FLAGS.do_train or FLAGS.do_predict):
+        raise InputError("nothing to do: give --do_train, --do_predict or both")
+    # also to choose the best model by it
+    asks = FLAGS.do_predict or fine_tuning.compares_models(FLAGS)
+    for flag, is_needed in (
+        ("train_file", FLAGS.do_train), ("predict_file", asks),
+    ):  # fmt: skip
+        if is_needed and not FLAGS[flag].value:
+            raise InputError(f"--{flag} is missing: it names SQuAD's JSON")
     tuning = fine_tuning.FineTuningCommand(FLAGS)
     tuning.check_target("span")
 
@@ -88,26 +96,12 @@ def main() -> None:
     settings = tuning.task_settings(target="span")
     squad = FLAGS.make(
         squad_task.SquadConfig,
-        predict_file=FLAGS.predict_file if _asks() else None,
+        predict_file=FLAGS.predict_file if asks else None,
     )
     squad_task.check_settings(squad, settings)
     tuning.execute(
         squad_task.SquadTask(squad, settings, *tuning.open(settings))
     )
-
-
-def _check_flags() -> None:
-    if not (FLAGS.do_train or FLAGS.do_predict):
-        raise InputError("nothing to do: give --do_train, --do_predict or both")
-    needed = {"train_file": FLAGS.do_train, "predict_file": _asks()}
-    for flag, is_needed in needed.items():
-        if is_needed and not FLAGS[flag].value:
-            raise InputError(f"--{flag} is missing: it names SQuAD's JSON")
-
-
-def _asks() -> bool:
-    """Whether predict_file is used: also to choose the best model by it."""
-    return FLAGS.do_predict or fine_tuning.compares_models(FLAGS)
 
 
 cli = command.Command(__doc__, FLAGS, main)
