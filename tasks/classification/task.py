@@ -164,10 +164,7 @@ class ClassificationTask(FineTuningTask):
         return self.evaluate_set(trainer, next(iter(self.problem.evaluation)))
 
     def check(self, trainer: Trainer) -> None:
-        """Warns of one class for everything, or of a loss that never fell.
-
-        It is about the evaluation that has just been made.
-        """
+        """Warns of one class for everything, or of a loss that never fell."""
         if self.latest is None:
             return
         scores, labels = self.latest

@@ -307,10 +307,7 @@ class NerTask(FineTuningTask):
         return self._scores(self.evaluated, tags)
 
     def check(self, trainer: Trainer) -> None:
-        """Warns of a model that finds nothing.
-
-        It is about the evaluation that has just been made.
-        """
+        """Warns of a model that finds nothing."""
         if self.finds_nothing:
             warn(
                 "degenerate run: not one entity is found in "

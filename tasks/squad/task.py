@@ -163,10 +163,7 @@ class SquadTask(FineTuningTask):
         return self._evaluate(self._predict(trainer))
 
     def check(self, trainer: Trainer) -> None:
-        """Warns of answers to nothing, or of a loss that never fell.
-
-        It is about the evaluation that has just been made.
-        """
+        """Warns of answers to nothing, or of a loss that never fell."""
         if self.num_answered == 0 and any(e.golds for e in self.asked.examples):
             warn(
                 f"degenerate run: not one of {len(self.asked.examples)} "
