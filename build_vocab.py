@@ -46,9 +46,7 @@ def main() -> None:
     from bert_keras.tasks.pretraining import data
 
     word_counts, pieces = data.learn_from_files(
-        FLAGS.input_file,
-        FLAGS.output_file,
-        FLAGS.make(VocabularyConfig),
+        FLAGS.input_file, FLAGS.output_file, FLAGS.make(VocabularyConfig)
     )
     print(format_summary(word_counts, pieces))
 

@@ -81,12 +81,7 @@ def stdlib_sources(folder: Path) -> list[Path]:
 
 def docstrings(source: bytes) -> str:
     """All docstrings of a module, in the order they are written."""
-    holders = (
-        ast.Module,
-        ast.ClassDef,
-        ast.FunctionDef,
-        ast.AsyncFunctionDef,
-    )
+    holders = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = [n for n in ast.walk(ast.parse(source)) if isinstance(n, holders)]
     nodes.sort(key=lambda node: getattr(node, "lineno", 0))
     return "\n\n".join(filter(None, map(ast.get_docstring, nodes)))

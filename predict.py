@@ -271,11 +271,7 @@ def _read(
     labelled: LabelledTable | None,
 ) -> "Iterator[Line]":
     """Lines of the arguments, else of files, else of standard input."""
-    from bert_keras.data.text_files import (
-        numbered,
-        read_text_lines,
-        text_lines,
-    )
+    from bert_keras.data.text_files import numbered, read_text_lines, text_lines
     from bert_keras.tasks.classification.data import table_rows, to_examples
     from bert_keras.tasks.tables import ENDINGS
 

@@ -25,10 +25,7 @@ from bert_keras.cli import command, common_flags
 from bert_keras.cli.flags import Flag, Flags, Group
 
 from bert_keras.tasks.pretraining.config import DomainConfig
-from bert_keras.training.config import (
-    Budget,
-    LoopConfig,
-)
+from bert_keras.training.config import Budget, LoopConfig
 
 FLAGS = Flags(
     common_flags.TEXT_FILES,

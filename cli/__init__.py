@@ -21,9 +21,7 @@ def is_interrupt(error: BaseException | None) -> bool:
 
 
 def _end(
-    kind: type[BaseException],
-    error: BaseException,
-    trace: TracebackType | None,
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     if is_interrupt(error):
         os._exit(INTERRUPTED)

@@ -384,7 +384,7 @@ def _train_seeds(
     print(
         f"{len(values)} seeds, {metric}: median {summary['median']:.4f}, "
         f"best {values[best]:.4f} (seed {best}), "
-        f"standard deviation {summary['spread']:.4f}",
+        f"standard deviation {summary['spread']:.4f}"
     )
     trainer = Trainer(task, task.context, best)
     trainer.adopt_model(

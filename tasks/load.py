@@ -9,9 +9,7 @@ from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.tasks.base import missing_weight, open_with_task
-from bert_keras.tasks.classification.pipeline import (
-    TextClassificationPipeline,
-)
+from bert_keras.tasks.classification.pipeline import TextClassificationPipeline
 from bert_keras.tasks.fill_mask import FillMaskPipeline
 from bert_keras.tasks.multiple_choice.pipeline import MultipleChoicePipeline
 from bert_keras.tasks.ner.pipeline import TokenClassificationPipeline

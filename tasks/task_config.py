@@ -34,10 +34,7 @@ _EXPECTED: dict[object, tuple[Callable[[Any], bool], str]] = {
     ),
     int: (lambda x: type(x) is int and x > 0, "a positive whole number"),
     bool: (lambda x: type(x) is bool, "true or false"),
-    float: (
-        lambda x: type(x) in (int, float) and math.isfinite(x),
-        "a number",
-    ),
+    float: (lambda x: type(x) in (int, float) and math.isfinite(x), "a number"),
 }
 
 

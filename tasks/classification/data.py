@@ -20,12 +20,7 @@ from bert_keras.data.text_files import without_half_characters
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, with_flags
 from bert_keras.tasks.label_names import class_key, to_number
-from bert_keras.tasks.tables import (
-    Row,
-    header_names,
-    read_rows,
-    warn_of_header,
-)
+from bert_keras.tasks.tables import Row, header_names, read_rows, warn_of_header
 from bert_keras.training.inference import with_progress
 
 Label = str | tuple[str, ...] | None  # several, as a JSON list has them

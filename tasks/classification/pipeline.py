@@ -10,14 +10,8 @@ import tensorflow as tf
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.base import Outputs
-from bert_keras.tasks.classification.data import (
-    InputExample,
-    encode_example,
-)
-from bert_keras.tasks.classification.model import (
-    TextClassifier,
-    pool_windows,
-)
+from bert_keras.tasks.classification.data import InputExample, encode_example
+from bert_keras.tasks.classification.model import TextClassifier, pool_windows
 from bert_keras.tasks.pipeline import (
     BATCH_SIZE,
     Question,

@@ -17,10 +17,7 @@ from bert_keras.tasks.classification.task import (
     table_problem,
 )
 from bert_keras.tasks.distillation.config import TaskDistillation
-from bert_keras.tasks.fine_tuning_run import (
-    FineTuningRun,
-    fine_tuning_settings,
-)
+from bert_keras.tasks.fine_tuning_run import FineTuningRun, fine_tuning_settings
 from bert_keras.tasks.keyword_settings import path_of, records_of
 from bert_keras.training.loop import Callback
 
@@ -111,8 +108,7 @@ def train_classifier(
         stored.labels if stored and stored.target == files.target else (),
     )
     task_config = run.task_config(
-        labels=problem.target.labels,
-        takes_pairs=problem.takes_pairs,
+        labels=problem.target.labels, takes_pairs=problem.takes_pairs
     )
     return run.train(
         ClassificationTask(problem, *run.open(task_config)), callback

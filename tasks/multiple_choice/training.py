@@ -4,10 +4,7 @@ it."""
 import os
 from typing import Any
 
-from bert_keras.tasks.fine_tuning_run import (
-    FineTuningRun,
-    fine_tuning_settings,
-)
+from bert_keras.tasks.fine_tuning_run import FineTuningRun, fine_tuning_settings
 from bert_keras.tasks.keyword_settings import path_of, records_of
 from bert_keras.tasks.multiple_choice.pipeline import MultipleChoicePipeline
 from bert_keras.tasks.multiple_choice.task import (

@@ -34,10 +34,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bert_keras.data.text_files import (
-    read_bare_lines,
-    without_half_characters,
-)
+from bert_keras.data.text_files import read_bare_lines, without_half_characters
 from bert_keras.errors import InputError
 from bert_keras.files import content, parse_json
 from bert_keras.tasks.ner.iob_tags import (

@@ -46,9 +46,7 @@ class TaggedText:
 
 
 def _tagged(
-    words: list[str],
-    tags: list[str],
-    entities: Sequence[dict[str, Any]] = (),
+    words: list[str], tags: list[str], entities: Sequence[dict[str, Any]] = ()
 ) -> TaggedText:
     return TaggedText(words, tags, [Entity(**x) for x in entities])
 

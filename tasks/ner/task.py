@@ -19,11 +19,7 @@ from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, one_line, warn, with_flags
 from bert_keras.files import beside
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.fine_tuning import (
-    Data,
-    FineTuningTask,
-    TrainingData,
-)
+from bert_keras.tasks.fine_tuning import Data, FineTuningTask, TrainingData
 from bert_keras.tasks.label_names import shown
 from bert_keras.tasks.ner.data import (
     Sentence,

@@ -4,10 +4,7 @@ import os
 from typing import Any
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.fine_tuning_run import (
-    FineTuningRun,
-    fine_tuning_settings,
-)
+from bert_keras.tasks.fine_tuning_run import FineTuningRun, fine_tuning_settings
 from bert_keras.tasks.keyword_settings import path_of, records_of
 from bert_keras.tasks.ner.data import TAGS, WORDS, TaggedFile, tagged_objects
 from bert_keras.tasks.ner.feature_based.task import FeatureBasedNerTask

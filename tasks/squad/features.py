@@ -67,9 +67,7 @@ class SquadFeatures:
 
 
 def make_windows(
-    examples: Sequence[SquadExample],
-    tokenizer: Tokenizer,
-    settings: TaskConfig,
+    examples: Sequence[SquadExample], tokenizer: Tokenizer, settings: TaskConfig
 ) -> list[list[SquadFeatures]]:
     """Each question's windows, in order; an empty paragraph has none."""
     assert settings.doc_stride is not None, "spans are looked for everywhere"

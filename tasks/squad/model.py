@@ -87,10 +87,7 @@ class QuestionAnsweringModel(TaskModel):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """start_logits and end_logits, each [B, S], without dropout."""
         logits = self.head(encode(self.encoder, batch, None).sequence)
-        return {
-            "start_logits": logits[:, :, 0],
-            "end_logits": logits[:, :, 1],
-        }
+        return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 
     def example_weights(self, batch: Batch) -> Tensor:
         """float32 [B]: how much each example counts."""

@@ -30,11 +30,7 @@ from bert_keras.tasks.fine_tuning import (
     train_losses,
 )
 from bert_keras.tasks.metrics import diagnose_losses
-from bert_keras.tasks.squad.data import (
-    SquadExample,
-    describe,
-    read_examples,
-)
+from bert_keras.tasks.squad.data import SquadExample, describe, read_examples
 from bert_keras.tasks.squad.evaluation import (
     best_thresholds,
     evaluate_v1,

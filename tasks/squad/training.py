@@ -6,18 +6,11 @@ from typing import Any
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.distillation.config import TaskDistillation
-from bert_keras.tasks.fine_tuning_run import (
-    FineTuningRun,
-    fine_tuning_settings,
-)
+from bert_keras.tasks.fine_tuning_run import FineTuningRun, fine_tuning_settings
 from bert_keras.tasks.keyword_settings import path_of, records_of
 from bert_keras.tasks.squad.data import read_examples
 from bert_keras.tasks.squad.pipeline import QuestionAnsweringPipeline
-from bert_keras.tasks.squad.task import (
-    SquadConfig,
-    SquadTask,
-    check_settings,
-)
+from bert_keras.tasks.squad.task import SquadConfig, SquadTask, check_settings
 from bert_keras.training.loop import Callback
 
 SETTINGS = fine_tuning_settings(
