@@ -91,8 +91,7 @@ def command_page(name: str) -> str:
     Args:
         name: one of COMMANDS.
     """
-    module = importlib.import_module(f"bert_keras.commands.{name}")
-    command = module.cli
+    command = importlib.import_module(f"bert_keras.commands.{name}").cli
     parts = [
         f"# {name}",
         _markdown(command.description.strip()),

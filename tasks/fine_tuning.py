@@ -119,6 +119,9 @@ class TrainingData:
     def __post_init__(self) -> None:
         self.num_rows = len(self.rows)
         self.longest = max(len(row.input_ids) for row in self.rows)
+        self.batches = functools.partial(
+            InMemoryBatches, self.rows, self.labels, group_size=self.group_size
+        )
 
     @functools.cached_property
     def digest(self) -> str:
@@ -128,25 +131,6 @@ class TrainingData:
         for name in sorted(self.labels):
             crc = zlib.crc32(self.labels[name].tobytes(), crc)
         return f"{len(self.rows)} rows, checksum {crc:08x}"
-
-    def batches(
-        self,
-        batch_size: int,
-        max_seq_length: int,
-        seed: int,
-        share: HostShard,
-        num_pieces: int,
-    ) -> InMemoryBatches:
-        return InMemoryBatches(
-            self.rows,
-            self.labels,
-            batch_size,
-            max_seq_length,
-            seed,
-            share,
-            num_pieces,
-            self.group_size,
-        )
 
 
 class FineTuningTask(Task):

@@ -1,12 +1,11 @@
 """Answers of a question answering model: a part of a paragraph."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
-from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
-from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.pipeline import (
     BATCH_SIZE,
@@ -46,11 +45,9 @@ class QuestionAnsweringPipeline(TaskPipeline):
     answers_pieces = True
     method = "answer"
 
-    def __init__(
-        self, config: BertConfig, tokenizer: Tokenizer, settings: TaskConfig
-    ):
-        super().__init__(config, tokenizer, settings)
-        self.answerer = Answerer(tokenizer, settings)
+    @functools.cached_property
+    def answerer(self) -> Answerer:
+        return Answerer(self.tokenizer, self.settings)
 
     def answer(
         self,
