@@ -83,9 +83,8 @@ def main() -> None:
         raise InputError("nothing to do: give --do_train, --do_predict or both")
     # also to choose the best model by it
     asks = FLAGS.do_predict or fine_tuning.compares_models(FLAGS)
-    for flag, is_needed in (
-        ("train_file", FLAGS.do_train), ("predict_file", asks),
-    ):  # fmt: skip
+    needed = {"train_file": FLAGS.do_train, "predict_file": asks}
+    for flag, is_needed in needed.items():
         if is_needed and not FLAGS[flag].value:
             raise InputError(f"--{flag} is missing: it names SQuAD's JSON")
     tuning = fine_tuning.FineTuningCommand(FLAGS)

@@ -99,13 +99,14 @@ def train_classifier(
         train_file=_read("train", train, table),
         eval_file=_read("evaluation", evaluation, table),
     )
+    known = stored.labels if stored and stored.target == files.target else ()
     problem = table_problem(
         files,
         table,
-        True,
-        run.evaluates,
-        False,
-        stored.labels if stored and stored.target == files.target else (),
+        trains=True,
+        evaluates=run.evaluates,
+        predicts=False,
+        stored_labels=known,
     )
     task_config = run.task_config(
         labels=problem.target.labels, takes_pairs=problem.takes_pairs
