@@ -45,12 +45,10 @@ FLAGS = Flags(
          "Maximum length of a question in tokens; longer questions are cut.",
          1),
     Flag("answer_offsets", TaskConfig, Group.DATA,
-         "Method that finds an answer in the text. "
-         "exact: by characters, in every script. "
-         "google: by words between spaces, as "
-         "google-research/bert does, which fails in "
-         "text without spaces such as Chinese, "
-         "Japanese or Thai.", choices=ANSWER_OFFSETS),
+         "Method that finds an answer in the text. exact: by characters, in "
+         "every script. google: by words between spaces, as "
+         "google-research/bert does, which fails in text without spaces such "
+         "as Chinese, Japanese or Thai.", choices=ANSWER_OFFSETS),
     Flag("verbose_logging", False, Group.DATA,
          "Report every question that is left out, not only the first."),
     Flag("padding_in_loss", True, Group.TRAINING,

@@ -209,8 +209,7 @@ TABLE_FLAGS = (
 # What becomes of the tokens that are to be predicted.
 MASK_SHARE_FLAGS = (
     Flag("mask_share", MaskConfig, Group.MASKING,
-         "Fraction of the predicted tokens that are replaced by "
-         "[MASK].", 0, 1),
+         "Fraction of the predicted tokens that are replaced by [MASK].", 0, 1),
     Flag("random_share", MaskConfig, Group.MASKING,
          "Fraction of the predicted tokens that are replaced by a "
          "random token. The tokens that --mask_share and "
