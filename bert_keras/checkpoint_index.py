@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.files import refuse_large
+from bert_keras.files import refuse_large, tf
 
 MAGIC = 0xDB4775248B80FB57
 FOOTER_BYTES = 48  # two handles, padding, MAGIC
@@ -41,7 +41,6 @@ def read_index(prefix: str) -> dict[str, Variable]:
         InputError: the index is damaged, or says what cannot be so.
         tf.errors.OpError: it cannot be opened.
     """
-    import tensorflow as tf
     from google.protobuf.message import DecodeError
 
     path = f"{prefix}.index"
@@ -104,8 +103,6 @@ def _variables(prefix: str, content: bytes) -> dict[str, Variable]:
 
 
 def _size(path: str) -> int:
-    import tensorflow as tf
-
     if not tf.io.gfile.exists(path):
         raise ValueError(f"{path} does not exist")
     return tf.io.gfile.stat(path).length
@@ -115,8 +112,6 @@ def _size(path: str) -> int:
 def _dtype(number: int) -> tuple[str, int]:
     """A type's name and the bytes of a number; "" and 0 for a type that
     checkpoints do not store."""
-    import tensorflow as tf
-
     try:
         dtype = tf.dtypes.as_dtype(number)
     except TypeError:
@@ -131,8 +126,6 @@ def _check_strings(
     name: str, count: int, data: str, offset: int, size: int
 ) -> None:
     """Looks whether the lengths of the strings add up."""
-    import tensorflow as tf
-
     with tf.io.gfile.GFile(data, "rb") as file:
         file.seek(offset)
         content = file.read(size)

@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import gzip
 import hashlib
+import importlib
 import io
 import json
 import os
@@ -19,9 +20,21 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from bert_keras.errors import InputError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+else:
+
+    class _TensorFlow:
+        """Imported when it is used: it takes seconds."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(importlib.import_module("tensorflow"), name)
+
+    tf = _TensorFlow()
 
 TSV_ESCAPES = str.maketrans(
     {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
@@ -40,19 +53,11 @@ LOCK = "lock"  # of the file in a folder that is locked
 # Locks by folder and thread, open until they are unlocked or the process ends
 _held: dict[tuple[str, int], contextlib.AbstractContextManager[None]] = {}
 _kept_streams: dict[str, str] = {}  # copies of what pipes held, by name
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)
-
-
-_JSON = json.JSONDecoder(parse_constant=_refuse)
+_JSON = json.JSONDecoder(parse_constant=int)  # which refuses NaN and Infinity
 
 
 def beside(path: str, names: Iterable[str]) -> str | None:
     """The first of these files in the folder that `path` is, or lies in."""
-    import tensorflow as tf
-
     folder = path if is_dir(path) else os.path.dirname(path)
     for candidate in (os.path.join(folder, name) for name in names):
         if tf.io.gfile.exists(candidate):
@@ -82,8 +87,6 @@ def is_dir(path: str) -> bool:
     where the network fails, and a run would begin anew; this raises."""
     if "://" not in path:
         return os.path.isdir(path)
-    import tensorflow as tf
-
     with reading(path):
         try:
             return bool(tf.io.gfile.stat(path).is_directory)
@@ -96,16 +99,12 @@ def names_in(folder: str) -> list[str]:
     one in any encoding, which TensorFlow cannot give."""
     if "://" not in folder:
         return os.listdir(folder)
-    import tensorflow as tf
-
     return [name.rstrip("/") for name in tf.io.gfile.listdir(folder)]
 
 
 def copy_beside(path: str, names: Iterable[str], folder: str) -> None:
     """Copies those of these files that are in the folder that `path` is, or
     lies in; their names may have folders in them."""
-    import tensorflow as tf
-
     for name in names:
         if found := beside(path, [name]):
             copy = os.path.join(folder, name)
@@ -116,8 +115,6 @@ def copy_beside(path: str, names: Iterable[str], folder: str) -> None:
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[None]:
     """Turns an error of the block, which reads a file, into an InputError."""
-    import tensorflow as tf
-
     try:
         yield
     except tf.errors.OpError as error:
@@ -135,27 +132,23 @@ def open_unpacked(path: str) -> Iterator[Any]:
     Raises:
         InputError: it cannot be opened, or the block cannot read on.
     """
-    opener = _open_remote if "://" in path else open
-    with reading(path), opener(path, "rb") as file:
-        if path.endswith(".gz"):
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                yield unpacked
-        else:
-            yield file
-
-
-def _open_remote(path: str, mode: str) -> Any:
-    """A GFile as Python reads files. TensorFlow's own lines end without a word
-    where the network fails, as if the file ended there."""
-    return io.BufferedReader(_Remote(path, mode), 1 << 20)
+    with reading(path):
+        raw = _Remote(path) if "://" in path else io.FileIO(path)
+        with io.BufferedReader(raw, 1 << 20) as file:
+            if path.endswith(".gz"):
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    yield unpacked
+            else:
+                yield file
 
 
 class _Remote(io.RawIOBase):
-    def __init__(self, path: str, mode: str):
-        import tensorflow as tf
+    """A GFile as Python reads files. TensorFlow's own lines end without a word
+    where the network fails, as if the file ended there."""
 
+    def __init__(self, path: str):
         self.size = tf.io.gfile.stat(path).length
-        self.file = tf.io.gfile.GFile(path, mode)
+        self.file = tf.io.gfile.GFile(path, "rb")
         self.position = 0
 
     def readable(self) -> bool:
@@ -185,8 +178,6 @@ def content(path: str) -> bytes | None:
     Raises:
         InputError: the file exists and cannot be read.
     """
-    import tensorflow as tf
-
     with reading(path):
         if not tf.io.gfile.exists(path):
             return None
@@ -200,8 +191,6 @@ def content(path: str) -> bytes | None:
 def refuse_large(path: str) -> None:
     """Raises an InputError for a file that is read whole and would fill the
     memory, as one that is empty space may."""
-    import tensorflow as tf
-
     size = tf.io.gfile.stat(path).length
     if size > MAX_CONTENT:
         raise InputError(
@@ -303,8 +292,6 @@ def atomic(path: str, overwrite: bool = False) -> Iterator[str]:
             replaced, and what it leads to stays: see `behind_links`.
         overwrite: whether a file of this name may be replaced.
     """
-    import tensorflow as tf
-
     unfinished = _fresh_name(path)
     try:
         yield unfinished
@@ -335,17 +322,8 @@ def _fresh_name(path: str) -> str:
     return os.path.join(folder, fresh)
 
 
-def _own_names(path: str) -> str:
-    """A pattern of `path` and of the fresh names beside it."""
-    folder, name = os.path.split(path)
-    own = f"{re.escape(name)}\\b|\\.{re.escape(name[:50])}\\..*incomplete"
-    return f"{re.escape(os.path.join(folder, ''))}({own})"
-
-
 def try_to_write(path: str) -> None:
     """Writes nothing under a fresh name beside `path`, and removes it."""
-    import tensorflow as tf
-
     unfinished = _fresh_name(path)
     try:
         with tf.io.gfile.GFile(unfinished, "wb") as file:
@@ -431,8 +409,6 @@ def remove(path: str) -> None:
         elif os.path.lexists(path):
             os.remove(path)
         return
-    import tensorflow as tf
-
     if is_dir(path):
         tf.io.gfile.rmtree(path)
     elif tf.io.gfile.exists(path):
@@ -442,8 +418,6 @@ def remove(path: str) -> None:
 @contextlib.contextmanager
 def new_folder(output_dir: str) -> Iterator[str]:
     """A folder that becomes `output_dir` at the end, if nothing fails."""
-    import tensorflow as tf
-
     if not output_dir:
         raise InputError("`output_dir=` is empty; name a new folder")
     if "://" not in output_dir:  # "a/../b", "a/." and "/" are other names
@@ -458,7 +432,10 @@ def new_folder(output_dir: str) -> Iterator[str]:
             tf.io.gfile.makedirs(folder)
             yield folder
     except tf.errors.OpError as error:
-        if not re.search(_own_names(output_dir), error.message):
+        folder, name = os.path.split(output_dir)
+        own = f"{re.escape(name)}\\b|\\.{re.escape(name[:50])}\\..*incomplete"
+        names = f"{re.escape(os.path.join(folder, ''))}({own})"
+        if not re.search(names, error.message):
             raise  # of what is read
         raise InputError(
             f"cannot write `output_dir={output_dir}` ({error.message})"
@@ -496,8 +473,6 @@ def local(path: str, is_vocabulary: bool = False) -> str:
 
 def copy_whole(source: str, path: str) -> str:
     """Copies a file, which may be itself; returns `path`."""
-    import tensorflow as tf
-
     with tf.io.gfile.GFile(seekable(source), "rb") as file:
         content = file.read()
     return write_whole(path, content)
@@ -510,8 +485,6 @@ def write_json(path: str, values: Mapping[str, Any]) -> None:
 def write_whole(path: str, content: bytes) -> str:
     """Writes a file that appears under its name only when it is complete, even
     if the power is cut; returns `path`."""
-    import tensorflow as tf
-
     with atomic(path, overwrite=True) as unfinished:
         with tf.io.gfile.GFile(unfinished, "wb") as file:
             file.write(content)
@@ -534,14 +507,13 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
     Raises:
         InputError: it cannot be written, or is being written already.
     """
-    import tensorflow as tf
-
     with contextlib.ExitStack() as stack:
         try:
             folder, name = os.path.split(path)
             if not name or is_dir(path):
                 raise IsADirectoryError(None, "it is a folder")
-            if "://" not in path:
+            is_local = "://" not in path
+            if is_local:
                 with contextlib.suppress(FileNotFoundError):
                     os.lstat(path)  # the name may be too long
             target = path
@@ -549,10 +521,11 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
             mode = "ab"
             if not is_written_through(path):
                 tf.io.gfile.makedirs(folder or ".")
-                stack.enter_context(_only_writer(path, argument))
+                if is_local:
+                    stack.enter_context(_only_writer(path, argument))
                 new = atomic(behind_links(path), overwrite=True)
                 target, mode = stack.enter_context(new), "wb"
-            opener = tf.io.gfile.GFile if "://" in path else open
+            opener = open if is_local else tf.io.gfile.GFile
             file = opener(target, mode)
         except (OSError, tf.errors.OpError) as error:
             raise _unwritable(path, argument, error) from error
@@ -566,10 +539,7 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _only_writer(path: str, argument: str) -> Iterator[None]:
-    """Keeps a file that is about to be written for this process."""
-    if "://" in path:
-        yield
-        return
+    """Keeps a local file that is about to be written for this process."""
     folder, name = os.path.split(os.path.realpath(path))
     held = os.path.join(folder, f".{name[:50]}.lock")
     fault = (
@@ -595,8 +565,6 @@ def fingerprint(path: str) -> str:
 
     It is made of the size and of the first and last MiB.
     """
-    import tensorflow as tf
-
     size = tf.io.gfile.stat(path).length
     with tf.io.gfile.GFile(path, "rb") as file:
         crc = zlib.crc32(file.read(END_BYTES))
