@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_keras.data.batching import HostShard
-from bert_keras.data.input_pipeline import Batch, Masker, checked_maker
+from bert_keras.data.input_pipeline import Batch, Masker, batch_maker
 from bert_keras.data.record_schema import (
     NEXT_SENTENCE,
     Feature,
@@ -161,14 +161,13 @@ class DatasetBatches(tf.train.experimental.PythonState):
         check_resumable(dataset)
 
         def row(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            found = {}
-            for feature in features:
-                whole = feature.dtype == "int64"
-                values = tf.cast(
-                    example[feature.name], tf.int32 if whole else tf.float32
+            kinds = {"int64": tf.int32, "float32": tf.float32}
+            return {
+                f.name: tf.reshape(
+                    tf.cast(example[f.name], kinds[f.dtype]), [f.length]
                 )
-                found[feature.name] = tf.reshape(values, [feature.length])
-            return found
+                for f in features
+            }
 
         rows = dataset.map(row).repeat()
         batches = rows.batch(batch_size, drop_remainder=True)
@@ -179,7 +178,9 @@ class DatasetBatches(tf.train.experimental.PythonState):
         self._batches = iter(batches.prefetch(NUM_AHEAD).with_options(options))
         self.tracked = {"data": self}
         self.share = share
-        self._make = checked_maker(features, vocab_size, masker)
+        # of any number of rows: this host has some of them
+        spec = rows.batch(batch_size).element_spec
+        self._make = batch_maker(features, vocab_size, masker, spec)
 
     def batch(self, step: int) -> Batch:
         """This host's rows of the batch that follows `step` finished ones.

@@ -19,6 +19,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -30,14 +31,14 @@ from bert_keras.data.tfrecords import RecordReader, parse_batch, read_records
 from bert_keras.data.validate_records import BEGINS_ROW
 
 Batch = dict[str, tf.Tensor]
-Masker = (
-    BatchMasker | CausalLmLabels
-)  # gives unmasked records their predictions
+# Gives unmasked records their predictions
+Masker = BatchMasker | CausalLmLabels
 
 MAX_COUNTED = 1_000_000  # records, of which there may be a thousand times more
 NUM_FILES_AT_ONCE = 4  # as upstream's num_cpu_threads
 BLOCK_RECORDS = 1000
-FILES, RECORDS = range(2)  # what is shuffled: kinds of random numbers
+FILES, BLOCKS = range(2)  # what is shuffled: kinds of random numbers
+RECORDS = tf.TensorSpec([None], tf.string)  # serialized
 
 
 def count_records(paths: Sequence[str]) -> tuple[int, bool]:
@@ -130,7 +131,7 @@ class ShuffledRecords:
                 # Also if all of it is used: the readers move to the next one.
                 block = list(itertools.islice(self._in_turns(), BLOCK_RECORDS))
                 number = self._begin.block
-                order = _order(self.seed, RECORDS, number, BLOCK_RECORDS)
+                order = _order(self.seed, BLOCKS, number, BLOCK_RECORDS)
                 self._block = [block[i] for i in order]
             if self._num_used == BLOCK_RECORDS:
                 readers = zip(self._numbers, self._readers, strict=True)
@@ -190,7 +191,7 @@ class RecordBatches(tf.train.experimental.PythonState):
         self.num_ahead = num_ahead
         self._records = ShuffledRecords(paths, seed)
         self._place = self._records.place
-        self._make = _batch_maker(features, vocab_size, masker)
+        self._make = batch_maker(features, vocab_size, masker)
         self._reading = ThreadPoolExecutor(1)  # so that it is done in order
         self._making = ThreadPoolExecutor()
         self._ahead: collections.deque[
@@ -263,7 +264,7 @@ def evaluation_batches(
 
     Raises: as RecordBatches.batch.
     """
-    make = _batch_maker(features, vocab_size, masker)
+    make = batch_maker(features, vocab_size, masker)
     records = itertools.chain.from_iterable(map(read_records, paths))
     for number in range(max_batches):
         serialized = list(itertools.islice(records, batch_size))
@@ -277,59 +278,38 @@ def evaluation_batches(
         }
 
 
-def _batch_maker(
-    features: Sequence[Feature], vocab_size: int, masker: Masker | None
-) -> Callable[[tf.Tensor, tf.Tensor], Batch]:
-    """From a batch's number, int64, and its serialized records [B] to
-    tensors [B, length]."""
+def batch_maker(
+    features: Sequence[Feature],
+    vocab_size: int,
+    masker: Masker | None,
+    spec: Any = RECORDS,
+) -> Callable[[tf.Tensor, Any], Batch]:
+    """From a batch's number, int64, and its records to tensors [B, length].
 
-    @tf.function(
-        autograph=False,
-        input_signature=[
-            tf.TensorSpec([], tf.int64),
-            tf.TensorSpec([None], tf.string),
-        ],
-    )
-    def make(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
+    A number outside its range is an error, since some devices would train on it
+    without a word.
+
+    Args:
+        spec: of serialized records [B], or of what has been parsed of them.
+    """
+
+    @tf.function(autograph=False)
+    def make(number: tf.Tensor, records: Any) -> Batch:
         with tf.device("CPU"):
-            batch = _checked(
-                features, vocab_size, parse_batch(features, serialized)
-            )
+            batch = records
+            if spec is RECORDS:
+                batch = parse_batch(features, records)
+            with tf.control_dependencies(_checks(features, vocab_size, batch)):
+                batch = {name: tf.identity(x) for name, x in batch.items()}
             return masker.mask(number, batch) if masker else batch
 
-    return make.get_concrete_function()  # once, not by every thread
+    # once, not by every thread
+    return make.get_concrete_function(tf.TensorSpec([], tf.int64), spec)
 
 
-def checked_maker(
-    features: Sequence[Feature], vocab_size: int, masker: Masker | None
-) -> Callable[[tf.Tensor, Batch], Batch]:
-    """From a batch's number, int64, and what has been parsed of its records to
-    tensors [B, length]."""
-    signature = {
-        feature.name: tf.TensorSpec(
-            [None, feature.length],
-            tf.int32 if feature.dtype == "int64" else tf.float32,
-        )
-        for feature in features
-    }
-
-    @tf.function(
-        autograph=False,
-        input_signature=[tf.TensorSpec([], tf.int64), signature],
-    )
-    def make(number: tf.Tensor, batch: Batch) -> Batch:
-        with tf.device("CPU"):
-            batch = _checked(features, vocab_size, batch)
-            return masker.mask(number, batch) if masker else batch
-
-    return make
-
-
-def _checked(
+def _checks(
     features: Sequence[Feature], vocab_size: int, batch: Batch
-) -> Batch:
-    """A number outside its range is an error here, since some devices would
-    train on it without a word."""
+) -> list[tf.Operation]:
     checks = []
     for feature in features:
         name, values = feature.name, batch[feature.name]
@@ -343,5 +323,4 @@ def _checked(
     for name in BEGINS_ROW & batch.keys():
         first = batch[name][:, 0]
         checks.append(tf.debugging.assert_positive(first, name))
-    with tf.control_dependencies(checks):
-        return {name: tf.identity(x) for name, x in batch.items()}
+    return checks

@@ -1,5 +1,6 @@
 """Record files as a tf.data.Dataset, for training loops of your own."""
 
+import itertools
 from collections.abc import Iterator
 
 import tensorflow as tf
@@ -100,22 +101,12 @@ def record_dataset(
     check_files(paths, features, vocab_size)
 
     def batches() -> Iterator[Batch]:
+        what = paths, features, batch_size
+        how = vocab_size, share, masker
         if not shuffle:
-            yield from evaluation_batches(
-                paths,
-                features,
-                batch_size,
-                MAX_BATCHES,
-                vocab_size,
-                share,
-                masker,
-            )
-            return
-        source = RecordBatches(
-            paths, features, batch_size, seed, vocab_size, share, masker
-        )
-        for step in range(MAX_BATCHES):
-            yield source.batch(step)
+            return evaluation_batches(*what, MAX_BATCHES, *how)
+        source = RecordBatches(*what, seed, *how)
+        return map(source.batch, itertools.count())
 
     first = next(batches())
     signature = {
