@@ -10,15 +10,14 @@ openai/gpt-2 src/encoder.py. Hugging Face `tokenizers` does the work.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bert_keras.data.added_tokens import AddedToken, AddedTokens
 from bert_keras.data.special_tokens import ROBERTA
-from bert_keras.data.tokenization import MAX_CACHED_WORDS, Span
+from bert_keras.data.tokenization import MAX_CACHED_WORDS, Span, cut
 from bert_keras.errors import InputError
 from bert_keras.files import MERGES, parse_json
 
-STRETCH = 1 << 16  # characters of a text that are tokenized at once
 BREAK = re.compile("(?<=[A-Za-z]) (?=[A-Za-z])")  # where a word begins
 MAX_ID = 2**31 - 1  # of an int32
 
@@ -89,7 +88,7 @@ class ByteLevelBpe:
                 pieces.append(added.content)
             else:
                 readable, _ = self._readable(text[start:end])
-                for _, part in _stretches(readable):
+                for _, part in cut(readable, BREAK):
                     pieces += self._library.encode(part).tokens
                     if enough is not None and len(pieces) >= enough:
                         return pieces
@@ -106,7 +105,7 @@ class ByteLevelBpe:
                 spans.append(Span(added.content, first, last))
                 continue
             readable, shift = self._readable(text[first:last])
-            for place, part in _stretches(readable):
+            for place, part in cut(readable, BREAK):
                 found = self._library.encode(part)
                 begin = first + place - shift
                 spans += [
@@ -177,16 +176,6 @@ class ByteLevelBpe:
 
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.inv_vocab[number] for number in ids]
-
-
-def _stretches(text: str) -> Iterator[tuple[int, str]]:
-    """Cuts a long text between words, so that the library takes little memory;
-    yields each part with its place."""
-    begin = 0
-    while found := BREAK.search(text, begin + STRETCH):
-        yield begin, text[begin : found.start()]
-        begin = found.start()
-    yield begin, text[begin:]
 
 
 def read_bytes(text: str) -> str:

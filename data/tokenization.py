@@ -26,9 +26,10 @@ MAX_CACHED_CHARS = 1000  # of a word
 STRETCH = 1 << 16  # characters of a text that are tokenized at once
 # Before these a text can be cut; where it has Σ, whose lower case depends on
 # the letters around, before white space alone.
-SPACES = r"[ \t\n\r\u3000]"
-BREAKS = SPACES[:-1] + r"!-/:-@\[-`{-~\u3001\u3002\uff01\uff0c\uff1f]"
-IDEOGRAPHS = BREAKS[:-1] + r"\u4e00-\u9fff]"  # where each is a word
+SPACES = re.compile(r"[ \t\n\r\u3000]")
+_SIGNS = r" \t\n\r\u3000!-/:-@\[-`{-~\u3001\u3002\uff01\uff0c\uff1f"
+BREAKS = re.compile(f"[{_SIGNS}]")
+IDEOGRAPHS = re.compile(rf"[{_SIGNS}\u4e00-\u9fff]")  # where each is a word
 MAX_CACHED_WORDS = 300_000  # distinct words; some 200 MB at the most
 
 LOWER_CASE_MODELS = frozenset({
@@ -222,21 +223,12 @@ class BasicTokenizer:
         ]
 
     def stretches(self, text: str) -> Iterator[tuple[int, str]]:
-        """Cuts a long text, so that tokenizing it takes little memory; yields
-        each part with its place.
-
-        Their pieces are those of the text: words end there, or parts of words
-        at a sign that is a part of its own, and in lower case and NFD nothing
-        before such a sign depends on it or on what follows.
-        """
-        begin = 0
-        if len(text) > STRETCH:
-            breaks = IDEOGRAPHS if self.tokenize_chinese_chars else BREAKS
-            places = re.compile(SPACES if "Σ" in text else breaks)
-            while found := places.search(text, begin + STRETCH):
-                yield begin, text[begin : found.start()]
-                begin = found.start()
-        yield begin, text[begin:]
+        """`cut` of a text. The pieces of its parts are those of the text: words
+        end there, or parts of words at a sign that is a part of its own, and in
+        lower case and NFD nothing before such a sign depends on it or on what
+        follows."""
+        breaks = IDEOGRAPHS if self.tokenize_chinese_chars else BREAKS
+        return cut(text, SPACES if "Σ" in text else breaks)
 
     def clean(self, text: str) -> str:
         """Drops control characters, spaces out ideographs, unifies space."""
@@ -313,6 +305,16 @@ class BasicTokenizer:
             sources = [sources[i] for i in kept]
             chars = "".join(chars[i] for i in kept)
         return chars, sources
+
+
+def cut(text: str, breaks: re.Pattern[str]) -> Iterator[tuple[int, str]]:
+    """Cuts a long text before some of these, so that tokenizing it takes little
+    memory; yields each part with its place."""
+    begin = 0
+    while found := breaks.search(text, begin + STRETCH):
+        yield begin, text[begin : found.start()]
+        begin = found.start()
+    yield begin, text[begin:]
 
 
 class WordpieceTokenizer:
