@@ -74,12 +74,7 @@ class InstanceConfig(MaskConfig):
                 raise InputError(
                     f"`{name}={getattr(self, name)}` must be at least {least}"
                 )
-        self.check_shares()
-        for name in ("masked_lm_prob", "short_seq_prob"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(
-                    f"`{name}={getattr(self, name)}` must lie between 0 and 1"
-                )
+        self.check_shares("masked_lm_prob", "short_seq_prob")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,8 +177,8 @@ def instances_from_document(
         middle = start + 1
         if num_sentences >= 2:
             middle = start + rng.randint(1, num_sentences - 1)
-        whole_a = _concatenate(document[start:middle])
-        whole_b = _concatenate(document[middle:stop])
+        whole_a = [*itertools.chain(*document[start:middle])]
+        whole_b = [*itertools.chain(*document[middle:stop])]
         is_random_next = num_sentences == 1 or rng.random() < 0.5
         if is_random_next:
             # As in Google's code, ten draws that all give this document take
@@ -195,7 +190,7 @@ def instances_from_document(
             other = documents[random_index]
             first = rng.randint(0, len(other) - 1)
             last = _chunk_end(other, first, target - len(whole_a))
-            whole_b = _concatenate(other[first:last])
+            whole_b = [*itertools.chain(*other[first:last])]
         a, b = truncate_pair(whole_a, whole_b, longest, rng)
         tokens, segment_ids = build_inputs(a, b, config.max_seq_length, BERT)
         masked = mask_tokens(tokens, config, vocab_words, rng)
@@ -221,10 +216,6 @@ def _chunk_end(document: Document, start: int, target: int) -> int:
         if num_pieces >= target:
             return i + 1
     return len(document)
-
-
-def _concatenate(sentences: Document) -> list[str]:
-    return list(itertools.chain.from_iterable(sentences))
 
 
 def truncate_pair(

@@ -40,8 +40,10 @@ class MaskConfig:
     mask_share: float = 0.8  # of the chosen, that becomes [MASK]
     random_share: float = 0.1  # that becomes any token; the rest stays
 
-    def check_shares(self) -> None:
-        for name in ("mask_share", "random_share"):
+    def check_shares(self, *others: str) -> None:
+        """Raises an InputError for a share, or one of these other arguments,
+        that is out of its range."""
+        for name in ("mask_share", "random_share", *others):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(
                     f"`{name}={getattr(self, name)}` must lie between 0 and 1"

@@ -232,10 +232,10 @@ def _read_statements(path: str) -> _Statements:
             special_tokens = _check_tokenizer(tokenizer)
             _check_same_tokens(path, tokenizer)
             values = {
-                name: (tokenizer.get(part) or {}).get(key)
+                name: value
                 for name, (part, key) in IN_TOKENIZER.items()
+                if (value := (tokenizer.get(part) or {}).get(key)) is not None
             }
-            values = {k: v for k, v in values.items() if v is not None}
             if normalizer := tokenizer.get("normalizer"):
                 values["strip_accents"] = normalizer.get("strip_accents")
             said.say(values, tokenizer_file)
@@ -386,16 +386,23 @@ def _check_config(
         ("subword_tokenizer_type", "wordpiece"),
         ("do_basic_tokenize", True),
         ("split_special_tokens", False),
-        ("unk_token", special_tokens.unknown),
-        ("sep_token", special_tokens.end),
-        ("pad_token", special_tokens.padding),
-        ("cls_token", special_tokens.start),
-        ("mask_token", special_tokens.mask),
+        *_named_tokens(special_tokens).items(),
     ):
         value = config.get(name)
         value = value.get("content") if isinstance(value, dict) else value
         if value is not None and value != supported:
             raise ValueError(f"{name} is {value!r}, and not {supported!r}")
+
+
+def _named_tokens(special_tokens: SpecialTokens) -> dict[str, str]:
+    """As tokenizer_config.json has them."""
+    return {
+        "unk_token": special_tokens.unknown,
+        "sep_token": special_tokens.end,
+        "pad_token": special_tokens.padding,
+        "cls_token": special_tokens.start,
+        "mask_token": special_tokens.mask,
+    }
 
 
 def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
@@ -521,21 +528,10 @@ def hugging_face_files(
     for token in tokens.values():
         del token["is_word_piece"]
     special_tokens = special_tokens_of(tokenizer.vocab_file)
-    special = {
-        "single_word": False,
-        "lstrip": False,
-        "rstrip": False,
-        "normalized": False,
-        "special": True,
-    }
-    config |= {
-        "model_max_length": max_length,
-        "unk_token": special_tokens.unknown,
-        "sep_token": special_tokens.end,
-        "pad_token": special_tokens.padding,
-        "cls_token": special_tokens.start,
-        "mask_token": special_tokens.mask,
-    }
+    flags = "single_word", "lstrip", "rstrip", "normalized"
+    special = dict.fromkeys(flags, False) | {"special": True}
+    config["model_max_length"] = max_length
+    config |= _named_tokens(special_tokens)
     if special_tokens == ROBERTA:
         # The space before a blank is a part of what fills it.
         config["mask_token"] = {

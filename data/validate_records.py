@@ -191,11 +191,9 @@ def find_damage(
 
     Reads everything: for afterwards, when training has failed on its input.
     """
-    for path in paths:
-        for _, fault in examine(path, features, vocab_size):
-            if fault:
-                return fault
-    return None
+    records = (examine(path, features, vocab_size) for path in paths)
+    faults = (fault for _, fault in itertools.chain.from_iterable(records))
+    return next(filter(None, faults), None)
 
 
 def examine(
