@@ -7,14 +7,13 @@ is a table (tensorflow/core/lib/io/table_format.txt) of messages
 to TensorFlow, which looks at each before it uses what they are of.
 """
 
+import contextlib
 import functools
 import itertools
 import math
 import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from bert_keras.errors import InputError
 from bert_keras.files import refuse_large, tf
@@ -82,8 +81,8 @@ def _variables(prefix: str, content: bytes) -> dict[str, Variable]:
             or math.prod(n or 1 for n in shape) > MAX_NUMBERS
         ):
             raise ValueError(f"{name} has an impossible shape")
-        dtype, width = _dtype(entry.dtype)
-        if not dtype:
+        dtype = _dtype(entry.dtype)
+        if dtype is None:
             raise ValueError(f"{name} is of an unknown type, {entry.dtype}")
         if not 0 <= entry.shard_id < header.num_shards:
             raise ValueError(f"{name} is in a data file that does not exist")
@@ -92,13 +91,14 @@ def _variables(prefix: str, content: bytes) -> dict[str, Variable]:
         if entry.offset < 0 or not entry.offset <= end <= sizes(data):
             raise ValueError(f"{name} lies outside of {data}")
         count = math.prod(shape)
-        if dtype == "string":
+        if dtype == tf.string:
             _check_strings(name, count, data, entry.offset, entry.size)
-        elif count * width != entry.size:
+        elif count * dtype.size != entry.size:
             raise ValueError(
-                f"{name} is {count} numbers of {dtype} in {entry.size} bytes"
+                f"{name} is {count} numbers of {dtype.name} in {entry.size} "
+                "bytes"
             )
-        variables[name] = Variable(dtype, shape)
+        variables[name] = Variable(dtype.name, shape)
     return variables
 
 
@@ -109,17 +109,13 @@ def _size(path: str) -> int:
 
 
 @functools.cache
-def _dtype(number: int) -> tuple[str, int]:
-    """A type's name and the bytes of a number; "" and 0 for a type that
-    checkpoints do not store."""
-    try:
+def _dtype(number: int) -> "tf.DType | None":
+    """None: a type that checkpoints do not store."""
+    with contextlib.suppress(TypeError):
         dtype = tf.dtypes.as_dtype(number)
-    except TypeError:
-        return "", 0
-    is_reference = number > 100
-    if is_reference or not dtype.is_numpy_compatible:
-        return "", 0
-    return dtype.name, np.dtype(dtype.as_numpy_dtype).itemsize
+        if number <= 100 and dtype.is_numpy_compatible:  # above: references
+            return dtype
+    return None
 
 
 def _check_strings(

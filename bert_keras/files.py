@@ -184,8 +184,7 @@ def content(path: str) -> bytes | None:
         path = seekable(path)
         refuse_large(path)
         with tf.io.gfile.GFile(path, "rb") as file:
-            found: bytes = file.read()
-            return found
+            return file.read()
 
 
 def refuse_large(path: str) -> None:
@@ -452,11 +451,10 @@ def vocabulary_files(vocab_file: str) -> dict[str, str]:
 
 def copy_vocabulary(vocab_file: str, folder: str) -> str:
     """Copies it, from or to gs:// and the like too; returns the copy's path."""
-    first, *_ = (
+    return [
         copy_whole(path, os.path.join(folder, name))
         for name, path in vocabulary_files(vocab_file).items()
-    )
-    return first
+    ][0]
 
 
 def local(path: str, is_vocabulary: bool = False) -> str:
