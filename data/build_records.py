@@ -211,12 +211,8 @@ def make_records(
 
 def _check_outputs(paths: Sequence[str]) -> None:
     """Each is tried now: it will be written hours later."""
+    tfrecords.check_different(paths, "output_file")
     for path in paths:
-        if not path or paths.count(path) > 1:
-            raise InputError(
-                f"`output_file` must list different files, not {path!r} "
-                f"{'twice' if path else 'among them'}"
-            )
         if files.is_dir(path) or files.is_written_through(path):
             raise InputError(
                 f"`output_file={path}` is a folder, a device or a pipe; name "

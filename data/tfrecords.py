@@ -204,6 +204,16 @@ def _mask(checksum: Any) -> Any:
     return (turned + CHECKSUM_DELTA) & 0xFFFFFFFF
 
 
+def check_different(paths: Sequence[str], argument: str) -> None:
+    """Raises an InputError where a path is empty or there twice."""
+    for path in paths:
+        if not path or paths.count(path) > 1:
+            raise InputError(
+                f"`{argument}` must list different files, not {path!r} "
+                f"{'twice' if path else 'among them'}"
+            )
+
+
 class RecordWriter:
     """Deals records round-robin to files, which appear whole or not at all.
 
@@ -221,12 +231,7 @@ class RecordWriter:
         self.num_records = 0
 
     def __enter__(self) -> "RecordWriter":
-        for path in self._paths:
-            if not path or self._paths.count(path) > 1:
-                raise InputError(
-                    f"`{self._argument}` must list different files, not "
-                    f"{path!r} {'twice' if path else 'among them'}"
-                )
+        check_different(self._paths, self._argument)
         with contextlib.ExitStack() as stack:
             unfinished = []
             for path in self._paths:
