@@ -13,6 +13,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from bert_keras import files
@@ -480,10 +481,7 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
         contents = {files.VOCABULARY: text}
     folder = files.temporary_folder()
     for name, text in contents.items():
-        with open(
-            os.path.join(folder, name), "w", encoding="utf-8", newline="\n"
-        ) as file:
-            file.write(text)
+        Path(folder, name).write_bytes(text.encode())
     return os.path.join(folder, next(iter(contents)))
 
 

@@ -80,15 +80,9 @@ def load_tokenizer(
         return load_byte_level(
             vocab_file, settings.added_tokens, settings.add_prefix_space
         )
-    return FullTokenizer(
-        vocab_file,
-        settings.do_lower_case,
-        settings.strip_accents,
-        settings.tokenize_chinese_chars,
-        settings.remove_private_use,
-        settings.max_input_chars_per_word,
-        settings.added_tokens,
-    )
+    values = vars(settings).copy()
+    del values["add_prefix_space"]
+    return FullTokenizer(vocab_file, **values)
 
 
 def special_tokens_of(vocab_file: str) -> SpecialTokens:
@@ -100,9 +94,8 @@ def check_any_vocabulary(
 ) -> dict[str, int]:
     """piece -> id, or an InputError that says what is wrong with the file, or
     that an id is not below `vocab_size`, which is the config's."""
-    is_byte_level = vocab_file.endswith(BYTE_LEVEL)
-    check = check_byte_level if is_byte_level else check_vocabulary
-    vocab = check(vocab_file)
+    is_bytes = special_tokens_of(vocab_file) == ROBERTA
+    vocab = (check_byte_level if is_bytes else check_vocabulary)(vocab_file)
     largest = max(vocab.values())
     if vocab_size is not None and largest >= vocab_size:
         raise InputError(
