@@ -78,9 +78,6 @@ class ByteLevelBpe:
         """The text's pieces: "the sea." gives the, U+0120 sea, and a dot.
 
         What looks like a special token ("</s>") is text like any other.
-
-        Args:
-          enough: with so many of a long text, the rest may be left out.
         """
         pieces = []
         for added, start, end in self.added_tokens.split(text):

@@ -142,16 +142,14 @@ def tokenize(
                 lines.lengths[has_pieces].astype(np.int32),
                 documents[documents > 0].astype(np.int32),
             )
-            yield (
-                block,
-                Summary(
-                    num_documents=len(block.documents),
-                    num_sentences=len(block.sentences),
-                    num_pieces=len(block.ids),
-                    num_unknown=int(np.sum(block.ids == unknown)),
-                    num_ideographs=int(np.isin(block.ids, ideographs).sum()),
-                ),
+            counts = Summary(
+                num_documents=len(block.documents),
+                num_sentences=len(block.sentences),
+                num_pieces=len(block.ids),
+                num_unknown=int(np.sum(block.ids == unknown)),
+                num_ideographs=int(np.isin(block.ids, ideographs).sum()),
             )
+            yield block, counts
 
 
 def _read_blocks(

@@ -210,8 +210,7 @@ class DatasetBatches(tf.train.experimental.PythonState):
             resource_handle=self._batches._iterator_resource,
             external_state_policy=REFUSE_STATE,
         )
-        found: bytes = tf.io.serialize_tensor(state).numpy()
-        return found
+        return tf.io.serialize_tensor(state).numpy()
 
     def deserialize(self, state: bytes) -> None:
         """Goes to a place that was saved."""

@@ -236,14 +236,14 @@ class _Library:
         normalized = self._normalizer.normalize(chars).numpy().tolist()
         texts = [context.format(char) for char in chars for context in CONTEXTS]
         ids, lengths = self.encode(texts)
-        found = iter(np.split(ids, lengths.cumsum()[:-1]))
+        found = zip(texts, np.split(ids, lengths.cumsum()[:-1]), strict=True)
         exact, basic = self.tokenizer, self.tokenizer.basic_tokenizer
         trust = []
         for char, theirs in zip(chars, normalized, strict=True):
             agrees = [
                 exact.convert_tokens_to_ids(exact.tokenize(text))
-                == next(found).tolist()
-                for text in (context.format(char) for context in CONTEXTS)
+                == ids.tolist()
+                for text, ids in itertools.islice(found, len(CONTEXTS))
             ]
             # What ids cannot tell: both may be [UNK], of different characters.
             normal = "".join(basic.tokenize(char))

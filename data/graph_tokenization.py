@@ -79,27 +79,24 @@ def rewrites(**settings: bool) -> dict[str, str]:
 
 
 class GraphTokenizer(tf.Module):
-    """`tokenizer` and `data.input_features` in a graph."""
+    """`tokenizer` and `data.input_features` in a graph.
+
+    Args:
+        max_length: of a row, in pieces.
+        cuts: longer texts are cut to it; otherwise they are an error.
+
+    Raises:
+        NoGraphError: an added token cannot be found as the tokenizer does.
+    """
 
     def __init__(
         self, tokenizer: FullTokenizer, max_length: int, cuts: bool = True
     ):
-        """Makes the tables.
-
-        Args:
-            max_length: of a row, in pieces.
-            cuts: longer texts are cut to it; otherwise they are an error.
-
-        Raises:
-            NoGraphError: an added token cannot be found as the tokenizer does.
-        """
         super().__init__()
         self.max_length = max_length
         self.cuts = cuts
-        basic, word_pieces = (
-            tokenizer.basic_tokenizer,
-            tokenizer.wordpiece_tokenizer,
-        )
+        basic = tokenizer.basic_tokenizer
+        word_pieces = tokenizer.wordpiece_tokenizer
         names = inspect.signature(BasicTokenizer).parameters
         table = rewrites(**{name: getattr(basic, name) for name in names})
         self.rewrites = _table(table, list(table.values()), UNCHANGED)

@@ -296,9 +296,9 @@ def batch_maker(
     @tf.function(autograph=False)
     def make(number: tf.Tensor, records: Any) -> Batch:
         with tf.device("CPU"):
-            batch = records
-            if spec is RECORDS:
-                batch = parse_batch(features, records)
+            batch = (
+                parse_batch(features, records) if spec is RECORDS else records
+            )
             with tf.control_dependencies(_checks(features, vocab_size, batch)):
                 batch = {name: tf.identity(x) for name, x in batch.items()}
             return masker.mask(number, batch) if masker else batch

@@ -425,12 +425,9 @@ class RecordCounter:
 
 def format_report(summary: RecordSummary) -> str:
     """The summary as people read it."""
-    whole, pieces, masks = (
-        summary.num_records,
-        summary.num_pieces,
-        summary.masks,
-    )
-    num_rows, name, share = summary.num_rows, "records", format_share
+    whole, pieces = summary.num_records, summary.num_pieces
+    masks, num_rows = summary.masks, summary.num_rows
+    name, share = "records", format_share
     table = {}
     if summary.row_counts is not None:
         name = "sequences"

@@ -68,7 +68,6 @@ def summary_hints(
 
     Args:
         has_sentences: whether each line was read as a sentence.
-        words_are_spaced: the argument's value.
         is_googles: whether `sampler=google` made them.
     """
     also = NOT_GOOGLES if is_googles else ""

@@ -142,10 +142,8 @@ class Workers:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._pool:
-            if kind in (
-                KeyboardInterrupt,
-                SystemExit,
-            ):  # do not wait for the tasks
+            # Do not wait for the tasks.
+            if kind in (KeyboardInterrupt, SystemExit):
                 for process in multiprocessing.active_children():
                     process.terminate()
             self._pool.shutdown(cancel_futures=True)
