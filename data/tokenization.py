@@ -222,11 +222,13 @@ class BasicTokenizer:
             for part, _ in self.split_word(word)
         ]
 
-    def stretches(self, text: str) -> Iterator[tuple[int, str]]:
+    def stretches(self, text: str) -> Iterable[tuple[int, str]]:
         """`cut` of a text. The pieces of its parts are those of the text: words
         end there, or parts of words at a sign that is a part of its own, and in
         lower case and NFD nothing before such a sign depends on it or on what
         follows."""
+        if len(text) <= STRETCH:
+            return [(0, text)]
         breaks = IDEOGRAPHS if self.tokenize_chinese_chars else BREAKS
         return cut(text, SPACES if "Σ" in text else breaks)
 
