@@ -73,8 +73,6 @@ FLAGS = Flags(
 
 def main() -> None:
     fine_tuning.check_actions(FLAGS)
-    if not FLAGS.label_separator:
-        raise InputError("--label_separator is empty; expected a character")
     own = FLAGS.train_file or FLAGS.eval_file or FLAGS.predict_file
     if bool(own) == bool(FLAGS.task_name):
         raise InputError(

@@ -7,6 +7,7 @@ fine-tuned, task.json (tasks/task_config.py).
 import dataclasses
 from typing import Any, Protocol
 
+import keras
 import numpy as np
 
 from bert_keras import files
@@ -35,6 +36,15 @@ MODEL_FOLDER = (
     "and merges.txt)"
 )
 Outputs = dict[str, np.ndarray]
+
+
+def check_backend(what: str) -> None:
+    """Raises an InputError unless Keras is on TensorFlow."""
+    if (backend := keras.config.backend()) != "tensorflow":
+        raise InputError(
+            f"{what} on TensorFlow and KERAS_BACKEND is {backend}; expected "
+            "KERAS_BACKEND=tensorflow"
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -189,7 +189,10 @@ class FineTuningRun:
             if self.evaluates:
                 metrics = score(trainer)
                 task.check(trainer)
-            return trained_model(self.run.output_dir, metrics)
+        best = task.context
+        if self.config.selection.num_seeds > 1:
+            best = fine_tuning.of_seed(best, trainer.seed)
+        return trained_model(self.run.output_dir, metrics, best.run.output_dir)
 
 
 @contextlib.contextmanager
@@ -209,12 +212,15 @@ def training_in(output_dir: str) -> Iterator[None]:
         files.unlock_below(output_dir)
 
 
-def trained_model(output_dir: str, metrics: dict[str, float]) -> Any:
-    """A folder's pipeline, with what its training came to."""
+def trained_model(output_dir: str, metrics: dict[str, float], logs: str) -> Any:
+    """A folder's pipeline, with what its training came to.
+
+    Args:
+        logs: the folder of its steps, which of several seeds is its own.
+    """
     model: Any = load.load(output_dir)
     model.metrics = metrics
-    # Of several seeds each has its own logs.
-    steps, evaluations = (_log(output_dir, name) for name in (LOG, EVAL_LOG))
+    steps, evaluations = (_log(logs, name) for name in (LOG, EVAL_LOG))
     for number, figures in evaluations.items():
         if number in steps:
             steps[number] |= evaluation_names(figures) | {"step": number}

@@ -9,7 +9,7 @@ import dataclasses
 import difflib
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args, get_origin
 
 from bert_keras.errors import InputError
@@ -144,8 +144,24 @@ def path_of(data: Any) -> Any:
 
 
 def records_of(data: Any) -> Any:
-    """The rows of a pandas frame as dictionaries; other data as it is."""
-    return data.to_dict("records") if hasattr(data, "to_dict") else data
+    """A pandas frame's rows, or other data, as JSON has them."""
+    if hasattr(data, "to_dict"):
+        data = data.to_dict("records")
+    return plain(data)
+
+
+def plain(data: Any) -> Any:
+    """Lists for tuples, arrays and iterators, Python's numbers for NumPy's,
+    however deep they lie."""
+    if hasattr(data, "numpy"):  # a tensor
+        data = data.numpy()
+    if hasattr(data, "tolist"):
+        data = data.tolist()
+    if isinstance(data, Mapping):
+        return {key: plain(value) for key, value in data.items()}
+    if isinstance(data, tuple | list | Iterator):
+        return [plain(value) for value in data]
+    return data
 
 
 def _checked(name: str, value: Any, kind: Any) -> Any:

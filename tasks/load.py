@@ -2,13 +2,16 @@
 
 import os
 
-import keras
 import tensorflow as tf
 
 from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import load_checkpoint
-from bert_keras.tasks.base import missing_weight, open_with_task
+from bert_keras.tasks.base import (
+    check_backend,
+    missing_weight,
+    open_with_task,
+)
 from bert_keras.tasks.classification.pipeline import TextClassificationPipeline
 from bert_keras.tasks.fill_mask import FillMaskPipeline
 from bert_keras.tasks.multiple_choice.pipeline import MultipleChoicePipeline
@@ -52,11 +55,7 @@ def load(
     Raises:
         InputError: a file is missing or does not fit the others.
     """
-    if (backend := keras.config.backend()) != "tensorflow":
-        raise InputError(
-            f"models answer on TensorFlow and KERAS_BACKEND is {backend}; "
-            "expected KERAS_BACKEND=tensorflow"
-        )
+    check_backend("models answer")
     if not isinstance(folder, str | os.PathLike):
         raise InputError(f"`folder` is {folder!r}; expected a path")
     folder = os.fspath(folder)

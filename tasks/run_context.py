@@ -20,6 +20,7 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import CHECKPOINT, check_sizes
 from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.modeling.hugging_face import WEIGHTS
+from bert_keras.tasks.base import check_backend
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
     check_second,
@@ -99,6 +100,7 @@ def make_devices(devices: DeviceConfig, **paths: str | None) -> Devices:
     Args:
         paths: by argument, what the worker of a Cloud TPU would read and write.
     """
+    check_backend("models are trained")
     check_paths(devices, paths)
     strategy = make_strategy(devices)
     return Devices(strategy, this_host(strategy))

@@ -20,7 +20,7 @@ from bert_keras.data.text_files import (
     read_text_lines,
     without_half_characters,
 )
-from bert_keras.errors import InputError, warn, with_flags
+from bert_keras.errors import InputError, say_once, warn
 from bert_keras.files import parse_json
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".json")
@@ -241,18 +241,26 @@ def _separator(
                     f"{path} is read with `separator="
                     f"'{SEPARATORS[separator]}'`, as its header shows"
                 )
-                print(with_flags(text), file=sys.stderr)
+                say_once(text)
             return separator
     return usual
 
 
 def header_names(
-    path: str, separator: str | None = None, encoding: str | None = None
+    path: str,
+    separator: str | None = None,
+    encoding: str | None = None,
+    wanted: Collection[str] = (),
 ) -> list[str]:
-    """The cells of a TSV file's first line that is not empty."""
+    """The cells of a TSV file's first line that is not empty.
+
+    Args:
+        separator: None: the one at which these are the wanted columns.
+    """
     lines = read_text_lines(path, encoding, refuses=False)
     header = next((line for line in lines if line.strip()), "")
-    cells = header.rstrip("\r\n").split(separator or "\t")
+    separator = separator or _separator(path, [header], wanted, "\t")
+    cells = header.rstrip("\r\n").split(separator)
     return [_unquoted(cell) for cell in cells]
 
 

@@ -53,6 +53,7 @@ class TaskConfig:
     text_pair_column: str | None = None
     label_column: str = "label"
     has_header: bool = True
+    separator: str | None = None  # where no header shows it
     label_separator: str = ","
     # modeling/encoder_variants.py
     bilstm: bool = False  # on the encoder, below the head
@@ -71,6 +72,8 @@ class TaskConfig:
     lstm_size: int = 768  # of a direction
 
     def __post_init__(self) -> None:
+        if self.has_header:  # another table's may have another separator
+            object.__setattr__(self, "separator", None)
         for name, words in (
             ("target", TARGETS),
             ("window_pooling", POOLINGS),

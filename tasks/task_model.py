@@ -8,7 +8,7 @@ training/loop.py calls `loss_fn`, a pure function of weights, batch and key.
 import abc
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import keras
@@ -24,6 +24,7 @@ from bert_keras.data.tokenizer_folder import (
     open_tokenizer,
     settings_json,
 )
+from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, say_once
 from bert_keras.modeling.checkpoint import (
     CLASSIFIER,
@@ -73,6 +74,7 @@ class TaskModel(keras.Model, abc.ABC):
     # Of its task.json, where no folder says it. Empty: it has none.
     defaults: ClassVar[Mapping[str, Any]] = {}
     targets: ClassVar[tuple[str, ...]] = ()  # of task.json, that are its own
+    takes_pairs: ClassVar[bool] = True  # of texts
 
     def __init__(self, config: BertConfig, encoder: Any = None, **kwargs: Any):
         """`encoder`: where it is not a new one of the config; `kwargs`: name,
@@ -155,6 +157,11 @@ class TaskModel(keras.Model, abc.ABC):
         training: bool = True,
     ) -> Tensor:
         if y is None and self.loss is None:  # labels are among the features
+            if sample_weight is not None:
+                raise InputError(
+                    "the model's own loss takes no `sample_weight`; `compile` "
+                    "with a loss, and give it labels"
+                )
             return self.loss_of(y_pred, x, self.totals(x))[0]
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
@@ -301,29 +308,40 @@ class TaskModel(keras.Model, abc.ABC):
             raise InputError(
                 f"`texts` is one text, {texts[:20]!r}; expected a list of texts"
             )
-        pairs = ((x,) if isinstance(x, str) else tuple(x) for x in texts)
-        return self._features(pairs, max_length)
+        tokenizer, max_length = self._reader(max_length)
+        rows: list[InputFeatures] = []
+        for number, parts in enumerate(texts):
+            several = (parts,) if isinstance(parts, str) else parts
+            if (
+                not isinstance(several, tuple | list)
+                or not 1 <= len(several) <= 1 + self.takes_pairs
+                or not all(isinstance(text, str) for text in several)
+            ):
+                pairs = ", or a tuple of two" if self.takes_pairs else ""
+                raise InputError(
+                    f"number {number} is {repr(parts)[:60]}; expected a "
+                    f"text{pairs}"
+                )
+            first, *second = map(tokenizer.tokenize, several)
+            # As upstream, a second text without pieces is none.
+            pair = (second and second[0]) or None
+            rows.append(make_features(first, pair, max_length, tokenizer))
+        longest = max((len(row.input_ids) for row in rows), default=1)
+        return pad(rows, longest, len(rows))
 
-    def _features(
-        self, texts: Iterable[tuple[str, ...]], max_length: int | None
-    ) -> dict[str, np.ndarray]:
+    def _reader(self, max_length: int | None) -> tuple[Tokenizer, int]:
+        """The tokenizer, and a row's length in its tokens.
+
+        Args:
+            max_length: None: the settings'.
+        """
         config = getattr(self.encoder, "first", self.encoder).config
         if max_length is None:
             max_length = config.max_position_embeddings
             if self.settings is not None:
                 max_length = self.settings.max_seq_length
         _check_length(max_length, config)
-        tokenizer = self._checked_tokenizer().load()
-        rows: list[InputFeatures] = []
-        for text, *pair in texts:
-            # As upstream, a second text without pieces is none.
-            second = tokenizer.tokenize(pair[0]) if pair else None
-            first = tokenizer.tokenize(text)
-            rows.append(
-                make_features(first, second or None, max_length, tokenizer)
-            )
-        longest = max((len(row.input_ids) for row in rows), default=1)
-        return pad(rows, longest, len(rows))
+        return self._checked_tokenizer().load(), max_length
 
     def _checked_tokenizer(self) -> OpenedTokenizer:
         if self.tokenizer is None:

@@ -102,13 +102,14 @@ def to_examples(
     """Makes examples of rows: each its place, for errors, and its columns."""
 
     def text(place: str, column: str, value: Any) -> str:
-        if isinstance(value, list | dict):
-            kind = "a list" if isinstance(value, list) else "an object"
+        if value is None or value != value:  # null and NaN
+            return ""
+        if not isinstance(value, str | int | float):
+            kinds: dict[type, str] = {list: "a list", dict: "an object"}
+            kind = kinds.get(type(value), f"a {type(value).__name__}")
             raise InputError(
                 f"{place} has {kind} in {column!r}, where a text was expected"
             )
-        if value is None or value != value:  # null and NaN
-            return ""
         value = value if isinstance(value, str) else json.dumps(value)
         return without_half_characters(value).strip()
 
@@ -129,6 +130,11 @@ def to_examples(
                 if isinstance(value, list)
                 else text(place, column, value)
             )
+            if isinstance(label, tuple) and len({*label}) < len(label):
+                raise InputError(
+                    f"{place} has a label twice, {', '.join(label)}; expected "
+                    "the names of its labels, not a 0 or 1 for each label"
+                )
         examples.append(
             InputExample(place, first, rest[0] if rest else None, label)
         )
@@ -138,7 +144,8 @@ def to_examples(
 def names_text_columns(path: str, table: TableFormat) -> bool:
     """Whether a TSV file has a header with the columns of the texts. Warns
     where it has not, but its first line looks like a header."""
-    names = header_names(path, table.separator, table.encoding)
+    wanted = table.text_columns if table.has_header else ()
+    names = header_names(path, table.separator, table.encoding, wanted)
     if table.has_header and {*table.text_columns} <= {*names}:
         return True
     warn_of_header(path, names, "give `text_column`")

@@ -378,6 +378,12 @@ class TableFiles:
     class_weights: str | None = None
     keep_classifier_head: bool = False
 
+    def __post_init__(self) -> None:
+        if not self.label_separator:
+            raise InputError(
+                "`label_separator=` is empty; expected a character"
+            )
+
 
 METRICS = {
     "single_label": ("accuracy", "macro_f1", "matthews"),

@@ -1,7 +1,7 @@
 """A text classifier trained from Python, as run_classifier.py does it."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from bert_keras.errors import InputError
@@ -18,7 +18,7 @@ from bert_keras.tasks.classification.task import (
 )
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.fine_tuning_run import FineTuningRun, fine_tuning_settings
-from bert_keras.tasks.keyword_settings import path_of, records_of
+from bert_keras.tasks.keyword_settings import path_of, plain, records_of
 from bert_keras.training.loop import Callback
 
 SETTINGS = fine_tuning_settings(
@@ -82,7 +82,7 @@ def train_classifier(
         InputError: data, models and settings do not fit each other.
         TypeError: a setting is not one of these flags.
     """
-    train, evaluation = path_of(train), path_of(evaluation)
+    train, evaluation = map(_kept, (path_of(train), path_of(evaluation)))
     if _has_pairs(train):
         settings = {"text_pair_column": "text_pair", **settings}
     run = FineTuningRun(
@@ -116,6 +116,13 @@ def train_classifier(
     )
 
 
+def _kept(data: Any) -> Any:
+    """With lists for iterators, which can be read once."""
+    if not isinstance(data, tuple):
+        return data
+    return tuple(list(x) if isinstance(x, Iterator) else x for x in data)
+
+
 def _has_pairs(data: Any) -> bool:
     if not isinstance(data, tuple) or not data or not _is_list(data[0]):
         return False
@@ -123,7 +130,9 @@ def _has_pairs(data: Any) -> bool:
 
 
 def _is_list(data: Any) -> bool:
-    return isinstance(data, Iterable) and not isinstance(data, str | bytes)
+    """Not a set, whose order is any, nor a text."""
+    others = str | bytes | Mapping | Set
+    return isinstance(data, Iterable) and not isinstance(data, others)
 
 
 def _read(
@@ -132,7 +141,10 @@ def _read(
     """A path or None as it is; examples of anything else."""
     if data is None or isinstance(data, str):
         return data
-    return to_examples(_rows(name, data, table), table, has_labels=True)
+    examples = to_examples(_rows(name, data, table), table, has_labels=True)
+    if not examples:
+        raise InputError(f"`{name}` holds no example")
+    return examples
 
 
 def _rows(
@@ -156,7 +168,7 @@ def _rows(
                 "file, a pandas frame, or a tuple of two lists: texts and "
                 "labels"
             )
-        texts, labels = map(list, data)
+        texts, labels = ([*map(plain, part)] for part in data)
         are_tuples = all(isinstance(x, tuple) and len(x) == 2 for x in data)
         if are_tuples and all(isinstance(x, str) for x in (*texts, *labels)):
             raise InputError(
@@ -178,13 +190,8 @@ def _rows(
                     f"{len(text)}"
                 )
         records = (
-            dict(zip(wanted, (*text, _plain(label)), strict=True))
+            dict(zip(wanted, (*text, label), strict=True))
             for text, label in zip(parts, labels, strict=True)
         )
     for number, record in enumerate(records):
         yield f"`{name}`, example {number}", record
-
-
-def _plain(label: Any) -> Any:
-    """Python's number where NumPy's is given."""
-    return label.item() if hasattr(label, "item") else label

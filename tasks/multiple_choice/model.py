@@ -16,12 +16,18 @@ import keras
 import numpy as np
 from keras import ops
 
+from bert_keras.data.input_features import InputFeatures, pad
+from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.classification.model import LABELS, PooledClassifier
 from bert_keras.tasks.metrics import log_softmax
+from bert_keras.tasks.multiple_choice.data import (
+    MultipleChoiceExample,
+    encode_question,
+)
 from bert_keras.tasks.squad.model import NO_CLASS
 
 NUM_CHOICES = "num_choices"
@@ -53,7 +59,8 @@ class MultipleChoice(PooledClassifier):
         self, texts: Sequence[Any], max_length: int | None = None
     ) -> dict[str, np.ndarray]:
         """Makes inputs of N contexts, each a tuple with its choices, C in each:
-        int32 [N, C, S]; `max_length` as in TaskModel.
+        int32 [N, C, S]; `max_length` as in TaskModel. As in training, a context
+        that is too long loses its end, then a choice its beginning.
 
         Examples:
             >>> model = bert_keras.MultipleChoice.from_folder("swag")
@@ -61,11 +68,20 @@ class MultipleChoice(PooledClassifier):
             >>> inputs["input_ids"].shape
             (1, 2, 8)
         """
-        rows = [(x, choice) for x, choices in texts for choice in choices]
-        features = self._features(rows, max_length)
+        tokenizer, max_length = self._reader(max_length)
+        rows: list[InputFeatures] = []
+        for number, (context, choices) in enumerate(texts):
+            if len(choices) != len(texts[0][1]):
+                raise InputError(
+                    f"question {number} has {len(choices)} choices and the "
+                    f"first {len(texts[0][1])}; expected as many in each"
+                )
+            question = MultipleChoiceExample("", context, (*choices,), None)
+            rows += encode_question(question, tokenizer, max_length)[0]
+        longest = max((len(row.input_ids) for row in rows), default=1)
         return {
-            name: x.reshape(len(texts), -1, x.shape[-1])
-            for name, x in features.items()
+            name: x.reshape(len(texts), -1, longest)
+            for name, x in pad(rows, longest, len(rows)).items()
         }
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:

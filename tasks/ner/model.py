@@ -63,6 +63,7 @@ class TokenClassifier(Tagger):
 
     defaults = {"target": "tags", "max_seq_length": 128}
     targets = ("tags",)
+    takes_pairs = False
 
     def __init__(
         self,

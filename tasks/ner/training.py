@@ -5,7 +5,7 @@ from typing import Any
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.fine_tuning_run import FineTuningRun, fine_tuning_settings
-from bert_keras.tasks.keyword_settings import path_of, records_of
+from bert_keras.tasks.keyword_settings import path_of, plain, records_of
 from bert_keras.tasks.ner.data import TAGS, WORDS, TaggedFile, tagged_objects
 from bert_keras.tasks.ner.feature_based.task import FeatureBasedNerTask
 from bert_keras.tasks.ner.pipeline import TokenClassificationPipeline
@@ -115,7 +115,12 @@ def _read(
     if data is None or isinstance(data, str):
         return data
     if isinstance(data, tuple):
-        words, tags = (list(map(list, part)) for part in data)
+        if len(data) != 2:
+            raise InputError(
+                f"`{name}` is a tuple of {len(data)}; expected two lists: "
+                "sentences, each a list of words, and their tags"
+            )
+        words, tags = map(plain, data)
         if len(words) != len(tags):
             raise InputError(
                 f"`{name}` has {len(words)} sentences and the tags of "
@@ -133,12 +138,7 @@ def _read(
                 f"{name}, entry {number} is a {type(entry).__name__}; "
                 f"expected a dictionary with {WORDS!r} and {TAGS!r}"
             )
-        # of a frame they are arrays
-        values = {
-            key: value.tolist() if hasattr(value, "tolist") else value
-            for key, value in entry.items()
-        }
-        objects.append(JsonObject(name, "entry", number, values))
+        objects.append(JsonObject(name, "entry", number, entry))
     if not objects:
         raise InputError(f"`{name}` has no sentence")
     return tagged_objects(name, objects, word_field, tag_field)

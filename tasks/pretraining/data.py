@@ -37,6 +37,7 @@ from bert_keras.tasks.pretraining.config import (
 )
 
 VOCABULARY_SETTINGS = Settings("build_vocabulary", types_of(VocabularyConfig))
+TEXT_ENDINGS = ".txt", ".txt.gz", ".jsonl", ".jsonl.gz"
 RECORD_SETTINGS = Settings(
     "make_records",
     {
@@ -127,14 +128,9 @@ def _learn(
 def _names(text: Any) -> Any:
     """Names of files as one string; texts as they are."""
     text = path_of(text)
-    if isinstance(text, list | tuple) and text:
-        if all(isinstance(each, os.PathLike) for each in text):
-            return ",".join(map(os.fspath, text))
-        if isinstance(text[0], str) and os.path.isfile(text[0]):
-            raise InputError(
-                f"the first of the texts, {text[0]}, is the name of a file; "
-                'for names give one string, "a.txt,b.txt", or pathlib.Paths'
-            )
+    is_list = isinstance(text, list | tuple) and text
+    if is_list and all(isinstance(each, os.PathLike) for each in text):
+        return ",".join(map(os.fspath, text))
     return text
 
 
@@ -156,9 +152,18 @@ def names_of_files(argument: str, names: Any) -> str:
 
 def _lines(texts: Iterable[str]) -> Iterable[str]:
     for number, text in enumerate(texts):
-        if not isinstance(text, str):
+        name = path_of(text)
+        if not isinstance(name, str):
             raise InputError(
                 f"text {number} is a {type(text).__name__}; expected a string"
+            )
+        if name is not text or (
+            len(name.split()) == 1
+            and (name.endswith(TEXT_ENDINGS) or os.path.isfile(name))
+        ):
+            raise InputError(
+                f"text {number} is {name}, the name of a file; for names give "
+                'one string, "a.txt,b.txt", or pathlib.Paths alone'
             )
         yield text
 

@@ -174,4 +174,4 @@ def pretrain(
             trainer = Trainer(task, task.context, config.seed)
             trainer.train(callback)
             metrics = task.evaluate(trainer) if config.do_eval else {}
-        return trained_model(run.output_dir, metrics)
+    return trained_model(run.output_dir, metrics, run.output_dir)

@@ -237,7 +237,7 @@ class _Node(NamedTuple):
         of which the first is SQuAD's own."""
         place, values = self.place or "the file", self.value
         if not isinstance(values, dict) or key not in values:
-            found = f"it is {_NAMES[type(values)]}"
+            found = f"it is {_name(values)}"
             if isinstance(values, dict):
                 found = f"only {', '.join(values) or 'nothing'}"
             raise InputError(
@@ -247,7 +247,7 @@ class _Node(NamedTuple):
         value = values[key]
         if not isinstance(value, kinds):
             raise InputError(
-                f"{self.path}: {key!r} of {place} is {_NAMES[type(value)]}; "
+                f"{self.path}: {key!r} of {place} is {_name(value)}; "
                 f"SQuAD files have {_NAMES[kinds[0]]} there"
             )
         if isinstance(value, str):
@@ -318,6 +318,10 @@ _NAMES: dict[type, str] = {
 }
 
 
+def _name(value: Any) -> str:
+    return _NAMES.get(type(value), f"a {type(value).__name__}")
+
+
 def split_words(context: str) -> Paragraph:
     """Cuts at space, tab, line ends and U+202F; other spaces stay inside."""
     words: list[str] = []
@@ -340,6 +344,10 @@ def locate(
     text has as a plain one. With exact offsets all white space is equal, and
     the answer's own place is where it is nearest to `begin` in these words.
     """
+    answer = text
+    if answer_offsets == "exact":
+        begin += len(text) - len(text.lstrip())
+        text = text.strip()
     last = begin + len(text) - 1
     if not 0 <= begin <= last < len(paragraph.word_at):
         return None
@@ -350,9 +358,9 @@ def locate(
     if answer_offsets == "google":
         is_there = " ".join(text.split()) in " ".join(words)
         return AnswerSpan(text, first_word, last_word) if is_there else None
-    if text == text.strip() and paragraph.context.startswith(text, begin):
+    if paragraph.context.startswith(text, begin):
         place = range(begin, begin + len(text))
-        return AnswerSpan(text, first_word, last_word, place)
+        return AnswerSpan(answer, first_word, last_word, place)
     first = paragraph.starts[first_word]
     past = paragraph.starts[last_word] + len(words[-1])
     places = [
@@ -374,7 +382,7 @@ def locate(
         return None
     start = min(starts, key=lambda i: abs(places[i] - begin))
     place = range(places[start], places[start + len(wanted) - 1] + 1)
-    return AnswerSpan(text, first_word, last_word, place)
+    return AnswerSpan(answer, first_word, last_word, place)
 
 
 def describe(examples: Sequence[SquadExample]) -> str:

@@ -173,6 +173,8 @@ def _answer_pieces(
         return None
     first = pieces.first_piece[answer.first_word]
     last = pieces.first_piece[answer.last_word + 1] - 1
+    if first > last:
+        return None  # of nothing but characters that are left out
     # Where pieces have the space before them, these are two spellings.
     spellings = [tokenizer.tokenize(f"{s}{answer.text}") for s in ("", " ")]
     # As a text with a character for each token, which is searched fast.

@@ -17,7 +17,11 @@ from bert_keras.tasks.pipeline import (
 from bert_keras.tasks.squad.data import SquadExample, split_words
 from bert_keras.tasks.squad.features import make_windows
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
-from bert_keras.tasks.squad.postprocessing import Answerer, Logits
+from bert_keras.tasks.squad.postprocessing import (
+    NOTHING,
+    Answerer,
+    Logits,
+)
 from bert_keras.tasks.task_config import TaskConfig
 
 
@@ -119,6 +123,8 @@ class QuestionAnsweringPipeline(TaskPipeline):
         place = [entry.text for entry in found.nbest].index(text)
         probability = found.probabilities[place]
         begin, end = found.nbest[place].place or (None, None)
+        if text == NOTHING and begin is None:  # no span was allowed
+            text, probability = "", 0.0
         fields = {
             "answer": text,
             "probability": probability,

@@ -515,7 +515,7 @@ def test_a_model_of_one_text_is_not_given_pairs(
     assert "trained on single texts, but these are pairs" in fails_with(
         "run_classifier.py",
         f"--eval_file={tables}/dev.csv",
-        "--text_pair_column=kind",
+        "--text_pair_column=review",
         "--do_eval",
         f"--output_dir={trained[0]}",
     )

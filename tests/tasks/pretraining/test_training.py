@@ -131,7 +131,8 @@ def test_a_vocabulary_is_the_command_s(tmp_path: Path) -> None:
         assert other.read_bytes() == made.read_bytes()
     other.unlink()
     for text, sentence in (
-        ([str(CORPUS)], "is the name of a file"),
+        ([str(CORPUS)], "the name of a file"),
+        (["none.txt", "the sea"], "text 0 is none.txt, the name of"),
         (["the sea", 3], "text 1 is a int; expected a string"),
         (str(tmp_path / "none"), "no file matches `text="),
         ([], "the text is empty"),
