@@ -225,8 +225,13 @@ def prepare() -> None:
     digest = hashlib.sha256(inputs.encode()).hexdigest()
     recipe = FOLDER / ".recipe"
     if not recipe.exists() or recipe.read_text() != digest:
-        shutil.rmtree(FOLDER, ignore_errors=True)
-        FOLDER.mkdir()
+        FOLDER.mkdir(exist_ok=True)
+        made = [FOLDER / name for name in commands()]
+        for path in (*made, PLOT, *FOLDER.glob(".*.finished")):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
         for path, text in files.items():
             path.write_text(text, encoding="utf-8")
         recipe.write_text(digest)

@@ -44,6 +44,7 @@ def main() -> None:
     from bert_keras.tasks import export
     from bert_keras.training.export import to_tflite
 
+    files.refuse_model_file("output_file", FLAGS.output_file, FLAGS.model_dir)
     options = common_flags.tokenizer_options(FLAGS)
     settings, config, opened = export.open_folder(FLAGS.model_dir, options)
     length = common_flags.exported_length(FLAGS, settings)

@@ -107,9 +107,15 @@ def main() -> None:
     from bert_keras.tasks.features import encode_documents, read_document
 
     paths = expand_patterns(FLAGS.input_file, takes_pipes=True)
+    own = {
+        name: [path]
+        for name in ("vocab_file", "bert_config_file")
+        if (path := FLAGS[name].value) is not None
+    }
     for name in ("output_file", "pooled_file"):
         if path := FLAGS[name].value:
-            files.refuse_inputs(name, path, input_file=paths)
+            files.refuse_inputs(name, path, input_file=paths, **own)
+            files.refuse_model_file(name, path, FLAGS.init_checkpoint)
     paths = [*map(files.seekable, paths)]  # to count lines, and to read them
     num_lines = sum(1 for path in paths for _ in read_lines(path))
     folder = open_model_folder(

@@ -83,7 +83,8 @@ def main() -> None:
     paths = expand_patterns(patterns, source, takes_pipes=True)
     for name in ("report_json", "histogram_png"):
         if path := FLAGS[name].value:
-            files.refuse_inputs(name, path, **{source: paths})
+            read = {source: paths, "vocab_file": [FLAGS.vocab_file]}
+            files.refuse_inputs(name, path, **read)
     paths = [*map(files.seekable, paths)]  # each is read twice
 
     options = common_flags.tokenizer_options(FLAGS)

@@ -91,6 +91,8 @@ def main(*texts: str) -> None:
             files.refuse_inputs(
                 "output_file", FLAGS.output_file, input_file=paths
             )
+    if path := FLAGS.output_file:
+        files.refuse_model_file("output_file", path, FLAGS.model_dir)
     notices = command.Notices()
     settings, answer_all = _load(_local_folder(FLAGS.model_dir))
     output_format = _output_format(paths, settings)
@@ -124,6 +126,14 @@ def main(*texts: str) -> None:
             else:
                 yield "\t".join(map(files.tsv_field, answer.columns))
 
+    def check() -> None:
+        notices.close()
+        if counts[False] and not counts[True]:
+            raise InputError(
+                f"no line has an answer: none of {counts[False]:,} is what "
+                "this model takes; the sentences above say why"
+            )
+
     shown = formatted()
     if FLAGS.output_file or not sys.stdout.isatty():
         shown = with_progress(shown)
@@ -131,17 +141,13 @@ def main(*texts: str) -> None:
         with files.writing(FLAGS.output_file, "output_file") as file:
             for text in shown:
                 file.write((text + "\n").encode())
+            check()  # while a file of an earlier run is still there
     else:
         for text in shown:
             print(text)
             if not streams.output_is_read():  # | head
                 break
-    notices.close()
-    if counts[False] and not counts[True]:
-        raise InputError(
-            f"no line has an answer: none of {counts[False]:,} is what this "
-            "model takes; the sentences above say why"
-        )
+        check()
 
 
 class LabelledTable:

@@ -49,6 +49,12 @@ MAX_CONTENT = 1 << 31  # bytes of a file that is read whole
 BARE = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
 MAX_LINKS = 40  # from one to the next, as Linux has it
 DESCRIPTORS = re.compile(r"/proc/\d+(/task/\d+)?/fd")
+# What a model folder is read from, of any form
+MODEL_FILE = re.compile(
+    r"(bert_config|config|task|vocab|modules|tokenizer|tokenizer_config"
+    r"|special_tokens_map|added_tokens)\.json|(vocab|merges)\.txt|checkpoint"
+    r"|.*\.ckpt\b.*|.*\.safetensors(\.index\.json)?"
+)
 LOCK = "lock"  # of the file in a folder that is locked
 # Locks by folder and thread, open until they are unlocked or the process ends
 _held: dict[tuple[str, int], contextlib.AbstractContextManager[None]] = {}
@@ -396,6 +402,26 @@ def refuse_inputs(argument: str, path: str, **inputs: Iterable[str]) -> None:
                     f"`{argument}={path}` would overwrite `{name}={read}`, "
                     "which is read; name another file"
                 )
+
+
+def refuse_model_file(argument: str, path: str, model: str) -> None:
+    """Raises an InputError where `path`, which is about to be written, is a
+    file that a model is read from.
+
+    Args:
+        argument: that names `path`, for the sentence.
+        model: a model folder, or weights in one.
+    """
+    folder = model if is_dir(model) else os.path.dirname(model)
+    place, name = os.path.split(path)
+    if "://" not in path:
+        folder = os.path.realpath(folder)
+        place, name = os.path.split(os.path.realpath(path))
+    if place == folder and MODEL_FILE.fullmatch(name):
+        raise InputError(
+            f"`{argument}={path}` would overwrite a file of the model in "
+            f"{model}, which is read; name another file"
+        )
 
 
 def remove(path: str) -> None:

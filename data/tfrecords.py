@@ -205,13 +205,18 @@ def _mask(checksum: Any) -> Any:
 
 
 def check_different(paths: Sequence[str], argument: str) -> None:
-    """Raises an InputError where a path is empty or there twice."""
+    """Raises an InputError where a path is empty, or two are of one file."""
+    seen: dict[str, str] = {}  # as they were given
     for path in paths:
-        if not path or paths.count(path) > 1:
+        real = path if "://" in path else os.path.realpath(path)
+        if not path or real in seen:
+            same = seen.get(real) if path else None
+            other = f" as {same!r}" if same not in (None, path) else ""
             raise InputError(
                 f"`{argument}` must list different files, not {path!r} "
-                f"{'twice' if path else 'among them'}"
+                f"{f'twice{other}' if path else 'among them'}"
             )
+        seen[real] = path
 
 
 class RecordWriter:

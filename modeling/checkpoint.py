@@ -255,6 +255,10 @@ def resolve_checkpoint(path: str) -> str:
                     "and is never opened here; save the model as safetensors, "
                     "in transformers by model.save_pretrained(folder)"
                 )
+        if os.path.islink(link := prefix + ".index"):
+            raise InputError(
+                f"{link} is a link to {os.readlink(link)}, which does not exist"
+            )
         indexes = sorted(name for name in names if name.endswith(".index"))
         if is_folder and indexes:
             found = indexes[-1].removesuffix(".index")

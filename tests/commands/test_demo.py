@@ -124,3 +124,21 @@ def test_python_text_is_plenty_and_always_the_same() -> None:
     assert again and again == some[: len(again)]
     assert sum(map(len, some)) > 5_000
     assert next(texts)  # there is more
+
+
+def test_a_new_recipe_removes_nothing_of_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "python_texts", lambda: iter([]))
+    Path("elsewhere").mkdir()
+    demo.FOLDER.symlink_to("elsewhere")
+    for name in ("my_classifier", "model"):
+        (demo.FOLDER / name).mkdir()
+        (demo.FOLDER / name / "weights").touch()
+    for name in (".recipe", ".model.finished", "train.tfrecord"):
+        (demo.FOLDER / name).touch()
+    demo.prepare()
+    kept = {"my_classifier", "train.txt", "held_out.txt", "bert_config.json"}
+    assert {path.name for path in demo.FOLDER.iterdir()} == {*kept, ".recipe"}
+    assert (demo.FOLDER / "my_classifier" / "weights").exists()

@@ -417,8 +417,9 @@ def test_csv_needs_a_table_and_a_classifier(
 def test_a_file_of_which_no_line_fits_the_model(
     blanks: str, tmp_path: Path
 ) -> None:
-    """The answers stay side by side with the lines, and the command fails."""
+    """The answers of an earlier run stay."""
     (tmp_path / "in.txt").write_text("a storm\n\nthe sea\n")
+    (tmp_path / "out.tsv").write_text("earlier")
     sentence = fails_with(
         "predict.py",
         f"--model_dir={blanks}",
@@ -426,7 +427,19 @@ def test_a_file_of_which_no_line_fits_the_model(
         f"--output_file={tmp_path}/out.tsv",
     )
     assert "no line has an answer: none of 2 is what this model" in sentence
-    assert (tmp_path / "out.tsv").read_text() == "\n\n\n"
+    assert (tmp_path / "out.tsv").read_text() == "earlier"
+
+
+def test_a_model_is_not_overwritten(blanks: str, tmp_path: Path) -> None:
+    (tmp_path / "model").symlink_to(blanks)
+    for folder in (blanks, f"{tmp_path}/model"):
+        for name in ("bert_model.ckpt.index", "bert_config.json", "vocab.txt"):
+            assert "would overwrite a file of the model" in fails_with(
+                "predict.py",
+                f"--model_dir={blanks}",
+                f"--output_file={folder}/{name}",
+                "the [MASK]",
+            )
 
 
 def test_what_cannot_be_done(tmp_path: Path) -> None:

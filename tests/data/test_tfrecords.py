@@ -255,3 +255,14 @@ def test_frames_are_those_of_tensorflow(tmp_path: pathlib.Path) -> None:
             writer.write(record)
     assert tfrecords.frame(records) == pathlib.Path(path).read_bytes()
     assert tfrecords.frame([]) == b""
+
+
+def test_two_names_of_one_file_are_refused(tmp_path: pathlib.Path) -> None:
+    path = f"{tmp_path}/a.tfrecord"
+    (tmp_path / "link").symlink_to(path)
+    for other in (path, f"{tmp_path}/./a.tfrecord", f"{tmp_path}/link"):
+        with pytest.raises(InputError, match="must list different files"):
+            tfrecords.check_different(
+                [path, f"{tmp_path}/b", other], "output_file"
+            )
+    tfrecords.check_different([path, f"{tmp_path}/b"], "output_file")
