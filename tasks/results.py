@@ -17,6 +17,7 @@ from bert_keras.files import (
     write_json,
     write_whole,
 )
+from bert_keras.tasks.classification.glue import TASKS
 
 RESULTS = "results.json"
 EARLIER = "earlier_results"  # folder
@@ -27,6 +28,12 @@ NAMES = (
     "predictions.json", "nbest_predictions.json", "null_odds.json",
     "seeds.json",
 )  # fmt: skip
+# All that are written.
+WRITTEN = frozenset({
+    *NAMES, "eval_classes.txt", "eval_classes_mismatched.txt",
+    "test_labels.tsv", "test_labels_mismatched.tsv", "test_predictions.jsonl",
+    *(name for task in TASKS for name in task.submissions.values()),
+})  # fmt: skip
 
 
 class Results:
@@ -45,6 +52,7 @@ class Results:
             weights: identifies the model.
             data: what the results are of.
         """
+        assert name in WRITTEN, name
         if self._noted().get("weights", weights) != weights:
             self.put_away()
         path = os.path.join(self.folder, name)
@@ -86,9 +94,7 @@ class Results:
         found = [
             name
             for name in sorted(set(names))
-            if name == os.path.basename(name)
-            and tf.io.gfile.exists(os.path.join(self.folder, name))
-            # results.json may name anything
+            if tf.io.gfile.exists(os.path.join(self.folder, name))
             and not is_dir(os.path.join(self.folder, name))
         ]
         earlier = os.path.join(self.folder, EARLIER)
@@ -101,11 +107,12 @@ class Results:
         return found
 
     def _noted(self) -> dict[str, Any]:
-        """results.json; empty where it is absent or damaged."""
+        """results.json, which may name anything, with the results that it
+        names; empty where it is absent or damaged."""
         try:
             noted = parse_json(content(self.file) or b"{}")
             results = dict(noted.get("results", {}))
-            results = {os.path.basename(n): x for n, x in results.items()}
+            results = {n: x for n, x in results.items() if n in WRITTEN}
             return {**noted, "results": results}
         except (ValueError, TypeError, AttributeError):
             return {}

@@ -343,7 +343,7 @@ class BestCheckpoint:
 def _read_step(path: str) -> int:
     try:
         return int(read_json(path)["step"])
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise InputError(
             f"{path}, which says what the best model is, is missing or "
             "damaged; give another `output_dir`, or the model's folder as "

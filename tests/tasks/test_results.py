@@ -8,26 +8,34 @@ from bert_keras.tasks.results import Results
 
 def test_results_of_another_model_are_put_away(tmp_path: Path) -> None:
     results = Results(str(tmp_path))
-    results.write("a.txt", "1", "checksum 1", 10, "--eval_file=x")
-    results.write("b.tsv", "2", "checksum 1", 10, "--predict_file=y")
+    results.write("eval_classes.txt", "1", "checksum 1", 10, "--eval_file=x")
+    results.write("test_labels.tsv", "2", "checksum 1", 10, "--predict_file=y")
     assert json.loads((tmp_path / "results.json").read_text()) == {
         "weights": "checksum 1",
         "step": 10,
-        "results": {"a.txt": "--eval_file=x", "b.tsv": "--predict_file=y"},
+        "results": {
+            "eval_classes.txt": "--eval_file=x",
+            "test_labels.tsv": "--predict_file=y",
+        },
     }
     (tmp_path / "eval_results.txt").write_text("of an earlier version")
     (tmp_path / "notes.txt").write_text("somebody's")
-    results.write("b.tsv", "3", "checksum 2", 20, "--predict_file=y")
+    results.write("test_labels.tsv", "3", "checksum 2", 20, "--predict_file=y")
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["b.tsv", "earlier_results", "notes.txt", "results.json"]
+    assert names == [
+        "earlier_results",
+        "notes.txt",
+        "results.json",
+        "test_labels.tsv",
+    ]
     earlier = tmp_path / "earlier_results"
     assert {path.name: path.read_text()[:2] for path in earlier.iterdir()} == {
-        "a.txt": "1",
-        "b.tsv": "2",
+        "eval_classes.txt": "1",
+        "test_labels.tsv": "2",
         "eval_results.txt": "of",
         "results.json": "{\n",
     }
-    assert (tmp_path / "b.tsv").read_text() == "3"
+    assert (tmp_path / "test_labels.tsv").read_text() == "3"
 
 
 def test_scores_of_other_questions_do_not_stay(tmp_path: Path) -> None:
@@ -47,6 +55,7 @@ def test_scores_of_other_questions_do_not_stay(tmp_path: Path) -> None:
 def test_a_damaged_list_moves_nothing_else(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
+    (folder / "vocab.txt").touch()
     (tmp_path / "notes.txt").write_text("somebody's")
     results = Results(str(folder))
     for text in (
@@ -54,20 +63,23 @@ def test_a_damaged_list_moves_nothing_else(tmp_path: Path) -> None:
         "[]",
         '{"results": 3}',
         '{"results": {"../notes.txt": 1}}',
+        '{"results": {"vocab.txt": 1, "notes.txt": 1}}',
+        r'{"results": {"\ud800": 1, "eval_results.txt\u0000": 1}}',
     ):
         (folder / "results.json").write_text(text)
         results.put_away()
         assert (tmp_path / "notes.txt").is_file()
-        assert not (folder / "results.json").exists()
+        names = sorted(path.name for path in folder.iterdir())
+        assert names == ["earlier_results", "vocab.txt"]
 
 
 def test_folders_are_no_results(tmp_path: Path) -> None:
     results = Results(str(tmp_path / "run"))
-    (tmp_path / "run" / "training_state").mkdir(parents=True)
-    listed = dict.fromkeys(("", ".", "..", "training_state", "a.txt"), 1)
-    (tmp_path / "run" / "a.txt").touch()
+    (tmp_path / "run" / "seeds.json").mkdir(parents=True)
+    listed = dict.fromkeys(("", ".", "..", "seeds.json", "eval_classes.txt"), 1)
+    (tmp_path / "run" / "eval_classes.txt").touch()
     text = json.dumps({"results": listed})
     (tmp_path / "run" / "results.json").write_text(text)
     results.put_away()
     names = sorted(path.name for path in (tmp_path / "run").iterdir())
-    assert names == ["earlier_results", "training_state"]
+    assert names == ["earlier_results", "seeds.json"]

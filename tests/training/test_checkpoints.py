@@ -225,7 +225,9 @@ def test_damaged_settings_are_named(states: Path) -> None:
     assert read_settings(folder) == {"seed": 3}
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b"{}"])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff", b"[]", b"{}", b'{"step": 1e999}']
+)
 def test_a_damaged_best_model_is_named(tmp_path: Path, content: bytes) -> None:
     best = BestCheckpoint(str(tmp_path))
     best.note_adopted(7, {"f1": 0.5})
