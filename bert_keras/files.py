@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import importlib
 import io
+import itertools
 import json
 import os
 import re
@@ -19,7 +20,7 @@ import stat
 import tempfile
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from bert_keras.errors import InputError
@@ -384,23 +385,31 @@ def seekable(path: str) -> str:
     return _kept_streams[path]
 
 
-def refuse_inputs(argument: str, path: str, **inputs: Iterable[str]) -> None:
+def refuse_inputs(
+    argument: str,
+    path: str,
+    names: Collection[str] = (),
+    **inputs: Iterable[str],
+) -> None:
     """Raises an InputError where `path`, which is about to be written, is one
     of the files that are read.
 
     Args:
         argument: that names `path`, for the sentence.
+        names: of the files to be written, where `path` is their folder.
         inputs: paths by the argument that names them.
     """
+    outputs = [os.path.join(path, each) for each in names] or [path]
+    kind = "folder" if names else "file"
     for name, paths in inputs.items():
-        for read in paths:
-            is_same = read == path
-            if os.path.exists(path) and os.path.exists(read):
-                is_same = os.path.samefile(read, path)
-            if is_same and not is_stream(path):
+        for read, written in itertools.product(paths, outputs):
+            is_same = read == written
+            if os.path.exists(written) and os.path.exists(read):
+                is_same = os.path.samefile(read, written)
+            if is_same and not is_stream(written):
                 raise InputError(
                     f"`{argument}={path}` would overwrite `{name}={read}`, "
-                    "which is read; name another file"
+                    f"which is read; name another {kind}"
                 )
 
 

@@ -271,7 +271,10 @@ def run_config(flags: Flags) -> "RunConfig":
     """What the flags of a command that trains say of its model's folders."""
     from bert_keras.tasks.run_context import RunConfig
 
-    names = "task_name", "data_dir", "input_file", "eval_file", "predict_file"
+    names = (
+        "task_name", "data_dir", "input_file", "train_file", "eval_file",
+        "predict_file",
+    )  # fmt: skip
     return flags.make(
         RunConfig,
         flags=flags.given_text(),

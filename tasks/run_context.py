@@ -27,6 +27,7 @@ from bert_keras.tasks.checkpoint_compatibility import (
     compare_pieces,
 )
 from bert_keras.tasks.hugging_face_task import check_tokens
+from bert_keras.tasks.results import WRITTEN
 from bert_keras.training.checkpoints import (
     BEST,
     FOLDER,
@@ -62,7 +63,7 @@ class RunConfig:
     direction: str | None = None  # of reading; None: the config's
     do_train: bool = False
     flags: str | None = None  # the text of flags.txt; None: without that file
-    # the data that results are of, by argument
+    # the data that is read, by argument
     data_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     keep_classifier_head: bool = False  # although its labels have other names
     model_size: str | None = None  # one of SIZES, for `bert_config_file`
@@ -244,7 +245,8 @@ def claim_folder(run: RunConfig, host: Host) -> None:
     run sees whether it could be made.
 
     Raises:
-        InputError: it cannot be made, or another process trains in it.
+        InputError: it cannot be made, another process trains in it, or results
+            would take the place of data.
     """
     folder = run.output_dir
     if PATTERN & set(folder):
@@ -263,6 +265,8 @@ def claim_folder(run: RunConfig, host: Host) -> None:
             )
         _refuse_parts_of_a_run(folder)
     _refuse_upstreams_run(folder)
+    data = {name: [path] for name, path in run.data_files.items()}
+    files.refuse_inputs("output_dir", folder, WRITTEN, **data)
     if run.do_train:
         check_not_overwritten(
             folder,

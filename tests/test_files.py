@@ -149,6 +149,13 @@ def test_what_is_read_is_not_overwritten(tmp_path: Path) -> None:
         files.refuse_inputs(
             "output_file", f"{tmp_path}/{name}", input_file=[str(read)]
         )
+        files.refuse_inputs(
+            "output_dir", str(tmp_path), (name,), input_file=[str(read)]
+        )
+    with pytest.raises(InputError, match="corpus.txt`, which is .* folder$"):
+        files.refuse_inputs(
+            "output_dir", str(tmp_path), ("a", "link"), input_file=[str(read)]
+        )
 
 
 def test_a_file_has_one_writer_at_a_time(tmp_path: Path) -> None:

@@ -111,3 +111,14 @@ def test_a_pipe_in_output_dir_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "train_log.jsonl")
     with pytest.raises(InputError, match="train_log.jsonl, a device or a pipe"):
         claim_folder(RunConfig(str(tmp_path)), Host(0, 1))
+
+
+@pytest.mark.parametrize("name", ["test_results.tsv", "predictions.json"])
+def test_data_under_the_name_of_a_result_is_refused(
+    tmp_path: Path, name: str
+) -> None:
+    run = RunConfig(
+        str(tmp_path), data_files={"predict_file": str(tmp_path / name)}
+    )
+    with pytest.raises(InputError, match="output_dir=.*predict_file=.*" + name):
+        claim_folder(run, Host(0, 1))
