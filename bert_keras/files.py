@@ -307,10 +307,11 @@ def atomic(path: str, overwrite: bool = False) -> Iterator[str]:
             remove(unfinished)
 
 
-def behind_links(path: str) -> str:
-    """What a link leads to, for outputs that a person names; else the path."""
-    is_link = "://" not in path and os.path.islink(path)
-    return os.path.realpath(path) if is_link else path
+def behind_links(path: str, argument: str) -> str:
+    """What a link leads to, for outputs that a person names by `argument`; else
+    the path, as of those in output_dir, whose names are a command's own."""
+    is_named = argument != "output_dir" and "://" not in path
+    return os.path.realpath(path) if is_named and os.path.islink(path) else path
 
 
 def has_other_names(path: str) -> bool:
@@ -531,7 +532,8 @@ def write_whole(path: str, content: bytes) -> str:
 def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
     """A file that appears whole, when the block ends, or not at all.
 
-    A device or a pipe is written through.
+    A device or a pipe is written through, and so is a link, but not one in
+    output_dir, which is replaced.
 
     Args:
         path: also on gs:// and the like.
@@ -556,7 +558,7 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
                 tf.io.gfile.makedirs(folder or ".")
                 if is_local:
                     stack.enter_context(_only_writer(path, argument))
-                new = atomic(behind_links(path), overwrite=True)
+                new = atomic(behind_links(path, argument), overwrite=True)
                 target, mode = stack.enter_context(new), "wb"
             opener = open if is_local else tf.io.gfile.GFile
             file = opener(target, mode)
@@ -573,7 +575,8 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
 @contextlib.contextmanager
 def _only_writer(path: str, argument: str) -> Iterator[None]:
     """Keeps a local file that is about to be written for this process."""
-    folder, name = os.path.split(os.path.realpath(path))
+    folder, name = os.path.split(behind_links(path, argument))
+    folder = os.path.realpath(folder)
     held = os.path.join(folder, f".{name[:50]}.lock")
     fault = (
         f"`{argument}={path}` is being written already; wait for its end, or "

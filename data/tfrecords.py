@@ -246,7 +246,8 @@ class RecordWriter:
                             None, None, "it is a folder, a device or a pipe"
                         )
                     tf.io.gfile.makedirs(os.path.dirname(path) or ".")
-                    new = files.atomic(files.behind_links(path), overwrite=True)
+                    target = files.behind_links(path, self._argument)
+                    new = files.atomic(target, overwrite=True)
                     unfinished.append(stack.enter_context(new))
             # The stack ends what began last: all files are closed before the
             # first one gets its name.

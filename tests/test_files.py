@@ -109,6 +109,19 @@ def test_a_link_stays_and_its_file_is_written(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "new"
 
 
+def test_a_link_in_output_dir_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "mine").write_text("mine")
+    path = tmp_path / "run" / "train.txt"
+    path.symlink_to(tmp_path / "mine")
+    with files.writing(str(path), "output_dir") as file:
+        file.write(b"new")
+        assert [each.name for each in tmp_path.glob(".*")] == []
+    assert path.read_text() == "new"
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert [each.name for each in (tmp_path / "run").iterdir()] == ["train.txt"]
+
+
 def test_a_pipe_is_written_through(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

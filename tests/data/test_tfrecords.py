@@ -115,6 +115,21 @@ def test_nothing_appears_before_the_end(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("argument", "kept"), [("output_dir", [b"old"]), ("output_file", [b"new"])]
+)
+def test_a_link_in_output_dir_is_replaced(
+    tmp_path: pathlib.Path, argument: str, kept: list[bytes]
+) -> None:
+    write(tmp_path / "mine", [b"old"])
+    path = tmp_path / "train.tf_record"
+    path.symlink_to(tmp_path / "mine")
+    with tfrecords.RecordWriter([str(path)], argument) as writer:
+        writer.write(b"new")
+    assert list(tfrecords.read_records(str(path))) == [b"new"]
+    assert list(tfrecords.read_records(str(tmp_path / "mine"))) == kept
+
+
+@pytest.mark.parametrize(
     ("names", "message"),
     [
         (["a", ""], "not '' among them"),

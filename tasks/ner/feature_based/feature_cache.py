@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from bert_keras.data.input_features import InputFeatures
-from bert_keras.files import read_json, write_whole
+from bert_keras.files import has_other_names, read_json, write_whole
 from bert_keras.modeling.checkpoint import VariableMapping
 from bert_keras.tasks.features import npy_header
 
@@ -76,10 +76,12 @@ def cached(
         print(f"{path} is used again")
         return np.load(path, mmap_mode="r", allow_pickle=False)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    # Not emptied, but removed: who has it open, or by another name, as hard
-    # links give, keeps what it holds. The index goes first.
+    if has_other_names(path):
+        done, size = 0, len(header)
+    # Not emptied, but removed: who has it open, or by another name, as links
+    # give, keeps what it holds. The index goes first.
     for old in () if done else (index, path):
-        if os.path.exists(old):
+        if os.path.lexists(old):
             os.remove(old)
     with open(path, "r+b" if done else "wb") as vectors:
         vectors.write(header)

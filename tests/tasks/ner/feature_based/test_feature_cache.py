@@ -74,6 +74,25 @@ def test_a_stopped_run_goes_on(
     assert texts.seen == [0, 1, 2, 3, 4]
 
 
+def test_what_was_begun_behind_a_link_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feature_cache, "TEXTS_AT_ONCE", 2)
+    mine, own = tmp_path / "mine", tmp_path / "own"
+    with pytest.raises(KeyboardInterrupt):
+        cached(str(mine / "x.npy"), "one", LENGTHS, (2, 3), Texts(stop=3))
+    begun = (mine / "x.npy").read_bytes()
+    own.mkdir()
+    for name in ("x.npy", "x.json"):
+        (own / name).symlink_to(mine / name)
+    (own / "y.npy").symlink_to(mine / "y.npy")  # which leads to nothing
+    for name in ("x.npy", "y.npy"):
+        found = cached(str(own / name), "one", LENGTHS, (2, 3), Texts())
+        np.testing.assert_array_equal(found, VECTORS)
+    assert (mine / "x.npy").read_bytes() == begun
+    assert not (mine / "y.npy").exists()
+
+
 def test_a_file_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "train.npy"
     cached(str(path), "one", LENGTHS, (2, 3), Texts())
