@@ -27,6 +27,7 @@ from bert_keras.tasks.pretraining.task import PretrainingConfig, PretrainingTask
 from bert_keras.tasks.pretraining.training import pretrain
 from bert_keras.tasks.run_context import (
     RunConfig,
+    claim_folder,
     find_tokenizer,
     make_devices,
     read_config,
@@ -36,6 +37,7 @@ from bert_keras.training.checkpoints import read_settings
 from bert_keras.training.config import DeviceConfig
 
 WORK = "domain_data"  # folder under output_dir: texts and records
+PARTS = "train", "held_out"  # of the text
 REPORT, PICTURE = "report.md", "report.png"
 HELD_OUT_EVERY = 20  # documents
 EVAL_BATCH_SIZE, MAX_EVAL_STEPS = 32, 100
@@ -59,8 +61,9 @@ def pretrain_domain(
         The report, in Markdown, which output_dir/report.md holds too.
 
     Raises:
-        InputError: the text has one document only, the vocabulary is not
-            known, or nothing says how long to train.
+        InputError: the text has one document only, or lies where parts of it
+            would be written; the vocabulary is not known; or nothing says how
+            long to train.
     """
     if not settings.keys() & {"train_hours", "train_tokens", "num_train_steps"}:
         raise InputError(
@@ -84,66 +87,81 @@ def pretrain_domain(
             f"`init_checkpoint={init_checkpoint}` has no vocabulary beside it; "
             "give `vocab_file`"
         )
-    work = os.path.join(output_dir, WORK)
-    tf.io.gfile.makedirs(work)
-    texts = _split(input_file, config.input_format, work)
-    if config.general_file:
-        texts["general"] = config.general_file
-    lengths: dict[str, Any] = {
-        "max_seq_length": config.max_seq_length,
-        "max_predictions_per_seq": max(
-            1, round(config.masked_lm_prob * config.max_seq_length)
-        ),
-    }
-    # with its case beside it, which may stand elsewhere or be given by a name
-    vocab_file = files.copy_vocabulary(tokenizer.vocab_file, work)
-    files.write_whole(
-        os.path.join(work, TOKENIZER_CONFIG), settings_json(tokenizer).encode()
-    )
-    records = {}
-    for name, text in texts.items():
-        records[name] = os.path.join(work, f"{name}.tfrecord")
-        make_records(
-            text,
-            records[name],
-            vocab_file,
-            input_format=config.input_format,
-            dynamic_masking=True,
-            dupe_factor=1,
-            sequence_format="full_sentences",
-            text_field=config.text_field,
-            **lengths,
+    inputs = {"input_file": text_files.expand_patterns(input_file)}
+    if given := config.general_file:
+        inputs["general_file"] = text_files.expand_patterns(
+            given, "general_file"
         )
-    held_out = {k: x for k, x in records.items() if k != "train"}
-    found = {"before": _scores(init_checkpoint, held_out, run, lengths, work)}
-    trained = pretrain(
-        records["train"],
-        output_dir,
-        init_checkpoint,
-        evaluation=records["held_out"],
-        learning_rate=config.learning_rate,
-        train_batch_size=config.train_batch_size,
-        masked_lm_prob=config.masked_lm_prob,
-        eval_masked_lm_prob=EVAL_MASKED_LM_PROB,
-        eval_steps=config.eval_steps,
-        eval_batch_size=EVAL_BATCH_SIZE,
-        max_eval_steps=MAX_EVAL_STEPS,
-        **lengths,
-        **settings,
-    )
-    found["after"] = _scores(output_dir, held_out, run, lengths, work)
-    report = _report(found)
-    files.write_whole(os.path.join(output_dir, REPORT), report.encode())
-    _draw(trained.history, found, os.path.join(output_dir, PICTURE))
-    return report
+    written = [REPORT, *(os.path.join(WORK, f"{name}.txt") for name in PARTS)]
+    files.refuse_inputs("output_dir", output_dir, written, **inputs)
+    devices = make_devices(DeviceConfig(), output_dir=output_dir)
+    with training_in(output_dir):
+        claim_folder(dataclasses.replace(run, do_train=True), devices.host)
+        work = os.path.join(output_dir, WORK)
+        tf.io.gfile.makedirs(work)
+        texts = _split(input_file, config.input_format, work)
+        if config.general_file:
+            texts["general"] = config.general_file
+        lengths: dict[str, Any] = {
+            "max_seq_length": config.max_seq_length,
+            "max_predictions_per_seq": max(
+                1, round(config.masked_lm_prob * config.max_seq_length)
+            ),
+        }
+        # with its case beside it, which may stand elsewhere or be given by a
+        # name
+        vocab_file = files.copy_vocabulary(tokenizer.vocab_file, work)
+        files.write_whole(
+            os.path.join(work, TOKENIZER_CONFIG),
+            settings_json(tokenizer).encode(),
+        )
+        records = {}
+        for name, text in texts.items():
+            records[name] = os.path.join(work, f"{name}.tfrecord")
+            if files.has_other_names(records[name]):
+                files.remove(records[name])  # what a link leads to is not ours
+            make_records(
+                text,
+                records[name],
+                vocab_file,
+                input_format=config.input_format,
+                dynamic_masking=True,
+                dupe_factor=1,
+                sequence_format="full_sentences",
+                text_field=config.text_field,
+                **lengths,
+            )
+        held_out = {k: x for k, x in records.items() if k != "train"}
+        found = {
+            "before": _scores(init_checkpoint, held_out, run, lengths, work)
+        }
+        trained = pretrain(
+            records["train"],
+            output_dir,
+            init_checkpoint,
+            evaluation=records["held_out"],
+            learning_rate=config.learning_rate,
+            train_batch_size=config.train_batch_size,
+            masked_lm_prob=config.masked_lm_prob,
+            eval_masked_lm_prob=EVAL_MASKED_LM_PROB,
+            eval_steps=config.eval_steps,
+            eval_batch_size=EVAL_BATCH_SIZE,
+            max_eval_steps=MAX_EVAL_STEPS,
+            **lengths,
+            **settings,
+        )
+        found["after"] = _scores(output_dir, held_out, run, lengths, work)
+        report = _report(found)
+        files.write_whole(os.path.join(output_dir, REPORT), report.encode())
+        _draw(trained.history, found, os.path.join(output_dir, PICTURE))
+        return report
 
 
 def _split(input_file: str, input_format: str, folder: str) -> dict[str, str]:
     """Writes every twentieth document, from the second on, to a file of its
     own; returns the files by name."""
     paths = text_files.expand_patterns(input_file)
-    names = "train", "held_out"
-    texts = {name: os.path.join(folder, f"{name}.txt") for name in names}
+    texts = {name: os.path.join(folder, f"{name}.txt") for name in PARTS}
     is_jsonl = input_format == "jsonl"
     number = 0
     with (

@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 
 import bert_keras
+from bert_keras import files
+from bert_keras.errors import InputError
+from bert_keras.tasks.pretraining.config import DomainConfig
+from bert_keras.tasks.pretraining.domain import WORK, pretrain_domain
 from tests.conftest import GOLDEN, fails_with, forked
 
 MODEL = GOLDEN / "tiny_bert"
@@ -119,6 +123,50 @@ def test_records_have_the_case_of_the_model(
         assert made.read_bytes() == expected.read_bytes()
         found[lowers] = made.read_bytes()
     assert found[True] != found[False]
+
+
+@pytest.mark.parametrize("argument", ["input_file", "general_file"])
+def test_a_text_that_would_be_overwritten_is_refused(
+    texts: dict[str, Path], tmp_path: Path, argument: str
+) -> None:
+    out = tmp_path / "out"
+    (out / WORK).mkdir(parents=True)
+    (out / WORK / "train.txt").symlink_to(texts["domain"])
+    given = {
+        "input_file": str(texts["general"]),
+        argument: str(out / WORK / "*.txt"),
+    }
+    general = given.get("general_file")
+    with pytest.raises(InputError, match=rf"output_dir=.* `{argument}=.*train"):
+        pretrain_domain(
+            given["input_file"],
+            str(out),
+            str(MODEL),
+            DomainConfig(max_seq_length=32, general_file=general),
+            num_train_steps=1,
+            vocab_file=str(GOLDEN / "tiny_vocab.txt"),
+        )
+    assert texts["domain"].read_text().count("\n") == 122
+    assert [path.name for path in (out / WORK).iterdir()] == ["train.txt"]
+
+
+def test_nothing_is_written_where_another_run_works(
+    texts: dict[str, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with (
+        files.lock(str(out / "training_state"), "output_dir"),
+        pytest.raises(InputError, match="another process is working"),
+    ):
+        pretrain_domain(
+            str(texts["domain"]),
+            str(out),
+            str(MODEL),
+            DomainConfig(max_seq_length=32),
+            num_train_steps=1,
+            vocab_file=str(GOLDEN / "tiny_vocab.txt"),
+        )
+    assert not (out / WORK).exists()
 
 
 def test_what_cannot_be_done(texts: dict[str, Path], tmp_path: Path) -> None:
