@@ -280,7 +280,8 @@ class BestCheckpoint:
     """The best model of one run that is evaluated on the way.
 
     While it is trained, output_dir/best/step-7 is that model's folder, and
-    best/best.json says what it reached; in the end output_dir has both.
+    best/best.json says what it reached; in the end output_dir has both. The
+    same best.json in best/step-7 tells it from a user's folder.
     """
 
     def __init__(self, output_dir: str):
@@ -297,15 +298,23 @@ class BestCheckpoint:
         """Stores a model by `save`, which is given the folder; the one before
         goes when this one is whole."""
         folder = os.path.join(self.parent, f"step-{step}")
-        if "://" not in folder and os.path.islink(folder):
-            remove(folder)  # what it leads to is not ours
+        for path in (self.parent, folder):
+            if _is_link(path):
+                remove(path)  # what it leads to is not ours
         tf.io.gfile.makedirs(folder)
+        noted = {"step": step, **metrics}
+        write_json(os.path.join(folder, METRICS), noted)
         save(folder)
-        write_json(self.seen, {"step": step, **metrics})
+        before = _step_if_any(self.seen)
+        write_json(self.seen, noted)
         for name in names_in(self.parent):
-            is_model = re.fullmatch(r"step-\d+", name)  # not a user's file
-            if is_model and name != os.path.basename(folder):
-                remove(os.path.join(self.parent, name))
+            other = os.path.join(self.parent, name)
+            if other == folder or not re.fullmatch(r"step-\d+", name):
+                continue
+            # Or what a killed run did not get to remove
+            own = _step_if_any(os.path.join(other, METRICS))
+            if name in (f"step-{before}", f"step-{own}"):
+                _remove_model(other)
 
     def find(self) -> tuple[str, int]:
         """The folder of the best one up to now, and its step."""
@@ -318,8 +327,11 @@ class BestCheckpoint:
         if not tf.io.gfile.exists(self.seen) or self.find()[1] <= step:
             return False
         folder, _ = self.find()
-        remove(self.seen)
-        remove(folder)
+        if _is_link(self.parent):
+            remove(self.parent)
+        else:
+            remove(self.seen)
+            _remove_model(folder)
         return True
 
     def finish(self) -> None:
@@ -338,6 +350,26 @@ class BestCheckpoint:
         """None: output_dir's model is not known to be a best one."""
         exists = tf.io.gfile.exists(self.final)
         return _read_step(self.final) if exists else None
+
+
+def _is_link(path: str) -> bool:
+    return "://" not in path and os.path.islink(path)
+
+
+def _remove_model(folder: str) -> None:
+    """Last what says that it is one, lest a kill leaves the rest."""
+    if is_dir(folder) and not _is_link(folder):
+        for name in names_in(folder):
+            if name != METRICS:
+                remove(os.path.join(folder, name))
+    remove(folder)
+
+
+def _step_if_any(path: str) -> int | None:
+    try:
+        return _read_step(path)
+    except InputError:
+        return None
 
 
 def _read_step(path: str) -> int:

@@ -1,12 +1,17 @@
 """Tests of training/checkpoints.py: what was damaged on the disk."""
 
+import itertools
+import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_keras.errors import InputError
+from bert_keras.training import checkpoints
 from bert_keras.training.checkpoints import (
     BestCheckpoint,
     TrainingState,
@@ -244,6 +249,82 @@ def test_files_of_others_beside_the_best_model_stay(tmp_path: Path) -> None:
         (tmp_path / "best" / "notes.txt").touch()
     names = {path.name for path in (tmp_path / "best").iterdir()}
     assert names == {"step-7", "best.json", "notes.txt"}
+
+
+def test_folders_of_others_beside_the_best_model_stay(tmp_path: Path) -> None:
+    best = BestCheckpoint(str(tmp_path))
+    best.keep(2, {"f1": 0.5}, lambda folder: None)
+    (tmp_path / "best" / "step-500").mkdir()
+    (tmp_path / "best" / "step-500" / "mine.txt").touch()
+    copy = tmp_path / "best" / "step-99"
+    shutil.copytree(tmp_path / "best" / "step-2", copy)
+    best.keep(7, {"f1": 0.5}, lambda folder: None)
+    names = {path.name for path in (tmp_path / "best").iterdir()}
+    assert names == {"step-7", "best.json", "step-500", "step-99"}
+    assert (tmp_path / "best" / "step-500" / "mine.txt").exists()
+
+
+@pytest.mark.parametrize("at", range(1, 7))
+def test_a_kill_leaves_no_second_best_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Before the write or removal number `at`; 0 leaves an empty folder."""
+
+    def save(folder: str) -> None:
+        for name in "ab":
+            call(Path.touch)(Path(folder, name))
+
+    def call(function: Any) -> Any:
+        def counted(*args: Any) -> None:
+            if next(calls) == at:
+                raise KeyboardInterrupt
+            function(*args)
+
+        return counted
+
+    calls = itertools.count(-99)
+    best = BestCheckpoint(str(tmp_path))
+    best.keep(3, {"f1": 0.5}, save)
+    for name in ("write_json", "remove"):
+        monkeypatch.setattr(checkpoints, name, call(getattr(checkpoints, name)))
+    calls = itertools.count()
+    with pytest.raises(KeyboardInterrupt):
+        best.keep(7, {"f1": 0.6}, save)
+    folder, step = best.find()
+    assert step == (3 if at < 4 else 7)
+    assert sorted(os.listdir(folder)) == ["a", "b", "best.json"]
+    calls = itertools.count(-99)
+    best.keep(9, {"f1": 0.7}, save)
+    assert sorted(os.listdir(best.parent)) == ["best.json", "step-9"]
+
+
+def test_a_best_folder_of_an_earlier_version_is_replaced(
+    tmp_path: Path,
+) -> None:
+    best = BestCheckpoint(str(tmp_path))
+    best.keep(3, {"f1": 0.5}, lambda folder: None)
+    (tmp_path / "best" / "step-3" / "best.json").unlink()
+    best.keep(7, {"f1": 0.5}, lambda folder: None)
+    assert sorted(os.listdir(best.parent)) == ["best.json", "step-7"]
+
+
+@pytest.mark.parametrize("forgets", [True, False])
+def test_a_best_folder_that_is_a_link_is_replaced(
+    tmp_path: Path, forgets: bool
+) -> None:
+    other = BestCheckpoint(str(tmp_path / "other"))
+    other.keep(5, {"f1": 0.5}, lambda folder: Path(folder, "a").touch())
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "best").symlink_to(other.parent)
+    best = BestCheckpoint(str(tmp_path / "run"))
+    if forgets:
+        assert best.forget_after(4)
+        assert not os.path.lexists(best.parent)
+    else:
+        best.keep(7, {"f1": 0.5}, lambda folder: None)
+        assert sorted(os.listdir(best.parent)) == ["best.json", "step-7"]
+    assert sorted(os.listdir(other.parent)) == ["best.json", "step-5"]
+    assert (tmp_path / "other" / "best" / "step-5" / "a").exists()
 
 
 def test_a_best_model_that_is_gone_is_named(tmp_path: Path) -> None:
