@@ -13,6 +13,7 @@ from bert_keras.tasks.classification.glue import (
     Table,
     find_task,
 )
+from bert_keras.tasks.results import WRITTEN
 from tests.conftest import ROOT
 
 SHARED = ROOT.parent / "shared" / "data" / "glue"
@@ -394,3 +395,8 @@ def test_names_in_hugging_faces_data_sets() -> None:
     }
     for task in TASKS:
         assert task.hugging_face_labels == names.get(task.name, ())
+
+
+def test_submissions_are_among_the_results() -> None:
+    names = {name for task in TASKS for name in task.submissions.values()}
+    assert names < WRITTEN
