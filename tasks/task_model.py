@@ -148,6 +148,27 @@ class TaskModel(keras.Model, abc.ABC):
         check_names(inputs)
         return self.logits(inputs, seed)
 
+    def fit(
+        self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        """As Keras's, which drops weights where y is None; here an error."""
+        self._check_weights(y, kwargs.get("sample_weight"))
+        return super().fit(x, y, *args, **kwargs)
+
+    def evaluate(
+        self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        """As Keras's, with the error of `fit`."""
+        self._check_weights(y, kwargs.get("sample_weight"))
+        return super().evaluate(x, y, *args, **kwargs)
+
+    def _check_weights(self, y: Any, sample_weight: Any) -> None:
+        if y is None and self.loss is None and sample_weight is not None:
+            raise InputError(
+                "the model's own loss takes no `sample_weight`; `compile` "
+                "with a loss, and give it labels"
+            )
+
     def compute_loss(
         self,
         x: Any = None,
@@ -156,12 +177,8 @@ class TaskModel(keras.Model, abc.ABC):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Tensor:
+        self._check_weights(y, sample_weight)  # of train_on_batch
         if y is None and self.loss is None:  # labels are among the features
-            if sample_weight is not None:
-                raise InputError(
-                    "the model's own loss takes no `sample_weight`; `compile` "
-                    "with a loss, and give it labels"
-                )
             return self.loss_of(y_pred, x, self.totals(x))[0]
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 

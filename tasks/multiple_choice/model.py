@@ -23,10 +23,11 @@ from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.classification.model import LABELS, PooledClassifier
+from bert_keras.tasks.keyword_settings import plain
 from bert_keras.tasks.metrics import log_softmax
 from bert_keras.tasks.multiple_choice.data import (
-    MultipleChoiceExample,
     encode_question,
+    read_questions,
 )
 from bert_keras.tasks.squad.model import NO_CLASS
 
@@ -69,18 +70,27 @@ class MultipleChoice(PooledClassifier):
             (1, 2, 8)
         """
         tokenizer, max_length = self._reader(max_length)
-        rows: list[InputFeatures] = []
-        for number, (context, choices) in enumerate(texts):
-            if len(choices) != len(texts[0][1]):
+        entries = []
+        for number, parts in enumerate(plain(texts)):
+            if not isinstance(parts, list) or len(parts) != 2:
                 raise InputError(
-                    f"question {number} has {len(choices)} choices and the "
-                    f"first {len(texts[0][1])}; expected as many in each"
+                    f"number {number} is {repr(parts)[:60]}; expected a tuple "
+                    "of a context and its choices"
                 )
-            question = MultipleChoiceExample("", context, (*choices,), None)
+            entries.append({"context": parts[0], "choices": parts[1]})
+        questions = read_questions(entries, "texts", has_labels=False)
+        rows: list[InputFeatures] = []
+        for question in questions:
+            if len(question.choices) != len(questions[0].choices):
+                raise InputError(
+                    f"{question.guid} has {len(question.choices)} choices and "
+                    f"the first {len(questions[0].choices)}; expected as many "
+                    "in each"
+                )
             rows += encode_question(question, tokenizer, max_length)[0]
         longest = max((len(row.input_ids) for row in rows), default=1)
         return {
-            name: x.reshape(len(texts), -1, longest)
+            name: x.reshape(len(questions), -1, longest)
             for name, x in pad(rows, longest, len(rows)).items()
         }
 

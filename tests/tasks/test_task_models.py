@@ -228,6 +228,18 @@ def test_the_loss_is_the_models_own_if_labels_are_features() -> None:
     assert set(history) == {"loss"}
 
 
+def test_the_models_own_loss_refuses_weights_that_it_would_not_see() -> None:
+    model, batch = MaskedLm(ONE_LAYER), tiny_batch(ROWS)
+    compile_for_fit(model, 3e-3)
+    for use in (model.fit, model.evaluate, model.test_on_batch):
+        with pytest.raises(InputError, match="takes no `sample_weight`"):
+            use(batch, sample_weight=np.ones(ROWS))
+    model.compile(loss=CROSS_ENTROPY())
+    ids, none = inputs(), np.zeros([ROWS, SEQ_LENGTH])
+    loss = model.test_on_batch(ids, ids["input_ids"], sample_weight=none)
+    assert loss == 0
+
+
 def test_a_key_that_is_given_wins() -> None:
     model, key = MaskedLm(DROPS), np.array([3, 5], "int32")
     one = numbers(model(inputs(), seed=key, training=True))
@@ -394,6 +406,8 @@ def test_what_a_folder_cannot_be_is_said(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     with pytest.raises(InputError, match="give `labels`, or `num_labels`"):
         TextClassifier.from_folder(folder)
+    with pytest.raises(InputError, match="`num_labels=3` .* 2 names.*; leave"):
+        TextClassifier.from_folder(folder, num_labels=3, labels=("a", "b"))
     with pytest.raises(InputError, match="expected 4 to 61"):
         MultipleChoice.from_folder(folder, max_seq_length=62)
     model = MaskedLm.from_folder(folder)
@@ -407,3 +421,51 @@ def test_what_a_folder_cannot_be_is_said(tmp_path: Path) -> None:
             use()
     with pytest.raises(InputError, match="export_tflite.py"):
         model.quantize("int8")
+
+
+@pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="slow")
+def test_texts_that_a_model_cannot_take_are_said(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    model: TaskModel = TextClassifier.from_folder(folder, num_labels=2)
+    data: Any
+    for data, found in (
+        (("the ship", "the wind", "blew"), r"\('the ship', 'the wind', "),
+        (("the ship", None), r"\('the ship', None\)"),
+        (b"the ship", "b'the ship'"),
+        (None, "None"),
+        ((), r"\(\)"),
+    ):
+        sentence = f"number 1 is {found}.*; expected a text, or a tuple of two"
+        with pytest.raises(InputError, match=sentence):
+            model.tokenize(["the ship", data])
+    model = TokenClassifier.from_folder(folder, labels=("O", "B-PER"))
+    for data in (["the", "ship"], ("the ship", "the wind")):
+        with pytest.raises(InputError, match="expected a text$"):
+            model.tokenize([data])
+
+
+@pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="slow")
+def test_choices_are_tokenized_as_in_training(tmp_path: Path) -> None:
+    model = MultipleChoice.from_folder(make_folder(tmp_path), max_seq_length=8)
+    assert model.tokenizer
+    tokenizer = model.tokenizer.load()
+    texts = [("the ship sailed", ["the wind", "the wind blew the old ship"])]
+    ids = model.tokenize(texts)["input_ids"]
+    shown = [" ".join(tokenizer.inv_vocab[i] for i in row) for row in ids[0]]
+    assert shown == [
+        "[CLS] the ship sail [SEP] the wind [SEP]",
+        "[CLS] [SEP] wind blew the old ship [SEP]",
+    ]
+    arrays = [np.array([c, choices], object) for c, choices in texts]
+    np.testing.assert_array_equal(model.tokenize(arrays)["input_ids"], ids)
+    wrong: Any
+    for wrong, sentence in (
+        ([("a", ["b", "c"]), ("a", ["b"])], "example 1 has 1 choices"),
+        ([("a", ["b", "c"]), ("a", ["b"] * 3)], "has 3 .* the first 2"),
+        ([("a", "bc")], "example 0 has 'bc' for 'choices'; expected a list"),
+        ([("a", ["b", None])], "example 0 has nothing for 'choices'"),
+        ([("a", "b", "c")], "number 0 is .* tuple of a context and its choi"),
+        ([], "`texts` holds no question"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            model.tokenize(wrong)
