@@ -180,7 +180,7 @@ class DatasetBatches(tf.train.experimental.PythonState):
         self.share = share
         # of any number of rows: this host has some of them
         spec = rows.batch(batch_size).element_spec
-        self._make = batch_maker(features, vocab_size, masker, spec)
+        self._make = batch_maker(features, vocab_size, masker, share, spec)
 
     def batch(self, step: int) -> Batch:
         """This host's rows of the batch that follows `step` finished ones.

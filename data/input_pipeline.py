@@ -29,6 +29,7 @@ from bert_keras.data.dynamic_masking import BatchMasker, CausalLmLabels
 from bert_keras.data.record_schema import Feature
 from bert_keras.data.tfrecords import RecordReader, parse_batch, read_records
 from bert_keras.data.validate_records import BEGINS_ROW
+from bert_keras.errors import InputError
 
 Batch = dict[str, tf.Tensor]
 # Gives unmasked records their predictions
@@ -191,7 +192,7 @@ class RecordBatches(tf.train.experimental.PythonState):
         self.num_ahead = num_ahead
         self._records = ShuffledRecords(paths, seed)
         self._place = self._records.place
-        self._make = batch_maker(features, vocab_size, masker)
+        self._make = batch_maker(features, vocab_size, masker, share)
         self._reading = ThreadPoolExecutor(1)  # so that it is done in order
         self._making = ThreadPoolExecutor()
         self._ahead: collections.deque[
@@ -282,6 +283,7 @@ def batch_maker(
     features: Sequence[Feature],
     vocab_size: int,
     masker: Masker | None,
+    share: HostShard = HostShard(),
     spec: Any = RECORDS,
 ) -> Callable[[tf.Tensor, Any], Batch]:
     """From a batch's number, int64, and its records to tensors [B, length].
@@ -290,8 +292,15 @@ def batch_maker(
     without a word.
 
     Args:
+        share: the rows that are given of the global batch.
         spec: of serialized records [B], or of what has been parsed of them.
     """
+
+    if isinstance(masker, BatchMasker) and masker.share != share:
+        raise InputError(
+            f"the masker's `share` is {masker.share} and the batches' {share}; "
+            "expected the same"
+        )
 
     @tf.function(autograph=False)
     def make(number: tf.Tensor, records: Any) -> Batch:

@@ -148,11 +148,12 @@ def read_batches(
                 wrong = np.argwhere((numbers < 0) | is_large)
                 if len(wrong):
                     row, column = wrong[0]
+                    upper = "or more" if limit is None else f"to {limit - 1:,}"
                     raise InputError(
                         f"{path}, record {first + row}: {feature.name} "
-                        f"holds {numbers[row, column]}, expected 0 to "
-                        + ("any" if limit is None else f"{limit - 1:,}")
-                        + ", the last of `vocab_file`" * feature.is_piece_id
+                        f"holds {numbers[row, column]}, expected 0 {upper}"
+                        + ", the last of `vocab_file`"
+                        * feature.is_piece_id
                     )
             # From here on they are as records with masks would have it.
             sizes = None

@@ -160,6 +160,10 @@ class BertConfig:
             >>> config.num_hidden_layers, config.hidden_size
             (2, 128)
         """
+        if size not in SIZES:
+            raise InputError(
+                f"`size` is {size!r}; expected one of {', '.join(SIZES)}"
+            )
         layers, hidden, heads = SIZES[size]
         return cls(
             vocab_size=vocab_size,

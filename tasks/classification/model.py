@@ -379,10 +379,15 @@ class TextClassifier(PooledClassifier):
             InputError: a file is missing or does not fit the others, or the
                 labels are not known.
         """
-        if num_labels is not None:
-            settings["labels"] = tuple(map(str, range(num_labels)))
         if "labels" in settings:
-            settings["labels"] = tuple(settings["labels"])
+            labels = settings["labels"] = tuple(settings["labels"])
+            if num_labels not in (None, len(labels)):
+                raise InputError(
+                    f"`num_labels={num_labels}` and `labels` has "
+                    f"{len(labels)} names; leave `num_labels` out"
+                )
+        elif num_labels is not None:
+            settings["labels"] = tuple(map(str, range(num_labels)))
         return super().from_folder(folder, options, **settings)
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:

@@ -200,6 +200,11 @@ def test_masks_go_on_with_the_position(tmp_path: Path) -> None:
             [pattern], features, 6, 7, TINY.vocab_size, masker=masker
         )
 
+    with pytest.raises(InputError, match="share.*count=2.*; expected the same"):
+        RecordBatches(
+            [pattern], features, 6, 7, TINY.vocab_size,
+            masker=BatchMasker(pieces, config, 7, HostShard(1, 2)),
+        )  # fmt: skip
     batches = make()
     seen = [batches.batch(step) for step in range(5)]
     expected = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)

@@ -204,6 +204,13 @@ def test_numbers_out_of_range(
     assert sentence == f"{path}, record 2: {name} holds {value}, {expected}"
 
 
+def test_a_number_without_a_limit_is_not_negative(tmp_path: Path) -> None:
+    table = record_schema.span_features(7, has_answers=False)
+    values = {f.name: [1] * f.length for f in table} | {"unique_ids": [-3]}
+    path = write_values(tmp_path / "x", table, values)
+    assert refusal([path]).endswith("unique_ids holds -3, expected 0 or more")
+
+
 PIECES = "[PAD] [UNK] [CLS] [SEP] [MASK] un ##aff ##able sea ship . ##s".split()
 UN, AFF, ABLE, SEA, SHIP, DOT, S = range(5, 12)
 

@@ -97,6 +97,11 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
         BertConfig.from_json_file(str(tmp_path / "absent"))
 
 
+def test_a_size_that_was_not_released_is_named() -> None:
+    with pytest.raises(InputError, match="`size` is 'huge'; .* of tiny, mini,"):
+        BertConfig.of_size("huge", 30522)
+
+
 def test_every_activation_that_a_config_may_name_is_there() -> None:
     assert set(ACTIVATIONS) == set(fused_ops.ACTIVATIONS)
 
