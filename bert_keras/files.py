@@ -67,7 +67,7 @@ def beside(path: str, names: Iterable[str]) -> str | None:
     """The first of these files in the folder that `path` is, or lies in."""
     folder = path if is_dir(path) else os.path.dirname(path)
     for candidate in (os.path.join(folder, name) for name in names):
-        if tf.io.gfile.exists(candidate):
+        if exists(candidate):
             if is_stream(candidate):  # it may never end, or never begin
                 raise InputError(
                     f"{candidate} is a device or a pipe; expected a file"
@@ -99,6 +99,16 @@ def is_dir(path: str) -> bool:
             return bool(tf.io.gfile.stat(path).is_directory)
         except tf.errors.NotFoundError:
             return False
+
+
+def exists(path: str) -> bool:
+    """Whether a file or a folder is there, also on gs:// and the like.
+
+    Raises:
+        InputError: it cannot be asked.
+    """
+    with reading(path):
+        return bool(tf.io.gfile.exists(path))
 
 
 def names_in(folder: str) -> list[str]:

@@ -2,8 +2,7 @@
 
 import os
 
-import tensorflow as tf
-
+from bert_keras import files
 from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import load_checkpoint
@@ -59,7 +58,7 @@ def load(
     if not isinstance(folder, str | os.PathLike):
         raise InputError(f"`folder` is {folder!r}; expected a path")
     folder = os.fspath(folder)
-    if not any(map(tf.io.gfile.exists, (folder, f"{folder}.index"))):
+    if not any(map(files.exists, (folder, f"{folder}.index"))):
         raise InputError(f"{folder} does not exist; expected a model folder")
     task, config, tokenizer = open_with_task(folder, options)
     pipeline: Pipeline = (

@@ -128,7 +128,7 @@ def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:
     else:
         fault = "the model's config is not known"
         if given := run.init_checkpoint:
-            is_there = any(map(tf.io.gfile.exists, (given, f"{given}.index")))
+            is_there = any(map(files.exists, (given, f"{given}.index")))
             fault = f"`init_checkpoint={given}` " + (
                 "has no bert_config.json or config.json beside it"
                 if is_there

@@ -241,6 +241,26 @@ def test_no_span(tmp_path: Path) -> None:
     assert answer.fields["probability"] > 0.99
 
 
+def test_where_no_span_is_allowed_there_is_no_answer(tmp_path: Path) -> None:
+    """Its only start is the last token and its only end the first one."""
+    settings = {**SPANS, "n_best_size": 1}
+    model = load(save(tmp_path, QuestionAnsweringModel(ONE_LAYER), **settings))
+    (answer,) = answers(
+        model, [LINE], start_logits=span_logits(9), end_logits=span_logits(4)
+    )
+    assert answer.fields["answer"] == ""
+    assert answer.fields["probability"] == 0.0
+    assert answer.fields["begin"] is answer.fields["end"] is None
+    assert answer.columns == ["", "0.000000"]
+    (answer,) = answers(
+        model,
+        ["Who?\tThe empty sea."],
+        start_logits=span_logits(5),
+        end_logits=span_logits(5),
+    )
+    assert answer.fields["answer"] == "empty"
+
+
 def test_a_real_span_model_and_what_is_no_question(tmp_path: Path) -> None:
     model = load(save(tmp_path, QuestionAnsweringModel(ONE_LAYER), **SPANS))
     lines = [LINE, "Who?", "Who?\t ", LINE + " An island." * 20]
@@ -343,9 +363,18 @@ def test_a_roberta_must_pad_as_its_vocabulary_does(tmp_path: Path) -> None:
         assert is_refused == (padding == 3)  # else it does not fit the weights
 
 
-def test_folders_that_cannot_answer(tmp_path: Path) -> None:
+def test_folders_that_cannot_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InputError, match="`folder` is None; expected a path"):
         load(None)  # type: ignore[arg-type]
+    for name in (
+        ("NO_GCE_CHECK", "true"),
+        ("https_proxy", "http://proxy.invalid:1"),
+    ):
+        monkeypatch.setenv(*name)
+    with pytest.raises(InputError, match="cannot read gs://.*/model: "):
+        load("gs://bert-keras-has-no-bucket/model")
     with pytest.raises(InputError, match="has no config"):
         load(str(tmp_path))
     folder = text_folder(tmp_path, "regression", max_seq_length=3)
