@@ -130,7 +130,8 @@ def to_examples(
                 if isinstance(value, list)
                 else text(place, column, value)
             )
-            if isinstance(label, tuple) and len({*label}) < len(label):
+            is_multi_hot = isinstance(value, list) and {*value} <= {0, 1}
+            if is_multi_hot and len({*value}) < len(value):
                 raise InputError(
                     f"{place} has a label twice, {', '.join(label)}; expected "
                     "the names of its labels, not a 0 or 1 for each label"

@@ -21,6 +21,7 @@ from bert_keras.tasks.classification.data import (
     labels_of,
     names_text_columns,
     read_table,
+    to_examples,
 )
 from bert_keras.tasks.classification.glue import find_task
 from tests.conftest import GOLDEN
@@ -112,6 +113,29 @@ def test_values_of_json_are_cells(tmp_path: Path) -> None:
     path = write(tmp_path, "b.json", '{"text": "t", "label": NaN}\n')
     with pytest.raises(InputError, match="line 1.*NaN is not a number in JSON"):
         read_table(path, ONE_TEXT, has_labels=True)
+
+
+def test_multi_hot_labels_are_not_names(tmp_path: Path) -> None:
+    for label in ("[1, 0, 1]", "[0.0, 0.0]", "[true, false, false]"):
+        path = write(tmp_path, "a.jsonl", f'{{"text": "t", "label": {label}}}')
+        with pytest.raises(
+            InputError, match="line 1 has a label twice, .* not"
+        ):
+            read_table(path, ONE_TEXT, has_labels=True)
+    text = "".join(
+        f'{{"text": "t", "label": {label}}}\n'
+        for label in ("[0, 1]", "[2, 0]", "[1]", '["a", "a"]')
+    )
+    found = read_table(write(tmp_path, "a.jsonl", text), ONE_TEXT, True)
+    assert labels_of(found, ",") == ("0", "1", "2", "a")
+
+
+def test_what_is_no_text_is_named() -> None:
+    for value in (b"the sea", ("the", "sea"), {"the sea"}):
+        rows = [("row 1", {"text": "the sea", "label": value})]
+        kind = type(value).__name__
+        with pytest.raises(InputError, match=f"row 1 has a {kind} in 'label'"):
+            to_examples(rows, ONE_TEXT, has_labels=True)
 
 
 def test_listed_labels_may_hold_a_comma(tmp_path: Path) -> None:
@@ -366,6 +390,9 @@ def test_quotes_of_tsv(
         ("question\tid\n", False),
         ("The question\tThe answer\n", False),
         ("", False),
+        ("question;id;answer\n", True),
+        ('"question",answer\n', True),
+        ("question;id\n", False),
     ],
 )
 def test_whether_a_header_names_the_texts(
@@ -381,6 +408,8 @@ def test_whether_a_header_names_the_texts(
     assert ("looks like a header" in said) is looks_like_one
     without = dataclasses.replace(PAIR, has_header=False)
     assert not names_text_columns(path, without)
+    tabs = dataclasses.replace(PAIR, separator="\t")
+    assert names_text_columns(path, tabs) is (is_header and "\t" in text)
 
 
 def test_an_array_of_json(tmp_path: Path) -> None:

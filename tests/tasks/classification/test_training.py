@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.classification import training
 from bert_keras.tasks.classification.training import train_classifier
+from bert_keras.tasks.fine_tuning_run import FineTuningRun
 from tests.conftest import GOLDEN, ROOT, forked
 
 TEXTS = ["the sea", "an old captain", "the storm", "the old sea", "a captain"]
@@ -154,10 +156,55 @@ def test_the_best_of_several_seeds_and_evaluations(tmp_path: Path) -> None:
         **SETTINGS,
     )
     assert "eval_accuracy" in model.metrics
-    assert model.history == []  # each seed has its own
+    assert len(model.history) == 3  # of the best seed
 
 
-def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
+def examples_of(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, data: Any, **settings: Any
+) -> list[tuple[Any, ...]]:
+    """What would be trained on: texts and labels."""
+    monkeypatch.setattr(FineTuningRun, "train", lambda _, task, callback: task)
+    settings = SETTINGS | {"output_dir": str(folder), **settings}
+    train = train_classifier(data, **settings).problem.train
+    return [(x.text_a, x.text_b, x.label) for x in train]
+
+
+def test_arrays_tuples_and_iterators_are_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["the sea", "a captain", "the storm"]
+    single = [
+        (text, None, label) for text, label in zip(texts, "aba", strict=True)
+    ]
+    data: Any
+    labels: Any
+    for data in (
+        (iter(texts), iter("aba")),
+        ((x for x in texts), ["a", "b", "a"]),
+        (np.array(texts), np.array(list("aba"))),
+        (tuple(texts), ("a", "b", "a")),
+    ):
+        assert examples_of(monkeypatch, tmp_path, data) == single
+    names = [("a", "b"), ("b",), ("c",)]
+    several = [(x, None, y) for x, y in zip(texts, names, strict=True)]
+    for labels in (
+        names,
+        [[*each] for each in names],
+        (np.array(each) for each in names),
+        np.array([np.array(each) for each in names], object),
+    ):
+        data = texts, labels
+        kind = {"target": "multi_label"}
+        assert examples_of(monkeypatch, tmp_path, data, **kind) == several
+    data = (x for x in PAIRS), iter(np.array(LABELS))
+    assert examples_of(monkeypatch, tmp_path, data) == [
+        (*pair, str(label)) for pair, label in zip(PAIRS, LABELS, strict=True)
+    ]
+
+
+def test_what_does_not_fit_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data, folder = (TEXTS, LABELS), str(tmp_path / "run")
     with pytest.raises(TypeError, match="did you mean learning_rate"):
         train_classifier(data, output_dir=folder, learnin_rate=1, **SETTINGS)
@@ -179,6 +226,15 @@ def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
         ((["a"], 3), "`train` is a tuple; expected the path of a file"),
         ((("a", "0"), ("b", "1")), "may be examples or texts and labels"),
         (("ab", "01"), "`train` is a tuple; expected the path of a file"),
+        (({"a", "b"}, ["0", "1"]), "`train` is a tuple; expected the path"),
+        ((["a"], {"b": 0}), "`train` is a tuple; expected the path of a file"),
+        ((iter("abc"), [0, 1]), "`train` has 3 texts and 2 labels"),
+        (([b"a", "b"], [0, 1]), "`train`, example 0 has a bytes in 'text'"),
+        ((["a", "b"], [b"0", 1]), "`train`, example 0 has a bytes in 'label'"),
+        ((["a", "b"], [[1, 0, 1], [0, 1, 0]]), "example 0 has a label twice"),
+        ((["a", "b"], np.eye(3)[:2]), "example 0 has a label twice"),
+        ((np.array([["a", "b"]]), [0]), "example 0: expected one text"),
+        (([], []), "`train` holds no example"),
     ):
         with pytest.raises(InputError, match=words):
             train_classifier(wrong, output_dir=folder, **SETTINGS)
@@ -186,3 +242,16 @@ def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
     wrong = TEXTS[:1], ["none"]
     with pytest.raises(InputError, match="`evaluation`, example 0"):
         train_classifier(data, output_dir=folder, evaluation=wrong, **SETTINGS)
+    with pytest.raises(InputError, match="`evaluation` holds no example"):
+        train_classifier(
+            data, output_dir=folder, evaluation=([], []), **SETTINGS
+        )
+    with pytest.raises(InputError, match="`label_separator=` is empty"):
+        train_classifier(
+            data, output_dir=folder, label_separator="", **SETTINGS
+        )
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    with pytest.raises(
+        InputError, match="trained on Ten.* and KERAS_BACKEND i"
+    ):
+        train_classifier(data, output_dir=folder, **SETTINGS)
