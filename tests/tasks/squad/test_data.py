@@ -88,6 +88,23 @@ def test_of_overlapping_places_the_one_meant_is_taken() -> None:
         assert answer and answer.place == range(begin, begin + 2)
 
 
+@pytest.mark.parametrize(
+    ("context", "text", "begin", "place"),
+    [
+        ("He paid the man b b.", " b", 17, range(18, 19)),
+        ("New York York was", " York", 8, range(9, 13)),
+        ("all the   sea", "   sea ", 7, range(10, 13)),
+        ("a b c", " b", 2, range(2, 3)),  # where the word begins
+    ],
+)
+def test_white_space_before_an_answer_is_not_a_word(
+    context: str, text: str, begin: int, place: range
+) -> None:
+    answer = locate(text, begin, split_words(context))
+    assert answer and (answer.text, answer.place) == (text, place)
+    assert context.split()[answer.first_word].startswith(text.strip())
+
+
 def test_google_asks_for_plain_spaces() -> None:
     context = "10\u00a0000 euros"
     assert locate("10\u00a0000", 0, split_words(context), "google") is None

@@ -117,6 +117,17 @@ def test_questions_are_cut_and_answers_found_in_pieces() -> None:
     assert long_question.row.segment_ids.index(1) == 12 + 2
 
 
+def test_an_answer_without_a_token_is_nowhere() -> None:
+    """It is where no window shows an answer, not an end before a start."""
+    tokenizer = FullTokenizer(str(FOLDER / "vocab.txt"))
+    paragraph = split_words("the sea \u200b was blue")
+    answer = locate("\u200b", 8, paragraph)
+    assert answer
+    example = SquadExample("q", "who?", paragraph, answer)
+    ((window,),) = make_windows([example], tokenizer, SETTINGS["v1"])
+    assert (window.start_position, window.end_position) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("context", "text", "begin", "exact", "google"),
     [
