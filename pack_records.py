@@ -93,6 +93,7 @@ def main() -> None:
         )
         while some := list(itertools.islice(records, config.window_records)):
             window = validate_records.parse_records(features, some, paths)
+            validate_records.check_numbers(features, window, paths)
             rows = packing.plan_rows(window, config)
             filled = packing.fill_rows(window, rows, packed)
             for record in tfrecords.encode_batch(packed, filled):

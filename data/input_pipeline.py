@@ -322,10 +322,13 @@ def _checks(
     checks = []
     for feature in features:
         name, values = feature.name, batch[feature.name]
-        if feature.dtype != "int64":
+        if feature.dtype != "int64" and not feature.is_weight:
             checks.append(tf.debugging.assert_all_finite(values, name))
             continue
         checks.append(tf.debugging.assert_non_negative(values, name))
+        if feature.is_weight:
+            checks.append(tf.debugging.assert_less_equal(values, 1.0, name))
+            continue
         limit = feature.upper_limit(vocab_size)
         if limit is not None:
             checks.append(tf.debugging.assert_less(values, limit, name))

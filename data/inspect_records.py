@@ -155,6 +155,7 @@ def read_batches(
                         + ", the last of `vocab_file`"
                         * feature.is_piece_id
                     )
+            validate_records.check_numbers(table, values, [path])
             # From here on they are as records with masks would have it.
             sizes = None
             if "next_sentence_weights" in values:

@@ -27,6 +27,7 @@ class Feature:
     limit: int | None = None  # values lie in [0, limit); None: no upper limit
     is_piece_id: bool = False  # values lie in [0, vocab_size)
     is_trimmed: bool = False  # zeros at the end are left out
+    is_weight: bool = False  # values lie in [0, 1]
 
     def upper_limit(self, vocab_size: int | None) -> int | None:
         """Values are below it; None: no limit."""
@@ -72,7 +73,12 @@ def packed_features(
             limit=max_seq_length,
         ),
         Feature(NEXT_SENTENCE, max_sequences_per_pack, limit=2),
-        Feature("next_sentence_weights", max_sequences_per_pack, "float32"),
+        Feature(
+            "next_sentence_weights",
+            max_sequences_per_pack,
+            "float32",
+            is_weight=True,
+        ),
     )
 
 
@@ -149,5 +155,5 @@ def _prediction_features(
     return (
         Feature("masked_lm_positions", *predictions, limit=max_seq_length),
         Feature("masked_lm_ids", *predictions, is_piece_id=True),
-        Feature("masked_lm_weights", *weights),
+        Feature("masked_lm_weights", *weights, is_weight=True),
     )

@@ -245,6 +245,34 @@ def parse_records(
     return {name: values.numpy() for name, values in parsed.items()}
 
 
+def check_numbers(
+    features: Sequence[Feature],
+    parsed: Mapping[str, np.ndarray],
+    paths: Sequence[str],
+) -> None:
+    """Looks at what `parse_records` gave for what `find_fault` finds in a
+    record, without a vocabulary.
+
+    Raises:
+      InputError: names the first record of `paths` that cannot be used.
+    """
+    is_sound = True
+    for feature in features:
+        values, limit = parsed[feature.name], feature.upper_limit(None)
+        if feature.dtype == "int64":
+            is_sound &= bool(values.min() >= 0)
+            is_sound &= limit is None or bool(values.max() < limit)
+        elif feature.is_weight:
+            is_sound &= bool(((values >= 0) & (values <= 1)).all())
+        else:
+            is_sound &= bool(np.isfinite(values).all())
+    for name in BEGINS_ROW & parsed.keys():
+        if OF_PRETRAINING & parsed.keys():
+            is_sound &= bool(parsed[name][:, 0].all())
+    if not is_sound and (damage := find_damage(paths, features)):
+        raise InputError(damage)
+
+
 def decode(record: bytes, path: str, number: int) -> Found:
     """The record's features; an InputError if it is not a tf.train.Example."""
     try:
@@ -285,9 +313,11 @@ def find_fault(
                 f"{' or more' * feature.is_trimmed}"
             )
         if not is_whole:
-            strange = [x for x in numbers if not math.isfinite(x)]
-            if strange:
-                return f"{name} holds {strange[0]}"
+            for x in numbers:
+                if not math.isfinite(x):
+                    return f"{name} holds {x}"
+                if feature.is_weight and not 0 <= x <= 1:
+                    return f"{name} holds {x}, expected a weight from 0 to 1"
             continue
         limit = feature.upper_limit(vocab_size)
         largest, smallest = max(numbers), min(numbers)

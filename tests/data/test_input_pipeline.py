@@ -127,6 +127,8 @@ def test_an_id_outside_the_vocabulary_stops_the_data(tiny_records: str) -> None:
         ("masked_lm_ids", TINY.vocab_size),
         ("next_sentence_labels", 2),
         ("masked_lm_weights", float("nan")),
+        ("masked_lm_weights", -1.0),
+        ("masked_lm_weights", 2.0),
     ],
 )
 def test_a_number_out_of_its_range_stops_the_data(

@@ -60,6 +60,11 @@ def changed(**changes: Sequence[float]) -> bytes:
         (changed(masked_lm_positions=[7, 0, 0]), "holds 7, too large (7)"),
         (changed(segment_ids=[-1] * 7), "segment_ids holds -1, a negative"),
         (changed(next_sentence_labels=[2]), "labels holds 2, too large (2)"),
+        (
+            changed(masked_lm_weights=[-0.5, 0.0, 0.0]),
+            "masked_lm_weights holds -0.5, expected a weight from 0 to 1",
+        ),
+        (changed(masked_lm_weights=[1.5, 0.0, 0.0]), "weights holds 1.5, exp"),
         (b"\xff\xff", "this is not a tf.train.Example"),
         (tf.train.Example().SerializeToString(), "(only nothing)"),
     ],
@@ -79,6 +84,37 @@ def test_disagreeing_records(
     assert damage is not None
     assert damage.startswith(f"{late}, record 3: ")
     assert message in damage
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("input_ids", -1, "input_ids holds -1, a negative number"),
+        ("input_mask", 2, "input_mask holds 2, too large (2)"),
+        ("input_mask", 0, "input_mask begins with 0: the row is empty"),
+        ("segment_ids", -1, "segment_ids holds -1, a negative number"),
+        ("masked_lm_positions", 7, "positions holds 7, too large (7)"),
+        ("masked_lm_ids", -1, "masked_lm_ids holds -1, a negative number"),
+        ("masked_lm_weights", float("nan"), "weights holds nan"),
+        ("masked_lm_weights", -1.0, "holds -1.0, expected a weight"),
+        ("masked_lm_weights", 1e30, "expected a weight from 0 to 1"),
+        ("next_sentence_labels", -1, "labels holds -1, a negative number"),
+    ],
+)
+def test_numbers_of_many_records_are_checked(
+    tmp_path: pathlib.Path, name: str, value: float, message: str
+) -> None:
+    strange = changed(**{name: [value, *VALUES[name][1:]]})
+    path = write(tmp_path / "a", [RECORD, strange, RECORD])
+    good = validate_records.parse_records(FEATURES, [RECORD], [path])
+    validate_records.check_numbers(FEATURES, good, [path])
+    all_of_it = validate_records.parse_records(
+        FEATURES, [RECORD, strange, RECORD], [path]
+    )
+    with pytest.raises(InputError) as caught:
+        validate_records.check_numbers(FEATURES, all_of_it, [path])
+    assert f"{path}, record 2: " in str(caught.value)
+    assert message in str(caught.value)
 
 
 PACKED = record_schema.packed_features(7, 3, 2, 2)
