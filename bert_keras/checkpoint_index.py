@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from bert_keras.errors import InputError
-from bert_keras.files import refuse_large, tf
+from bert_keras.files import refuse_large, refuse_stream, tf
 
 MAGIC = 0xDB4775248B80FB57
 FOOTER_BYTES = 48  # two handles, padding, MAGIC
@@ -43,6 +43,7 @@ def read_index(prefix: str) -> dict[str, Variable]:
     from google.protobuf.message import DecodeError
 
     path = f"{prefix}.index"
+    refuse_stream(path)
     refuse_large(path)
     with tf.io.gfile.GFile(path, "rb") as file:
         content = file.read(tf.io.gfile.stat(path).length)

@@ -68,13 +68,17 @@ def beside(path: str, names: Iterable[str]) -> str | None:
     folder = path if is_dir(path) else os.path.dirname(path)
     for candidate in (os.path.join(folder, name) for name in names):
         if exists(candidate):
-            if is_stream(candidate):  # it may never end, or never begin
-                raise InputError(
-                    f"{candidate} is a device or a pipe; expected a file"
-                )
+            refuse_stream(candidate)
             return candidate
         refuse_hidden(candidate)
     return None
+
+
+def refuse_stream(path: str) -> None:
+    """Raises an InputError for a device or a pipe, which may never end, or
+    never begin."""
+    if is_stream(path):
+        raise InputError(f"{path} is a device or a pipe; expected a file")
 
 
 def refuse_hidden(path: str) -> None:
@@ -137,7 +141,8 @@ def reading(path: str) -> Iterator[None]:
     except tf.errors.OpError as error:
         message = " ".join(error.message.split())
         raise InputError(f"cannot read {path}: {message}") from error
-    except (OSError, EOFError, zlib.error) as error:
+    # the last: of a name with half a surrogate pair
+    except (OSError, EOFError, zlib.error, UnicodeEncodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {path}: {reason}") from error
 

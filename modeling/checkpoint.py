@@ -31,6 +31,7 @@ from bert_keras.files import (
     copy_vocabulary,
     is_dir,
     names_in,
+    refuse_stream,
     remove,
     vocabulary_files,
     write_whole,
@@ -229,6 +230,7 @@ def resolve_checkpoint(path: str) -> str:
     if is_folder:
         prefix = os.path.join(path, CHECKPOINT)
         if not tf.io.gfile.exists(prefix + ".index"):
+            refuse_stream(os.path.join(path, "checkpoint"))
             try:
                 state = tf.train.get_checkpoint_state(path)
                 if state is not None:

@@ -158,6 +158,7 @@ class Safetensors:
 def _open(path: str) -> list[Any]:
     """Opens a .safetensors file, or each that an index names."""
     paths = [path]
+    files.refuse_stream(path)
     try:
         if path.endswith(INDEX):
             listed = files.read_json(path)["weight_map"]
@@ -173,8 +174,11 @@ def _open(path: str) -> list[Any]:
             paths = [os.path.join(folder, name) for name in names]
         opened = []
         for path in paths:
+            files.refuse_stream(path)
             opened.append(safe_open(path, framework="np"))
         return opened
+    except InputError:
+        raise
     except (
         OSError, ValueError, TypeError, LookupError, AttributeError,
         SafetensorError,

@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_keras.errors import InputError
-from bert_keras.files import beside, content, copy_beside, parse_json
+from bert_keras.files import (
+    beside,
+    content,
+    copy_beside,
+    parse_json,
+    refuse_stream,
+)
 
 POOLINGS = ("cls", "mean", "max")
 MODULES, POOLING = "modules.json", "1_Pooling/config.json"
@@ -109,6 +115,7 @@ def _read_mode(path: str) -> str:
 
 
 def _read_json(path: str) -> Any:
+    refuse_stream(path)
     text = content(path)
     if text is None:
         raise InputError(f"{path} is missing; give `pooling`")

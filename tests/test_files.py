@@ -218,6 +218,11 @@ def test_json_is_what_all_programs_call_so(
         files.parse_json(text)
 
 
+def test_a_name_that_cannot_be_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^cannot read .*\\ud800/config.json"):
+        files.content(f"{tmp_path}/\ud800/config.json")
+
+
 def test_json_has_no_other_numbers() -> None:
     assert files.parse_json(b'\xef\xbb\xbf{"a": [1.5, "NaN"]}') == {
         "a": [1.5, "NaN"]
@@ -310,6 +315,9 @@ def test_a_pipe_in_a_folder_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "vocab.txt")
     with pytest.raises(InputError, match=r"vocab.txt is a device or a pipe"):
         files.beside(str(tmp_path), ["vocab.txt"])
+    os.mkfifo(tmp_path / "model.index")
+    with pytest.raises(InputError, match=r"model\.index is a device or a pipe"):
+        read_index(str(tmp_path / "model"))
 
 
 def test_a_file_of_the_name_of_a_lock_stays(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from bert_keras.files import (
     is_dir,
     names_in,
     read_json,
+    refuse_stream,
     remove,
     write_json,
 )
@@ -62,6 +63,7 @@ def branch(
     name, target = f"step-{step}", os.path.join(output_dir, FOLDER)
     data = tf.io.gfile.glob(os.path.join(source, FOLDER, f"{name}.data-*"))
     for path in (*data, os.path.join(source, FOLDER, f"{name}.index")):
+        refuse_stream(path)
         copy_whole(path, os.path.join(target, os.path.basename(path)))
 
 
@@ -192,6 +194,7 @@ def read_settings(output_dir: str) -> dict[str, Any]:
     path = os.path.join(output_dir, FOLDER, SETTINGS)
     if not saved_states(output_dir) or not tf.io.gfile.exists(path):
         return {}
+    refuse_stream(path)
     return read_json(
         path,
         "it says what the run was begun with and is damaged; remove it if the "
@@ -373,9 +376,13 @@ def _step_if_any(path: str) -> int | None:
 
 
 def _read_step(path: str) -> int:
+    refuse_stream(path)
     try:
-        return int(read_json(path)["step"])
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        step = read_json(path)["step"]
+        if type(step) is not int or step < 0:
+            raise ValueError(f"its step is {step!r}")
+        return step
+    except (ValueError, TypeError, KeyError) as error:
         raise InputError(
             f"{path}, which says what the best model is, is missing or "
             "damaged; give another `output_dir`, or the model's folder as "

@@ -1,6 +1,7 @@
 """Tests of modeling/checkpoint.py."""
 
 import dataclasses
+import os
 import shutil
 from pathlib import Path
 
@@ -85,6 +86,10 @@ def test_the_newest_training_checkpoint_of_a_folder(tmp_path: Path) -> None:
         )
         expected = str(tmp_path / "model.ckpt-7")
         assert resolve_checkpoint(str(tmp_path)) == expected
+    (tmp_path / "checkpoint").unlink()
+    os.mkfifo(tmp_path / "checkpoint")  # it would be waited for
+    with pytest.raises(InputError, match="/checkpoint is a device or a pipe"):
+        resolve_checkpoint(str(tmp_path))
 
 
 def test_what_is_missing_and_unused_is_named(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Expected numbers are transformers' own (golden/hugging_face).
 
 import dataclasses
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -27,6 +28,9 @@ from bert_keras.modeling.checkpoint import (
 )
 from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.modeling.hugging_face import (
+    INDEX,
+    WEIGHTS,
+    Safetensors,
     is_hugging_face,
     save_hugging_face_folder,
 )
@@ -449,6 +453,21 @@ def test_several_files(tmp_path: Path) -> None:
     (folder / "model.safetensors.index.json").write_text('{"weight_map": 7}')
     with pytest.raises(InputError, match="index.json cannot be read"):
         load(folder)
+
+
+@pytest.mark.parametrize(
+    "name", [WEIGHTS, INDEX, "model-00002-of-00002.safetensors"]
+)
+def test_a_pipe_in_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    """It would be waited for."""
+    folder = changed(tmp_path, "span", lambda tensors: tensors)
+    if name != WEIGHTS:
+        shard(folder)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    sentence = f"^{folder / name} is a device or a pipe; expected a file$"
+    with pytest.raises(InputError, match=sentence):
+        Safetensors(str(folder))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Tests of tasks/sentence_pooling.py on folders written for them."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,21 @@ def test_damaged_lists(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(InputError, match="modules.json"):
         read_sentence_pooling(str(path))
+
+
+def test_half_a_surrogate_pair_is_no_folder(tmp_path: Path) -> None:
+    path = tmp_path / "modules.json"
+    path.write_text('[{"type": "Pooling", "path": "\\ud800"}]')
+    with pytest.raises(InputError, match=r"cannot read .*\\ud800/config.json"):
+        read_sentence_pooling(str(path))
+
+
+def test_a_pipe_that_says_how_to_pool_is_refused(tmp_path: Path) -> None:
+    path = write_modules(tmp_path, {})
+    (tmp_path / "1_Pooling" / "config.json").unlink()
+    os.mkfifo(tmp_path / "1_Pooling" / "config.json")
+    with pytest.raises(InputError, match="config.json is a device or a pipe"):
+        read_sentence_pooling(path)
 
 
 def test_a_list_names_nothing_outside_its_folder(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from bert_keras.training import checkpoints
 from bert_keras.training.checkpoints import (
     BestCheckpoint,
     TrainingState,
+    branch,
     check_settings,
     read_settings,
     write_settings,
@@ -230,8 +231,40 @@ def test_damaged_settings_are_named(states: Path) -> None:
     assert read_settings(folder) == {"seed": 3}
 
 
+def test_a_pipe_in_the_place_of_a_file_is_refused(states: Path) -> None:
+    """It would be waited for."""
+    folder = states.parent
+    (folder / "best").mkdir()
+    names = ("best.json", "best/best.json", "training_state/settings.json")
+    for name in names:
+        os.mkfifo(folder / name)
+    best = BestCheckpoint(str(folder))
+    for name, read in zip(
+        names,
+        (best.final_step, best.find, lambda: read_settings(str(folder))),
+        strict=True,
+    ):
+        with pytest.raises(InputError, match=f"{name} is a device or a pipe"):
+            read()
+    (states / "step-10.index").unlink()
+    os.mkfifo(states / "step-10.index")
+    with pytest.raises(InputError, match="step-10.index is a device or a pipe"):
+        branch(str(folder), str(folder / "other"), 10, {})
+    assert Run(folder).restored() == 5
+
+
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"\xff", b"[]", b"{}", b'{"step": 1e999}']
+    "content",
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b"[]",
+        b"{}",
+        b'{"step": 1e999}',
+        b'{"step": -5}',
+        b'{"step": "7"}',
+    ],
 )
 def test_a_damaged_best_model_is_named(tmp_path: Path, content: bytes) -> None:
     best = BestCheckpoint(str(tmp_path))
