@@ -29,6 +29,7 @@ from bert_keras.modeling.hugging_face_names import (
     google_name,
     has_place,
     hugging_face_name,
+    is_unread,
 )
 
 if TYPE_CHECKING:
@@ -114,15 +115,21 @@ class Safetensors:
         self.source = path
         self._places: dict[str, tuple[Any, str]] = {}  # file, name in it
         self._tied: dict[str, tuple[Any, str]] = {}  # by Google's name
-        self.names: list[str] = []  # Hugging Face's, of all tensors
-        for file in _open(path):
-            for name in file.keys():  # noqa: SIM118 (it is not a dictionary)
-                self.names.append(name)
-                if name in TIED:
-                    self._tied[TIED[name]] = file, name
-                elif not name.endswith(_BUFFERS):
-                    self._places[google_name(name) or name] = file, name
+        found = [
+            (file, name)
+            for file in _open(path)
+            for name in file.keys()  # noqa: SIM118 (it is not a dictionary)
+        ]
+        self.names = [name for _, name in found]  # Hugging Face's, of all
         self.family = family_of(self.names)
+        for file, name in found:
+            if name.endswith(_BUFFERS) or is_unread(name, self.names):
+                continue
+            places = self._tied if name in TIED else self._places
+            google = TIED.get(name) or google_name(name) or name
+            if google != name and google in places:
+                self._refuse_unequal(google, places[google], (file, name))
+            places[google] = file, name
         self._places = self._tied | self._places
         self.shapes: dict[str, tuple[int, ...]] = {}
         for google, (file, name) in self._places.items():
@@ -144,6 +151,16 @@ class Safetensors:
                         "supported"
                     )
         return value.T if google.endswith("/kernel") else value
+
+    def _refuse_unequal(
+        self, google: str, one: tuple[Any, str], other: tuple[Any, str]
+    ) -> None:
+        if not np.array_equal(self._array(*one), self._array(*other)):
+            raise InputError(
+                f"{self.source} holds {google} twice, as {one[1]} and "
+                f"{other[1]}, with other numbers; remove the one that is not "
+                "the model's"
+            )
 
     def _array(self, file: Any, name: str) -> np.ndarray:
         dtype = file.get_slice(name).get_dtype()

@@ -237,6 +237,14 @@ def google_name(name: str) -> str | None:
     return ours.replace("#", number[1]) if ours and number else ours
 
 
+def is_unread(name: str, names: Collection[str]) -> bool:
+    """Whether the model with tensors of these names does not read this one:
+    transformers before 3.1 kept the encoder's pooler in RoBERTa's classifiers,
+    which have a dense layer of their own."""
+    own = name.replace("roberta.pooler.", "classifier.")
+    return own != name and own in names
+
+
 def family_of(names: Iterable[str]) -> str | None:
     """The family that has tensors of these names; None where several have:
     BertModel's and RobertaModel's are the same.

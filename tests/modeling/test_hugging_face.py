@@ -279,6 +279,66 @@ def test_roberta_has_names_of_its_own() -> None:
         architecture_of(["cls/seq_relationship/output_bias"], "roberta")
 
 
+@pytest.mark.parametrize("in_two_files", [False, True])
+def test_two_tensors_for_one_variable_are_refused(
+    tmp_path: Path, in_two_files: bool
+) -> None:
+    name = "bert.encoder.layer.0.output.dense.weight"
+
+    def repeated(tensors: Tensors) -> Tensors:
+        copies = {
+            key.removeprefix("bert."): value for key, value in tensors.items()
+        }
+        return {**tensors, **copies}
+
+    folder = changed(tmp_path, "classifier", repeated)
+    if in_two_files:
+        shard(folder)
+    load(folder)  # they are equal
+    path = next(
+        path
+        for path in folder.glob("*.safetensors")
+        if name.removeprefix("bert.") in (tensors := load_file(path))
+    )
+    tensors[name.removeprefix("bert.")] += 1
+    save_file(tensors, path)
+    sentence = (
+        "layer_0/output/dense/kernel twice, as (bert.)?enc.* and (bert.)?"
+    )
+    with pytest.raises(InputError, match=sentence):
+        load(folder)
+
+
+def test_a_tensor_that_is_in_two_files_is_refused(tmp_path: Path) -> None:
+    folder = changed(tmp_path, "pretraining", lambda tensors: tensors)
+    shard(folder)
+    one, other = sorted(folder.glob("*.safetensors"))
+    name, value = next(iter(load_file(one).items()))
+    save_file({**load_file(other), name: value}, other)
+    load(folder)
+    save_file({**load_file(other), name: value + 1}, other)
+    with pytest.raises(InputError, match=f"twice, as {name} and {name}, with"):
+        load(folder)
+
+
+def test_a_roberta_classifier_may_have_a_pooler_that_it_does_not_read(
+    tmp_path: Path,
+) -> None:
+    folder = changed(
+        tmp_path,
+        "roberta_classifier",
+        lambda tensors: {
+            **tensors,
+            "roberta.pooler.dense.weight": np.zeros((12, 12), np.float32),
+            "roberta.pooler.dense.bias": np.zeros(12, np.float32),
+        },
+    )
+    model, _ = load(folder)
+    same, _ = load(THEIRS / "roberta_classifier")
+    for ours, theirs in zip(model.mappings(), same.mappings(), strict=True):
+        np.testing.assert_array_equal(ours.read(), theirs.read())
+
+
 def test_tensors_of_two_kinds_of_models_are_refused(tmp_path: Path) -> None:
     folder = changed(
         tmp_path,
