@@ -194,8 +194,6 @@ def _open(path: str) -> list[Any]:
             files.refuse_stream(path)
             opened.append(safe_open(path, framework="np"))
         return opened
-    except InputError:
-        raise
     except (
         OSError, ValueError, TypeError, LookupError, AttributeError,
         SafetensorError,

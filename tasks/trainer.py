@@ -35,6 +35,7 @@ from bert_keras.files import (
     fingerprint,
     identities,
     parse_json,
+    refuse_stream,
 )
 from bert_keras.modeling.checkpoint import (
     CHECKPOINT,
@@ -302,6 +303,8 @@ def weights_contents(path: str) -> str | None:
     if source.endswith(INDEX):
         folder = glob.escape(os.path.dirname(source))
         paths = tf.io.gfile.glob(f"{folder}/*{SAFETENSORS}")
+        for name in paths:
+            refuse_stream(name)
     if len(paths) > 1:  # as earlier versions stored it
         return ", ".join(map(fingerprint, sorted(paths)))
     return identities(paths, WEIGHTS_BYTES)[0]

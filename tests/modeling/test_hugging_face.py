@@ -525,7 +525,7 @@ def test_a_pipe_in_the_folder_is_refused(tmp_path: Path, name: str) -> None:
         shard(folder)
     (folder / name).unlink()
     os.mkfifo(folder / name)
-    sentence = f"^{folder / name} is a device or a pipe; expected a file$"
+    sentence = f"{folder / name} is a device or a pipe; expected a file"
     with pytest.raises(InputError, match=sentence):
         Safetensors(str(folder))
 

@@ -2,10 +2,13 @@
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.fine_tuning import check_use, stored_settings
@@ -21,6 +24,7 @@ from bert_keras.tasks.trainer import (
     NOT_COMPARED,
     TrainingPlan,
     settings_of,
+    weights_contents,
 )
 from bert_keras.training.checkpoints import FOLDER, check_settings
 from bert_keras.training.config import (
@@ -163,3 +167,18 @@ def test_what_is_replaced_says_nothing_of_the_model_that_is_trained(
     assert case_and_file(given) == (False, str(out / "vocab.txt"))
     found = find_tokenizer(train, None)  # as where it was put by hand
     assert found is not None and found.vocab_file == str(out / "vocab.txt")
+
+
+def test_a_pipe_beside_the_weights_is_refused(tmp_path: Path) -> None:
+    """It would be waited for."""
+    for name in "ab":
+        path = tmp_path / f"{name}.safetensors"
+        save_file({name: np.zeros(3, np.float32)}, path)
+    index = {"weight_map": {name: f"{name}.safetensors" for name in "ab"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert weights_contents(str(tmp_path))
+    os.mkfifo(tmp_path / "c.safetensors")
+    with pytest.raises(
+        InputError, match=r"c\.safetensors is a device or a pipe"
+    ):
+        weights_contents(str(tmp_path))
