@@ -27,7 +27,7 @@ from bert_keras.tasks.checkpoint_compatibility import (
     compare_pieces,
 )
 from bert_keras.tasks.hugging_face_task import check_tokens
-from bert_keras.tasks.results import WRITTEN
+from bert_keras.tasks.results import ALSO_READ, WRITTEN
 from bert_keras.training.checkpoints import (
     BEST,
     FOLDER,
@@ -266,6 +266,9 @@ def claim_folder(run: RunConfig, host: Host) -> None:
         _refuse_parts_of_a_run(folder)
     _refuse_upstreams_run(folder)
     data = {name: [path] for name, path in run.data_files.items()}
+    for paths in data.values():
+        within = (os.path.join(paths[0], name) for name in ALSO_READ)
+        paths += filter(os.path.exists, within)
     files.refuse_inputs("output_dir", folder, WRITTEN, **data)
     if run.do_train:
         check_not_overwritten(

@@ -97,6 +97,9 @@ def test_records_have_the_case_of_the_model(
         shutil.copy(GOLDEN / "tiny_vocab.txt", folder / "vocab.txt")
         config = json.dumps({"do_lower_case": lowers})
         (folder / "tokenizer_config.json").write_text(config)
+        (out / WORK).mkdir(parents=True)
+        (tmp_path / "mine").write_text("mine")
+        (out / WORK / "train.tfrecord").symlink_to(tmp_path / "mine")
         forked(
             "pretrain_domain.py",
             f"--input_file={texts['domain']}",
@@ -119,6 +122,7 @@ def test_records_have_the_case_of_the_model(
             max_seq_length=32,
             max_predictions_per_seq=10,
         )
+        assert (tmp_path / "mine").read_text() == "mine"
         made = out / "domain_data" / "train.tfrecord"
         assert made.read_bytes() == expected.read_bytes()
         found[lowers] = made.read_bytes()

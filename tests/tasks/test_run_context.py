@@ -122,3 +122,13 @@ def test_data_under_the_name_of_a_result_is_refused(
     )
     with pytest.raises(InputError, match="output_dir=.*predict_file=.*" + name):
         claim_folder(run, Host(0, 1))
+
+
+def test_a_folder_of_data_may_be_output_dir(tmp_path: Path) -> None:
+    """But for AX.tsv, which GLUE calls both its data and their labels."""
+    run = RunConfig(str(tmp_path), data_files={"data_dir": str(tmp_path)})
+    (tmp_path / "MRPC.tsv").touch()
+    claim_folder(run, Host(0, 1))
+    (tmp_path / "AX.tsv").touch()
+    with pytest.raises(InputError, match="output_dir=.*data_dir=.*AX.tsv"):
+        claim_folder(run, Host(0, 1))
