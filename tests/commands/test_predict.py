@@ -281,6 +281,42 @@ def test_files_are_read_as_in_training(
             assert answer["value"] == pytest.approx(wanted, abs=1e-4)
 
 
+@pytest.mark.slow
+def test_columns_are_told_apart_as_in_training(
+    regression: tuple[str, TextClassifier], tmp_path: Path
+) -> None:
+    """By the separator of the training's table if it had no header, else by
+    the one that the header shows; and lines of text are no table."""
+    source, model = regression
+    bare, headed = tmp_path / "bare", tmp_path / "headed"
+    columns: dict[str, Any]
+    for folder, columns in (
+        (bare, {"has_header": False, "text_column": "1"}),
+        (headed, {"text_column": "review"}),
+    ):
+        shutil.copytree(source, folder)
+        columns |= {"takes_pairs": False, "separator": ";"}
+        settings = dataclasses.replace(SETTINGS, **columns)
+        (folder / "task.json").write_text(settings.to_json())
+    rows = "7;the sea\n8;a storm\n"
+    (tmp_path / "bare.csv").write_text(rows)
+    (tmp_path / "lines.txt").write_text("the sea\na storm\n")
+    (tmp_path / "semicolons.tsv").write_text(f"id;review\n{rows}")
+    (tmp_path / "tabs.tsv").write_text("review\nthe sea\na storm\n")
+    values = [expected_value(model, text) for text in (b"the sea", b"a storm")]
+    for folder, names in (
+        (bare, ("bare.csv", "lines.txt")),
+        (headed, ("semicolons.tsv", "tabs.tsv")),
+    ):
+        output = forked(
+            "predict.py",
+            f"--model_dir={folder}",
+            "--input_file=" + ",".join(f"{tmp_path}/{name}" for name in names),
+        )
+        found = [float(line) for line in output.splitlines()]
+        assert found == pytest.approx(values * 2, abs=1e-4)
+
+
 def test_tables_that_do_not_fit_the_model(
     regression: tuple[str, TextClassifier], blanks: str, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ import tensorflow as tf
 from bert_keras.errors import InputError
 from bert_keras.modeling.fused_ops import uncompiled
 from bert_keras.tasks.classification import training as classification
+from bert_keras.tasks.fine_tuning_run import FineTuningRun
 from bert_keras.tasks.keyword_settings import BOUNDS, CHOICES, Settings
 from bert_keras.tasks.load import load
 from bert_keras.tasks.multiple_choice import training as multiple_choice
@@ -48,6 +49,15 @@ ENTRIES = [
     for words, tags in zip(WORDS, TAGS, strict=True)
 ]
 SQUAD = json.loads((GOLDEN / "squad" / "v1.json").read_text())
+SQUAD_ROWS = [
+    {
+        "id": str(i),
+        "context": "the captain saw the sea",
+        "question": "who saw it?",
+        "answers": {"text": ["captain"], "answer_start": [4]},
+    }
+    for i in range(2)
+]
 
 
 class Frame:
@@ -263,6 +273,46 @@ def test_every_form_of_data_gives_the_command_s_bits(
     assert f"{case.metric} = {model.metrics[case.metric]}" in said
 
 
+def arrays(data: Any) -> Any:
+    """As a frame has them that was read from a parquet file."""
+    if isinstance(data, dict):
+        return {key: arrays(value) for key, value in data.items()}
+    if not isinstance(data, list):
+        return np.int64(data) if isinstance(data, int) else data
+    found = np.empty(len(data), object)
+    found[:] = [arrays(value) for value in data]
+    return found
+
+
+def tuples(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: tuples(value) for key, value in data.items()}
+    return tuple(map(tuples, data)) if isinstance(data, list) else data
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_arrays_tuples_and_iterators_are_data(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FineTuningRun, "train", lambda _, task, *__: task)
+    case = CASES[name]
+
+    def problem(data: Any) -> str:
+        folder = tmp_path / "run"
+        return repr(case.train(data, output_dir=folder, **case.given).problem)
+
+    rows = {"question_answering": SQUAD_ROWS, "token_classifier": ENTRIES}
+    given: Any = rows.get(name, QUESTIONS)
+    for data in (arrays(given), iter(given), [*map(tuples, given)]):
+        assert problem(data) == problem(given)
+    if name == "question_answering":
+        assert problem(arrays(SQUAD)) == problem(SQUAD)
+    if name == "token_classifier":
+        for form in (arrays, tuples, iter):
+            data = form(WORDS), form(TAGS)
+            assert problem(data) == problem((WORDS, TAGS))
+
+
 def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
     folder = str(tmp_path / "run")
     train = multiple_choice.train_multiple_choice
@@ -297,6 +347,7 @@ def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
             train(data, output_dir=folder, **SHORT)
     for data, sentence in (
         (([["a"]], []), "has 1 sentences and the tags of 0"),
+        (([["a"]], [["O"]], [["x"]]), "`train` is a tuple of 3; expected two"),
         (([["a", "b"]], [["O"]]), "entry 1 has 2 words but 1 tags"),
         (["a"], "entry 1 is a str; expected a dictionary"),
         ([], "`train` has no sentence"),
@@ -307,12 +358,25 @@ def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
         ({"a": []}, "the file has no 'data'"),
         (["a"], "train: entry 1 is a str; expected a dictionary"),
         ([{"context": "the sea", "id": 1}], "entry 1 has no 'question'"),
+        ([SQUAD_ROWS[0] | {"context": b"the sea"}], "'context' .* is a bytes"),
     ):
         with pytest.raises(InputError, match=sentence):
             squad.train_question_answering(
                 data, output_dir=folder, max_query_length=8, **SHORT
             )
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_of_mixed_precision_the_answers_are_those_of_the_folder(
+    tmp_path: Path,
+) -> None:
+    model: Any = multiple_choice.train_multiple_choice(
+        QUESTIONS[::2], output_dir=tmp_path, precision="mixed_bfloat16", **SHORT
+    )
+    asked = "the captain", ["the sea", "a storm"]
+    assert model.encoder.compute_dtype == "float32"
+    assert model.choose(*asked) == load(tmp_path).choose(*asked)
 
 
 @pytest.mark.slow

@@ -30,6 +30,12 @@ def test_settings_come_back_as_they_were(tmp_path: Path) -> None:
     assert TaskConfig.from_folder(str(tmp_path)) == SETTINGS
 
 
+def test_a_header_shows_the_separator() -> None:
+    assert TaskConfig("tags", 9, True, separator=";").separator is None
+    settings = TaskConfig("tags", 9, True, separator=";", has_header=False)
+    assert settings.separator == ";"
+
+
 def test_settings_on_a_remote_file_system() -> None:
     assert TaskConfig.from_folder("ram://absent") is None
     with tf.io.gfile.GFile(f"ram://there/{TASK}", "w") as file:

@@ -202,6 +202,24 @@ def test_arrays_tuples_and_iterators_are_data(
     ]
 
 
+def test_the_separator_of_a_table_without_header_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FineTuningRun, "train", lambda _, task, callback: task)
+    table = tmp_path / "table.csv"
+    table.write_text("the sea;0\na captain;1\n")
+    task = train_classifier(
+        table,
+        output_dir=str(tmp_path / "run"),
+        has_header=False,
+        text_column="0",
+        label_column="1",
+        separator=";",
+        **SETTINGS,
+    )
+    assert task.settings.separator == ";"
+
+
 def test_what_does_not_fit_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
