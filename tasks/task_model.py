@@ -336,8 +336,8 @@ class TaskModel(keras.Model, abc.ABC):
             ):
                 pairs = ", or a tuple of two" if self.takes_pairs else ""
                 raise InputError(
-                    f"number {number} is {repr(parts)[:60]}; expected a "
-                    f"text{pairs}"
+                    f"number {number} of `texts` is {repr(parts)[:60]}; "
+                    f"expected a text{pairs}"
                 )
             first, *second = map(tokenizer.tokenize, several)
             # As upstream, a second text without pieces is none.

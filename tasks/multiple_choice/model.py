@@ -74,8 +74,8 @@ class MultipleChoice(PooledClassifier):
         for number, parts in enumerate(plain(texts)):
             if not isinstance(parts, list) or len(parts) != 2:
                 raise InputError(
-                    f"number {number} is {repr(parts)[:60]}; expected a tuple "
-                    "of a context and its choices"
+                    f"number {number} of `texts` is {repr(parts)[:60]}; "
+                    "expected a tuple of a context and its choices"
                 )
             entries.append({"context": parts[0], "choices": parts[1]})
         questions = read_questions(entries, "texts", has_labels=False)

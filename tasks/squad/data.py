@@ -346,7 +346,9 @@ def locate(
     """
     answer = text
     if answer_offsets == "exact":
-        begin += len(text) - len(text.lstrip())
+        space = len(text) - len(text.lstrip())
+        if paragraph.context[begin : begin + space].isspace():
+            begin += space
         text = text.strip()
     last = begin + len(text) - 1
     if not 0 <= begin <= last < len(paragraph.word_at):

@@ -435,7 +435,7 @@ def test_texts_that_a_model_cannot_take_are_said(tmp_path: Path) -> None:
         (None, "None"),
         ((), r"\(\)"),
     ):
-        sentence = f"number 1 is {found}.*; expected a text, or a tuple of two"
+        sentence = f"number 1 of `texts` is {found}.*; expected .*, or a tuple"
         with pytest.raises(InputError, match=sentence):
             model.tokenize(["the ship", data])
     model = TokenClassifier.from_folder(folder, labels=("O", "B-PER"))
@@ -464,7 +464,7 @@ def test_choices_are_tokenized_as_in_training(tmp_path: Path) -> None:
         ([("a", ["b", "c"]), ("a", ["b"] * 3)], "has 3 .* the first 2"),
         ([("a", "bc")], "example 0 has 'bc' for 'choices'; expected a list"),
         ([("a", ["b", None])], "example 0 has nothing for 'choices'"),
-        ([("a", "b", "c")], "number 0 is .* tuple of a context and its choi"),
+        ([("a", "b", "c")], "number 0 of .* tuple of a context and its choi"),
         ([], "`texts` holds no question"),
     ):
         with pytest.raises(InputError, match=sentence):

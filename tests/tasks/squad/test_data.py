@@ -94,7 +94,7 @@ def test_of_overlapping_places_the_one_meant_is_taken() -> None:
         ("He paid the man b b.", " b", 17, range(18, 19)),
         ("New York York was", " York", 8, range(9, 13)),
         ("all the   sea", "   sea ", 7, range(10, 13)),
-        ("a b c", " b", 2, range(2, 3)),  # where the word begins
+        ("a b c", "  b", 2, range(2, 3)),  # where the word begins
     ],
 )
 def test_white_space_before_an_answer_is_not_a_word(
