@@ -2,7 +2,6 @@
 what is left out then."""
 
 import json
-import os
 import pathlib
 from collections.abc import Sequence
 
