@@ -320,6 +320,8 @@ def _table(path: str, settings: "TaskConfig | None") -> "TableFormat | None":
     from bert_keras.tasks.tables import ENDINGS
 
     table = FLAGS.make(TableFormat, settings, label_column="")
+    if not FLAGS["separator"].present:
+        table = table.with_header_read()
     is_asked_for = any(
         FLAGS[flag].present
         for flag in ("text_column", "text_pair_column", "has_header")

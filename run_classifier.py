@@ -98,9 +98,12 @@ def main() -> None:
         )
     else:
         files = FLAGS.make(classification_task.TableFiles, used)
+        table = FLAGS.make(TableFormat, used)
+        if not FLAGS["separator"].present:
+            table = table.with_header_read()
         problem = classification_task.table_problem(
             files,
-            FLAGS.make(TableFormat, used),
+            table,
             *wanted,
             stored.labels if stored and stored.target == files.target else (),
         )

@@ -122,6 +122,11 @@ FLAGS = Flags(
 def main() -> None:
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError("nothing to do: give --do_train, --do_eval or both")
+    if FLAGS.use_tpu and FLAGS.batch_ramp_steps:
+        raise InputError(
+            "--batch_ramp_steps changes the shapes of batches, which a Cloud "
+            "TPU would compile anew each time; leave it out"
+        )
     command.import_tensorflow(FLAGS)
 
     from bert_keras.data import text_files

@@ -703,10 +703,15 @@ def lock_until_exit(folder: str, argument: str) -> None:
         _held[key] = held
 
 
-def unlock_below(folder: str) -> None:
+def held() -> set[tuple[str, int]]:
+    """What `lock_until_exit` holds."""
+    return {*_held}
+
+
+def unlock_below(folder: str, kept: Collection[tuple[str, int]]) -> None:
     """Undoes what `lock_until_exit` did in this thread with folders in this
-    one."""
-    for path, thread in list(_held):
+    one, except what was held before."""
+    for path, thread in held() - {*kept}:
         is_below = path.startswith(os.path.join(folder, ""))
         if is_below and thread == threading.get_ident():
             _held.pop((path, thread)).__exit__(None, None, None)

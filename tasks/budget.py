@@ -141,19 +141,23 @@ def _steps_in(trainer: "Trainer", plan: "TrainingPlan", seconds: float) -> int:
         is_enough = sum_over_hosts(strategy, host, float(is_over)) > 0
     measured = time.monotonic()
     per_step = (measured - compiled) / (calls * per_call)
-    per_evaluation = 0.0
+    per_evaluation = share = 0.0
     if plan.selection.eval_steps:
         for _ in range(2):  # the first one compiles
             begin = time.monotonic()
             trainer.task.evaluate(trainer)
             per_evaluation = time.monotonic() - begin
-        per_step += per_evaluation / plan.selection.eval_steps
+        share = per_evaluation / plan.selection.eval_steps
     spent = time.monotonic() - start + (compiled - start)
-    steps = plan.loop.num_steps((seconds - spent - per_evaluation) / per_step)
+    left = seconds - spent - per_evaluation
+    steps = plan.loop.num_steps(left / (per_step + share))
+    # A small batch of a ramp takes less, but what is evaluated after it not.
+    while per_step * plan.loop.num_batches(steps) + share * steps > left > 0:
+        steps -= 1
     if host.is_chief:
         print(
-            f"measured: {1e3 * per_step:,.1f} ms a step, with compiling "
-            f"{spent:,.0f} s before the first one"
+            f"measured: {1e3 * (per_step + share):,.1f} ms a step, with "
+            f"compiling {spent:,.0f} s before the first one"
         )
     return round(sum_over_hosts(strategy, host, steps if host.is_chief else 0))
 

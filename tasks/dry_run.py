@@ -94,9 +94,9 @@ def _training(
         num_pieces > 1,
         run.recompute,
     )
+    whole = plan.loop.num_batches(steps)
     tokens = {}
     if trainer.task.settings is None:  # it is pre-trained
-        whole = plan.loop.num_batches(steps)
         number = round(whole * plan.source.num_tokens(batch))
         tokens["tokens"] = (
             f"{number:,} in all, padding included; "
@@ -106,13 +106,13 @@ def _training(
     return {
         "data": size.description,
         "steps": f"{steps:,} of {rows.number:,} examples, "
-        f"{steps * rows.number / size.num_rows:.2f} epochs; "
+        f"{whole * rows.number / size.num_rows:.2f} epochs; "
         f"{min(done, steps):,} are done",
         **tokens,
         "memory": f"about {sum(memory.values()) / MIB:,.1f} MiB a device: "
         + ", ".join(f"{name} {x / MIB:,.1f}" for name, x in memory.items()),
         "operations": f"about {flop / 1e9:,.3f} GFLOP a step, "
-        f"{flop * steps / 1e15:,.3f} PFLOP in all",
+        f"{flop * whole / 1e15:,.3f} PFLOP in all",
     }
 
 

@@ -192,7 +192,10 @@ class FineTuningRun:
         best = task.context
         if self.config.selection.num_seeds > 1:
             best = fine_tuning.of_seed(best, trainer.seed)
-        return trained_model(self.run.output_dir, metrics, best.run.output_dir)
+        with training_in(self.run.output_dir):  # once more: as the caller was
+            return trained_model(
+                self.run.output_dir, metrics, best.run.output_dir
+            )
 
 
 @contextlib.contextmanager
@@ -202,6 +205,7 @@ def training_in(output_dir: str) -> Iterator[None]:
     policy = keras.config.dtype_policy()
     states = random.getstate(), np.random.get_state()
     seed = tf.compat.v1.get_seed(0)[0]
+    held = files.held()
     try:
         yield
     finally:
@@ -209,7 +213,7 @@ def training_in(output_dir: str) -> Iterator[None]:
         random.setstate(states[0])
         np.random.set_state(states[1])
         tf.random.set_seed(None if seed == NO_SEED else seed)
-        files.unlock_below(output_dir)
+        files.unlock_below(output_dir, held)
 
 
 def trained_model(output_dir: str, metrics: dict[str, float], logs: str) -> Any:

@@ -47,6 +47,7 @@ from bert_keras.tasks.classifier_head import (
     without_head,
 )
 from bert_keras.tasks.hugging_face_task import folder_task
+from bert_keras.tasks.keyword_settings import plain
 from bert_keras.tasks.task_config import TASK, TaskConfig
 
 KERAS_ARGUMENTS = "name", "dtype", "trainable"
@@ -327,7 +328,7 @@ class TaskModel(keras.Model, abc.ABC):
             )
         tokenizer, max_length = self._reader(max_length)
         rows: list[InputFeatures] = []
-        for number, parts in enumerate(texts):
+        for number, parts in enumerate(plain(texts)):
             several = (parts,) if isinstance(parts, str) else parts
             if (
                 not isinstance(several, tuple | list)

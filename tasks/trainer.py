@@ -121,6 +121,8 @@ MAY_CHANGE = {
     "num_accumulation_steps": "",
     "recompute": "",
     "skip_nonfinite_steps": "",
+    # how a table was read, whose contents are compared
+    "separator": "",
     # how a model answers, whatever it was trained with
     "window_pooling": "",
     "max_answer_length": "",
@@ -443,6 +445,8 @@ class Trainer:
                 monitor.write_settings_to_tensorboard(self.folder, settings)
         else:
             began = read_settings(self.folder)
+            if began:  # by an earlier version, which has no such batches
+                began = {"batch_ramp_steps": None, **began}
             task = TaskConfig.from_folder(self.folder) if began else None
             if task is not None and self.task.settings is not None:
                 # Earlier versions did not store a task's settings.

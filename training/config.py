@@ -84,11 +84,6 @@ class LoopConfig:
                 "`num_accumulation_steps` splits a batch into, which is 1; "
                 "raise it, to 8 for example"
             )
-        if self.batch_ramp_steps and self.steps_per_call > 1:
-            raise InputError(
-                "`batch_ramp_steps` changes the shapes of batches, which a "
-                "Cloud TPU would compile anew each time; leave it out"
-            )
 
     def num_micro_batches(self, step: int) -> int:
         """Of the step that follows `step` finished ones.

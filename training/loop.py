@@ -310,7 +310,8 @@ class StepFunction:
         """Gradients, loss and metric sums over this replica's micro-batches."""
         count: Any = self.config.num_accumulation_steps
         if ramp := self.config.batch_ramp_steps:  # as num_micro_batches
-            count = tf.minimum(count, 1 + step * count // ramp)
+            grown = 1 + tf.minimum(step, ramp) * count // ramp
+            count = tf.minimum(count, grown)
         pieces = {
             name: tf.reshape(
                 value, tf.concat([[count, -1], tf.shape(value)[1:]], axis=0)

@@ -56,6 +56,11 @@ class TableFormat:
                 "or tab"
             )
 
+    def with_header_read(self) -> "TableFormat":
+        """Without the separator of another table, where a header shows it."""
+        separator = None if self.has_header else self.separator
+        return dataclasses.replace(self, separator=separator)
+
     @property
     def text_columns(self) -> list[str]:
         pair = self.text_pair_column

@@ -157,10 +157,12 @@ def _lines(texts: Iterable[str]) -> Iterable[str]:
             raise InputError(
                 f"text {number} is a {type(text).__name__}; expected a string"
             )
-        if name is not text or (
-            len(name.split()) == 1
-            and (name.endswith(TEXT_ENDINGS) or os.path.isfile(name))
-        ):
+        is_name = name is not text
+        if number == 0:
+            is_word = len(name.split()) == 1
+            is_name |= is_word and name.endswith(TEXT_ENDINGS)
+            is_name |= os.path.isfile(name)
+        if is_name:
             raise InputError(
                 f"text {number} is {name}, the name of a file; for names give "
                 'one string, "a.txt,b.txt", or pathlib.Paths alone'

@@ -345,9 +345,8 @@ class PretrainingTask(Task):
                     f"{accuracy:.1%}"
                 ]
         ramp = {}
-        if steps := config.loop.batch_ramp_steps:
-            first_size = self._batch_size(0)
-            ramp["batch_ramp_steps"] = f"{steps}, from batches of {first_size}"
+        if config.loop.batch_ramp_steps:
+            ramp["batch_ramp_steps's beginning"] = self._batch_size(0)
         watched = {
             "eval_steps": config.selection.eval_steps,
             "best_metric": self.metric(config.selection),

@@ -174,4 +174,5 @@ def pretrain(
             trainer = Trainer(task, task.context, config.seed)
             trainer.train(callback)
             metrics = task.evaluate(trainer) if config.do_eval else {}
-    return trained_model(run.output_dir, metrics, run.output_dir)
+    with training_in(run.output_dir):  # once more: as the caller was
+        return trained_model(run.output_dir, metrics, run.output_dir)

@@ -601,7 +601,7 @@ def test_a_growing_batch(records: Path, tmp_path: Path) -> None:
         bert_keras.pretrain(
             records, run, callback=stop, save_checkpoints_steps=2, **settings
         )
-    with pytest.raises(InputError, match="'4, from batches of 4' but was '4, "):
+    with pytest.raises(InputError, match="s beginning` is 4 but was 2"):
         other = {**settings, "num_accumulation_steps": 2}
         bert_keras.pretrain(records, run, **other)
     bert_keras.pretrain(records, run, **settings)
