@@ -328,10 +328,10 @@ class TaskModel(keras.Model, abc.ABC):
             )
         tokenizer, max_length = self._reader(max_length)
         rows: list[InputFeatures] = []
-        for number, parts in enumerate(plain(texts)):
-            several = (parts,) if isinstance(parts, str) else parts
+        for number, parts in enumerate(texts):
+            several = [parts] if isinstance(parts, str) else plain(parts)
             if (
-                not isinstance(several, tuple | list)
+                not isinstance(several, list)
                 or not 1 <= len(several) <= 1 + self.takes_pairs
                 or not all(isinstance(text, str) for text in several)
             ):
