@@ -90,7 +90,7 @@ def check_second(
 def second_config(
     init_checkpoint: str | None, second_init_checkpoint: str | None
 ) -> BertConfig | None:
-    """Of a second encoder; None where there is none."""
+    """The config of a second encoder; None where there is none."""
     if not second_init_checkpoint:
         return None
     if not init_checkpoint:

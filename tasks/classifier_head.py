@@ -44,7 +44,8 @@ def head_rows(
         is_kept: `keep_classifier_head`.
 
     Returns:
-        None if the rows stay as they are, or there is no classifier.
+        For each row of the model's classifier, the number of the
+        checkpoint's; None if they are the same, or there is no classifier.
 
     Raises:
         OtherHeadError: the classifier is for something else; the sentence

@@ -48,8 +48,8 @@ def place_of(name: str, number: int, count: int) -> int:
     last, downwards; an InputError if there is none."""
     if not -count <= number < count:
         raise InputError(
-            f"there is no {name} {number}; the model has {count}: 0 to "
-            f"{count - 1}, or -{count} to -1"
+            f"the model has no {name} {number}; expected 0 to {count - 1}, or "
+            f"-{count} to -1 from the end"
         )
     return number % count
 

@@ -86,7 +86,7 @@ class LoopConfig:
             )
 
     def num_micro_batches(self, step: int) -> int:
-        """Of the step that follows `step` finished ones.
+        """How many a step reads, after `step` finished ones.
 
         >>> loop = LoopConfig(num_accumulation_steps=4, batch_ramp_steps=8)
         >>> [loop.num_micro_batches(step) for step in range(9)]

@@ -145,7 +145,7 @@ def check_teacher(task: FineTuningTask, folder: str) -> BertConfig:
 
 
 class Teacher:
-    """Of a task, for students of the same task."""
+    """A model that has learned a task, and teaches it to a student."""
 
     def __init__(self, task: FineTuningTask, distillation: TaskDistillation):
         """Raises an InputError if the teacher is not one for the task."""

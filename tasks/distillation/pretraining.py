@@ -229,7 +229,7 @@ class DistilledPretrainingTask(PretrainingTask):
 
 
 def _layers(student: StudentConfig, teachers: int) -> tuple[int, ...]:
-    """Those of the teacher that the student begins with."""
+    """The teacher's layers that a student starts with."""
     number = student.num_student_layers
     if student.student_layers is None:
         return evenly_spaced(number or max(teachers // 2, 1), teachers)

@@ -178,21 +178,28 @@ def test_bad_input_is_a_sentence(
         assert named in sentence
 
 
+def refusal_to_pack(path: Path) -> str:
+    """What is said of the file; nothing is written."""
+    out = path.with_name("out")
+    sentence = fails_with(
+        "pack_records.py",
+        f"--input_file={path}",
+        f"--output_file={out}",
+        "--max_seq_length=10",
+        "--max_predictions_per_seq=5",
+    )
+    assert not out.exists()
+    return sentence
+
+
 def test_a_later_record_that_is_damaged_is_named(tmp_path: Path) -> None:
     path, features = tmp_path / "damaged", pretraining_features(10, 5)
     nan = {"masked_lm_weights": [float("nan"), 0.0, 0.0, 0.0, 0.0]}
     with RecordWriter([str(path)]) as writer:
         for record in (record_of(4), {**record_of(4), **nan}):
             writer.write(encode(features, record))
-    sentence = fails_with(
-        "pack_records.py",
-        f"--input_file={path}",
-        f"--output_file={tmp_path}/out",
-        "--max_seq_length=10",
-        "--max_predictions_per_seq=5",
-    )
+    sentence = refusal_to_pack(path)
     assert f"{path}, record 2: masked_lm_weights holds nan" in sentence
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_later_record_of_other_lengths_is_named(tmp_path: Path) -> None:
@@ -202,12 +209,5 @@ def test_a_later_record_of_other_lengths_is_named(tmp_path: Path) -> None:
         record = tiny_record(np.random.default_rng(3))
         features = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS)
         writer.write(encode(features, record))
-    sentence = fails_with(
-        "pack_records.py",
-        f"--input_file={path}",
-        f"--output_file={tmp_path}/out",
-        "--max_seq_length=10",
-        "--max_predictions_per_seq=5",
-    )
+    sentence = refusal_to_pack(path)
     assert f"{path}, record 2: input_ids holds {SEQ_LENGTH} numbers" in sentence
-    assert not (tmp_path / "out").exists()

@@ -285,8 +285,8 @@ def test_files_are_read_as_in_training(
 def test_columns_are_told_apart_as_in_training(
     regression: tuple[str, TextClassifier], tmp_path: Path
 ) -> None:
-    """By the separator of the training's table if it had no header, else by
-    the one that the header shows; and lines of text are no table."""
+    """Without a header the separator is that of the training table; otherwise
+    the header shows it. Plain lines are read as texts."""
     source, model = regression
     bare, headed = tmp_path / "bare", tmp_path / "headed"
     columns: dict[str, Any]

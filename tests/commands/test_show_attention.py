@@ -37,7 +37,7 @@ def test_refusals(folder: Path, tmp_path: Path) -> None:
         (["--output_file=map.html", "--head=1"], "--head is for a .png"),
         (
             [f"--output_file={tmp_path}/map.png", "--layer=3"],
-            "there is no layer 3; the model has 3: 0 to 2, or -3 to -1",
+            "the model has no layer 3; expected 0 to 2, or -3 to -1",
         ),
         (
             [f"--output_file={tmp_path}/map.html", "--text= "],

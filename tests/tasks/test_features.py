@@ -115,7 +115,7 @@ def test_vectors_are_those_of_their_windows() -> None:
 
 
 def test_a_layer_that_is_not_there() -> None:
-    with pytest.raises(InputError, match="no layer 3; the model has 3: 0 to 2"):
+    with pytest.raises(InputError, match="no layer 3; expected 0 to 2"):
         FeatureExtractor(TINY, [-3, 3])
 
 

@@ -242,7 +242,7 @@ def test_no_span(tmp_path: Path) -> None:
 
 
 def test_where_no_span_is_allowed_there_is_no_answer(tmp_path: Path) -> None:
-    """Its only start is the last token and its only end the first one."""
+    """The likeliest start lies behind the likeliest end."""
     settings = {**SPANS, "n_best_size": 1}
     model = load(save(tmp_path, QuestionAnsweringModel(ONE_LAYER), **settings))
     (answer,) = answers(
