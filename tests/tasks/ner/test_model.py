@@ -137,7 +137,7 @@ def test_layers_are_those_of_their_names() -> None:
         np.testing.assert_allclose(
             found[:, :3], expected[name], atol=1e-5, err_msg=name
         )
-    with pytest.raises(InputError, match="no layer -4; the model has 3"):
+    with pytest.raises(InputError, match="no layer -4; expected 0 to 2"):
         WordFeatures(TINY, "concat_last_four")
 
 
