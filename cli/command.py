@@ -310,7 +310,7 @@ def _devices(known: Mapping[str, Any]) -> str:
     precision = known.get("precision", "float32")
     if known.get("use_tpu"):
         name = known.get("tpu_name") or known.get("master") or ""
-        return f"Cloud TPU {name}".strip() + f", {precision}"
+        return f"connecting to Cloud TPU {name}".strip() + f", {precision}"
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         details = map(tf.config.experimental.get_device_details, gpus)

@@ -271,6 +271,9 @@ def test_devices_are_named(
     assert command._devices({}) == (
         "2 GPUs: NVIDIA H100 80GB HBM3, 81559 MiB, float32"
     )
+    assert command._devices({"use_tpu": True, "tpu_name": "mine"}) == (
+        "connecting to Cloud TPU mine, float32"
+    )
 
 
 def test_a_gpu_that_is_not_used_is_said(
