@@ -35,6 +35,8 @@ from bert_keras.data import tfrecords  # noqa: E402
 from tests.command_world import (  # noqa: E402
     FILES,
     GOOD,
+    NUMBERS,
+    REQUIRED,
     arguments,
     make_malicious,
     make_world,
@@ -350,49 +352,6 @@ def flag_cases() -> Iterator[Case]:
                 yield Case("flags: no such number", command, args)
 
 
-REQUIRED = {
-    "build_vocab": "input_file output_file",
-    "convert_checkpoint": "init_checkpoint output_dir",
-    "create_pretraining_data": "input_file output_file vocab_file",
-    "export_model": "model_dir export_dir",
-    "export_tflite": "model_dir output_file",
-    "extend_vocab": "init_checkpoint input_file output_dir",
-    "extract_features": "input_file init_checkpoint",
-    "inspect_records": "vocab_file input_file",
-    "pack_records": "input_file output_file",
-    "predict": "model_dir",
-    "run_classifier": "output_dir train_file",
-    "run_multiple_choice": "output_dir train_file eval_file",
-    "run_ner": "output_dir train_file eval_file predict_file",
-    "run_pretraining": "input_file output_dir",
-    "run_squad": "output_dir train_file predict_file",
-    "show_attention": "model_dir text output_file",
-}
-NUMBERS = {
-    "build_vocab": "vocab_size min_frequency",
-    "convert_checkpoint": "",
-    "create_pretraining_data": "max_seq_length max_predictions_per_seq"
-    " dupe_factor masked_lm_prob short_seq_prob num_workers",
-    "export_model": "version max_seq_length",
-    "export_tflite": "max_seq_length",
-    "extend_vocab": "num_words",
-    "extract_features": "batch_size max_seq_length num_threads",
-    "inspect_records": "num_records max_seq_length",
-    "pack_records": "max_seq_length max_sequences_per_pack window_records",
-    "predict": "batch_size top_k",
-    "run_classifier": "max_seq_length train_batch_size learning_rate seed"
-    " num_train_epochs warmup_proportion layer_decay eval_batch_size",
-    "run_multiple_choice": "max_seq_length learning_rate num_train_epochs",
-    "run_ner": "max_seq_length doc_stride lstm_size learning_rate seed"
-    " num_train_epochs predict_batch_size",
-    "run_pretraining": "max_seq_length train_batch_size learning_rate seed"
-    " num_train_steps num_warmup_steps max_predictions_per_seq",
-    "run_squad": "max_seq_length doc_stride max_query_length n_best_size"
-    " max_answer_length learning_rate num_train_epochs",
-    "show_attention": "max_seq_length layer head",
-}
-
-
 def output_cases(folder: Path) -> Iterator[Case]:
     """Outputs that cannot be written where they are wanted."""
     for command in GOOD:
@@ -463,6 +422,9 @@ COMBINATIONS = (
     ("inspect_records", "--text_file=corpus.txt"),
     ("pack_records", "--max_seq_length=31"),
     ("predict", "--output_format=nothing"),
+    ("pretrain_domain", "--train_hours=1"),
+    ("pretrain_domain", "--max_seq_length=62"),
+    ("pretrain_domain", "--input_format=jsonl"),
     ("show_attention", "--head=0"),
     ("show_attention", "--output_file=out/map.png --layer=9"),
 )  # fmt: skip

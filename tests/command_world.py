@@ -1,7 +1,8 @@
 """A folder with good inputs for every command, and with malicious ones.
 
 What each command needs to succeed is `GOOD`; which of its flags name files, and
-of what kind, is `FILES`. Paths are relative to the folder.
+of what kind, is `FILES`; `REQUIRED` and `NUMBERS` name flags that it cannot do
+without and flags that are numbers. Paths are relative to the folder.
 """
 
 import io
@@ -47,6 +48,7 @@ GOOD = {
     "predict": "--model_dir=model --input_file=lines.txt"
     " --output_file=out/answers.tsv",
     "pretrain_domain": "--input_file=corpus.txt --init_checkpoint=model"
+    " --general_file=corpus.txt --vocab_file=model/vocab.txt"
     " --input_format=sentences --output_dir=out/domain --num_train_steps=2"
     " --train_batch_size=2 --max_seq_length=32 --eval_steps=1",
     "run_classifier": f"--train_file=table.tsv --eval_file=table.tsv {TRAINING}"
@@ -132,6 +134,50 @@ FILES = {
         "init_checkpoint": "model",
     },
     "show_attention": {"model_dir": "model"},
+}
+REQUIRED = {
+    "build_vocab": "input_file output_file",
+    "convert_checkpoint": "init_checkpoint output_dir",
+    "create_pretraining_data": "input_file output_file vocab_file",
+    "export_model": "model_dir export_dir",
+    "export_tflite": "model_dir output_file",
+    "extend_vocab": "init_checkpoint input_file output_dir",
+    "extract_features": "input_file init_checkpoint",
+    "inspect_records": "vocab_file input_file",
+    "pack_records": "input_file output_file",
+    "predict": "model_dir",
+    "pretrain_domain": "input_file init_checkpoint output_dir",
+    "run_classifier": "output_dir train_file",
+    "run_multiple_choice": "output_dir train_file eval_file",
+    "run_ner": "output_dir train_file eval_file predict_file",
+    "run_pretraining": "input_file output_dir",
+    "run_squad": "output_dir train_file predict_file",
+    "show_attention": "model_dir text output_file",
+}
+NUMBERS = {
+    "build_vocab": "vocab_size min_frequency",
+    "convert_checkpoint": "",
+    "create_pretraining_data": "max_seq_length max_predictions_per_seq"
+    " dupe_factor masked_lm_prob short_seq_prob num_workers",
+    "export_model": "version max_seq_length",
+    "export_tflite": "max_seq_length",
+    "extend_vocab": "num_words",
+    "extract_features": "batch_size max_seq_length num_threads",
+    "inspect_records": "num_records max_seq_length",
+    "pack_records": "max_seq_length max_sequences_per_pack window_records",
+    "predict": "batch_size top_k",
+    "pretrain_domain": "num_train_steps train_hours max_seq_length"
+    " train_batch_size learning_rate eval_steps",
+    "run_classifier": "max_seq_length train_batch_size learning_rate seed"
+    " num_train_epochs warmup_proportion layer_decay eval_batch_size",
+    "run_multiple_choice": "max_seq_length learning_rate num_train_epochs",
+    "run_ner": "max_seq_length doc_stride lstm_size learning_rate seed"
+    " num_train_epochs predict_batch_size",
+    "run_pretraining": "max_seq_length train_batch_size learning_rate seed"
+    " num_train_steps num_warmup_steps max_predictions_per_seq",
+    "run_squad": "max_seq_length doc_stride max_query_length n_best_size"
+    " max_answer_length learning_rate num_train_epochs",
+    "show_attention": "max_seq_length layer head",
 }
 
 

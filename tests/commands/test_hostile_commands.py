@@ -14,6 +14,8 @@ from bert_keras.data import tfrecords
 from tests.command_world import (
     FILES,
     GOOD,
+    NUMBERS,
+    REQUIRED,
     arguments,
     make_malicious,
     make_world,
@@ -33,7 +35,11 @@ def commands() -> Commands:
 def test_every_command_is_tried() -> None:
     commands = (ROOT / "bert_keras" / "commands").glob("[!_]*.py")
     named = {path.stem for path in commands}
-    assert set(GOOD) == set(FILES) == named
+    for tried in (GOOD, FILES, REQUIRED, NUMBERS):
+        assert set(tried) == named
+    for command, flags in FILES.items():
+        given = {x.partition("=")[0] for x in arguments(command)}
+        assert {f"--{flag}" for flag in flags} <= given, command
 
 
 def test_the_payload_works(tmp_path: Path) -> None:
