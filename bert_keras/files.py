@@ -479,7 +479,12 @@ def new_folder(output_dir: str) -> Iterator[str]:
                 f"`output_dir={output_dir}` exists already; name a new folder"
             )
         with atomic(output_dir) as folder:
-            tf.io.gfile.makedirs(folder)
+            try:
+                tf.io.gfile.makedirs(folder)
+            except tf.errors.OpError as error:  # may name a parent alone
+                raise InputError(
+                    f"cannot write `output_dir={output_dir}` ({error.message})"
+                ) from error
             yield folder
     except tf.errors.OpError as error:
         folder, name = os.path.split(output_dir)

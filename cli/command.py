@@ -228,12 +228,13 @@ def explained(error: BaseException, flags: Iterable[str] = ()) -> str | None:
                 "latest checkpoint in --output_dir"
             )
     # Of TensorFlow's errors those of files and networks, which have no place in
-    # the code, or the system's words after a path.
-    words = map(os.strerror, errno.errorcode)
+    # the code, or the system's words, or TensorFlow's, after a path.
+    words = [f"; {os.strerror(number)}" for number in errno.errorcode]
+    words.append(" is not a directory")
     if isinstance(error, OSError) and error.errno:
         names = filter(None, (error.filename, error.filename2))
         text = "; ".join([*map(os.fsdecode, names), str(error.strerror)])
-    elif kind not in FILE_ERRORS and not any(f"; {x}" in text for x in words):
+    elif kind not in FILE_ERRORS and not any(x in text for x in words):
         return None
     return f"the system refuses: {text.strip()}; mend that and try again"
 

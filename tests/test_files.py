@@ -338,6 +338,16 @@ def test_a_file_of_empty_space_is_not_read(tmp_path: Path) -> None:
         read_index(str(tmp_path / "model"))
 
 
+def test_a_new_folder_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a user's")
+    out = f"{tmp_path}/file/x"
+    with pytest.raises(InputError) as refused, files.new_folder(out):
+        pass
+    assert f"cannot write `output_dir={out}` (" in str(refused.value)
+    assert f"{tmp_path}/file is not a directory" in str(refused.value)
+    assert (tmp_path / "file").read_text() == "a user's"
+
+
 def test_other_names_of_a_new_folder(tmp_path: Path) -> None:
     for name, made in (("a/.", "a"), ("b//", "b"), ("c/../d", "d")):
         with files.new_folder(f"{tmp_path}/{name}") as folder:

@@ -111,6 +111,16 @@ def test_what_the_system_refuses_is_a_sentence(
     )
 
 
+def test_a_folder_below_a_file_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(tf.errors.OpError) as failed:
+        tf.io.gfile.makedirs(f"{tmp_path}/file/x")
+    assert command.explained(failed.value) == (
+        f"the system refuses: {tmp_path}/file is not a directory; mend that "
+        "and try again"
+    )
+
+
 @pytest.mark.parametrize(
     "error",
     [
