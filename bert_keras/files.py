@@ -482,9 +482,7 @@ def new_folder(output_dir: str) -> Iterator[str]:
             try:
                 tf.io.gfile.makedirs(folder)
             except tf.errors.OpError as error:  # may name a parent alone
-                raise InputError(
-                    f"cannot write `output_dir={output_dir}` ({error.message})"
-                ) from error
+                raise _unwritable(output_dir, "output_dir", error) from error
             yield folder
     except tf.errors.OpError as error:
         folder, name = os.path.split(output_dir)
@@ -492,9 +490,7 @@ def new_folder(output_dir: str) -> Iterator[str]:
         names = f"{re.escape(os.path.join(folder, ''))}({own})"
         if not re.search(names, error.message):
             raise  # of what is read
-        raise InputError(
-            f"cannot write `output_dir={output_dir}` ({error.message})"
-        ) from error
+        raise _unwritable(output_dir, "output_dir", error) from error
 
 
 def vocabulary_files(vocab_file: str) -> dict[str, str]:
