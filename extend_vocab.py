@@ -55,7 +55,7 @@ FLAGS = Flags(
 def main() -> None:
     command.import_tensorflow(computes=False)
     from bert_keras.data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
-    from bert_keras.data.tokenizers import check_any_vocabulary
+    from bert_keras.data.tokenizers import check_ids
     from bert_keras.files import VOCABULARY, new_folder
     from bert_keras.modeling.checkpoint import (
         AnyModel,
@@ -71,8 +71,8 @@ def main() -> None:
     config_file, opened = _files()
     config = BertConfig.from_json_file(files.local(config_file))
     vocab_file = opened.vocab_file
-    pieces = vocabulary.check_vocabulary(vocab_file)
-    check_any_vocabulary(vocab_file, config.vocab_size)
+    pieces = opened.vocab
+    check_ids(pieces, config.vocab_size, vocab_file)
     unused = _unused_places(opened, pieces)
     task = _task()
     with new_folder(FLAGS.output_dir) as folder:

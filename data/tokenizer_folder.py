@@ -80,6 +80,7 @@ class OpenedTokenizer(NamedTuple):
     vocab_file: str  # on this machine; lists the added tokens, too
     settings: TokenizerSettings
     is_stated: bool  # whether the case is known, and not assumed
+    vocab: Mapping[str, int]  # token -> id
 
     def load(self) -> Tokenizer:
         return load_tokenizer(self.vocab_file, self.settings)
@@ -133,8 +134,7 @@ def open_tokenizer(
         said.completed |= own.completed
         said.is_hugging_face = own.is_hugging_face
     is_own = not (model and vocab_file)
-    vocab_file = _complete_vocabulary(path, said, is_own)
-    vocab = check_any_vocabulary(vocab_file)
+    vocab_file, vocab = _complete_vocabulary(path, said, is_own)
     for content in options.additional_special_tokens:
         if content not in vocab:
             raise InputError(
@@ -178,7 +178,8 @@ def open_tokenizer(
     settings = TokenizerSettings(
         **values, added_tokens=tuple(said.added.values())
     )
-    return OpenedTokenizer(vocab_file, settings, is_stated or tells_case)
+    is_stated = is_stated or tells_case
+    return OpenedTokenizer(vocab_file, settings, is_stated, vocab)
 
 
 @dataclasses.dataclass
@@ -406,8 +407,11 @@ def _named_tokens(special_tokens: SpecialTokens) -> dict[str, str]:
     }
 
 
-def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
-    """A local vocab.txt or vocab.json that has the added tokens in it.
+def _complete_vocabulary(
+    path: str, said: _Statements, is_own: bool
+) -> tuple[str, dict[str, int]]:
+    """A local vocab.txt or vocab.json that has the added tokens in it, and what
+    it lists.
 
     Special tokens without an id get theirs here: the one that they have in the
     vocabulary or, as in transformers, the next free one.
@@ -466,7 +470,7 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
         )
     added = {content: token.id for content, token in said.added.items()}
     if added.items() <= vocab.items() and not path.endswith(TOKENIZER):
-        return path
+        return path, vocab
     taken = set(added.values())
     vocab = {k: v for k, v in vocab.items() if v not in taken} | added
     if is_byte_level:
@@ -482,7 +486,8 @@ def _complete_vocabulary(path: str, said: _Statements, is_own: bool) -> str:
     folder = files.temporary_folder()
     for name, text in contents.items():
         Path(folder, name).write_bytes(text.encode())
-    return os.path.join(folder, next(iter(contents)))
+    path = os.path.join(folder, next(iter(contents)))
+    return path, check_any_vocabulary(path)
 
 
 def settings_json(tokenizer: OpenedTokenizer) -> str:
@@ -541,7 +546,7 @@ def hugging_face_files(
         config["added_tokens_decoder"] = tokens
         return {TOKENIZER_CONFIG: json.dumps(config, indent=2) + "\n"}
     config["do_lower_case"] = settings.do_lower_case
-    vocab = check_any_vocabulary(tokenizer.vocab_file)
+    vocab = tokenizer.vocab
     # The library takes tokens that are not word pieces only after all others.
     whole = {t.id for t in settings.added_tokens if not t.is_word_piece}
     end = 1 + max(set(vocab.values()) - whole)

@@ -89,25 +89,25 @@ def special_tokens_of(vocab_file: str) -> SpecialTokens:
     return ROBERTA if vocab_file.endswith(BYTE_LEVEL) else BERT
 
 
-def check_any_vocabulary(
-    vocab_file: str, vocab_size: int | None = None
-) -> dict[str, int]:
-    """piece -> id, or an InputError that says what is wrong with the file, or
-    that an id is not below `vocab_size`, which is the config's."""
+def check_any_vocabulary(vocab_file: str) -> dict[str, int]:
+    """piece -> id, or an InputError that says what is wrong with the file."""
     is_bytes = special_tokens_of(vocab_file) == ROBERTA
-    vocab = (check_byte_level if is_bytes else check_vocabulary)(vocab_file)
-    largest = max(vocab.values())
-    if vocab_size is not None and largest >= vocab_size:
+    return (check_byte_level if is_bytes else check_vocabulary)(vocab_file)
+
+
+def check_ids(
+    vocab: Mapping[str, int], vocab_size: int, vocab_file: str
+) -> None:
+    """Raises an InputError if an id is not below a config's `vocab_size`."""
+    if (largest := max(vocab.values())) >= vocab_size:
         raise InputError(
             f"{vocab_file} holds ids up to {largest} but vocab_size in the "
             f"config is {vocab_size}; change `vocab_file` or "
             "`bert_config_file`"
         )
-    return vocab
 
 
-def vocabulary_digest(vocab_file: str) -> str:
+def vocabulary_digest(vocab: Mapping[str, int]) -> str:
     """Tells other pieces, or others in their places, from these."""
-    vocab = check_any_vocabulary(vocab_file)
     checksum = zlib.crc32(json.dumps(vocab).encode())
     return f"{len(vocab)} pieces, checksum {checksum:08x}"

@@ -89,10 +89,14 @@ class VariableMapping:
 
     def write(self, value: np.ndarray) -> None:
         """Makes `value` what `read` gives, whatever LoRA adds."""
-        blocks = np.split(self.variable.numpy(), self.num_blocks, axis=-1)
         added = self._added
-        blocks[self.block] = value if added is None else value - added
-        self.variable.assign(np.concatenate(blocks, axis=-1))
+        if added is not None:
+            value = value - added
+        if self.num_blocks > 1:
+            blocks = np.split(self.variable.numpy(), self.num_blocks, axis=-1)
+            blocks[self.block] = value
+            value = np.concatenate(blocks, axis=-1)
+        self.variable.assign(value)
 
     @property
     def _added(self) -> np.ndarray | None:

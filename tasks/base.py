@@ -112,8 +112,8 @@ def open_with_task(
     Raises:
         InputError: a file is missing or does not fit the others.
     """
-    task = folder_task(path, options)
     folder = open_model_folder(path, options)
+    task = folder_task(path, options, opened=folder.opened)
     config, tokenizer = folder.config, folder.tokenizer()
     check_sizes(config, path, needs_all_layers=True)
     longest = config.max_position_embeddings

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from bert_keras import files
 from bert_keras.data.tokenizer_folder import open_tokenizer
-from bert_keras.data.tokenizers import check_any_vocabulary
 from bert_keras.errors import InputError, warn
 from bert_keras.modeling.checkpoint import check_sizes
 from bert_keras.modeling.config import BertConfig, model_config_file
@@ -114,15 +113,14 @@ def compare_pieces(
     one in a place that was [unused...] is a user's own and all right."""
     try:
         start = init_checkpoint and open_tokenizer(init_checkpoint)
-        if not start:
-            return
-        theirs = check_any_vocabulary(start.vocab_file)
     except InputError:  # `vocab_file` may be given for that very reason
+        return
+    if not start:
         return
     own = {number: piece for piece, number in vocab.items()}
     others = [
         (number, piece)
-        for piece, number in theirs.items()
+        for piece, number in start.vocab.items()
         if own.get(number) != piece and not piece.startswith("[unused")
     ]
     if others:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from bert_keras.data.graph_tokenization import GraphTokenizer, NoGraphError
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.data.tokenizer_folder import OpenedTokenizer, TokenizerOptions
-from bert_keras.data.tokenizers import check_any_vocabulary
+from bert_keras.data.tokenizers import check_ids
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import (
     VariableMapping,
@@ -82,7 +82,8 @@ def open_folder(
             "folder on this machine"
         )
     folder = open_model_folder(path, options)
-    return folder_task(path, options), folder.config, folder.opened
+    task = folder_task(path, options, opened=folder.opened)
+    return task, folder.config, folder.opened
 
 
 def load_model(
@@ -145,7 +146,7 @@ def graph_tokenizer(
     try:
         if not isinstance(tokenizer, FullTokenizer):
             raise NoGraphError("a byte-level vocabulary has no form in a graph")
-        check_any_vocabulary(opened.vocab_file, config.vocab_size)
+        check_ids(opened.vocab, config.vocab_size, opened.vocab_file)
         check_length(config, max_seq_length)
         cuts = settings is None or settings.doc_stride is None
         return GraphTokenizer(tokenizer, max_seq_length, cuts)

@@ -18,7 +18,7 @@ from bert_keras.data.tokenizer_folder import (
     TokenizerOptions,
     open_tokenizer,
 )
-from bert_keras.data.tokenizers import check_any_vocabulary, special_tokens_of
+from bert_keras.data.tokenizers import check_ids, special_tokens_of
 from bert_keras.errors import InputError
 from bert_keras.files import beside, json_beside
 from bert_keras.modeling.checkpoint import open_weights
@@ -57,7 +57,10 @@ def classifier_class(task: TaskConfig | None) -> str:
 
 
 def folder_task(
-    path: str, options: TokenizerOptions | None = None, quietly: bool = False
+    path: str,
+    options: TokenizerOptions | None = None,
+    quietly: bool = False,
+    opened: OpenedTokenizer | None = None,
 ) -> TaskConfig | None:
     """What the model that `path` names was trained for.
 
@@ -66,6 +69,7 @@ def folder_task(
     Args:
         path: a model folder, or weights in one.
         options: override the folder's settings of its tokenizer.
+        opened: the tokenizer, if it has been opened with these options.
 
     Returns:
         None if no task is known.
@@ -74,7 +78,7 @@ def folder_task(
     config_file = beside(path, [HUGGING_FACE_CONFIG])
     if task is None and (config_file is None or not is_hugging_face(path)):
         return None
-    opened = open_tokenizer(path, options=options)
+    opened = opened or open_tokenizer(path, options=options)
     known = opened.settings if opened else options or TokenizerOptions()
     case: dict[str, Any] = {name: getattr(known, name) for name in CASE}
     if not opened:  # no vocabulary: the folder decides what was not given
@@ -112,7 +116,7 @@ def folder_task(
 
 def check_tokens(
     tokenizer: OpenedTokenizer, config: BertConfig, path: str | None
-) -> dict[str, int]:
+) -> Mapping[str, int]:
     """Checks the tokenizer of a model; returns token -> id.
 
     Args:
@@ -121,8 +125,8 @@ def check_tokens(
     Raises:
         InputError: an id does not fit the config.
     """
-    vocab_file = tokenizer.vocab_file
-    vocab = check_any_vocabulary(vocab_file, config.vocab_size)
+    vocab_file, vocab = tokenizer.vocab_file, tokenizer.vocab
+    check_ids(vocab, config.vocab_size, vocab_file)
     if path and is_hugging_face(path):
         config.check_padding(
             vocab[special_tokens_of(vocab_file).padding], vocab_file

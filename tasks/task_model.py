@@ -232,7 +232,7 @@ class TaskModel(keras.Model, abc.ABC):
         check_sizes(found.config, folder, needs_all_layers=True)
         tokenizer = found.checked_tokenizer()
         if cls.targets:
-            stored = folder_task(folder, options, quietly=True)
+            stored = folder_task(folder, options, True, found.opened)
             if stored is None or stored.target not in cls.targets:
                 length = min(
                     cls.defaults["max_seq_length"],

@@ -256,7 +256,7 @@ def made_of(context: RunContext) -> dict[str, Any]:
     config = dataclasses.asdict(context.config)
     return {
         **{f"bert_config_file's {key}": x for key, x in config.items()},
-        "vocab_file": found and vocabulary_digest(found.vocab_file),
+        "vocab_file": found and vocabulary_digest(found.vocab),
         **tokenizer,
     }
 
@@ -721,7 +721,7 @@ class Trainer:
             ):
                 return False
             own, ours = open_tokenizer(self.folder), self.context.tokenizer
-            digest = own and vocabulary_digest(own.vocab_file)
+            digest = own and vocabulary_digest(own.vocab)
             if digest != made_of(self.context)["vocab_file"]:
                 return False
             if own and ours and own.settings != ours.settings:
@@ -741,7 +741,7 @@ class Trainer:
         if found is None and case.do_lower_case is not None:
             # A vocabulary may be put beside it later, as with Google's command.
             settings = TokenizerSettings(case.do_lower_case, case.strip_accents)
-            found = OpenedTokenizer(VOCABULARY, settings, True)
+            found = OpenedTokenizer(VOCABULARY, settings, True, {})
         others = {
             TASK: self._task_json(),
             TOKENIZER_CONFIG: settings_json(found) if found else None,

@@ -41,7 +41,7 @@ from bert_keras.data import (
 )
 from bert_keras.data.record_schema import pretraining_features
 from bert_keras.data.tokenizer_folder import open_tokenizer
-from bert_keras.data.tokenizers import check_any_vocabulary
+from bert_keras.data.tokenizers import check_any_vocabulary, check_ids
 from bert_keras.errors import InputError
 from bert_keras.modeling import checkpoint
 from bert_keras.modeling.config import BertConfig
@@ -202,10 +202,10 @@ def read_text(text: str) -> None:
 
 def read_vocabulary(content: bytes) -> None:
     path = write("vocab.txt", content)
-    vocab = survives(lambda: check_any_vocabulary(path, 50))
+    vocab = survives(lambda: check_any_vocabulary(path))
     if vocab is not None:
+        survives(lambda: check_ids(vocab, 50, path))
         assert {"[UNK]", "[CLS]", "[SEP]"} <= vocab.keys()
-        assert all(0 <= number < 50 for number in vocab.values())
         assert vocab == tokenization.load_vocab(path)
 
 

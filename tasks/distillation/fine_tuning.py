@@ -12,7 +12,6 @@ from keras import ops
 
 from bert_keras import files
 from bert_keras.data.tokenizer_folder import CASE, HUGGING_FACE, open_tokenizer
-from bert_keras.data.tokenizers import check_any_vocabulary
 from bert_keras.errors import InputError, warn
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import check_sizes
@@ -124,9 +123,7 @@ def check_teacher(task: FineTuningTask, folder: str) -> BertConfig:
     own = open_tokenizer(folder)
     if own is None or opened is None:
         return config
-    if check_any_vocabulary(own.vocab_file) != check_any_vocabulary(
-        opened.vocab_file
-    ):
+    if own.vocab != opened.vocab:
         raise InputError(
             f"`teacher_model_dir={folder}` has other tokens than "
             f"{opened.vocab_file}; expected a teacher with the vocabulary of "

@@ -34,7 +34,7 @@ def cased(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = TokenizerSettings(
         do_lower_case=False, added_tokens=(AddedToken("[E1]", len(words) - 1),)
     )
-    opened = OpenedTokenizer(str(folder / "vocab.txt"), settings, True)
+    opened = OpenedTokenizer(str(folder / "vocab.txt"), settings, True, {})
     (folder / TOKENIZER_CONFIG).write_text(settings_json(opened))
     return folder
 

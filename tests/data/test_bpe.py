@@ -14,7 +14,7 @@ from bert_keras.data.bpe import (
     load_byte_level,
 )
 from bert_keras.data.fast_tokenization import ByteLevelLines
-from bert_keras.data.tokenizers import check_any_vocabulary
+from bert_keras.data.tokenizers import check_any_vocabulary, check_ids
 from bert_keras.errors import InputError
 from tests.conftest import GOLDEN
 
@@ -167,9 +167,11 @@ def test_what_is_wrong_with_the_files_is_said(
 
 def test_ids_that_the_config_has_no_room_for() -> None:
     path = str(FOLDER / "vocab.json")
-    assert check_any_vocabulary(path, 420)["<mask>"] == 419
+    vocab = check_any_vocabulary(path)
+    assert vocab["<mask>"] == 419
+    check_ids(vocab, 420, path)
     with pytest.raises(InputError, match="ids up to 419 .* config is 419"):
-        check_any_vocabulary(path, 419)
+        check_ids(vocab, 419, path)
     with pytest.raises(InputError, match="cannot read `vocab_file=absent"):
         check_any_vocabulary("absent.json")
 

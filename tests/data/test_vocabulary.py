@@ -14,7 +14,7 @@ from bert_keras.data.graph_tokenization import GraphTokenizer
 from bert_keras.data.masking import read_masking_vocabulary
 from bert_keras.data.special_tokens import BERT
 from bert_keras.data.tokenization import BasicTokenizer
-from bert_keras.data.tokenizers import check_any_vocabulary
+from bert_keras.data.tokenizers import check_any_vocabulary, check_ids
 from bert_keras.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def write(folder: pathlib.Path, text: str) -> str:
 
 def test_check_returns_ids(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path, SPECIAL_LINES + "sea\n\n\u2028\n")
-    vocab = check_any_vocabulary(path, vocab_size=8)
+    vocab = check_any_vocabulary(path)
     assert vocab == tokenization.load_vocab(path)
     assert vocab["sea"] == 5
 
@@ -63,7 +63,7 @@ def test_of_a_token_listed_twice_the_later_counts(
     """Whatever reads it: the ids of "the sea" are 8 and 7, not 5."""
     path = write(tmp_path, SPECIAL_LINES + "sea\nship\nsea\nthe\n")
     for _ in range(2):
-        assert check_any_vocabulary(path, 9)["sea"] == 7
+        assert check_any_vocabulary(path)["sea"] == 7
     assert capsys.readouterr().err == (
         f"{path} repeats tokens in 1 lines (8: sea, as in 6); the last line "
         "of a token is its id\n"
@@ -80,9 +80,10 @@ def test_of_a_token_listed_twice_the_later_counts(
 
 def test_check_size(tmp_path: pathlib.Path) -> None:
     path = write(tmp_path, SPECIAL_LINES + "sea\nship\n")
-    check_any_vocabulary(path, vocab_size=7)
+    vocab = check_any_vocabulary(path)
+    check_ids(vocab, 7, path)
     with pytest.raises(InputError) as caught:
-        check_any_vocabulary(path, vocab_size=6)
+        check_ids(vocab, 6, path)
     assert "ids up to 6 but vocab_size in the config is 6" in str(caught.value)
     assert "`vocab_file` or `bert_config_file`" in str(caught.value)
 
@@ -100,7 +101,9 @@ def test_released_vocabularies_pass(name: str, size: int) -> None:
     path = SHARED / "data" / "vocab" / name / "vocab.txt"
     if not path.exists():
         pytest.skip("the released vocabularies are not here")
-    assert len(check_any_vocabulary(str(path), size)) == size
+    vocab = check_any_vocabulary(str(path))
+    assert len(vocab) == size
+    check_ids(vocab, size, str(path))
 
 
 def test_count_words() -> None:
