@@ -5,6 +5,7 @@ another vocabulary of the same size, and then mean nothing.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 
 from bert_keras import files
@@ -59,10 +60,9 @@ def optimizer_hints(
     is_biased = config.optimizer_type == "adamw" and not config.bias_correction
     if begins_at_random and is_biased and 2 * warmup < memory:
         hints.append(
-            f"the weights begin at random, and a warm-up of {warmup:,} steps "
-            f"is short beside the {memory:,} that Adam's mean of squared "
-            "gradients takes to fill: give `bias_correction` or a longer "
-            "warm-up"
+            f"the weights start at random, and a warm-up of {warmup:,} steps "
+            "is short for Adam: give `bias_correction`, or at least "
+            f"{math.ceil(memory / 2):,} steps"
         )
     return hints
 

@@ -181,8 +181,9 @@ def diagnose_classes(
         share = np.mean(labels == predicted[0])
         return (
             f"degenerate run: {names[predicted[0]]!r} is predicted for all "
-            f"{len(labels)} examples, of which {share:.1%} are; another "
-            "`seed`, a lower `learning_rate` or `bias_correction` may help"
+            f"{len(labels)} examples, of which {share:.1%} are; more "
+            "`num_train_epochs`, another `seed`, a lower `learning_rate` or "
+            "`bias_correction` may help"
         )
     if class_weights:
         counts = counts * np.take(class_weights, classes)

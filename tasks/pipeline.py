@@ -160,7 +160,8 @@ class Pipeline(abc.ABC):
             found = []
             for answer in answers:
                 if error := answer.fields.get("error"):
-                    raise InputError(f"number {answer.number}: {error}")
+                    where = "" if is_one else f"number {answer.number}: "
+                    raise InputError(where + error)
                 found.append(make(**answer.fields))
         return found[0] if is_one else found
 

@@ -322,15 +322,15 @@ def _check_settings(
             "`num_workers` is not for `runner`; options that Beam has for it "
             "follow --"
         )
-    for name in (
+    of_masks = (
         "do_whole_word_mask", "masked_lm_prob", "mask_share", "random_share",
-    ):  # fmt: skip
-        if config.dynamic_masking and name in given:
-            raise InputError(
-                f"`{name}` changes nothing with `dynamic_masking`, whose "
-                "records have no masks; give it to run_pretraining.py, which "
-                "draws them"
-            )
+    )  # fmt: skip
+    named = " and ".join(f"`{name}`" for name in of_masks if name in given)
+    if config.dynamic_masking and named:
+        raise InputError(
+            "records of `dynamic_masking` have no masks; give "
+            f"{named} to run_pretraining.py, which draws them"
+        )
     if settings.words_are_spaced and not config.do_whole_word_mask:
         raise InputError("`words_are_spaced` is for `do_whole_word_mask`")
     if settings.words_are_spaced and not is_bert:

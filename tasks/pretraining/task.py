@@ -206,9 +206,9 @@ def check_direction(
     if direction == "bidirectional":
         if mask_flags and inputs.have_masks:
             raise InputError(
-                f"the records have masks, of which `{mask_flags[0]}` "
-                "changes nothing; leave it out, or make records with "
-                "create_pretraining_data.py `dynamic_masking`"
+                f"the records already have masks, which `{mask_flags[0]}` "
+                "does not change; leave it out, or make the records anew with "
+                "it, or with `dynamic_masking` of create_pretraining_data.py"
             )
         return
     if inputs.have_masks:

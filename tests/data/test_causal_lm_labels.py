@@ -132,7 +132,7 @@ def test_it_learns_the_alphabet_backwards(world: Path, tmp_path: Path) -> None:
                 *("--direction=bidirectional", "--random_share=0.2"),
                 "--input_file={}/masked.tfrecord",
             ],
-            "have masks, of which --random_share changes nothing",
+            "have masks, which --random_share does not change",
         ),
     ],
 )

@@ -20,7 +20,9 @@ def test_a_warm_up_that_is_short_for_adam() -> None:
         )
         return len(optimizer_hints(config, at_random))
 
-    assert hints(499) == 1  # 1 / (1 - 0.999) is 1,000
+    [hint] = optimizer_hints(OptimizerConfig(num_warmup_steps=499), True)
+    assert "at least 500 steps" in hint  # 1 / (1 - 0.999) is 1,000
+    assert hints(499) == 1
     assert hints(500) == 0
     assert hints(499, at_random=False) == 0
     assert hints(499, bias_correction=True) == 0

@@ -505,6 +505,8 @@ def test_what_a_model_cannot_do_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="number 1: the text is empty"):
         model.predict(["the sea", " "])
     with pytest.raises(InputError, match="number 0: it has 2 texts"):
+        model.predict([("the sea", "a storm")])
+    with pytest.raises(InputError, match="^it has 2 texts"):  # not in a list
         model.predict(("the sea", "a storm"))
 
 

@@ -229,6 +229,10 @@ def test_settings_that_do_not_fit_are_named(tmp_path: Path) -> None:
             {"sampler": "google", "dynamic_masking": True},
             "`sampler=google` has no `dynamic_masking`",
         ),
+        (
+            {"dynamic_masking": True, "masked_lm_prob": 0.3, "mask_share": 0.9},
+            "give `masked_lm_prob` and `mask_share` to run_pretraining.py",
+        ),
         ({"max_seq_length": 3}, "`max_seq_length=3` is too small"),
         ({"num_workers": 0}, "`num_workers` is 0; expected at least 1"),
     ):
