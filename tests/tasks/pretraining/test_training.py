@@ -444,7 +444,7 @@ def test_pretraining_that_cannot_begin_is_refused(
         ({"vocab_file": None}, "the vocabulary is not known: give"),
         ({"random_student": True}, "`random_student` is for a model with a"),
         ({"eval_steps": 2}, "give `evaluation`"),
-        ({"masked_lm_prob": 0.2}, "the records have masks"),
+        ({"masked_lm_prob": 0.2}, "the records already have masks"),
     ):
         given = SHORT | settings
         with pytest.raises(InputError, match=sentence):
