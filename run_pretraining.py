@@ -133,7 +133,7 @@ def main() -> None:
     from bert_keras.tasks.pretraining.setup import MASKS, make_task
     from bert_keras.tasks.pretraining.task import PretrainingConfig
     from bert_keras.tasks.run_context import make_devices
-    from bert_keras.tasks.trainer import Trainer
+    from bert_keras.tasks.trainer import Trainer, print_how_to_predict
 
     for flag in ("input_file", "eval_file"):  # before a TPU is connected to
         if patterns := FLAGS[flag].value:
@@ -173,6 +173,10 @@ def main() -> None:
         trainer = Trainer(task, task.context, config.seed)
         if FLAGS.do_train:
             trainer.train()
+            context = task.context
+            fills = context.config.direction == "bidirectional"
+            if fills and context.tokenizer is not None:
+                print_how_to_predict(run.output_dir)
         else:
             trainer.restore()
         if FLAGS.do_eval:

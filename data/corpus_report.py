@@ -116,23 +116,24 @@ def hints(summary: TextSummary) -> list[str]:
     found = []
     if summary.num_long_lines > lines / 3:
         found.append(
-            "these lines look like paragraphs: `input_format=paragraphs` cuts "
+            "these lines look like paragraphs: give "
+            "create_pretraining_data.py `input_format=paragraphs`, which cuts "
             "them into sentences"
         )
     if documents == 1:
         found.append(
             "a single document has no second sentences for random pairs: put "
             "a blank line between documents, or give "
-            "`sequence_format=full_sentences`"
+            "create_pretraining_data.py `sequence_format=full_sentences`"
         )
     elif summary.num_single_line_documents > documents / 2:
         found.append(
             "documents of a single line give random pairs only: put blank "
             "lines between documents only, or give "
-            "`sequence_format=full_sentences`"
+            "create_pretraining_data.py `sequence_format=full_sentences`"
         )
     return [
-        *(f"create_pretraining_data.py: {with_flags(hint)}" for hint in found),
+        *map(with_flags, found),
         *vocabulary_hints(
             summary.num_unknown / max(1, summary.num_pieces),
             summary.num_pieces / max(1, summary.num_words),

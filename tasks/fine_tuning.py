@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import functools
 import os
-import sys
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
@@ -47,6 +46,7 @@ from bert_keras.tasks.trainer import (
     Trainer,
     TrainingPlan,
     file_settings,
+    print_how_to_predict,
 )
 from bert_keras.training.checkpoints import read_settings
 from bert_keras.training.config import (
@@ -330,13 +330,7 @@ def train(task: FineTuningTask, callback: Callback | None = None) -> Trainer:
     else:
         seeds = range(first, first + num_seeds)
         trainer = _train_seeds(task, seeds, callback)
-    folder, name = os.path.split(sys.argv[0])
-    script = os.path.join(folder, "predict.py")
-    is_clone = name.startswith("run_") and os.path.exists(script)
-    predict = f"python {script}" if is_clone else "predict"
-    print(
-        f"to predict with it:\n  {predict} --model_dir={context.run.output_dir}"
-    )
+    print_how_to_predict(context.run.output_dir)
     return trainer
 
 

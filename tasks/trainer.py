@@ -12,6 +12,7 @@ import functools
 import glob
 import json
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -277,6 +278,14 @@ def settings_of(context: RunContext, plan: TrainingPlan) -> dict[str, Any]:
         source = settings.get(name)
         settings[f"{name}'s contents"] = source and weights_contents(source)
     return {k: x for k, x in settings.items() if k not in NOT_COMPARED}
+
+
+def print_how_to_predict(model_dir: str) -> None:
+    folder, name = os.path.split(sys.argv[0])
+    script = os.path.join(folder, "predict.py")
+    is_clone = name.startswith("run_") and os.path.exists(script)
+    predict = f"python {script}" if is_clone else "predict"
+    print(f"to predict with it:\n  {predict} --model_dir={model_dir}")
 
 
 def file_settings(argument: str, paths: Sequence[str]) -> dict[str, list[str]]:
