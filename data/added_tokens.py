@@ -51,7 +51,9 @@ class AddedTokens:
         self._normalize = normalize
         self._exact = {t.content: t for t in tokens if not t.normalized}
         self._normal = {
-            normalize(t.content)[0]: t for t in tokens if t.normalized
+            text: t
+            for t in tokens
+            if t.normalized and (text := normalize(t.content)[0])
         }
 
     def split(self, text: str) -> Iterator[Part]:
@@ -68,13 +70,15 @@ class AddedTokens:
             for found in _find(chars, self._normal):
                 if found.token is None:
                     continue
-                token = chars[found.start : found.end]
-                # Its own characters; the spaces that an ideograph gets are not
-                # the text's.
-                first = found.end - len(token.lstrip() or token)
-                last = found.start + len(token.rstrip() or token) - 1
+                first, last = found.start, found.end - 1
                 start = part.start + sources[first]
                 end = part.start + sources[last] + 1
+                # The spaces that an ideograph gets are not the text's: they lie
+                # before and behind it, and have no width.
+                if chars[first].isspace() and first:
+                    start += sources[first - 1] == sources[first]
+                if chars[last].isspace() and last + 1 < len(chars):
+                    end -= sources[last] == sources[last + 1]
                 if found.token.lstrip:
                     start = begin + len(text[begin:start].rstrip())
                 if found.token.rstrip:

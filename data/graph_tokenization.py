@@ -119,7 +119,8 @@ class GraphTokenizer(tf.Module):
             vocab[char] = token.id
             if token.normalized:
                 text = "".join(table.get(c, c) for c in token.content)
-                normalized[text] = char
+                if text.strip():  # else it is found nowhere
+                    normalized[text] = char
             else:
                 exact[token.content] = char
         self.exact = _AddedTokens(exact) if exact else None

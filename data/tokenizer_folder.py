@@ -12,6 +12,7 @@ tokenization_bert.py; tokenizers' serialization of its models.
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +31,11 @@ from bert_keras.data.tokenizers import (
     load_tokenizer,
     special_tokens_of,
 )
-from bert_keras.data.vocabulary import cased_share
+from bert_keras.data.vocabulary import (
+    MAX_PIECE_CHARS,
+    MAX_PIECES,
+    cased_share,
+)
 from bert_keras.errors import InputError, say_once
 
 TOKENIZER_CONFIG, TOKENIZER = "tokenizer_config.json", "tokenizer.json"
@@ -64,6 +69,7 @@ CLASSES = (
 )  # fmt: skip
 EXTRA_TOKENS = "additional_special_tokens", "extra_special_tokens"
 CASED_SHARE = 0.05  # share of tokens with capitals in cased vocabularies
+UNUSED = re.compile(r"\[(unused|token )\d+\]")  # a token may take their places
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
@@ -288,14 +294,22 @@ def _token(value: Any, number: int) -> AddedToken:
     """From its text alone, or an object with its flags."""
     if isinstance(value, str):
         value = {"content": value, "special": True}
-    if type(number) is not int or number < 0 or not value["content"]:
-        raise ValueError(f"the added token {value!r} with the id {number!r}")
+    content = str(value["content"] or "")
+    _check_token(content, number)
     flags = {
         field.name: bool(value.get(field.name, False))
         for field in dataclasses.fields(AddedToken)
         if field.type in (bool, "bool")
     }
-    return AddedToken(str(value["content"]), number, **flags)
+    return AddedToken(content, number, **flags)
+
+
+def _check_token(content: str, number: int) -> None:
+    """Raises a ValueError for one that no line of a vocabulary can be."""
+    is_number = type(number) is int and 0 <= number < MAX_PIECES
+    if not is_number or not 0 < len(content) <= MAX_PIECE_CHARS:
+        raise ValueError(f"the token {content[:60]!r} with the id {number!r}")
+    content.encode()  # half a character has no bytes
 
 
 def _check_tokenizer(tokenizer: Mapping[str, Any]) -> SpecialTokens:
@@ -427,6 +441,10 @@ def _complete_vocabulary(
                 str(token): int(model["vocab"][token])
                 for token in model["vocab"]
             }
+            for piece, number in vocab.items():
+                _check_token(piece, number)
+            if len({*vocab.values()}) < len(vocab):
+                raise ValueError("two of its tokens have one id")
             pairs = [
                 pair if isinstance(pair, str) else " ".join(pair)
                 for pair in model.get("merges") or ()
@@ -471,7 +489,14 @@ def _complete_vocabulary(
     added = {content: token.id for content, token in said.added.items()}
     if added.items() <= vocab.items() and not path.endswith(TOKENIZER):
         return path, vocab
-    taken = set(added.values())
+    taken = {number: content for content, number in added.items()}
+    for content, number in vocab.items():
+        if taken.get(number, content) != content and not UNUSED.match(content):
+            raise InputError(
+                f"{path} has {content!r} as token {number}, where the added "
+                f"tokens beside it have {taken[number]!r}; expected a number "
+                "of its own"
+            )
     vocab = {k: v for k, v in vocab.items() if v not in taken} | added
     if is_byte_level:
         contents = {files.BYTE_LEVEL: json.dumps(vocab), files.MERGES: merges}

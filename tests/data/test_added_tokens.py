@@ -4,7 +4,7 @@ import random
 
 import pytest
 import tokenizers
-from tokenizers import models, normalizers
+from tokenizers import models, normalizers, pre_tokenizers
 
 from bert_keras.data.added_tokens import AddedToken, AddedTokens
 from bert_keras.data.tokenization import FullTokenizer
@@ -48,6 +48,60 @@ def test_texts_are_cut_as_by_hugging_face() -> None:
             for part in added.split(text)
         ]
         assert ours == theirs, (text, tokens)
+
+
+CONTENTS_OF_WORDS = "Fóo", "\n", "  ", " 中", "文 a", "<user>"
+PIECES_OF_WORDS = *CONTENTS_OF_WORDS, "中", "文", " ", "\u0301", "\x01", "a"
+
+
+def test_normalized_tokens_are_found_as_by_hugging_face() -> None:
+    """Also between ideographs, where no space is in the text."""
+    rng = random.Random(3)
+    vocab_file = str(GOLDEN / "tiny_vocab.txt")
+    vocab = FullTokenizer(vocab_file).vocab
+    for _ in range(1000):
+        tokens = [
+            AddedToken(
+                content,
+                len(vocab) + i,
+                normalized=True,
+                special=rng.random() < 0.5,
+            )
+            for i, content in enumerate(rng.sample(CONTENTS_OF_WORDS, 3))
+        ]
+        library = tokenizers.Tokenizer(
+            models.WordPiece(vocab, unk_token="[UNK]")
+        )
+        library.normalizer = normalizers.BertNormalizer()
+        library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        library.add_tokens(
+            [
+                tokenizers.AddedToken(
+                    t.content, normalized=True, special=t.special
+                )
+                for t in tokens
+            ]
+        )
+        ours = FullTokenizer(vocab_file, added_tokens=tokens)
+        text = "".join(rng.choices(PIECES_OF_WORDS, k=rng.randint(0, 9)))
+        found = ours.tokenize(text)
+        theirs = library.encode(text, add_special_tokens=False).ids
+        assert ours.convert_tokens_to_ids(found) == theirs, (text, tokens)
+        spans = ours.tokenize_with_offsets(text)
+        assert [span.piece for span in spans] == found
+        assert all(0 <= s.start <= s.end <= len(text) for s in spans)
+
+
+@pytest.mark.parametrize("content", ["\u0301", "\x01"])
+def test_a_token_that_becomes_no_text_is_found_nowhere(content: str) -> None:
+    """Hugging Face's library panics."""
+    tokenizer = FullTokenizer(
+        str(GOLDEN / "tiny_vocab.txt"),
+        added_tokens=[AddedToken(content, 9000, normalized=True)],
+    )
+    expected = FullTokenizer(str(GOLDEN / "tiny_vocab.txt"))
+    text = f"the sea{content} saw"
+    assert tokenizer.tokenize(text) == expected.tokenize(text)
 
 
 @pytest.mark.parametrize("normalized", [False, True])

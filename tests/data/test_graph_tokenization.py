@@ -193,6 +193,7 @@ def test_added_tokens_are_kept_whole(tmp_path: Path) -> None:
         AddedToken("[E1]", 90),
         AddedToken("[E1][E", 91, rstrip=True),
         AddedToken("<É,>", 92, lstrip=True, rstrip=True, normalized=True),
+        AddedToken("\u0301", 93, normalized=True),  # becomes nothing
     ]
     path = written(tmp_path, "e", "##1", "[", "]", "1", "cat", "中")
     tokenizer = FullTokenizer(path, UNCASED, added_tokens=tokens)

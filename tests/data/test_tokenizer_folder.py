@@ -341,6 +341,49 @@ def test_the_flags_of_an_added_token_are_those_of_the_decoder(
     assert opened(folder).load().tokenize("<user>") == ["[UNK]"] * 3
 
 
+@pytest.mark.parametrize(
+    ("added", "sentence"),
+    [
+        ({"[E1]": 10_000_000}, r"token '\[E1\]' with the id 10000000"),
+        ({"[E1]": -1}, r"token '\[E1\]' with the id -1"),
+        ({"x" * 20_000: 8}, "token 'x{60}' with the id 8"),
+        ({"\ud800": 8}, "surrogates not allowed"),
+        ({"[E1]": 0}, r"'\[PAD\]' as token 0, where .* have '\[E1\]'; expect"),
+        ({"[E1]": 6}, r"'sea' as token 6, where .* have '\[E1\]'; expected"),
+    ],
+)
+def test_an_added_token_that_cannot_be_is_named(
+    tmp_path: Path, added: dict[str, int], sentence: str
+) -> None:
+    """Nor does a large id fill the memory with the lines before it."""
+    folder = folder_with(tmp_path, "sea ship", added_tokens=added)
+    with pytest.raises(InputError, match=sentence) as caught:
+        open_tokenizer(str(folder))
+    assert len(str(caught.value)) < 500
+
+
+def test_an_added_token_may_take_an_unused_place(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, "sea", added_tokens={"[E1]": 1})
+    tokenizer = opened(folder).load()
+    assert tokenizer.convert_tokens_to_ids(tokenizer.tokenize("[E1]")) == [1]
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [(10**12, "id 1000000000000"), (-1, "id -1"), (2, "two of its tokens")],
+)
+def test_a_vocabulary_with_ids_that_cannot_be_is_refused(
+    tmp_path: Path, number: int, sentence: str
+) -> None:
+    word_pieces(tmp_path, [], lowercase=True)
+    path = tmp_path / "tokenizer.json"
+    values = json.loads(path.read_text("utf-8"))
+    values["model"]["vocab"]["zzz"] = number
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match=f"tokenizer.json .*{sentence}"):
+        open_tokenizer(str(tmp_path))
+
+
 BPE = {"type": "BPE", "vocab": {}, "merges": []}
 
 
