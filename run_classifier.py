@@ -26,6 +26,7 @@ from bert_keras.cli.flags import Flag, Flags, Group
 
 from bert_keras.errors import InputError
 
+TARGETS = "single_label", "multi_label", "regression"
 FLAGS = Flags(
     Flag("train_file", str, Group.DATA,
          "Table to train on: a TSV, CSV or JSON file."),
@@ -47,7 +48,7 @@ FLAGS = Flags(
          "Folder with the files of --task_name, as GLUE distributes them."),
     Flag("target", "single_label", Group.DATA,
          "Kind of label in your tables: one class, several classes, or a "
-         "number.", choices=("single_label", "multi_label", "regression")),
+         "number.", choices=TARGETS),
     Flag("max_seq_length", 128, Group.DATA,
          "Maximum length of an input in tokens; longer texts are cut.",
          4),  # [CLS], a token, [SEP], [SEP]
@@ -81,7 +82,7 @@ def main() -> None:
         )
     if FLAGS.task_name and not FLAGS.data_dir:
         raise InputError("--task_name needs --data_dir, where its files are")
-    tuning = fine_tuning.FineTuningCommand(FLAGS)
+    tuning = fine_tuning.FineTuningCommand(FLAGS, *TARGETS)
 
     from bert_keras.tasks.classification import task as classification_task
     from bert_keras.tasks.classification.data import TableFormat
@@ -98,6 +99,7 @@ def main() -> None:
         )
     else:
         files = FLAGS.make(classification_task.TableFiles, used)
+        tuning.check_target(files.target)
         table = FLAGS.make(TableFormat, used)
         if not FLAGS["separator"].present:
             table = table.with_header_read()

@@ -58,11 +58,10 @@ def main() -> None:
     for name, path in zip(uses, paths, strict=True):
         if uses[name] and not path:
             raise InputError(f"--{name} is missing: it names the questions")
-    tuning = fine_tuning.FineTuningCommand(FLAGS)
+    tuning = fine_tuning.FineTuningCommand(FLAGS, "choice")
 
     from bert_keras.tasks.multiple_choice import task as multiple_choice_task
 
-    tuning.check_target("choice")
     problem = multiple_choice_task.read_problem(*paths)
     settings = tuning.task_settings(target="choice")
     task = multiple_choice_task.MultipleChoiceTask(

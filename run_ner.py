@@ -73,7 +73,7 @@ FLAGS = Flags(
 
 def main() -> None:
     fine_tuning.check_actions(FLAGS)
-    tuning = fine_tuning.FineTuningCommand(FLAGS, target="tags")
+    tuning = fine_tuning.FineTuningCommand(FLAGS, "tags")
 
     from bert_keras.tasks.ner import task as ner_task
 

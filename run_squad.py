@@ -85,8 +85,7 @@ def main() -> None:
     for flag, is_needed in needed.items():
         if is_needed and not FLAGS[flag].value:
             raise InputError(f"--{flag} is missing: it names SQuAD's JSON")
-    tuning = fine_tuning.FineTuningCommand(FLAGS)
-    tuning.check_target("span")
+    tuning = fine_tuning.FineTuningCommand(FLAGS, "span")
 
     from bert_keras.tasks.squad import task as squad_task
 

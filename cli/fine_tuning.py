@@ -92,8 +92,15 @@ class FineTuningCommand:
         fixed_task: the same without training: a model is used as trained.
     """
 
-    def __init__(self, flags: Flags, target: str | None = None) -> None:
-        """`target`: stored settings of another one do not count."""
+    def __init__(self, flags: Flags, *targets: str) -> None:
+        """
+        Args:
+            targets: that the command is for; where it trains, stored settings
+                of another one do not count.
+
+        Raises:
+            InputError: a model that was trained for another is to be used.
+        """
         command.import_tensorflow(flags)
         from bert_keras.tasks import fine_tuning, run_context
 
@@ -103,9 +110,10 @@ class FineTuningCommand:
         )
         self.run = common_flags.run_config(flags)
         self.stored_task = fine_tuning.stored_settings(self.run)
-        if self.stored_task and target and self.stored_task.target != target:
-            self.stored_task = None
         self.fixed_task = None if flags.do_train else self.stored_task
+        self.check_target(*targets)
+        if self.stored_task and self.stored_task.target not in targets:
+            self.stored_task = None
 
     def task_settings(self, **values: Any) -> "TaskConfig":
         """The task's settings: `values`, flags, and what follows from folders;
@@ -118,13 +126,13 @@ class FineTuningCommand:
         )
         return self.flags.make(TaskConfig, self.fixed_task, **fields, **values)
 
-    def check_target(self, target: str) -> None:
-        """Refuses to use a model that was trained for another."""
-        if self.fixed_task and self.fixed_task.target != target:
+    def check_target(self, *targets: str) -> None:
+        """Refuses to use a model that was trained for none of these."""
+        if self.fixed_task and self.fixed_task.target not in targets:
             raise InputError(
                 f"the model was trained for {self.fixed_task.target}, not for "
-                f"{target}; check --output_dir and --init_checkpoint, and what "
-                "names the task"
+                f"{' or '.join(targets)}; check --output_dir and "
+                "--init_checkpoint, and what names the task"
             )
 
     def open(

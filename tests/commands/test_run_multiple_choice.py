@@ -128,6 +128,19 @@ def test_what_is_asked_must_be_there(tmp_path: Path) -> None:
     task = TaskConfig("span", 16, True, doc_stride=5)
     (tmp_path / "task.json").write_text(task.to_json())
     flags = [folder, "--do_eval", "--eval_file=a.json"]
-    assert "was trained for span, not for choice" in fails_with(
-        "run_multiple_choice.py", *flags
+    for script, target in (
+        ("run_multiple_choice.py", "choice"),
+        ("run_ner.py", "tags"),
+        ("run_classifier.py", "single_label or multi_label or regression"),
+    ):
+        assert f"was trained for span, not for {target};" in fails_with(
+            script, *flags
+        )
+    task = TaskConfig("single_label", 16, True, labels=("no", "yes"))
+    (tmp_path / "task.json").write_text(task.to_json())
+    table = tmp_path / "table.tsv"
+    table.write_text("text\tlabel\nthe sea\tyes\n")
+    flags = [folder, "--do_eval", f"--eval_file={table}"]
+    assert "was trained for single_label, not for multi_label;" in fails_with(
+        "run_classifier.py", *flags, "--target=multi_label"
     )
