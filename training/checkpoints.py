@@ -299,16 +299,28 @@ class BestCheckpoint:
         save: Callable[[str], None],
     ) -> None:
         """Stores a model by `save`, which is given the folder; the one before
-        goes when this one is whole."""
+        goes when this one is whole.
+
+        Raises:
+            InputError: a user's folder has its name.
+        """
         folder = os.path.join(self.parent, f"step-{step}")
         for path in (self.parent, folder):
             if _is_link(path):
                 remove(path)  # what it leads to is not ours
+        before = _step_if_any(self.seen)
+        noted_in = _step_if_any(os.path.join(folder, METRICS))
+        names = names_in(folder) if is_dir(folder) else []
+        # A killed run may have left a name with a dot alone.
+        if step not in (before, noted_in) and any(x[0] != "." for x in names):
+            raise InputError(
+                f"the best model goes to {folder}, which has other files; move "
+                "them, or give another `output_dir`"
+            )
         tf.io.gfile.makedirs(folder)
         noted = {"step": step, **metrics}
         write_json(os.path.join(folder, METRICS), noted)
         save(folder)
-        before = _step_if_any(self.seen)
         write_json(self.seen, noted)
         for name in names_in(self.parent):
             other = os.path.join(self.parent, name)

@@ -295,6 +295,11 @@ def test_folders_of_others_beside_the_best_model_stay(tmp_path: Path) -> None:
     names = {path.name for path in (tmp_path / "best").iterdir()}
     assert names == {"step-7", "best.json", "step-500", "step-99"}
     assert (tmp_path / "best" / "step-500" / "mine.txt").exists()
+    for step in (99, 500):
+        kept = sorted((tmp_path / "best").rglob("*"))
+        with pytest.raises(InputError, match=f"step-{step}, which has other"):
+            best.keep(step, {"f1": 0.5}, lambda folder: None)
+        assert sorted((tmp_path / "best").rglob("*")) == kept
 
 
 @pytest.mark.parametrize("at", range(1, 7))
