@@ -473,17 +473,20 @@ def new_folder(output_dir: str) -> Iterator[str]:
     if "://" not in output_dir:  # "a/../b", "a/." and "/" are other names
         output_dir = os.path.realpath(output_dir)
     output_dir = output_dir.rstrip("/") or "/"
+    is_there = InputError(
+        f"`output_dir={output_dir}` exists already; name a new folder"
+    )
     try:
         if tf.io.gfile.exists(output_dir):
-            raise InputError(
-                f"`output_dir={output_dir}` exists already; name a new folder"
-            )
+            raise is_there
         with atomic(output_dir) as folder:
             try:
                 tf.io.gfile.makedirs(folder)
             except tf.errors.OpError as error:  # may name a parent alone
                 raise _unwritable(output_dir, "output_dir", error) from error
             yield folder
+    except tf.errors.AlreadyExistsError as error:  # made by another process
+        raise is_there from error
     except tf.errors.OpError as error:
         folder, name = os.path.split(output_dir)
         own = f"{re.escape(name)}\\b|\\.{re.escape(name[:50])}\\..*incomplete"

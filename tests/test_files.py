@@ -349,6 +349,18 @@ def test_a_new_folder_below_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "a user's"
 
 
+def test_a_new_folder_that_another_process_makes_first(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with (
+        pytest.raises(InputError, match=f"`output_dir={out}` exists already"),
+        files.new_folder(str(out)),
+    ):
+        out.mkdir()
+        (out / "theirs").touch()
+    assert [*tmp_path.iterdir()] == [out]
+    assert [*out.iterdir()] == [out / "theirs"]
+
+
 def test_other_names_of_a_new_folder(tmp_path: Path) -> None:
     for name, made in (("a/.", "a"), ("b//", "b"), ("c/../d", "d")):
         with files.new_folder(f"{tmp_path}/{name}") as folder:
