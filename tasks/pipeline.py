@@ -146,7 +146,7 @@ class Pipeline(abc.ABC):
             InputError: a text cannot be answered.
         """
         check_are_texts(texts)
-        check_batch_size(batch_size)
+        batch_size = checked_batch_size(batch_size)
         with self.turn:
             answers = self.answer_all(
                 texts,
@@ -190,7 +190,7 @@ class Pipeline(abc.ABC):
         Returns:
             float32 [N, H], or [H] of one text.
         """
-        check_batch_size(batch_size)
+        batch_size = checked_batch_size(batch_size)
         if pooling not in (None, *POOLINGS):
             raise InputError(
                 f"`pooling={pooling}` is not one of {', '.join(POOLINGS)}"
@@ -308,7 +308,8 @@ def as_list(texts: Any, one: Any = str) -> list[Any]:
         return [texts]
     is_table = isinstance(texts, Mapping) or hasattr(texts, "columns")
     several = None
-    if not is_table and not isinstance(texts, bytes):
+    # A set's order is any, and so would be that of the answers.
+    if not is_table and not isinstance(texts, bytes | set | frozenset):
         with contextlib.suppress(TypeError):  # of what is not a list
             several = iter(texts)
     if several is None:
@@ -331,11 +332,12 @@ def pairs_of(
     return list(zip(ones, others, strict=True))
 
 
-def check_batch_size(batch_size: Any) -> None:
+def checked_batch_size(batch_size: Any) -> int:
     if not isinstance(batch_size, int | np.integer) or batch_size < 1:
         raise InputError(
             f"`batch_size` is {batch_size}; expected a whole number from 1"
         )
+    return int(batch_size)  # NumPy's lack what Python's have
 
 
 def check_are_texts(lines: Sequence[Any]) -> None:

@@ -302,7 +302,7 @@ class _Node(NamedTuple):
             if float(value).is_integer():
                 return int(float(value))
         raise InputError(
-            f"{self.path}: 'answer_start' of {self.place} is {value!r}; "
+            f"{self.path}: 'answer_start' of {self.place} is {value!r:.60}; "
             "expected a whole number"
         )
 

@@ -526,6 +526,7 @@ def test_only_texts_are_answered(tmp_path: Path) -> None:
             ({"text": ["the sea"]}, "type dict; give one column of it"),
             (None, "expected a text or a list of texts, found None"),
             (b"the sea", "found one of type bytes"),
+            ({"the sea", "a storm"}, "found one of type set"),
             (np.array("the sea"), "found one of type ndarray"),
             ([{"text": "the sea"}], "number 0: .* found one of type dict"),
             (["the sea", None], "number 1: expected a text, found None"),
@@ -534,6 +535,7 @@ def test_only_texts_are_answered(tmp_path: Path) -> None:
             with pytest.raises(InputError, match=words):
                 call(texts)
     assert len(model.predict(np.array(["the sea", "a storm"]))) == 2
+    assert len(model.predict(["the sea", "a storm"], np.int64(3))) == 2
     with pytest.raises(InputError, match="`pooling=men` is not one of cls, me"):
         model.encode("the sea", pooling="men")
     for size in (0, -3, ["a storm"]):
