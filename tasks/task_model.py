@@ -48,6 +48,7 @@ from bert_keras.tasks.classifier_head import (
 )
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.keyword_settings import plain
+from bert_keras.tasks.pipeline import as_list
 from bert_keras.tasks.task_config import TASK, TaskConfig
 
 KERAS_ARGUMENTS = "name", "dtype", "trainable"
@@ -328,7 +329,7 @@ class TaskModel(keras.Model, abc.ABC):
             )
         tokenizer, max_length = self._reader(max_length)
         rows: list[InputFeatures] = []
-        for number, parts in enumerate(texts):
+        for number, parts in enumerate(as_list(texts)):
             several = [parts] if isinstance(parts, str) else plain(parts)
             if (
                 not isinstance(several, list)

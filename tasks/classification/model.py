@@ -399,14 +399,26 @@ class TextClassifier(PooledClassifier):
         """Reads label_ids [B, length]. Rows without input are padding and do
         not count."""
         total, sums = self.target.loss(
-            logits, batch[LABELS], example_weights(batch)
+            logits, self._labels(batch), example_weights(batch)
         )
         # A batch of classes that weigh nothing costs nothing.
         return ops.divide_no_nan(total, totals["rows"]), sums
 
     def example_weights(self, batch: Batch) -> Tensor:
         """float32 [B]: how much each example counts."""
-        return self.target.weights(batch[LABELS], example_weights(batch))
+        return self.target.weights(self._labels(batch), example_weights(batch))
+
+    def _labels(self, batch: Batch) -> Tensor:
+        """label_ids; an error unless they are [B, length]. Of a row of zeros
+        and a one, the first would be read as the number of a class."""
+        labels = batch[LABELS]
+        shape, length = tuple(labels.shape), self.target.feature.length
+        if len(shape) != 2 or shape[1] not in (None, length):
+            raise InputError(
+                f"`{LABELS}` has the shape {shape}; expected (number of texts, "
+                f"{length}), as {self.target.kind} has"
+            )
+        return labels
 
     def get_config(self) -> dict[str, Any]:
         target = {"kind": self.target.kind, **json_form(self.target)}

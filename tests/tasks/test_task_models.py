@@ -20,6 +20,7 @@ from bert_keras.modeling.encoder_variants import (
 )
 from bert_keras.modeling.fused_ops import uncompiled
 from bert_keras.tasks.classification.model import (
+    LABELS,
     MultiLabel,
     Regression,
     SingleLabel,
@@ -240,6 +241,21 @@ def test_the_models_own_loss_refuses_weights_that_it_would_not_see() -> None:
     assert loss == 0
 
 
+def test_the_models_own_loss_refuses_labels_of_another_shape() -> None:
+    """Of a row of zeros and a one it would read the first as the class."""
+    two = SingleLabel(("no", "yes")), np.eye(2, dtype="int32")[[0, 1] * 4]
+    for target, labels in (
+        two,
+        (two[0], np.array([0, 1] * 4)),
+        (MultiLabel(("no", "yes")), np.array([[0], [1]] * 4)),
+        (Regression(), np.ones([8, 2], "float32")),
+    ):
+        model = TextClassifier(ONE_LAYER, target)
+        model.compile()
+        with pytest.raises(InputError, match="label_ids` has the shape .* exp"):
+            model.test_on_batch({**inputs(), LABELS: labels})
+
+
 def test_a_key_that_is_given_wins() -> None:
     model, key = MaskedLm(DROPS), np.array([3, 5], "int32")
     one = numbers(model(inputs(), seed=key, training=True))
@@ -411,6 +427,10 @@ def test_what_a_folder_cannot_be_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected 4 to 61"):
         MultipleChoice.from_folder(folder, max_seq_length=62)
     model = MaskedLm.from_folder(folder)
+    others: list[Any] = [{"text": ["the sea"]}, {"the sea"}, None]
+    for texts in others:
+        with pytest.raises(InputError, match="expected a text or a list of"):
+            model.tokenize(texts)
     with pytest.raises(InputError, match="expected a list of texts"):
         model.tokenize("the ship")
     for use in (
