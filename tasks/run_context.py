@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from bert_keras import files
 from bert_keras.data.tokenizer_folder import (
+    TOKENIZER_CONFIG,
     VOCABULARIES,
     OpenedTokenizer,
     TokenizerOptions,
@@ -19,7 +20,7 @@ from bert_keras.data.tokenizer_folder import (
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import CHECKPOINT, check_sizes
 from bert_keras.modeling.config import BertConfig, model_config_file
-from bert_keras.modeling.hugging_face import WEIGHTS
+from bert_keras.modeling.hugging_face import CONFIG, WEIGHTS
 from bert_keras.tasks.base import check_backend
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
@@ -27,7 +28,8 @@ from bert_keras.tasks.checkpoint_compatibility import (
     compare_pieces,
 )
 from bert_keras.tasks.hugging_face_task import check_tokens
-from bert_keras.tasks.results import ALSO_READ, WRITTEN
+from bert_keras.tasks.results import ALSO_READ, RESULTS, WRITTEN
+from bert_keras.tasks.task_config import TASK
 from bert_keras.training.checkpoints import (
     BEST,
     FOLDER,
@@ -41,8 +43,14 @@ from bert_keras.training.distribution import (
     make_strategy,
     this_host,
 )
+from bert_keras.training.early_stopping import EVAL_LOG
+from bert_keras.training.monitor import LOG
 
 PATTERN = frozenset("*?[")
+# Of output_dir, by the time that a model is trained
+FILES = WRITTEN | {
+    RESULTS, CONFIG, TASK, TOKENIZER_CONFIG, LOG, EVAL_LOG, *VOCABULARIES
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,7 +230,7 @@ def check_not_overwritten(output_dir: str, **models: str | None) -> None:
 
 def _refuse_parts_of_a_run(folder: str) -> None:
     """Raises an InputError if output_dir lies in a folder that another run
-    empties, or has a device or a pipe in it."""
+    empties, or has a device, a pipe or a folder where a file is written."""
     path = os.path.realpath(folder)
     while path != (parent := os.path.dirname(path)):
         is_run = os.path.isdir(os.path.join(parent, FOLDER))
@@ -233,10 +241,13 @@ def _refuse_parts_of_a_run(folder: str) -> None:
             )
         path = parent
     for name in files.names_in(folder) if os.path.isdir(folder) else ():
-        if files.is_stream(os.path.join(folder, name)):
+        path = os.path.join(folder, name)
+        is_folder = name in FILES and os.path.isdir(path)
+        if is_folder or files.is_stream(path):
+            kind = "a folder" if is_folder else "a device or a pipe"
             raise InputError(
-                f"`output_dir={folder}` has {name}, a device or a pipe; remove "
-                "it, or name another folder"
+                f"`output_dir={folder}` has {name}, {kind}; remove it, or name "
+                "another folder"
             )
 
 

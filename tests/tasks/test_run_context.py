@@ -113,6 +113,15 @@ def test_a_pipe_in_output_dir_is_refused(tmp_path: Path) -> None:
         claim_folder(RunConfig(str(tmp_path)), Host(0, 1))
 
 
+@pytest.mark.parametrize("name", ["task.json", "train_log.jsonl", "RTE.tsv"])
+def test_a_folder_in_the_place_of_a_file_is_refused(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match=f"has {name}, a folder; remove it"):
+        claim_folder(RunConfig(str(tmp_path)), Host(0, 1))
+
+
 @pytest.mark.parametrize("name", ["test_results.tsv", "predictions.json"])
 def test_data_under_the_name_of_a_result_is_refused(
     tmp_path: Path, name: str
