@@ -76,6 +76,7 @@ class Encoder(BertLayer):
     ):
         """`lora_rank`, `lora_alpha`: as `enable_lora`; None: without LoRA."""
         super().__init__(config, **kwargs)
+        self.autocast = False  # in bfloat16, ids above 256 would be others
         self.lora_rank, self.lora_alpha = lora_rank, lora_alpha
         check_weights_fit(config)
         dtype = self.dtype_policy
@@ -234,6 +235,11 @@ class Encoder(BertLayer):
             input_mask = ops.ones_like(input_ids)
         if segment_ids is None:
             segment_ids = ops.zeros_like(input_ids)
+        # Where Keras builds a model that it loads, they are floating-point.
+        if keras.backend.is_float_dtype(input_ids.dtype):
+            input_ids = ops.cast(input_ids, "int32")
+        if keras.backend.is_float_dtype(segment_ids.dtype):
+            segment_ids = ops.cast(segment_ids, "int32")
         if training and seed is None:
             seed = self.keys.draw()
         mask = additive_mask(input_mask, self.config.direction)
@@ -307,7 +313,13 @@ class Encoder(BertLayer):
 
 
 def check_names(inputs: Mapping[str, Any]) -> None:
-    """Raises a ValueError where transformers' names would be overlooked."""
+    """Raises a ValueError where transformers' names would be overlooked, or
+    where there are no names."""
+    if not isinstance(inputs, Mapping):
+        raise ValueError(
+            f"the inputs are a {type(inputs).__name__}; expected a dictionary "
+            "of input_ids, input_mask and segment_ids"
+        )
     others = {"attention_mask": "input_mask", "token_type_ids": "segment_ids"}
     for theirs, ours in others.items():
         if theirs in inputs:

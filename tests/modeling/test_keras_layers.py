@@ -98,6 +98,39 @@ def test_a_model_is_saved_and_loaded_to_the_bit(tmp_path: Path) -> None:
     np.testing.assert_array_equal(numbers(other(batch())), expected)
 
 
+@keras.saving.register_keras_serializable("tests")
+class Subclassed(keras.Model):
+    """Has no `build`: Keras calls it with floating-point inputs to build it."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.encoder = Encoder(DROPS)
+        self.top = keras.layers.Dense(2)
+
+    def call(self, inputs: Any) -> Any:
+        return self.top(self.encoder(inputs).pooled)
+
+
+@pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="slow")
+def test_a_subclassed_model_is_saved_and_loaded_to_the_bit(
+    tmp_path: Path,
+) -> None:
+    model = Subclassed()
+    expected = numbers(model(batch()))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(numbers(loaded(batch())), expected)
+
+
+def test_floating_point_ids_are_the_same_ids() -> None:
+    config = dataclasses.replace(DROPS, vocab_size=1000)
+    encoder = Encoder(config, dtype="mixed_bfloat16")
+    ids = np.arange(500, 500 + SEQ_LENGTH, dtype="int32")[None]
+    expected = numbers(encoder(ids).pooled)
+    found = numbers(encoder(ids.astype("float32")).pooled)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_training_drops_and_inference_does_not() -> None:
     model, inputs = functional(), batch()
     one, two = (numbers(model(inputs, training=True)) for _ in range(2))
