@@ -21,6 +21,7 @@ import numpy as np
 
 from bert_keras.data.input_features import InputFeatures, pad, padded_length
 from bert_keras.data.packing import best_fit, pack_sequences
+from bert_keras.errors import InputError
 
 # Different numbers of packed rows, at most: another one costs as much time to
 # compile as some three steps, and ten where it is traced as well.
@@ -34,6 +35,14 @@ class HostShard:
 
     index: int = 0
     count: int = 1
+
+
+def checked_batch_size(batch_size: Any) -> int:
+    if not isinstance(batch_size, int | np.integer) or batch_size < 1:
+        raise InputError(
+            f"`batch_size` is {batch_size!r}; expected a whole number from 1"
+        )
+    return int(batch_size)  # NumPy's lack what Python's have
 
 
 @dataclasses.dataclass

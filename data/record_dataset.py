@@ -1,11 +1,12 @@
 """Record files as a tf.data.Dataset, for training loops of your own."""
 
 import itertools
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
-from bert_keras.data.batching import HostShard
+from bert_keras.data.batching import HostShard, checked_batch_size
 from bert_keras.data.dynamic_masking import BatchMasker
 from bert_keras.data.input_pipeline import (
     Batch,
@@ -30,9 +31,9 @@ MAX_BATCHES = 2**62
 
 
 def record_dataset(
-    input_file: str,
+    input_file: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     batch_size: int,
-    vocab_file: str | None = None,
+    vocab_file: str | os.PathLike[str] | None = None,
     shuffle: bool = True,
     seed: int = 12345,
     masks: MaskConfig | None = None,
@@ -51,7 +52,8 @@ def record_dataset(
         (8, 32) (8, 20)
 
     Args:
-        input_file: comma-separated names and globs, also on gs://.
+        input_file: comma-separated names and globs, also on gs://; or a
+            pathlib.Path, or a list of these.
         batch_size: rows of the global batch.
         vocab_file: of records without masks, which are masked anew in each
             epoch; else it only bounds the ids.
@@ -68,9 +70,19 @@ def record_dataset(
         Dictionaries by the records' names, each int32 or float32 [B, length].
 
     Raises:
-        InputError: the files are missing, or of several kinds.
+        InputError: the files are missing, or of several kinds; or there is no
+            such batch or host.
     """
-    paths = expand_patterns(input_file)
+    batch_size = checked_batch_size(batch_size)
+    index, count = shard
+    if not 0 <= index < count <= batch_size:
+        raise InputError(
+            f"`shard` is {shard}; expected the number of a host, from 0, and "
+            f"how many there are, at most `batch_size={batch_size}`"
+        )
+    if isinstance(input_file, str | os.PathLike):
+        input_file = [os.fspath(input_file)]
+    paths = expand_patterns(",".join(os.fspath(name) for name in input_file))
     found = read_first(paths[0])
     masks = masks or MaskConfig()
     features = _features(found, masks, max_seq_length)
@@ -80,9 +92,9 @@ def record_dataset(
             "`max_seq_length`, the positions of an example"
         )
     vocab_size = 2**31 - 1
-    masker, share = None, HostShard(*shard)
+    masker, share = None, HostShard(index, count)
     if vocab_file:
-        opened = open_tokenizer(None, vocab_file)
+        opened = open_tokenizer(None, os.fspath(vocab_file))
         assert opened
         tokenizer = opened.load()
         vocab_size = max(tokenizer.vocab.values()) + 1

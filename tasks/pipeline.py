@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from bert_keras.data.batching import checked_batch_size
 from bert_keras.data.input_features import (
     IndexedBatch,
     InputFeatures,
@@ -330,14 +331,6 @@ def pairs_of(
             f"{len(others)}; expected the same number"
         )
     return list(zip(ones, others, strict=True))
-
-
-def checked_batch_size(batch_size: Any) -> int:
-    if not isinstance(batch_size, int | np.integer) or batch_size < 1:
-        raise InputError(
-            f"`batch_size` is {batch_size}; expected a whole number from 1"
-        )
-    return int(batch_size)  # NumPy's lack what Python's have
 
 
 def check_are_texts(lines: Sequence[Any]) -> None:

@@ -4,6 +4,7 @@ tf.data.Dataset."""
 import itertools
 from glob import glob
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,7 +83,7 @@ def test_records_without_masks_are_masked(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="give `vocab_file`"):
         record_dataset(path, 3, max_seq_length=16)
     masks = MaskConfig(4, 0.3)
-    data = record_dataset(path, 3, VOCAB, True, 7, masks, 16)
+    data = record_dataset(path, 3, Path(VOCAB), True, 7, masks, 16)
     pieces = read_masking_vocabulary(vocab, BERT)
     source = RecordBatches(
         *([path], features, 3, 7, len(vocab)),
@@ -108,3 +109,25 @@ def test_records_of_a_task_are_read_as_they_are(tmp_path: Path) -> None:
     shuffled = record_dataset(path, 3, seed=1)
     seen = [b["input_ids"].numpy()[:, 0] for b in itertools.islice(shuffled, 4)]
     assert set(np.concatenate(seen)) == {0, 1, 2, 3}
+
+
+def test_files_are_names_or_paths(tiny_records: str) -> None:
+    expected = next(iter(record_dataset(tiny_records, 2, shuffle=False)))
+    paths = [Path(name) for name in sorted(glob(tiny_records))]
+    for files in (paths, paths[0], [str(path) for path in paths]):
+        (batch,) = record_dataset(files, 2, shuffle=False).take(1)
+        assert_same(batch, expected)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, "4", None])
+def test_a_batch_has_rows(tiny_records: str, batch_size: Any) -> None:
+    with pytest.raises(InputError, match="`batch_size` is .* whole number"):
+        record_dataset(tiny_records, batch_size)
+
+
+@pytest.mark.parametrize("shard", [(2, 2), (-1, 2), (0, 0), (0, 7)])
+def test_a_host_is_one_of_them(
+    tiny_records: str, shard: tuple[int, int]
+) -> None:
+    with pytest.raises(InputError, match="`shard` is .* number of a host"):
+        record_dataset(tiny_records, 6, shard=shard)
