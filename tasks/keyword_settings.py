@@ -114,6 +114,14 @@ class Settings:
             TypeError: a setting does not exist.
             InputError: a value is of another type, or out of bounds.
         """
+        self.check_names(given)
+        return self.defaults | {
+            name: _checked(name, value, self.types[name])
+            for name, value in given.items()
+        }
+
+    def check_names(self, given: Mapping[str, Any]) -> None:
+        """Raises a TypeError if one does not exist."""
         if unknown := sorted(given.keys() - self.types.keys()):
             shown = []
             for name in unknown:
@@ -126,10 +134,6 @@ class Settings:
                 f"{self.function} has no setting {', '.join(shown)}; expected "
                 f"some of {', '.join(sorted(self.types))}"
             )
-        return self.defaults | {
-            name: _checked(name, value, self.types[name])
-            for name, value in given.items()
-        }
 
 
 def make(kind: Any, values: Mapping[str, Any], **others: Any) -> Any:

@@ -7,11 +7,32 @@ they match the labels in use in order.
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_keras.errors import InputError
 
 SEPARATORS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")
 WHOLE_NUMBER = re.compile(r"\A([+-]?\d+)\.0*\Z")
 MAX_SHOWN = 10
+
+
+def names_of(labels: Any) -> tuple[str, ...]:
+    """Of classes: their names, or as many numbers as there are."""
+    if isinstance(labels, int | np.integer) and labels > 0:
+        return tuple(map(str, range(labels)))
+    is_list = isinstance(labels, Iterable) and not isinstance(
+        labels, str | set | frozenset
+    )
+    names = tuple(labels) if is_list else ()
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InputError(
+            f"the labels are {labels!r:.80}; expected a list of their names, "
+            "in the order of the outputs, or how many there are"
+        )
+    return tuple(map(str, names))  # NumPy's are not JSON's
 
 
 def are_generic(labels: Sequence[str]) -> bool:

@@ -47,7 +47,8 @@ from bert_keras.tasks.classifier_head import (
     without_head,
 )
 from bert_keras.tasks.hugging_face_task import folder_task
-from bert_keras.tasks.keyword_settings import plain
+from bert_keras.tasks.keyword_settings import Settings, plain, types_of
+from bert_keras.tasks.label_names import names_of
 from bert_keras.tasks.pipeline import as_list
 from bert_keras.tasks.task_config import TASK, TaskConfig
 
@@ -150,26 +151,40 @@ class TaskModel(keras.Model, abc.ABC):
         check_names(inputs)
         return self.logits(inputs, seed)
 
+    def compile(
+        self, optimizer: Any = "rmsprop", loss: Any = None, **kwargs: Any
+    ) -> None:
+        """As Keras's. Metrics of labels need a loss of labels."""
+        for name in ("metrics", "weighted_metrics"):
+            if loss is None and kwargs.get(name):
+                self._refuse(name)
+        super().compile(optimizer, loss, **kwargs)
+
     def fit(
         self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
         """As Keras's, which drops weights where y is None; here an error."""
-        self._check_weights(y, kwargs.get("sample_weight"))
+        self._check_weights(y, **kwargs)
         return super().fit(x, y, *args, **kwargs)
 
     def evaluate(
         self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
         """As Keras's, with the error of `fit`."""
-        self._check_weights(y, kwargs.get("sample_weight"))
+        self._check_weights(y, **kwargs)
         return super().evaluate(x, y, *args, **kwargs)
 
-    def _check_weights(self, y: Any, sample_weight: Any) -> None:
-        if y is None and self.loss is None and sample_weight is not None:
-            raise InputError(
-                "the model's own loss takes no `sample_weight`; `compile` "
-                "with a loss, and give it labels"
-            )
+    def _check_weights(self, y: Any, **given: Any) -> None:
+        if y is None and self.loss is None:
+            for name in ("sample_weight", "class_weight"):
+                if given.get(name) is not None:
+                    self._refuse(name)
+
+    def _refuse(self, name: str) -> None:
+        raise InputError(
+            f"the model's own loss takes no `{name}`; `compile` with a loss, "
+            "and give it labels"
+        )
 
     def compute_loss(
         self,
@@ -179,7 +194,7 @@ class TaskModel(keras.Model, abc.ABC):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Tensor:
-        self._check_weights(y, sample_weight)  # of train_on_batch
+        self._check_weights(y, sample_weight=sample_weight)  # of train_on_batch
         if y is None and self.loss is None:  # labels are among the features
             return self.loss_of(y_pred, x, self.totals(x))[0]
         return super().compute_loss(x, y, y_pred, sample_weight, training)
@@ -201,7 +216,7 @@ class TaskModel(keras.Model, abc.ABC):
     @classmethod
     def from_folder(
         cls: type[Own],
-        folder: str,
+        folder: str | os.PathLike[str],
         options: TokenizerOptions | None = None,
         **settings: Any,
     ) -> Own:
@@ -219,16 +234,23 @@ class TaskModel(keras.Model, abc.ABC):
             folder: or weights in one.
             options: override the folder's settings of its tokenizer.
             settings: fields of task.json, by name, that override the folder's,
-                such as max_seq_length; and Keras's name, dtype and trainable.
+                such as labels and max_seq_length; and Keras's name, dtype and
+                trainable.
 
         Raises:
             InputError: a file is missing or does not fit the others.
+            TypeError: a setting does not exist.
         """
         keras_arguments = {
             name: settings.pop(name)
             for name in KERAS_ARGUMENTS
             if name in settings
         }
+        folder = os.fspath(folder)
+        types = types_of(TaskConfig) if cls.targets else {}
+        Settings(f"{cls.__name__}.from_folder", types).check_names(settings)
+        if "labels" in settings:
+            settings["labels"] = names_of(settings["labels"])
         found = open_model_folder(folder, options)
         check_sizes(found.config, folder, needs_all_layers=True)
         tokenizer = found.checked_tokenizer()

@@ -10,6 +10,7 @@ Shapes: B batch, S positions, N examples, C outputs, W windows of a document.
 """
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -32,7 +33,7 @@ from bert_keras.modeling.heads import (
 )
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.classification.data import Label
-from bert_keras.tasks.label_names import class_key, to_number
+from bert_keras.tasks.label_names import class_key, names_of, to_number
 from bert_keras.tasks.metrics import (
     classification_metrics,
     log_softmax,
@@ -220,8 +221,9 @@ class Regression(LabelType):
         return regression_metrics(scores[:, 0], labels[:, 0])
 
 
+LABEL_TYPES = SingleLabel, MultiLabel, Regression
 TARGETS: dict[str, Callable[..., LabelType]] = {
-    kind.kind: kind for kind in (SingleLabel, MultiLabel, Regression)
+    kind.kind: kind for kind in LABEL_TYPES
 }
 
 
@@ -309,6 +311,9 @@ class TextClassifier(PooledClassifier):
     """A model of texts and pairs, with the loss of its target: a class, several
     or a number. `call` gives logits [B, C].
 
+    `TextClassifier(config, 3)` or `TextClassifier(config, ["bad", "good"])` is
+    one of classes with random weights.
+
     Examples:
         >>> model = bert_keras.TextClassifier.from_folder(
         ...     "bert", labels=("bad", "good")
@@ -329,10 +334,19 @@ class TextClassifier(PooledClassifier):
     def __init__(
         self,
         config: BertConfig,
-        target: LabelType,
+        target: LabelType | Sequence[str] | int,
         encoder: Encoder | None = None,
         **kwargs: Any,
     ):
+        """
+        Args:
+            target: what it predicts. Names, or a number, are those of classes,
+                of which a text has one.
+            encoder: where it is not a new one of the config.
+            kwargs: Keras's name, dtype and trainable.
+        """
+        if not isinstance(target, LABEL_TYPES):
+            target = SingleLabel(names_of(target))
         super().__init__(
             config, target.num_outputs, "classifier", encoder, **kwargs
         )
@@ -350,7 +364,7 @@ class TextClassifier(PooledClassifier):
     @classmethod
     def from_folder(
         cls,
-        folder: str,
+        folder: str | os.PathLike[str],
         options: TokenizerOptions | None = None,
         num_labels: int | None = None,
         **settings: Any,
@@ -380,14 +394,14 @@ class TextClassifier(PooledClassifier):
                 labels are not known.
         """
         if "labels" in settings:
-            labels = settings["labels"] = tuple(settings["labels"])
+            labels = settings["labels"] = names_of(settings["labels"])
             if num_labels not in (None, len(labels)):
                 raise InputError(
                     f"`num_labels={num_labels}` and `labels` has "
                     f"{len(labels)} names; leave `num_labels` out"
                 )
         elif num_labels is not None:
-            settings["labels"] = tuple(map(str, range(num_labels)))
+            settings["labels"] = names_of(num_labels)
         return super().from_folder(folder, options, **settings)
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:

@@ -235,6 +235,10 @@ def test_the_models_own_loss_refuses_weights_that_it_would_not_see() -> None:
     for use in (model.fit, model.evaluate, model.test_on_batch):
         with pytest.raises(InputError, match="takes no `sample_weight`"):
             use(batch, sample_weight=np.ones(ROWS))
+    with pytest.raises(InputError, match="takes no `class_weight`"):
+        model.fit(batch, class_weight={0: 1.0, 1: 9.0})
+    with pytest.raises(InputError, match="takes no `metrics`; `compile` with"):
+        model.compile(metrics=["accuracy"])
     model.compile(loss=CROSS_ENTROPY())
     ids, none = inputs(), np.zeros([ROWS, SEQ_LENGTH])
     loss = model.test_on_batch(ids, ids["input_ids"], sample_weight=none)
@@ -254,6 +258,17 @@ def test_the_models_own_loss_refuses_labels_of_another_shape() -> None:
         model.compile()
         with pytest.raises(InputError, match="label_ids` has the shape .* exp"):
             model.test_on_batch({**inputs(), LABELS: labels})
+
+
+def test_classes_are_names_or_a_number() -> None:
+    named, numbered = (
+        TextClassifier(ONE_LAYER, ["no", "yes"]),
+        TextClassifier(ONE_LAYER, 2),
+    )
+    assert named.target == SingleLabel(("no", "yes"))
+    assert numbered.target == SingleLabel(("0", "1"))
+    with pytest.raises(InputError, match="labels are 0; expected a list of"):
+        TextClassifier(ONE_LAYER, 0)
 
 
 def test_a_key_that_is_given_wins() -> None:
@@ -354,7 +369,7 @@ def test_from_a_folder_to_a_folder(tmp_path: Path) -> None:
     odds = np.exp(logits)[:, 1] / np.exp(logits).sum(1)
     found = [x.probabilities["yes"] for x in answers]
     np.testing.assert_allclose(found, odds, atol=1e-6)
-    same = TextClassifier.from_folder(str(tmp_path / "out"))
+    same = TextClassifier.from_folder(tmp_path / "out", labels=["no", "yes"])
     assert_equal(numbers(same(data)), logits)
     model.save(tmp_path / "model.keras")
     kept = keras.models.load_model(tmp_path / "model.keras")
@@ -375,7 +390,7 @@ def test_heads_that_a_folder_has_and_has_not(tmp_path: Path) -> None:
     ):
         np.testing.assert_array_equal(one.read(), other.read())
     keras.utils.set_random_seed(3)
-    tagger = TokenClassifier.from_folder(folder, labels=("O", "B-PER"))
+    tagger = TokenClassifier.from_folder(folder, labels=["O", "B-PER"])
     assert tagger.settings and tagger.settings.target == "tags"
     keras.utils.set_random_seed(4)
     other = TokenClassifier.from_folder(folder, labels=("O", "B-PER"))
@@ -426,6 +441,11 @@ def test_what_a_folder_cannot_be_is_said(tmp_path: Path) -> None:
         TextClassifier.from_folder(folder, num_labels=3, labels=("a", "b"))
     with pytest.raises(InputError, match="expected 4 to 61"):
         MultipleChoice.from_folder(folder, max_seq_length=62)
+    with pytest.raises(TypeError, match="num_label .did you mean labels"):
+        TextClassifier.from_folder(folder, num_label=2)
+    for labels in ("ab", {"a", "b"}, [1, 2], 0, None):
+        with pytest.raises(InputError, match="expected a list of their names"):
+            TextClassifier.from_folder(folder, labels=labels)
     model = MaskedLm.from_folder(folder)
     others: list[Any] = [{"text": ["the sea"]}, {"the sea"}, None]
     for texts in others:
