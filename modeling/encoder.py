@@ -225,6 +225,11 @@ class Encoder(BertLayer):
             input_ids = input_ids["input_ids"]
         elif isinstance(input_ids, list | tuple):
             input_ids, input_mask, segment_ids = input_ids
+        if len(input_ids.shape) != 2:
+            raise ValueError(
+                f"input_ids has the shape {tuple(input_ids.shape)}; expected "
+                "(batch, positions)"
+            )
         longest = self.config.max_position_embeddings
         if (input_ids.shape[1] or 0) > longest:
             raise ValueError(
@@ -235,6 +240,12 @@ class Encoder(BertLayer):
             input_mask = ops.ones_like(input_ids)
         if segment_ids is None:
             segment_ids = ops.zeros_like(input_ids)
+        input_mask = of_same_shape("input_mask", input_mask, input_ids)
+        segment_ids = of_same_shape("segment_ids", segment_ids, input_ids)
+        if position_ids is not None:
+            position_ids = of_same_shape(
+                "position_ids", position_ids, input_ids
+            )
         # Where Keras builds a model that it loads, they are floating-point.
         if keras.backend.is_float_dtype(input_ids.dtype):
             input_ids = ops.cast(input_ids, "int32")
@@ -326,6 +337,27 @@ def check_names(inputs: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"the inputs have {theirs!r}; expected the name {ours!r}"
             )
+
+
+def of_same_shape(name: str, x: Tensor, input_ids: Tensor) -> Tensor:
+    """x, [B, S] as the ids, or a mask [B, S, S]; an error where broadcasting
+    would give an answer to rows of another length."""
+    expected = tuple(input_ids.shape)
+    dynamic = ops.shape(input_ids)
+    if name == "input_mask" and len(x.shape) == 3:
+        expected, dynamic = (*expected, expected[1]), (*dynamic, dynamic[1])
+    found = tuple(x.shape)
+    if len(found) != len(expected) or any(
+        None not in sizes and sizes[0] != sizes[1]
+        for sizes in zip(found, expected, strict=True)
+    ):
+        raise ValueError(
+            f"{name} has the shape {found}; expected {expected}, as input_ids "
+            "has it"
+        )
+    if None in (*found, *expected):  # TensorFlow looks when it runs
+        return ops.reshape(x, dynamic)
+    return x
 
 
 def attention_maps(

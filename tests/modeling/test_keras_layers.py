@@ -284,6 +284,30 @@ def test_what_cannot_be_done_is_said() -> None:
         layer(x, mask, training=True)
 
 
+@pytest.mark.parametrize("name", ["input_mask", "segment_ids"])
+def test_other_inputs_have_the_shape_of_the_ids(name: str) -> None:
+    """Broadcasting would answer from a mask of one position."""
+    encoder = Encoder(TINY)
+    inputs = {each: np.ones((2, 5), "int32") for each in NAMES}
+    for shape in ((2, 1), (1, 5), (2, 4), (5,)):
+        with pytest.raises(
+            ValueError, match=rf"{name} has the shape \({shape[0]}"
+        ):
+            encoder({**inputs, name: np.ones(shape, "int32")})
+    if keras.config.backend() != "tensorflow":
+        return
+    import tensorflow as tf
+
+    spec = tf.TensorSpec([None, None], tf.int32)
+    call = tf.function(encoder, input_signature=[dict.fromkeys(NAMES, spec)])
+    expected = numbers(encoder(inputs).pooled)
+    np.testing.assert_allclose(
+        numbers(call(inputs).pooled), expected, atol=1e-6
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError, match="requested shape"):
+        call({**inputs, name: np.ones((2, 1), "int32")})
+
+
 def on_jax(file: str, tests: str) -> None:
     """Runs a file's tests whose names have some of these words."""
     if keras.config.backend() != "tensorflow":
