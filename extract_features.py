@@ -185,7 +185,7 @@ def _load(config: "BertConfig", layers: list[int]) -> "Predictor":
             f"--init_checkpoint={FLAGS.init_checkpoint} has no {name}; the "
             "model that --bert_config_file describes is another one"
         )
-    return Predictor(extractor.forward, strategy, FLAGS.use_xla)
+    return Predictor(extractor.outputs_by_name, strategy, FLAGS.use_xla)
 
 
 def _write(

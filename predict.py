@@ -242,7 +242,7 @@ def _load(
     if model.fault:
         raise InputError(model.fault)
     print(model.report, file=sys.stderr)
-    predictor = Predictor(model.model.forward, strategy, FLAGS.use_xla)
+    predictor = Predictor(model.model.outputs_by_name, strategy, FLAGS.use_xla)
     settings: TaskConfig | None = getattr(model, "settings", None)
     return settings, functools.partial(
         model.answer_all,

@@ -227,7 +227,7 @@ def compare_speed(folders: list[Path]) -> None:
         )
         print(f"{folder.name}: {count:,} parameters")
         predictors.append(
-            Predictor(model.forward, tf.distribute.get_strategy())
+            Predictor(model.outputs_by_name, tf.distribute.get_strategy())
         )
     for _ in range(1 + SPEED_PAIRS):  # the first compiles
         for predictor in predictors:

@@ -93,7 +93,7 @@ def answer(folder: Path, lines: list[str]) -> list[dict[str, Any]]:
     from bert_keras.training.inference import Predictor, predict
 
     model = load.load(str(folder))
-    run = functools.partial(predict, Predictor(model.model.forward))
+    run = functools.partial(predict, Predictor(model.model.outputs_by_name))
     return [found.fields for found in model.answer_all(lines, run)]
 
 

@@ -90,7 +90,7 @@ def main() -> None:
         for encoded in encode_examples(examples, tokenizer, length)
     ]
     model = serving.load_model(flags.model_dir, config, settings)
-    logits = Predictor(model.forward)(
+    logits = Predictor(model.outputs_by_name)(
         {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
     )["logits"]
     expected = target.scores(logits)

@@ -48,7 +48,7 @@ class EncoderModel:
     def mappings(self) -> list[VariableMapping]:
         return encoder_mappings(self.encoder)
 
-    def forward(self, batch: Tensors) -> Tensors:
+    def outputs_by_name(self, batch: Tensors) -> Tensors:
         """sequence_output [B, S, H] and pooled_output [B, H]."""
         outputs = self.encoder(*(batch[name] for name in INPUTS))
         pooled = {"pooled_output": outputs.pooled} if self.has_pooler else {}
@@ -301,7 +301,7 @@ def _answers(
     model: Model, batch: Tensors, settings: TaskConfig | None
 ) -> Tensors:
     """The model's outputs as a client wants them, by predict.py's names."""
-    outputs = model.forward(batch)
+    outputs = model.outputs_by_name(batch)
     if settings is None:
         return outputs
     return PIPELINES[settings.target].exported(outputs, settings)

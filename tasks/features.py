@@ -80,7 +80,7 @@ class FeatureExtractor:
     def mappings(self) -> list[VariableMapping]:
         return encoder_mappings(self.encoder)
 
-    def forward(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def outputs_by_name(self, batch: dict[str, Any]) -> dict[str, Any]:
         """{"vectors": [B, S, L, H]}."""
         outputs = self.encoder(
             batch["input_ids"], batch["input_mask"], batch["segment_ids"]

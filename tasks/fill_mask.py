@@ -82,7 +82,7 @@ class BlankFiller(MaskedLm):
         self.is_known = np.isin(range(config.vocab_size), list(known_ids))
         self.count = min(count, len(known_ids))
 
-    def forward(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def outputs_by_name(self, batch: dict[str, Any]) -> dict[str, Any]:
         """The likeliest pieces, the best first.
 
         Returns:

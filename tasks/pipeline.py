@@ -112,7 +112,7 @@ class Pipeline(abc.ABC):
 
     @functools.cached_property
     def predictor(self) -> Predictor:
-        return Predictor(self.model.forward)
+        return Predictor(self.model.outputs_by_name)
 
     def __getattr__(self, name: str) -> Any:
         if name in METHODS:
@@ -208,7 +208,7 @@ class Pipeline(abc.ABC):
         with self.turn:
             if layer not in self.extractors:
                 extractor = FeatureExtractor(self.config, [layer], self.encoder)
-                self.extractors[layer] = Predictor(extractor.forward)
+                self.extractors[layer] = Predictor(extractor.outputs_by_name)
             results = encode_documents(
                 self.extractors[layer],
                 (

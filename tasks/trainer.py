@@ -613,7 +613,7 @@ class Trainer:
 
     @functools.cached_property
     def predictor(self) -> Predictor:
-        return Predictor(self.model.forward, self.devices.strategy)
+        return Predictor(self.model.outputs_by_name, self.devices.strategy)
 
     @functools.cached_property
     def evaluation(self) -> Evaluation:

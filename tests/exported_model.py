@@ -54,7 +54,11 @@ def probabilities(
     """Each row's by itself, unpadded."""
     with fused_ops.uncompiled():  # each length would be compiled anew
         logits = [
-            np.array(model.forward(pad([row], len(row.input_ids), 1))["logits"])
+            np.array(
+                model.outputs_by_name(pad([row], len(row.input_ids), 1))[
+                    "logits"
+                ]
+            )
             for row in rows
         ]
     return model.target.scores(np.concatenate(logits))

@@ -288,7 +288,7 @@ class PooledClassifier(TaskModel):
         )
         self.build_layers()
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
+    def outputs_by_name(self, batch: Batch) -> dict[str, Tensor]:
         """{"logits": [B, C]} without dropout."""
         return {"logits": self.logits(batch, None)}
 

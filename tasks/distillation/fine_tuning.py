@@ -43,7 +43,7 @@ class DistilledModel(Distilled):
         self.teacher = teacher
         self.task = task
         self.totals = student.totals
-        self.forward = student.forward
+        self.outputs_by_name = student.outputs_by_name
 
     def loss_fn(
         self, batch: Batch, totals: dict[str, Tensor], seed: Tensor | None

@@ -39,7 +39,7 @@ class MultipleChoice(PooledClassifier):
     """A score for each row, and the loss of whole questions.
 
     `call` takes input_ids, input_mask and segment_ids, each [Q, C, S], and
-    gives logits [Q, C]. `forward` takes rows [B, S] in any order.
+    gives logits [Q, C]. `outputs_by_name` takes rows [B, S] in any order.
 
     Examples:
         >>> model = bert_keras.MultipleChoice.from_folder("swag")

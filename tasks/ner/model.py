@@ -113,7 +113,7 @@ class TokenClassifier(Tagger):
         places = first[:, None] + batch[POSITIONS]  # [B, P]
         return ops.take(ops.reshape(logits, (-1, num_tags)), places, axis=0)
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
+    def outputs_by_name(self, batch: Batch) -> dict[str, Tensor]:
         """{"logits"} without dropout: [B, P, C] where the batch has positions
         [B, P], those of words; else [B, S, C]."""
         x = encode(self.encoder, batch, None).sequence

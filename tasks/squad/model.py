@@ -84,7 +84,7 @@ class QuestionAnsweringModel(TaskModel):
         loss = (start.loss + end.loss) / (2.0 * totals["rows"])
         return loss, start.figures("start") | end.figures("end")
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
+    def outputs_by_name(self, batch: Batch) -> dict[str, Tensor]:
         """start_logits and end_logits, each [B, S], without dropout."""
         logits = self.head(encode(self.encoder, batch, None).sequence)
         return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}

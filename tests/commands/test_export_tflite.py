@@ -96,7 +96,7 @@ def test_several_labels() -> None:
     model = random_model(ONE_LAYER, task, 0.5)
     row = pad(read(TEXTS[:1], [None]), 16, 1)
     found = converted(model, task, "float32")(**row)
-    expected = 1 / (1 + np.exp(-np.array(model.forward(row)["logits"])))
+    expected = 1 / (1 + np.exp(-np.array(model.outputs_by_name(row)["logits"])))
     np.testing.assert_allclose(found["probabilities"], expected, atol=1e-5)
     chosen = [
         name if share > 0.5 else ""

@@ -44,7 +44,7 @@ def folder_of(tmp_path: Path, name: str, **changes: Any) -> str:
 
 def answer(folder: str, line: str) -> Answer:
     model = load(folder)
-    run = functools.partial(predict, Predictor(model.model.forward))
+    run = functools.partial(predict, Predictor(model.model.outputs_by_name))
     (found,) = model.answer_all([line], run)
     return found
 

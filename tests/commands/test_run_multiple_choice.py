@@ -103,7 +103,7 @@ def test_it_learns_evaluates_and_predicts(world: Path) -> None:
         f"n1\tn2\t{'n3 ' * 20}",
     ]
     with fused_ops.uncompiled():
-        run = functools.partial(predict, Predictor(model.model.forward))
+        run = functools.partial(predict, Predictor(model.model.outputs_by_name))
         first, second, third, fourth = model.answer_all(lines, run)
     assert first.fields["choice"] == 1
     assert sum(first.fields["probabilities"]) == pytest.approx(1.0)

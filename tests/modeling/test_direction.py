@@ -112,14 +112,14 @@ def test_pooled_where_all_is_seen(direction: str) -> None:
         InputFeatures([2, 5, 6, 7, 3], [0] * 5),
         InputFeatures([2, 8, 3], [0] * 3),
     ]
-    padded = model.forward(tensors(pad(rows, 11, 2)))["logits"]
+    padded = model.outputs_by_name(tensors(pad(rows, 11, 2)))["logits"]
     for batch in (pad(rows, 5, 2), pack(rows, [[1, 0]], 2, 8, 4)):
-        logits = model.forward(tensors(batch))["logits"]
+        logits = model.outputs_by_name(tensors(batch))["logits"]
         np.testing.assert_allclose(logits, padded, atol=1e-6)
     for place in range(5):
         ids = [2, 5, 6, 7, 3]
         ids[place] = 50
-        changed = model.forward(
+        changed = model.outputs_by_name(
             tensors(pad([InputFeatures(ids, [0] * 5)], 11, 1))
         )
         assert np.abs(changed["logits"] - padded[:1]).max() > 1e-5

@@ -220,7 +220,7 @@ def test_spans_leave_out_every_pooler(unbuilt: Encoder) -> None:
     trained = {id(v) for v in model.trainable_variables}
     for pooler in unbuilt.poolers:
         assert not trained & {id(v) for v in pooler.weights}
-    assert model.forward(batch_of(7))["start_logits"].shape == (3, 7)
+    assert model.outputs_by_name(batch_of(7))["start_logits"].shape == (3, 7)
 
 
 def test_what_cannot_be() -> None:
@@ -302,8 +302,10 @@ def test_a_bilstm_comes_back_with_its_folder(
     vocab_file = str(world / "vocab.txt")
     save_model_folder(str(tmp_path), LEFT, model.mappings(), vocab_file)
     (tmp_path / TASK).write_text(settings.to_json())
-    found = load(str(tmp_path)).model.forward(batch_of(7))["start_logits"]
-    expected = model.forward(batch_of(7))["start_logits"]
+    found = load(str(tmp_path)).model.outputs_by_name(batch_of(7))[
+        "start_logits"
+    ]
+    expected = model.outputs_by_name(batch_of(7))["start_logits"]
     np.testing.assert_array_equal(found, expected)
 
 

@@ -1,7 +1,9 @@
 """Tests of the layers as Keras's: saved, loaded, trained by fit, with dropout
-where training=True says so. On TensorFlow, and some once more on JAX."""
+where training=True says so. On TensorFlow, and some once more on JAX and, where
+it is installed, torch."""
 
 import dataclasses
+import importlib.util
 import os
 import random
 import subprocess
@@ -308,10 +310,12 @@ def test_other_inputs_have_the_shape_of_the_ids(name: str) -> None:
         call({**inputs, name: np.ones((2, 1), "int32")})
 
 
-def on_jax(file: str, tests: str) -> None:
+def on_backend(backend: str, file: str, tests: str) -> None:
     """Runs a file's tests whose names have some of these words."""
     if keras.config.backend() != "tensorflow":
-        pytest.skip("it starts JAX")
+        pytest.skip("it starts another backend")
+    if not importlib.util.find_spec(backend):
+        pytest.skip(f"{backend} is not installed")
     # Keras 3.15 is older there than the NumPy that warns of it.
     options = (
         "-qx",
@@ -327,7 +331,7 @@ def on_jax(file: str, tests: str) -> None:
         cwd=ROOT,
         env={
             **os.environ,
-            "KERAS_BACKEND": "jax",
+            "KERAS_BACKEND": backend,
             "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # compiling takes longer
         },
         capture_output=True,
@@ -337,5 +341,7 @@ def on_jax(file: str, tests: str) -> None:
 
 
 @pytest.mark.slow
-def test_on_jax() -> None:
-    on_jax(__file__, "checks or saved or training_drops or fit or lora")
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_on_another_backend(backend: str) -> None:
+    tests = "checks or saved or training_drops or fit or lora or shape"
+    on_backend(backend, __file__, tests)

@@ -47,7 +47,7 @@ def answers(task: TaskConfig | None, model: Model) -> dict[str, np.ndarray]:
 
 
 def logits(model: Model) -> np.ndarray:
-    return np.array(model.forward(BATCH)["logits"], np.float64)
+    return np.array(model.outputs_by_name(BATCH)["logits"], np.float64)
 
 
 def test_one_label() -> None:
@@ -180,7 +180,7 @@ def test_a_span_has_ids_alone(graph: GraphTokenizer) -> None:
     assert list(signatures(model, ONE_LAYER, task, graph)) == [
         "serving_default"
     ]
-    found, expected = answers(task, model), model.forward(BATCH)
+    found, expected = answers(task, model), model.outputs_by_name(BATCH)
     for name in ("start_logits", "end_logits"):
         np.testing.assert_allclose(found[name], expected[name], atol=1e-5)
 

@@ -96,7 +96,7 @@ def test_windows_take_each_token_where_it_has_most_context() -> None:
 def test_vectors_are_those_of_their_windows() -> None:
     extractor = FeatureExtractor(TINY, [-1, 0])
     documents = [read_document(LINE, TOKENIZER, 6, stride) for stride in (2, 0)]
-    predictor = Predictor(extractor.forward)
+    predictor = Predictor(extractor.outputs_by_name)
     run = functools.partial(predict, predictor)
     results = run_documents(documents, run, 2, 16)
     for document, outputs in results:
@@ -151,7 +151,7 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "bert_keras.tasks.features.HELD_BYTES", 64 * position_bytes
     )
-    predictor = Predictor(FeatureExtractor(TINY, [-1, 0]).forward)
+    predictor = Predictor(FeatureExtractor(TINY, [-1, 0]).outputs_by_name)
     results = encode_documents(
         predictor, documents(), 32, 16, (2, TINY.hidden_size)
     )

@@ -77,7 +77,7 @@ def test_the_likeliest_pieces_do_not_see_the_padding() -> None:
     for length in (16, 17):
         ids = [2, *(5 + i % 4 for i in range(length - 2)), 3]
         row = InputFeatures(ids, [0] * length, [3, 1, 2])
-        outputs = model.forward(pad([row], 32, 2))
+        outputs = model.outputs_by_name(pad([row], 32, 2))
         exact = model.encoder(
             np.array([ids]), np.ones([1, length]), np.zeros([1, length], int)
         )

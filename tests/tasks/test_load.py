@@ -194,7 +194,7 @@ def test_texts_as_the_model_itself_scores_them(tmp_path: Path) -> None:
             "input_mask": np.ones([1, len(ids)], int),
             "segment_ids": np.array([places]),
         }
-        logits.append(np.array(classifier.forward(row)["logits"])[0])
+        logits.append(np.array(classifier.outputs_by_name(row)["logits"])[0])
     logits[2:] = [np.maximum(*logits[2:])]
     found = list(model.answer_all(lines, runner(model), batch_size=2))
     for answer, expected in zip(found, logits, strict=True):
@@ -207,7 +207,7 @@ def test_texts_as_the_model_itself_scores_them(tmp_path: Path) -> None:
 def runner(
     model: Pipeline,
 ) -> Callable[[Iterable[IndexedBatch]], Iterator[dict]]:
-    return functools.partial(predict, Predictor(model.model.forward))
+    return functools.partial(predict, Predictor(model.model.outputs_by_name))
 
 
 SPANS = {"target": "span", "max_seq_length": 16, "doc_stride": 4}

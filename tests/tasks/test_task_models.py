@@ -1,5 +1,5 @@
 """Tests of the models of tasks as Keras's: saved, loaded, trained by fit. On
-TensorFlow, and some once more on JAX."""
+TensorFlow, and some once more on JAX and, where it is installed, torch."""
 
 import dataclasses
 import functools
@@ -33,7 +33,7 @@ from bert_keras.tasks.pretraining.model import MaskedLm, Pretraining
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.task_model import TaskModel
 from tests.conftest import GOLDEN, ONE_LAYER, SEQ_LENGTH, tiny_batch
-from tests.modeling.test_keras_layers import compile_for_fit, on_jax
+from tests.modeling.test_keras_layers import compile_for_fit, on_backend
 
 # Of Keras's own conversions to NumPy
 pytestmark = pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning")
@@ -220,10 +220,11 @@ def test_evaluate_and_predict() -> None:
 
 def test_the_loss_is_the_models_own_if_labels_are_features() -> None:
     model, batch = Pretraining(ONE_LAYER), tiny_batch(ROWS)
-    loss, _ = model.loss_fn(batch, model.totals(batch), None)
+    tensors = {k: keras.ops.convert_to_tensor(x) for k, x in batch.items()}
+    loss, _ = model.loss_fn(tensors, model.totals(tensors), None)
     compile_for_fit(model, 3e-3)
     found = model.evaluate(batch, batch_size=ROWS, verbose=0)
-    assert found == pytest.approx(float(loss), rel=1e-5)
+    assert found == pytest.approx(float(numbers(loss)), rel=1e-5)
     history = model.fit(batch, batch_size=ROWS, epochs=4, verbose=0).history
     assert history["loss"][-1] < history["loss"][0]
     assert set(history) == {"loss"}
@@ -335,8 +336,9 @@ def test_names_of_transformers_are_not_overlooked() -> None:
 
 
 @pytest.mark.slow
-def test_on_jax() -> None:
-    on_jax(__file__, "checks or saved or functional or fit or own")
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_on_another_backend(backend: str) -> None:
+    on_backend(backend, __file__, "checks or saved or functional or fit or own")
 
 
 VOCAB = str(GOLDEN / "tiny_vocab.txt")

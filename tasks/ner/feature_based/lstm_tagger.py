@@ -57,9 +57,9 @@ class WordFeatures(FeatureExtractor):
         # K and H
         self.shape = 1 if self.is_sum else len(layers), config.hidden_size
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
+    def outputs_by_name(self, batch: Batch) -> dict[str, Tensor]:
         """{"vectors": [B, P, K, H]} of rows with positions [B, P] of words."""
-        x = super().forward(batch)["vectors"]  # [B, S, L, H]
+        x = super().outputs_by_name(batch)["vectors"]  # [B, S, L, H]
         rows, length, num_layers, hidden = ops.shape(x)
         flat = ops.reshape(x, (rows, length, num_layers * hidden))
         flat = vectors_at(flat, batch["positions"])
@@ -193,13 +193,13 @@ class FeatureTagger(Tagger):
         """
         return self._logits(batch["vectors"], batch["lengths"], seed)
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
+    def outputs_by_name(self, batch: Batch) -> dict[str, Tensor]:
         """{"logits": [B, P, C]} without dropout: of vectors and lengths, or of
         rows with positions [B, P] of words. (At 0 there is none.)"""
         if "vectors" in batch:
             vectors, lengths = batch["vectors"], batch["lengths"]
         else:
-            vectors = self.features.forward(batch)["vectors"]
+            vectors = self.features.outputs_by_name(batch)["vectors"]
             is_word = ops.cast(batch["positions"] > 0, "int32")
             lengths = ops.sum(is_word, axis=1, keepdims=True)
         return {"logits": self._logits(vectors, lengths, None)}

@@ -155,7 +155,9 @@ class FeatureBasedNerTask(NerTask):
             """Yields the texts' [T, K, H], from the text of this number on."""
             texts = words.texts[first:]
             results = encode_documents(
-                Predictor(features.forward, self.context.devices.strategy),
+                Predictor(
+                    features.outputs_by_name, self.context.devices.strategy
+                ),
                 texts,
                 BATCH_SIZE,
                 self.settings.max_seq_length,

@@ -279,7 +279,7 @@ def model(request: pytest.FixtureRequest) -> TextClassifier:
 
 def test_loss_is_the_mean_of_the_examples_losses(model: TextClassifier) -> None:
     batch, target = batch_of(model.target, 29), model.target
-    logits = model.forward(batch)["logits"].numpy()
+    logits = model.outputs_by_name(batch)["logits"].numpy()
     assert logits.shape == (7, target.num_outputs)
     losses = target.losses(logits, batch[LABELS].numpy())
     weights = np.ones(7)
@@ -300,7 +300,7 @@ def test_logits_are_a_linear_map_of_the_pooled_output(
     weights, bias = (v.numpy() for v in model.head.weights)
     expected = pooled.numpy() @ weights.T + bias
     np.testing.assert_allclose(
-        model.forward(batch)["logits"], expected, atol=1e-5
+        model.outputs_by_name(batch)["logits"], expected, atol=1e-5
     )
 
 

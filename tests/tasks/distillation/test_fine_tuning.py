@@ -105,7 +105,7 @@ def test_both_ends_of_a_span_are_taught(padding_in_loss: bool) -> None:
     both = []
     for end in ("start", "end"):
         logits = [
-            np.asarray(m.forward(batch)[f"{end}_logits"], np.float64)
+            np.asarray(m.outputs_by_name(batch)[f"{end}_logits"], np.float64)
             for m in (student, teacher)
         ]
         if not padding_in_loss:

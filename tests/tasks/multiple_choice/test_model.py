@@ -81,7 +81,9 @@ def own_losses(model: MultipleChoice) -> list[float]:
     """Cross entropies by hand, from the scores of a question's rows."""
     losses = []
     for rows, label in zip(QUESTIONS, LABEL_OF, strict=True):
-        scores = model.forward(pad(rows, 29, len(rows)))["logits"].numpy()[:, 0]
+        scores = model.outputs_by_name(pad(rows, 29, len(rows)))[
+            "logits"
+        ].numpy()[:, 0]
         total = math.log(sum(math.exp(score) for score in scores))
         losses.append(total - scores[label])
     return losses
@@ -101,7 +103,9 @@ def test_accuracy_counts_questions(model: MultipleChoice) -> None:
     batch = {k: tf.constant(v) for k, v in batches(7).batch(0).items()}
     _, sums = model.loss_fn(batch, model.totals(batch), None)
     hits = sum(
-        int(np.argmax(model.forward(pad(rows, 29, len(rows)))["logits"]))
+        int(
+            np.argmax(model.outputs_by_name(pad(rows, 29, len(rows)))["logits"])
+        )
         == label
         for rows, label in zip(QUESTIONS, LABEL_OF, strict=True)
     )

@@ -55,7 +55,7 @@ def test_the_loss_is_a_mean_over_labelled_words() -> None:
     batch = as_tensors(pad(ROWS, 19, 14) | labels)
     totals = model.totals(batch)
     loss, sums = model.loss_fn(batch, totals, None)
-    logits = model.forward(batch)["logits"].numpy().astype(np.float64)
+    logits = model.outputs_by_name(batch)["logits"].numpy().astype(np.float64)
     losses, hits = [], []
     for i, (own, places) in enumerate(zip(*labels.values(), strict=True)):
         for label, place in zip(own[own > 0], places, strict=False):
@@ -88,9 +88,9 @@ def test_words_are_asked_for_by_positions() -> None:
     model = filled(TokenClassifier(TINY, NUM_TAGS))
     rows = [row._replace(positions=[1, 2]) for row in ROWS[1:4]]
     batch = as_tensors(pad(rows, 7, 4))
-    found = model.forward(batch)["logits"]
+    found = model.outputs_by_name(batch)["logits"]
     del batch["positions"]
-    whole = model.forward(batch)["logits"]
+    whole = model.outputs_by_name(batch)["logits"]
     assert whole.shape == (4, 7, NUM_TAGS) and found.shape == (4, 2, NUM_TAGS)
     np.testing.assert_allclose(found[:3], whole[:3, 1:3], atol=1e-6)
 
@@ -132,7 +132,7 @@ def test_layers_are_those_of_their_names() -> None:
     for name in FEATURE_LAYERS:
         features = WordFeatures(config, name)
         features.encoder = model.encoder
-        found = features.forward(batch)["vectors"]
+        found = features.outputs_by_name(batch)["vectors"]
         assert found.shape[2:] == features.shape
         np.testing.assert_allclose(
             found[:, :3], expected[name], atol=1e-5, err_msg=name
@@ -181,10 +181,12 @@ def test_vectors_kept_and_rows_give_the_same_tags() -> None:
         for n, row in zip((1, 3, 2), ROWS[2:5], strict=True)
     ]
     batch = as_tensors(pad(rows, 9, 3))
-    vectors = model.features.forward(batch)["vectors"]
+    vectors = model.features.outputs_by_name(batch)["vectors"]
     lengths = np.array([[1], [3], [2]], np.int32)
-    kept = model.forward({"vectors": vectors, "lengths": lengths})["logits"]
-    found = model.forward(batch)["logits"]
+    kept = model.outputs_by_name({"vectors": vectors, "lengths": lengths})[
+        "logits"
+    ]
+    found = model.outputs_by_name(batch)["logits"]
     for i, length in enumerate(lengths[:, 0]):
         np.testing.assert_allclose(
             kept[i, :length], found[i, :length], atol=1e-5

@@ -45,7 +45,7 @@ def test_loss_is_the_mean_of_both_ends_over_all_positions(
 ) -> None:
     batch = batch_of(5)
     loss, sums = model.loss_fn(batch, model.totals(batch), None)
-    outputs = model.forward(batch)
+    outputs = model.outputs_by_name(batch)
     losses = []
     for end in ("start", "end"):
         logits = outputs[f"{end}_logits"].numpy().astype(np.float64)
@@ -96,7 +96,7 @@ def test_padding_may_be_left_out_of_the_loss() -> None:
     loss, _ = model.loss_fn(batch, model.totals(batch), None)
     losses = []
     for end in ("start", "end"):
-        outputs = model.forward(batch)[f"{end}_logits"].numpy()
+        outputs = model.outputs_by_name(batch)[f"{end}_logits"].numpy()
         for logits, mask, place in zip(
             outputs, batch["input_mask"].numpy(),
             batch[f"{end}_positions"].numpy(), strict=True,
@@ -115,7 +115,7 @@ def test_logits_are_a_linear_map_of_the_last_layer(
     ).sequence
     weights, bias = (v.numpy() for v in model.head.weights)
     expected = sequence.numpy() @ weights.T + bias
-    outputs = model.forward(batch)
+    outputs = model.outputs_by_name(batch)
     assert np.allclose(outputs["start_logits"], expected[..., 0], atol=1e-5)
     assert np.allclose(outputs["end_logits"], expected[..., 1], atol=1e-5)
 
@@ -127,8 +127,8 @@ def test_logits_do_not_depend_on_how_rows_are_batched(
     batches = bucket_by_length(
         rows, 2, 61, fine_buckets=True, chunk_positions=400
     )
-    padded = model.forward(as_tensors(pad(rows, 61, 47)))
-    found = predict(Predictor(model.forward), batches)
+    padded = model.outputs_by_name(as_tensors(pad(rows, 61, 47)))
+    found = predict(Predictor(model.outputs_by_name), batches)
     for i, (row, outputs) in enumerate(zip(rows, found, strict=True)):
         own = slice(len(row.input_ids))
         for name, values in outputs.items():
