@@ -70,8 +70,8 @@ def record_dataset(
         Dictionaries by the records' names, each int32 or float32 [B, length].
 
     Raises:
-        InputError: the files are missing, or of several kinds; or there is no
-            such batch or host.
+        InputError: the files are missing, or of several kinds; or the batch
+            size or the host does not exist.
     """
     batch_size = checked_batch_size(batch_size)
     index, count = shard

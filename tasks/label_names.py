@@ -20,7 +20,7 @@ MAX_SHOWN = 10
 
 
 def names_of(labels: Any) -> tuple[str, ...]:
-    """Of classes: their names, or as many numbers as there are."""
+    """The names of classes; for a number of them, "0", "1", ..."""
     if isinstance(labels, int | np.integer) and labels > 0:
         return tuple(map(str, range(labels)))
     is_list = isinstance(labels, Iterable) and not isinstance(
