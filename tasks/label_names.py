@@ -27,7 +27,7 @@ def names_of(labels: Any) -> tuple[str, ...]:
         labels, str | set | frozenset
     )
     names = tuple(labels) if is_list else ()
-    if not names or not all(isinstance(name, str) for name in names):
+    if not is_list or not all(isinstance(name, str) for name in names):
         raise InputError(
             f"the labels are {labels!r:.80}; expected a list of their names, "
             "in the order of the outputs, or how many there are"

@@ -346,7 +346,7 @@ class TextClassifier(PooledClassifier):
             kwargs: Keras's name, dtype and trainable.
         """
         if not isinstance(target, LABEL_TYPES):
-            target = SingleLabel(names_of(target))
+            target = make_target("single_label", names_of(target))
         super().__init__(
             config, target.num_outputs, "classifier", encoder, **kwargs
         )
@@ -393,15 +393,13 @@ class TextClassifier(PooledClassifier):
             InputError: a file is missing or does not fit the others, or the
                 labels are not known.
         """
-        if "labels" in settings:
-            labels = settings["labels"] = names_of(settings["labels"])
-            if num_labels not in (None, len(labels)):
+        if num_labels is not None:
+            labels = names_of(settings.setdefault("labels", num_labels))
+            if len(labels) != num_labels:
                 raise InputError(
                     f"`num_labels={num_labels}` and `labels` has "
                     f"{len(labels)} names; leave `num_labels` out"
                 )
-        elif num_labels is not None:
-            settings["labels"] = names_of(num_labels)
         return super().from_folder(folder, options, **settings)
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:

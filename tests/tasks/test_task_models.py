@@ -270,6 +270,8 @@ def test_classes_are_names_or_a_number() -> None:
     assert numbered.target == SingleLabel(("0", "1"))
     with pytest.raises(InputError, match="labels are 0; expected a list of"):
         TextClassifier(ONE_LAYER, 0)
+    with pytest.raises(InputError, match="the labels are not known"):
+        TextClassifier(ONE_LAYER, [])
 
 
 def test_a_key_that_is_given_wins() -> None:
@@ -371,6 +373,10 @@ def test_from_a_folder_to_a_folder(tmp_path: Path) -> None:
     odds = np.exp(logits)[:, 1] / np.exp(logits).sum(1)
     found = [x.probabilities["yes"] for x in answers]
     np.testing.assert_allclose(found, odds, atol=1e-6)
+    other = TextClassifier.from_folder(
+        tmp_path / "out", labels=[], target="regression"
+    )
+    assert other.target == Regression()
     same = TextClassifier.from_folder(tmp_path / "out", labels=["no", "yes"])
     assert_equal(numbers(same(data)), logits)
     model.save(tmp_path / "model.keras")
