@@ -48,7 +48,7 @@ class KeptRuns:
         took = time.monotonic() - start
         print(f"{took:6.1f} s  {command}", file=sys.stderr)
 
-    def split(self, text_file: str) -> tuple[Path, Path]:
+    def split(self, text_file: str | Path) -> tuple[Path, Path]:
         """Files of the documents to train on, and of those held out."""
         paths = self.folder / "train.txt", self.folder / "held_out.txt"
         if not paths[1].exists():

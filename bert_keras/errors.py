@@ -7,8 +7,10 @@ as it is; a command shows the flag of that name in its place.
 import functools
 import re
 import sys
+import textwrap
 
 MAX_SENTENCE = 2000  # characters
+MAX_COLUMNS = 100  # of a line in a terminal
 ARGUMENT = re.compile(r"`([a-z][a-z0-9_]*('s \w+)?)(?:=([^`]*))?`")
 _shows_flags = False
 
@@ -47,13 +49,26 @@ def first_line(error: Exception) -> str:
 
 def warn(sentence: str) -> None:
     """Prints a warning on standard error; nobody has to act on it."""
-    print(f"WARNING: {one_line(sentence)}", file=sys.stderr, flush=True)
+    _show(f"WARNING: {one_line(sentence)}")
 
 
 @functools.cache  # a process reads a model's files several times
 def say_once(sentence: str) -> None:
     """Prints on standard error what was assumed or overridden."""
-    print(one_line(sentence), file=sys.stderr, flush=True)
+    _show(one_line(sentence))
+
+
+def _show(line: str) -> None:
+    """Prints the line, in a terminal as several that are short enough."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        line = textwrap.fill(
+            line,
+            MAX_COLUMNS,
+            subsequent_indent="  ",
+            break_long_words=False,  # paths and flags are copied
+            break_on_hyphens=False,
+        )
+    print(line, file=sys.stderr, flush=True)
 
 
 def one_line(sentence: str) -> str:

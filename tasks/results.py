@@ -1,9 +1,11 @@
 """The files of scores and predictions in a folder, and which model they are of.
 
 results.json beside them says so. When the folder gets another model, they are
-moved to earlier_results.
+moved to earlier_results; where that has files of these names, to
+earlier_results-2, and so on.
 """
 
+import itertools
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -65,48 +67,44 @@ class Results:
         write_json(self.file, noted)
         return path
 
-    def put_away(self, logs: Sequence[str] = ()) -> None:
+    def put_away(self, others: Sequence[str] = ()) -> None:
         """Moves the results of a model that is replaced.
 
         Args:
-            logs: log files to move with them.
+            others: files to move with them.
         """
         noted = self._noted().get("results", {})
-        if self._move({*NAMES, *noted, RESULTS, *logs}):
-            print(
-                "results of the previous model were moved to "
-                + os.path.join(self.folder, EARLIER)
-            )
-
-    def move_log(self, name: str) -> None:
-        """Moves a log of which the run makes a new one."""
-        if self._move([name]):
-            earlier = os.path.join(self.folder, EARLIER, name)
-            print(f"evaluations up to now were moved to {earlier}")
+        self.move({*NAMES, *noted, RESULTS, *others})
 
     def drop(self, names: Iterable[str]) -> None:
         """Moves results that a new set of predictions does not have."""
         noted = self._noted()
-        moved = self._move(names)
+        moved = self.move(names)
         if moved and noted:
             kept = {k: x for k, x in noted["results"].items() if k not in moved}
             write_json(self.file, {**noted, "results": kept})
 
-    def _move(self, names: Iterable[str]) -> list[str]:
-        """Moves files to earlier_results; returns the names of those found."""
+    def move(self, names: Iterable[str]) -> list[str]:
+        """Moves files out of the way of new ones; returns the names of those
+        found."""
         found = [
             name
             for name in sorted(set(names))
             if tf.io.gfile.exists(os.path.join(self.folder, name))
             and not is_dir(os.path.join(self.folder, name))
         ]
-        earlier = os.path.join(self.folder, EARLIER)
-        if found:
-            tf.io.gfile.makedirs(earlier)
-        for name in found:
-            path = os.path.join(self.folder, name)
-            new_path = os.path.join(earlier, name)
-            tf.io.gfile.rename(path, new_path, overwrite=True)
+        if not found:
+            return found
+        for number in itertools.count(1):
+            suffix = f"-{number}" if number > 1 else ""
+            earlier = os.path.join(self.folder, EARLIER + suffix)
+            paths = [os.path.join(earlier, name) for name in found]
+            if not any(map(tf.io.gfile.exists, paths)):
+                break
+        tf.io.gfile.makedirs(earlier)
+        for name, path in zip(found, paths, strict=True):
+            tf.io.gfile.rename(os.path.join(self.folder, name), path)
+        print(f"moved to {earlier}: {', '.join(found)}")
         return found
 
     def _noted(self) -> dict[str, Any]:

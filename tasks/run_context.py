@@ -46,10 +46,12 @@ from bert_keras.training.distribution import (
 from bert_keras.training.early_stopping import EVAL_LOG
 from bert_keras.training.monitor import LOG
 
+FLAGS_FILE = "flags.txt"  # `flagfile=flags.txt` repeats the training
 PATTERN = frozenset("*?[")
 # Of output_dir, by the time that a model is trained
 FILES = WRITTEN | {
-    RESULTS, CONFIG, TASK, TOKENIZER_CONFIG, LOG, EVAL_LOG, *VOCABULARIES
+    RESULTS, CONFIG, TASK, TOKENIZER_CONFIG, LOG, EVAL_LOG, FLAGS_FILE,
+    *VOCABULARIES,
 }  # fmt: skip
 
 
@@ -275,7 +277,7 @@ def claim_folder(run: RunConfig, host: Host) -> None:
                 f"({path} is not a folder that you may write to)"
             )
         _refuse_parts_of_a_run(folder)
-    _refuse_upstreams_run(folder)
+    _refuse_anothers_model(folder, run.do_train)
     data = {name: [path] for name, path in run.data_files.items()}
     for paths in data.values():
         within = (os.path.join(paths[0], name) for name in ALSO_READ)
@@ -299,14 +301,23 @@ def claim_folder(run: RunConfig, host: Host) -> None:
         files.lock_until_exit(os.path.join(folder, FOLDER), "output_dir")
 
 
-def _refuse_upstreams_run(folder: str) -> None:
-    """Google's code resumes from the model.ckpt-N in output_dir, and evaluates
-    it. Here it would train or evaluate another model."""
+def _refuse_anothers_model(folder: str, trains: bool) -> None:
+    """Raises an InputError if output_dir has a model that no run made there:
+    training would overwrite it. Google's code would resume from the
+    model.ckpt-N in output_dir, and evaluate it; here it would train or evaluate
+    another model."""
     if not files.is_dir(folder) or saved_states(folder):
         return
-    names = files.names_in(folder)
+    names = set(files.names_in(folder))
+    weights = {f"{CHECKPOINT}.index", WEIGHTS} & names
+    if trains and weights and not {LOG, FLAGS_FILE, RESULTS} & names:
+        raise InputError(
+            f"`output_dir={folder}` has a model that was not trained there "
+            f"({min(weights)}); give `init_checkpoint={folder}` and another "
+            "`output_dir`"
+        )
     is_theirs = any(re.fullmatch(r"model\.ckpt-\d+\.index", x) for x in names)
-    if is_theirs and not {f"{CHECKPOINT}.index", WEIGHTS} & {*names}:
+    if is_theirs and not weights:
         raise InputError(
             f"`output_dir={folder}` has checkpoints of google-research/bert; "
             f"give `init_checkpoint={folder}` and another `output_dir`"

@@ -37,6 +37,7 @@ from bert_keras.files import (
     identities,
     parse_json,
     refuse_stream,
+    vocabulary_files,
 )
 from bert_keras.modeling.checkpoint import (
     CHECKPOINT,
@@ -61,6 +62,7 @@ from bert_keras.tasks.classifier_head import (
 )
 from bert_keras.tasks.results import Results
 from bert_keras.tasks.run_context import (
+    FLAGS_FILE,
     Devices,
     RunConfig,
     RunContext,
@@ -73,6 +75,7 @@ from bert_keras.training.checkpoints import (
     TrainingState,
     check_settings,
     go_back,
+    is_begun,
     read_settings,
     saved_states,
     step_of,
@@ -97,7 +100,6 @@ from bert_keras.training.loop import (
 from bert_keras.training.optimization import AdamW, Lamb
 
 WEIGHTS_BYTES = 1 << 26  # of which they are told from others
-FLAGS_FILE = "flags.txt"  # `flagfile=flags.txt` repeats the training
 # Settings that do not change what is learnt: names of files (their contents are
 # compared), what else a command does, how often it saves.
 NOT_COMPARED = {
@@ -450,6 +452,9 @@ class Trainer:
             if self.run.init_checkpoint:
                 self.load_start(self.run.init_checkpoint)
             if may_write:
+                if not is_begun(self.folder):
+                    logs = monitor.LOG, EVAL_LOG, monitor.NONFINITE_LOG
+                    self.results.move(logs)
                 write_settings(self.folder, settings)
                 monitor.write_settings_to_tensorboard(self.folder, settings)
         else:
@@ -490,7 +495,7 @@ class Trainer:
                 )
                 if may_write:
                     if self.best.forget_after(stable):  # its evaluations, too
-                        self.results.move_log(EVAL_LOG)
+                        self.results.move([EVAL_LOG])
                     go_back(self.folder, stable)
                     newest = stable
             is_over = newest >= plan.optimizer.num_train_steps
@@ -706,10 +711,10 @@ class Trainer:
             self.best.keep(step, metrics, self._save)
 
     def _replace(self, logs: Sequence[str]) -> None:
-        """Writes the model to output_dir, and moves the results of the one
-        before, and these logs, out of its way."""
+        """Writes the model to output_dir, and moves what describes another one,
+        its results and these logs out of its way."""
         if not self._is_written():
-            self.results.put_away(logs)
+            self.results.put_away([*logs, *self._others_descriptions()])
             self.best.forget()
             self._save(self.folder)
 
@@ -744,21 +749,44 @@ class Trainer:
         except (ValueError, TypeError):  # it is damaged
             return False
 
-    def _save(self, folder: str) -> None:
+    def _others_descriptions(self) -> list[str]:
+        """The files of output_dir that describe another model, or how it was
+        trained: an earlier one's, or a person's own."""
+        texts = {CONFIG: self.config.to_json(), **self._descriptions()}
+        texts[FLAGS_FILE] = self.run.flags
+        new = {name: (text or "").encode() for name, text in texts.items()}
+        if found := self.context.tokenizer:
+            for name, path in vocabulary_files(found.vocab_file).items():
+                new[name] = content(path) or b""
+        return [
+            name
+            for name, text in new.items()
+            if content(os.path.join(self.folder, name)) not in (None, text)
+        ]
+
+    def _descriptions(self) -> dict[str, str | None]:
+        """The texts of task.json and tokenizer_config.json."""
         found, case = self.context.tokenizer, self.run.tokenizer
-        vocab_file = found and found.vocab_file
         if found is None and case.do_lower_case is not None:
             # A vocabulary may be put beside it later, as with Google's command.
             settings = TokenizerSettings(case.do_lower_case, case.strip_accents)
             found = OpenedTokenizer(VOCABULARY, settings, True, {})
-        others = {
+        return {
             TASK: self._task_json(),
             TOKENIZER_CONFIG: settings_json(found) if found else None,
         }
+
+    def _save(self, folder: str) -> None:
+        others = self._descriptions()
         if folder == self.folder:
             others[FLAGS_FILE] = self.run.flags
+        found = self.context.tokenizer
         save_model_folder(
-            folder, self.config, self.model.mappings(), vocab_file, others
+            folder,
+            self.config,
+            self.model.mappings(),
+            found and found.vocab_file,
+            others,
         )
 
     def _rows(self, source: str) -> list[int] | None:

@@ -1,5 +1,9 @@
 """Arguments in sentences, and the flags that a command shows for them."""
 
+import os
+import pty
+import sys
+
 import pytest
 
 from bert_keras import errors
@@ -33,3 +37,24 @@ def test_a_sentence_commands_no_terminal() -> None:
 def test_what_a_command_shows(sentence: str, shown: str) -> None:
     errors.show_flags()
     assert errors.with_flags(sentence) == shown
+
+
+def test_a_warning_is_wrapped_in_a_terminal_and_one_line_in_a_log(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = "/data/" + "long-name" * 12  # is copied: it stays whole
+    sentence = f"{'one of many words ' * 8}in {path}: {'a reason ' * 12}"
+    errors.warn(sentence)
+    logged = capfd.readouterr().err
+    assert logged == f"WARNING: {' '.join(sentence.split())}\n"
+
+    main, side = pty.openpty()
+    with open(side, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        errors.warn(sentence)
+        shown = os.read(main, 4096).decode()
+    os.close(main)
+    lines = shown.splitlines()
+    assert path in [line.strip(" :") for line in lines]
+    assert max(len(x) for x in lines if path not in x) <= 100
+    assert " ".join(shown.split()) == logged.strip()

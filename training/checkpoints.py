@@ -185,6 +185,11 @@ class TrainingState:
         return 0
 
 
+def is_begun(output_dir: str) -> bool:
+    """Whether a run has begun in output_dir, which may not have saved yet."""
+    return bool(tf.io.gfile.exists(os.path.join(output_dir, FOLDER, SETTINGS)))
+
+
 def read_settings(output_dir: str) -> dict[str, Any]:
     """The settings that the run in output_dir began with; empty without one.
 
@@ -192,7 +197,7 @@ def read_settings(output_dir: str) -> dict[str, Any]:
         InputError: the file that stores them is damaged.
     """
     path = os.path.join(output_dir, FOLDER, SETTINGS)
-    if not saved_states(output_dir) or not tf.io.gfile.exists(path):
+    if not saved_states(output_dir) or not is_begun(output_dir):
         return {}
     refuse_stream(path)
     return read_json(

@@ -58,19 +58,20 @@ def test_a_damaged_list_moves_nothing_else(tmp_path: Path) -> None:
     (folder / "vocab.txt").touch()
     (tmp_path / "notes.txt").write_text("somebody's")
     results = Results(str(folder))
-    for text in (
-        "{",
-        "[]",
-        '{"results": 3}',
-        '{"results": {"../notes.txt": 1}}',
-        '{"results": {"vocab.txt": 1, "notes.txt": 1}}',
-        r'{"results": {"\ud800": 1, "eval_results.txt\u0000": 1}}',
-    ):
+    for suffix, text in {
+        "": "{",
+        "-2": "[]",
+        "-3": '{"results": 3}',
+        "-4": '{"results": {"../notes.txt": 1}}',
+        "-5": '{"results": {"vocab.txt": 1, "notes.txt": 1}}',
+        "-6": r'{"results": {"\ud800": 1, "eval_results.txt\u0000": 1}}',
+    }.items():
         (folder / "results.json").write_text(text)
         results.put_away()
         assert (tmp_path / "notes.txt").is_file()
-        names = sorted(path.name for path in folder.iterdir())
-        assert names == ["earlier_results", "vocab.txt"]
+        moved = folder / f"earlier_results{suffix}" / "results.json"
+        assert moved.read_text() == text
+        assert (folder / "vocab.txt").is_file()
 
 
 def test_folders_are_no_results(tmp_path: Path) -> None:

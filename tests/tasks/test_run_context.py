@@ -107,6 +107,19 @@ def test_a_run_of_google_s_code_is_another_run(tmp_path: Path) -> None:
     claim_folder(RunConfig(str(tmp_path)), Host(0, 1))
 
 
+@pytest.mark.parametrize("name", ["bert_model.ckpt.index", "model.safetensors"])
+def test_a_model_that_was_not_trained_there_is_not_overwritten(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).touch()
+    claim_folder(RunConfig(str(tmp_path)), Host(0, 1))
+    run = RunConfig(str(tmp_path), do_train=True)
+    with pytest.raises(InputError, match=f"not trained there .{name}.; give"):
+        claim_folder(run, Host(0, 1))
+    (tmp_path / "train_log.jsonl").touch()  # an earlier run's model
+    claim_folder(run, Host(0, 1))
+
+
 def test_a_pipe_in_output_dir_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "train_log.jsonl")
     with pytest.raises(InputError, match="train_log.jsonl, a device or a pipe"):
