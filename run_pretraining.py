@@ -41,6 +41,9 @@ FLAGS = Flags(
     Flag("eval_file", str, Group.DATA,
          "Records to evaluate on: comma-separated files and glob patterns. "
          "Default: the records of --input_file."),
+    Flag("general_eval_file", str, Group.DATA,
+         "Records of another kind of text that each evaluation scores too, so "
+         "that what the model forgets shows."),
     Flag("max_seq_length", 128, Group.DATA,
          "Length of the records in tokens, as given when they were made.", 1),
     Flag("max_predictions_per_seq", 20, Group.DATA,
@@ -135,14 +138,14 @@ def main() -> None:
     from bert_keras.tasks.run_context import make_devices
     from bert_keras.tasks.trainer import Trainer, print_how_to_predict
 
-    for flag in ("input_file", "eval_file"):  # before a TPU is connected to
+    inputs = "input_file", "eval_file", "general_eval_file"
+    for flag in inputs:  # before a TPU is connected to
         if patterns := FLAGS[flag].value:
             text_files.expand_patterns(patterns, flag)
     devices = make_devices(
         FLAGS.make(DeviceConfig),
         output_dir=FLAGS.output_dir,
-        input_file=FLAGS.input_file,
-        eval_file=FLAGS.eval_file,
+        **{flag: FLAGS[flag].value for flag in inputs},
     )
     run = common_flags.run_config(FLAGS)
     config = FLAGS.make(

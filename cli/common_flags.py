@@ -273,7 +273,7 @@ def run_config(flags: Flags) -> "RunConfig":
 
     names = (
         "task_name", "data_dir", "input_file", "train_file", "eval_file",
-        "predict_file",
+        "general_eval_file", "predict_file",
     )  # fmt: skip
     return flags.make(
         RunConfig,

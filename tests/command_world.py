@@ -122,6 +122,7 @@ FILES = {
     "run_pretraining": {
         "input_file": "records",
         "eval_file": "records",
+        "general_eval_file": "records",
         "bert_config_file": "config",
         "vocab_file": "vocabulary",
         "init_checkpoint": "model",

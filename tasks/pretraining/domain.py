@@ -140,6 +140,7 @@ def pretrain_domain(
             output_dir,
             init_checkpoint,
             evaluation=records["held_out"],
+            general_eval_file=records.get("general"),
             learning_rate=config.learning_rate,
             train_batch_size=config.train_batch_size,
             masked_lm_prob=config.masked_lm_prob,
@@ -253,8 +254,8 @@ def _draw(
     found: Mapping[str, Mapping[str, Mapping[str, float]]],
     path: str,
 ) -> None:
-    """The masked loss in training, and on held-out text before, on the way and
-    after."""
+    """The masked loss in training, and on held-out and general text before and
+    on the way."""
     try:
         import matplotlib
     except ImportError:
@@ -267,10 +268,16 @@ def _draw(
     steps = [line["step"] for line in history]
     losses = [line["masked_lm_loss"] for line in history]
     axes.plot(steps, losses, lw=0.5, label="training")
-    seen = [line for line in history if "eval_masked_lm_loss" in line]
-    points = [(0.0, found["before"]["held_out"]["masked_lm_loss"])]
-    points += [(x["step"], x["eval_masked_lm_loss"]) for x in seen]
-    axes.plot(*zip(*points, strict=True), "o-", label=NAMES["held_out"])
+    names = {"held_out": "eval_masked_lm_loss"}
+    names["general"] = "eval_general_masked_lm_loss"
+    for text, before in found["before"].items():
+        points = [(0.0, before["masked_lm_loss"])]
+        points += [
+            (line["step"], line[names[text]])
+            for line in history
+            if names[text] in line
+        ]
+        axes.plot(*zip(*points, strict=True), "o-", label=NAMES[text])
     axes.set(xlabel="step", ylabel="masked loss (nats)")
     axes.legend(frameon=False)
     axes.grid(alpha=0.3)

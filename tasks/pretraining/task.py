@@ -71,6 +71,7 @@ class PretrainingConfig:
 
     input_file: str | tf.data.Dataset  # files, or the examples themselves
     eval_file: str | None = None
+    general_eval_file: str | None = None  # to see what is forgotten
     max_seq_length: int = 128  # pieces
     skip_corrupt_records: bool = False
     # None: where the records have its labels
@@ -96,10 +97,11 @@ class Inputs(NamedTuple):
     features: tuple[Feature, ...]  # of the first record
     given: list[str]  # to be trained on, with what is damaged
     dataset: tf.data.Dataset | None = None  # in the place of `train`
+    general: Sequence[str] = ()  # files of another kind of text
 
     @property
     def paths(self) -> list[str]:
-        return sorted({*self.train, *self.held_out})
+        return sorted({*self.train, *self.held_out, *self.general})
 
     @property
     def have_masks(self) -> bool:
@@ -126,6 +128,7 @@ def open_records(
     train = held_out = text_files.expand_patterns(config.input_file)
     if config.eval_file:
         held_out = text_files.expand_patterns(config.eval_file, "eval_file")
+    general = _general_files(config)
     may_skip = config.skip_corrupt_records
     if sum_over_hosts(*devices, int(may_skip)) != may_skip * devices.host.count:
         raise InputError(
@@ -148,7 +151,7 @@ def open_records(
         )
     if config.next_sentence_prediction is False:
         features = without_next_sentence(features)
-    inputs = Inputs(train, held_out, features, train)
+    inputs = Inputs(train, held_out, features, train, general=general)
     if may_skip:
         in_folder = functools.partial(
             validate_records.CleanRecords, features, model.vocab_size
@@ -161,7 +164,11 @@ def open_records(
             sound.make(inputs.paths)
         sum_over_hosts(*devices, 0)  # the others wait
         inputs = Inputs(
-            sound.files(train), sound.files(held_out), features, train
+            sound.files(train),
+            sound.files(held_out),
+            features,
+            train,
+            general=sound.files(general),
         )
     validate_records.check_files(
         inputs.paths, features, vocab_size=model.vocab_size
@@ -194,8 +201,17 @@ def _open_dataset(
     held_out = []
     if config.eval_file:
         held_out = text_files.expand_patterns(config.eval_file, "eval_file")
-    validate_records.check_files(held_out, features, model.vocab_size)
-    return Inputs([], held_out, features, [], dataset)
+    general = _general_files(config)
+    paths = [*held_out, *general]
+    validate_records.check_files(paths, features, model.vocab_size)
+    return Inputs([], held_out, features, [], dataset, general)
+
+
+def _general_files(config: PretrainingConfig) -> list[str]:
+    if not config.general_eval_file:
+        return []
+    name = "general_eval_file"
+    return text_files.expand_patterns(config.general_eval_file, name)
 
 
 def check_direction(
@@ -393,15 +409,22 @@ class PretrainingTask(Task):
         return rows * parts // loop.num_accumulation_steps
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
-        """On the held-out records."""
+        """On the held-out records; on general ones, if there are some, too,
+        with "general_" before the names of those metrics."""
         self.num_evaluated = 0  # batches
 
         def counted() -> Iterator[Any]:
-            for batch in self._evaluation_batches(trainer):
+            batches = self._evaluation_batches(trainer, self.inputs.held_out)
+            for batch in batches:
                 self.num_evaluated += 1
                 yield batch
 
-        return trainer.evaluation(counted())
+        found = trainer.evaluation(counted())
+        if self.inputs.general:
+            general = self._evaluation_batches(trainer, self.inputs.general)
+            for name, value in trainer.evaluation(general).items():
+                found[f"general_{name}"] = value
+        return found
 
     def samples(self, trainer: Trainer) -> str:
         """The first held-out records: [sat] was predicted where "sat" was
@@ -412,9 +435,9 @@ class PretrainingTask(Task):
         if tokenizer is None or is_causal or num_replicas > 1:
             return ""
         names = tokenizer.load().inv_vocab
+        batches = self._evaluation_batches(trainer, self.inputs.held_out)
         batch = {
-            name: value[:NUM_SAMPLES]
-            for name, value in next(self._evaluation_batches(trainer)).items()
+            name: value[:NUM_SAMPLES] for name, value in next(batches).items()
         }
         predictions = trainer.model.predictions(batch).numpy()
         rows = {name: value.numpy() for name, value in batch.items()}
@@ -436,13 +459,15 @@ class PretrainingTask(Task):
             texts.append("    " + " ".join(shown))  # Markdown's code
         return "\n\n".join(texts)
 
-    def _evaluation_batches(self, trainer: Trainer) -> Iterator[Any]:
+    def _evaluation_batches(
+        self, trainer: Trainer, paths: Sequence[str]
+    ) -> Iterator[Any]:
         config, host = self.config, trainer.devices.host
         masks = config.masks
         if (share := config.eval_masked_lm_prob) is not None:
             masks = dataclasses.replace(masks, masked_lm_prob=share)
         return evaluation_batches(
-            self.inputs.held_out,
+            paths,
             self.inputs.features,
             config.eval_batch_size,
             config.max_eval_steps,

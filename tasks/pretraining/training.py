@@ -135,11 +135,12 @@ def pretrain(
     if evaluation is not None:
         evaluation = names_of_files("evaluation", evaluation)
     files = {"input_file": records, "eval_file": evaluation}
+    read = files | {"general_eval_file": values.get("general_eval_file")}
     run = make(
         RunConfig,
         values,
         tokenizer=make(TokenizerOptions, values),
-        data_files={n: x for n, x in files.items() if isinstance(x, str)},
+        data_files={n: x for n, x in read.items() if isinstance(x, str)},
     )
     config = make(
         PretrainingConfig,

@@ -270,11 +270,14 @@ def test_pretraining_is_the_command_s(records: Path, tmp_path: Path) -> None:
         records,
         tmp_path / "python",
         evaluation=[records],
+        general_eval_file=str(records),
         eval_steps=2,
         max_eval_steps=2,
         callback=heard.__setitem__,
         **SHORT,
     )
+    for name in ("masked_lm_loss", "masked_lm_accuracy"):
+        assert model.metrics[f"general_{name}"] == model.metrics[name]
     assert list(heard) == [1, 2, 3, 4]
     assert [step for step in heard if "eval_loss" in heard[step]] == [2, 4]
     for line in model.history:
@@ -289,6 +292,7 @@ def test_pretraining_is_the_command_s(records: Path, tmp_path: Path) -> None:
         *("--do_train", "--do_eval", "--eval_steps=2", "--max_eval_steps=2"),
         f"--input_file={records}",
         f"--eval_file={records}",
+        f"--general_eval_file={records}",
         f"--output_dir={tmp_path}/command",
     )
     assert_same_weights(tmp_path / "python", tmp_path / "command")
