@@ -4,6 +4,7 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from bert_keras.data.batching import HostShard, checked_batch_size
@@ -71,9 +72,11 @@ def record_dataset(
 
     Raises:
         InputError: the files are missing, or of several kinds; or the batch
-            size or the host does not exist.
+            size, the seed or the host does not exist.
     """
     batch_size = checked_batch_size(batch_size)
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError(f"`seed` is {seed!r}; expected a whole number from 0")
     index, count = shard
     if not 0 <= index < count <= batch_size:
         raise InputError(

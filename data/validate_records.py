@@ -324,12 +324,12 @@ def find_fault(
         if smallest < 0:
             return f"{name} holds {smallest}, a negative number"
         if limit is not None and largest >= limit:
-            whose = (
-                "outside vocab_size of `bert_config_file`"
-                if feature.is_piece_id
-                else "too large"
+            if not feature.is_piece_id:
+                return f"{name} holds {largest}, too large ({limit})"
+            return (
+                f"{name} holds {largest}, outside vocab_size of the model "
+                f"({limit}): it has another vocabulary than the records"
             )
-            return f"{name} holds {largest}, {whose} ({limit})"
     names = {feature.name for feature in features}
     for name in BEGINS_ROW & names if OF_PRETRAINING & names else ():
         if not found[name].int64_list.value[0]:

@@ -158,8 +158,10 @@ class Encoder(BertLayer):
                 f"LoRA is enabled already, with rank {self.lora_rank}; "
                 "expected an encoder without it"
             )
-        if rank < 1:
-            raise ValueError(f"`rank` is {rank}; expected at least 1")
+        if not isinstance(rank, int) or rank < 1:
+            raise ValueError(
+                f"`rank` is {rank!r}; expected a whole number, at least 1"
+            )
         self.lora_rank, self.lora_alpha = rank, lora_alpha
         if self.built:
             self._add_lora(rank)

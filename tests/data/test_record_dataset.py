@@ -103,6 +103,8 @@ def test_records_of_a_task_are_read_as_they_are(tmp_path: Path) -> None:
     with RecordWriter([path]) as writer:
         for row in rows:
             writer.write(encode(features, row))
+    with pytest.raises(InputError, match="`seed` is -1; expected a whole"):
+        record_dataset(path, 4, seed=-1)
     (batch,) = record_dataset(path, 4, shuffle=False)
     assert batch["label_ids"].numpy()[:, 0].tolist() == [0.0, 0.5, 1.0, 1.5]
     assert batch["input_ids"].dtype == tf.int32

@@ -50,7 +50,7 @@ def changed(**changes: Sequence[float]) -> bytes:
         ),
         (
             changed(input_ids=[2, 13, 0, 0, 0, 0, 0]),
-            "input_ids holds 13, outside vocab_size of `bert_config_file` (13)",
+            "input_ids holds 13, outside vocab_size of the model (13)",
         ),
         (
             changed(masked_lm_ids=[2, 90, 0]),

@@ -280,8 +280,10 @@ def test_what_cannot_be_done_is_said() -> None:
     mask = additive_mask(np.ones((2, 3), "int32"))
     with pytest.raises(InputError, match="export_tflite.py"):
         functional().quantize("int8")
-    with pytest.raises(ValueError, match="expected at least 1"):
-        Encoder(TINY).enable_lora(0)
+    wrong: list[Any] = [0, "2", 1.5]
+    for rank in wrong:
+        with pytest.raises(ValueError, match="a whole number, at least 1"):
+            Encoder(TINY).enable_lora(rank)
     with pytest.raises(ValueError, match="without `seed`"):
         layer(x, mask, training=True)
 
