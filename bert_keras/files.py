@@ -682,6 +682,11 @@ def _kept(path: str, fault: str) -> Iterator[None]:
     """Makes a file and keeps it for this process; InputError(fault) where
     another process has it."""
     follow = getattr(os, "O_NOFOLLOW", 0)  # Windows has none
+    if os.path.islink(path) or os.path.isdir(path):
+        kind = "link" if os.path.islink(path) else "folder"
+        raise InputError(
+            f"{path} is a {kind}; expected a file, or nothing: remove it"
+        )
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | follow, 0o666)
     try:
         try:

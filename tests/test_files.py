@@ -328,6 +328,21 @@ def test_a_file_of_the_name_of_a_lock_stays(tmp_path: Path) -> None:
     assert own.read_text() == "mine"
 
 
+def test_what_cannot_be_locked_is_named(tmp_path: Path) -> None:
+    lock = tmp_path / ".file.lock"
+    lock.symlink_to(tmp_path / "mine")
+    for kind in ("link", "folder"):
+        with (
+            pytest.raises(InputError, match=f"file.lock is a {kind}; expected"),
+            files.writing(str(tmp_path / "file"), "output_file"),
+        ):
+            pass
+        assert [*tmp_path.iterdir()] == [lock]
+        if kind == "link":
+            lock.unlink()
+            lock.mkdir()
+
+
 def test_a_file_of_empty_space_is_not_read(tmp_path: Path) -> None:
     for name in ("task.json", "model.index"):
         with open(tmp_path / name, "wb") as file:

@@ -20,7 +20,7 @@ from bert_keras.data.input_features import InputFeatures, make_features
 from bert_keras.data.text_files import expand_patterns, without_half_characters
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, with_flags
-from bert_keras.tasks.tables import read_rows
+from bert_keras.tasks.tables import Row, read_rows
 from bert_keras.training.inference import with_progress
 
 ENDINGS = (".csv", ".jsonl", ".json", ".txt")
@@ -35,6 +35,16 @@ class MultipleChoiceExample(NamedTuple):
     context: str
     choices: tuple[str, ...]  # each with the question, where there is one
     label: int | None  # number of the right one; None: not known
+
+
+def _entry(row: Row) -> tuple[str, Entry]:
+    """The place of a row, and its cells by their columns' names."""
+    for name in filter(None, row.names):
+        if (number := row.names.count(name)) > 1:
+            raise InputError(
+                f"{row.place} has {number} columns {name!r}; expected one"
+            )
+    return row.by_name()
 
 
 def read_questions(
@@ -53,7 +63,7 @@ def read_questions(
     if isinstance(source, str):
         paths = expand_patterns(source, argument)
         rows = (
-            row.by_name() for path in paths for row in read_rows(path, ENDINGS)
+            _entry(row) for path in paths for row in read_rows(path, ENDINGS)
         )
     else:
         rows = ((f"example {i}", entry) for i, entry in enumerate(source))

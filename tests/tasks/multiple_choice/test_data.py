@@ -56,6 +56,10 @@ def test_swag_as_csv_and_as_json_lines_is_the_same(tmp_path: Path) -> None:
     (from_lines,) = read_questions(lines, "train_file", True)
     assert from_csv.guid == f"{csv}, line 2"
     assert from_csv[1:] == from_lines[1:]
+    twice = SWAG_COLUMNS.rstrip() + ",label\n" + row.rstrip() + ",3\n"
+    csv = write(tmp_path, "twice.csv", twice)
+    with pytest.raises(InputError, match="line 2 has 2 columns 'label'; exp"):
+        read_questions(csv, "train_file", True)
     assert from_csv.context == "The captain saw the sea."
     assert from_csv.choices[:2] == ("He swam.", "He sank.")
     assert from_csv.choices[3] == "He slept, and snored."
