@@ -277,7 +277,6 @@ def claim_folder(run: RunConfig, host: Host) -> None:
                 f"({path} is not a folder that you may write to)"
             )
         _refuse_parts_of_a_run(folder)
-    _refuse_anothers_model(folder, run.do_train)
     data = {name: [path] for name, path in run.data_files.items()}
     for paths in data.values():
         within = (os.path.join(paths[0], name) for name in ALSO_READ)
@@ -289,6 +288,7 @@ def claim_folder(run: RunConfig, host: Host) -> None:
             init_checkpoint=run.init_checkpoint,
             second_init_checkpoint=run.second_init_checkpoint,
         )
+    _refuse_anothers_model(folder, run.do_train)
     if run.dry_run:
         return
     try:
