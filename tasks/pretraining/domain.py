@@ -268,15 +268,13 @@ def _draw(
     steps = [line["step"] for line in history]
     losses = [line["masked_lm_loss"] for line in history]
     axes.plot(steps, losses, lw=0.5, label="training")
-    names = {"held_out": "eval_masked_lm_loss"}
-    names["general"] = "eval_general_masked_lm_loss"
+    on_the_way = {
+        "held_out": "eval_masked_lm_loss",
+        "general": "eval_general_masked_lm_loss",
+    }
     for text, before in found["before"].items():
-        points = [(0.0, before["masked_lm_loss"])]
-        points += [
-            (line["step"], line[names[text]])
-            for line in history
-            if names[text] in line
-        ]
+        name, points = on_the_way[text], [(0.0, before["masked_lm_loss"])]
+        points += [(x["step"], x[name]) for x in history if name in x]
         axes.plot(*zip(*points, strict=True), "o-", label=NAMES[text])
     axes.set(xlabel="step", ylabel="masked loss (nats)")
     axes.legend(frameon=False)
