@@ -146,7 +146,9 @@ def format_summary(summary: instances.Summary, config: InstanceConfig) -> str:
         "records": f"{num_records:,}",
         **(labels if config.is_pair else {"  sentence cut": cut}),
         "tokens in records": f"{summary.num_tokens:,}",
-        "  masked": share(summary.num_masked, summary.num_tokens),
+        "  masked": "in training"
+        if config.dynamic_masking
+        else share(summary.num_masked, summary.num_tokens),
     }
     return streaming_stats.format_table(rows, name_width=20)
 

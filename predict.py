@@ -104,6 +104,8 @@ def main(*texts: str) -> None:
     if line_by_line is None:
         line_by_line = not FLAGS.input_file and sys.stdin.isatty()
     answers = answer_all(lines)
+    if not texts and not FLAGS.input_file and sys.stdin.isatty():
+        print("type one text a line, Ctrl-D to end", file=sys.stderr)
     if line_by_line:
         answers = (
             answer

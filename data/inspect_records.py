@@ -234,10 +234,11 @@ def format_record(
         for number, name in enumerate("AB")
         if number in segments
     ]
+    is_trimmed = "segment_lengths" in record  # the length is not stored
+    of_length = "" if is_trimmed else f" of {len(record['input_ids'])}"
     lines.append(
-        f"{label(record) or 'no label'}; {len(texts)} of "
-        f"{len(record['input_ids'])} tokens: {np.sum(segments == 0)} in A, "
-        f"{np.sum(segments == 1)} in B"
+        f"{label(record) or 'no label'}; {len(texts)}{of_length} tokens: "
+        f"{np.sum(segments == 0)} in A, {np.sum(segments == 1)} in B"
     )
     if "masked_lm_positions" in record:
         mask = special_tokens.mask

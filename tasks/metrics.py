@@ -182,8 +182,9 @@ def diagnose_classes(
         return (
             f"degenerate run: {names[predicted[0]]!r} is predicted for all "
             f"{len(labels)} examples, of which {share:.1%} are; more "
-            "`num_train_epochs`, another `seed`, a lower `learning_rate` or "
-            "`bias_correction` may help"
+            "`num_train_epochs`, another `seed`, a lower `learning_rate`, "
+            "`bias_correction` or an `init_checkpoint` that was trained longer "
+            "may help"
         )
     if class_weights:
         counts = counts * np.take(class_weights, classes)

@@ -39,7 +39,8 @@ from bert_keras.files import (
 from bert_keras.training.distribution import Host
 
 # Told each step's number, from 1, and its figures; says what to warn of.
-Watch = Callable[[int, Mapping[str, float]], str | None]
+# Of a step, its figures and whether it is the run's last, perhaps a warning
+Watch = Callable[[int, Mapping[str, float], bool], str | None]
 
 LOG = "train_log.jsonl"
 TENSORBOARD = "tensorboard"
@@ -120,7 +121,8 @@ class Progress:
         rate = num_tokens / (now - self.last_step_at)
         self.last_step_at = now
         for step, figures in steps:
-            if self.watch and (sentence := self.watch(step, figures)):
+            is_last = step == self.num_train_steps
+            if self.watch and (sentence := self.watch(step, figures, is_last)):
                 with self.paused():
                     warn(sentence)
             self.sums.update(figures)

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import itertools
 import math
+import statistics
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -27,6 +28,14 @@ WINDOW = 1000  # steps, of which two in a row are compared
 STEPS_BETWEEN_LOOKS = 500
 FLAT = 0.01  # change of the mean loss from window to window
 LOW_ACCURACY = 0.2  # of masked tokens; models that learn are soon above it
+LEAST_AT_END = 100  # steps, of which the last are compared with a guess
+LITTLE = 0.02  # accuracy above that of a guess
+REMEDIES = (
+    "try a longer warm-up (`num_warmup_steps`) or `bias_correction`, a higher "
+    "`learning_rate`, a larger initializer_range in bert_config.json where the "
+    "model is narrow (0.06 at a hidden_size of 128), no dropout where each "
+    "text is seen once, or a smaller vocabulary"
+)
 
 
 def first_records(
@@ -94,20 +103,30 @@ def guessing(ids: np.ndarray) -> tuple[float, float]:
 
 
 class PlateauWatch:
-    """Warns once in a run whose masked language model stays on a plateau: from
-    one `WINDOW` to the next its loss changes by `FLAT` at most, and its
-    accuracy is still below `LOW_ACCURACY`.
+    """Warns once of a run whose masked language model does not learn.
+
+    It stays on a plateau if from one `WINDOW` to the next its loss changes by
+    `FLAT` at most, and its accuracy is still below `LOW_ACCURACY`. A run that
+    is too short to show that is told at its end if it is no better than a
+    guess.
 
     Keeps nothing beyond a run: a resumed one is watched anew.
+
+    Args:
+        guess: the accuracy of always answering the most frequent token; 0: it
+            is not known.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, guess: float) -> None:
+        self._guess = guess
         self._rate = math.inf
         # loss and accuracy of a step
         self._seen = collections.deque[tuple[float, float]](maxlen=2 * WINDOW)
         self._has_warned = False
 
-    def __call__(self, step: int, figures: Mapping[str, float]) -> str | None:
+    def __call__(
+        self, step: int, figures: Mapping[str, float], is_last: bool
+    ) -> str | None:
         """Notes a finished step; returns the warning when it is due."""
         if self._has_warned:
             return None
@@ -117,6 +136,16 @@ class PlateauWatch:
         self._seen.append(
             (figures["masked_lm_loss"], figures["masked_lm_accuracy"])
         )
+        if is_last and len(self._seen) >= LEAST_AT_END:
+            last = [accuracy for _, accuracy in self._seen][-LEAST_AT_END:]
+            accuracy = statistics.fmean(last)
+            if accuracy < self._guess + LITTLE:
+                return (
+                    f"the model has learned little: {accuracy:.1%} of masked "
+                    "tokens are right at the end, and always answering the "
+                    f"most frequent one gives {self._guess:.1%}; train for "
+                    f"longer, or {REMEDIES}"
+                )
         if len(self._seen) < 2 * WINDOW or step % STEPS_BETWEEN_LOOKS:
             return None
         windows = np.reshape(self._seen, [2, WINDOW, 2])
@@ -130,9 +159,5 @@ class PlateauWatch:
             f"step {step:,}: the loss of masked tokens is on a plateau, "
             f"{loss:.2f} after {before:.2f} in means of {WINDOW:,} steps, and "
             f"{accuracy:.1%} of them are right, little more than by their "
-            "frequencies alone; try a longer warm-up (`num_warmup_steps`) or "
-            "`bias_correction`, a higher `learning_rate`, a larger "
-            "initializer_range in bert_config.json where the model is narrow "
-            "(0.06 at a hidden_size of 128), no dropout where each text is "
-            "seen once, or a smaller vocabulary"
+            f"frequencies alone; {REMEDIES}"
         )

@@ -352,14 +352,14 @@ class PretrainingTask(Task):
         is_causal = direction != "bidirectional"
         watch, notes = None, []
         if not is_causal:
-            watch = advice.PlateauWatch()
-            ids = advice.answers(first, never_masked)
+            ids, guess = advice.answers(first, never_masked), 0.0
             if ids.size:
-                loss, accuracy = advice.guessing(ids)
+                loss, guess = advice.guessing(ids)
                 notes = [
-                    f"guessing by frequency alone: loss {loss:.2f}, accuracy "
-                    f"{accuracy:.1%}"
+                    f"guessing by frequency alone: mlm_loss {loss:.2f}, "
+                    f"mlm_acc {guess:.4f}"
                 ]
+            watch = advice.PlateauWatch(guess)
         ramp = {}
         if config.loop.batch_ramp_steps:
             ramp["batch_ramp_steps's beginning"] = self._batch_size(0)

@@ -267,7 +267,7 @@ def test_shown_without_masks() -> None:
     assert inspect_records.format_record(record, PIECES, BERT) == (
         "  A: [CLS] unaffable sea [SEP]\n"
         "  B: ##s un . [SEP]\n"
-        "  random next; 10 of 13 tokens: 6 in A, 4 in B\n"
+        "  random next; 10 tokens: 6 in A, 4 in B\n"
         "  no masks: they are drawn when it is read\n"
     )
 

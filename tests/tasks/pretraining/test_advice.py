@@ -74,7 +74,7 @@ def test_damaged_records_and_a_dataset_have_no_answers(tmp_path: Path) -> None:
 def warnings(
     loss: Callable[[int], float], accuracy: float, num_warmup_steps: int = 0
 ) -> list[str]:
-    watch = PlateauWatch()
+    watch = PlateauWatch(0.05)
     said = []
     for step in range(1, NUM_STEPS + 1):
         noise = 0.5 * (-1) ** step
@@ -83,7 +83,7 @@ def warnings(
             "masked_lm_accuracy": accuracy,
             "learning_rate": min(1.0, step / max(1, num_warmup_steps)),
         }
-        said.append(watch(step, figures))
+        said.append(watch(step, figures, step == NUM_STEPS))
     return [sentence for sentence in said if sentence]
 
 
@@ -104,17 +104,39 @@ def test_a_model_that_learns_is_left_alone() -> None:
     assert warnings(lambda step: 6.0, 0.15, num_warmup_steps=2500) == []
 
 
+@pytest.mark.parametrize(
+    ("steps", "accuracy", "is_told"),
+    [(100, 0.06, True), (100, 0.08, False), (99, 0.06, False)],
+)
+def test_a_short_run_that_learned_nothing_is_told_so(
+    steps: int, accuracy: float, is_told: bool
+) -> None:
+    watch = PlateauWatch(0.05)
+    figures = {
+        "masked_lm_loss": 6.0,
+        "masked_lm_accuracy": accuracy,
+        "learning_rate": 0.1,
+    }
+    for step in range(1, steps):
+        assert watch(step, figures, False) is None
+    said = watch(steps, figures, True)
+    assert bool(said) == is_told
+    if said:
+        assert "6.0% of masked tokens are right at the end" in said
+        assert "most frequent one gives 5.0%; train for longer" in said
+
+
 def test_progress_prints_what_its_watch_says(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     progress = Progress(
-        str(tmp_path), 0, 9, lambda step, _: "half-way" if step == 4 else None
+        str(tmp_path), 0, 9, lambda step, *_: "half-way" if step == 4 else None
     )
     for step in range(1, 10):
         progress.write([(step, {"loss": 1.0})], 7)
     progress.close()
     assert capsys.readouterr().err.count("WARNING: half-way\n") == 1
-    Progress(None, 0, 9, lambda step, _: "hosts that stay silent").write(
+    Progress(None, 0, 9, lambda *_: "hosts that stay silent").write(
         [(1, {"loss": 1.0})], 7
     )
     assert "WARNING" not in capsys.readouterr().err
