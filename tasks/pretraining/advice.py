@@ -11,7 +11,6 @@ import collections
 import contextlib
 import itertools
 import math
-import statistics
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -137,9 +136,9 @@ class PlateauWatch:
             (figures["masked_lm_loss"], figures["masked_lm_accuracy"])
         )
         if is_last and len(self._seen) >= LEAST_AT_END:
-            last = [accuracy for _, accuracy in self._seen][-LEAST_AT_END:]
-            accuracy = statistics.fmean(last)
-            if accuracy < self._guess + LITTLE:
+            last = np.array(self._seen)[-LEAST_AT_END:]
+            loss, accuracy = last.mean(axis=0).tolist()
+            if math.isfinite(loss) and accuracy < self._guess + LITTLE:
                 return (
                     f"the model has learned little: {accuracy:.1%} of masked "
                     "tokens are right at the end, and always answering the "

@@ -178,7 +178,7 @@ def test_records_without_masks(tmp_path: Path) -> None:
         f"{path}, record 1\n"
         "  A: [CLS] the sea [SEP]\n"
         "  B: saw a ship [SEP]\n"
-        "  random next; 8 of 11 tokens: 4 in A, 4 in B\n"
+        "  random next; 8 tokens: 4 in A, 4 in B\n"
         "  no masks: they are drawn when it is read\n\n"
         "records "
     )
