@@ -168,7 +168,7 @@ def open_records(
             sound.files(held_out),
             features,
             train,
-            general=sound.files(general),
+            general=sound.files(general) if general else [],
         )
     validate_records.check_files(
         inputs.paths, features, vocab_size=model.vocab_size
