@@ -60,6 +60,7 @@ GOOD = {
     " --do_predict --predict_file=tagged.txt --max_seq_length=16"
     f" --num_train_epochs=1 {TRAINING} {MODEL_FLAGS}",
     "run_pretraining": "--input_file=some.tfrecord --eval_file=some.tfrecord"
+    " --general_eval_file=some.tfrecord"
     f" --do_eval --num_train_steps=2 {LENGTHS} {TRAINING} {MODEL_FLAGS}",
     "run_squad": "--train_file=squad.json --do_predict"
     " --predict_file=squad.json --max_seq_length=48 --max_query_length=16"
