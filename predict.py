@@ -32,7 +32,7 @@ from bert_keras.cli import command, common_flags, streams
 from bert_keras.cli.flags import Flag, Flags, Group
 
 from bert_keras import files
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, warn
 
 if TYPE_CHECKING:
     from bert_keras.tasks.classification.data import TableFormat
@@ -99,7 +99,7 @@ def main(*texts: str) -> None:
     labelled = None
     if settings and output_format == "csv":
         labelled = LabelledTable(settings)
-    lines = _decoded(_read(texts, paths, settings, labelled), notices)
+    lines = _decoded(_read(texts, paths, settings, labelled, notices), notices)
     line_by_line = FLAGS.line_by_line
     if line_by_line is None:
         line_by_line = not FLAGS.input_file and sys.stdin.isatty()
@@ -277,6 +277,7 @@ def _read(
     paths: "Sequence[str] | None",
     settings: "TaskConfig | None",
     labelled: LabelledTable | None,
+    notices: command.Notices,
 ) -> "Iterator[Line]":
     """Lines of the arguments, else of files, else of standard input."""
     from bert_keras.data.text_files import numbered, read_text_lines, text_lines
@@ -285,6 +286,11 @@ def _read(
 
     if texts:
         for text in texts:
+            if os.path.isfile(text):
+                warn(
+                    f"{text} is read as a text, and a file has this name; to "
+                    f"read the file give --input_file={text}"
+                )
             yield os.fsencode(text).decode(errors="surrogateescape")
     elif paths is None:
         lines = text_lines(sys.stdin.buffer, FLAGS.encoding)
@@ -303,6 +309,7 @@ def _read(
                     )
                 yield from read_text_lines(path, FLAGS.encoding, refuses=False)
                 continue
+            notices.unit = "row"
             rows = [*table_rows(path, table, has_labels=False)]
             by_name = (row.by_name() for row in rows)
             examples = to_examples(by_name, table, has_labels=False)

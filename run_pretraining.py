@@ -47,8 +47,8 @@ FLAGS = Flags(
     Flag("max_seq_length", 128, Group.DATA,
          "Length of the records in tokens, as given when they were made.", 1),
     Flag("max_predictions_per_seq", 20, Group.DATA,
-         "Maximum number of masked tokens in a record, as given when the "
-         "records were made.", 1),
+         "Maximum number of masked tokens in a record; of records with masks, "
+         "as given when they were made.", 1),
     Flag("skip_corrupt_records", False, Group.DATA,
          "Skip damaged records: all files are read before the first step, and "
          "those with damage are copied without the damaged records."),

@@ -373,7 +373,13 @@ def _say_why_gpu_is_unused() -> None:
 
 class Notices:
     """Says on standard error what was odd about lines: of each kind the first
-    few times, then how often."""
+    few times, then how often.
+
+    Attributes:
+        unit: what is counted: "line", or "row" of a table.
+    """
+
+    unit = "line"
 
     def __init__(self) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
@@ -381,9 +387,11 @@ class Notices:
     def say(self, number: int, sentence: str) -> None:
         self.counts[sentence] += 1
         if self.counts[sentence] <= MAX_NOTICES:
-            print(f"line {number}: {sentence}", file=sys.stderr, flush=True)
+            place = f"{self.unit} {number}"
+            print(f"{place}: {sentence}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         for sentence, count in self.counts.items():
             if count > MAX_NOTICES:
-                print(f"{count} lines in all: {sentence}", file=sys.stderr)
+                counted = f"{count} {self.unit}s in all"
+                print(f"{counted}: {sentence}", file=sys.stderr)

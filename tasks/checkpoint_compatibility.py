@@ -59,10 +59,13 @@ def optimizer_hints(
     memory = round(1.0 / (1.0 - config.adam_beta_2))
     is_biased = config.optimizer_type == "adamw" and not config.bias_correction
     if begins_at_random and is_biased and 2 * warmup < memory:
+        enough = math.ceil(memory / 2)
+        longer = (
+            f", or at least {enough:,} steps" if 4 * enough <= steps else ""
+        )
         hints.append(
             f"the weights start at random, and a warm-up of {warmup:,} steps "
-            "is short for Adam: give `bias_correction`, or at least "
-            f"{math.ceil(memory / 2):,} steps"
+            f"is short for Adam: give `bias_correction`{longer}"
         )
     return hints
 

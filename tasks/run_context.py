@@ -48,6 +48,12 @@ from bert_keras.training.monitor import LOG
 
 FLAGS_FILE = "flags.txt"  # `flagfile=flags.txt` repeats the training
 PATTERN = frozenset("*?[")
+# Whole models, of ours, Hugging Face's and others' forms
+MODEL_WEIGHTS = re.compile(
+    r"bert_model\.ckpt\.index|model(-\d+-of-\d+)?\.safetensors"
+    r"|pytorch_model(-\d+-of-\d+)?\.bin|tf_model\.h5|flax_model\.msgpack"
+    r"|.*\.weights\.h5|.*\.keras"
+)
 # Of output_dir, by the time that a model is trained
 FILES = WRITTEN | {
     RESULTS, CONFIG, TASK, TOKENIZER_CONFIG, LOG, EVAL_LOG, FLAGS_FILE,
@@ -309,12 +315,12 @@ def _refuse_anothers_model(folder: str, trains: bool) -> None:
     if not files.is_dir(folder) or saved_states(folder):
         return
     names = set(files.names_in(folder))
-    weights = {f"{CHECKPOINT}.index", WEIGHTS} & names
+    weights = {*filter(MODEL_WEIGHTS.fullmatch, names)}
     if trains and weights and not {LOG, FLAGS_FILE, RESULTS} & names:
         raise InputError(
             f"`output_dir={folder}` has a model that was not trained there "
-            f"({min(weights)}); give `init_checkpoint={folder}` and another "
-            "`output_dir`"
+            f"({min(weights)}); name another folder (to start from this model, "
+            f"give `init_checkpoint={folder}`, too)"
         )
     is_theirs = any(re.fullmatch(r"model\.ckpt-\d+\.index", x) for x in names)
     if is_theirs and not weights:

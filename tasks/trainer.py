@@ -465,6 +465,15 @@ class Trainer:
             if task is not None and self.task.settings is not None:
                 # Earlier versions did not store a task's settings.
                 began = {**json.loads(task.to_json()), **began}
+            inputs = "input_file"  # of pre-training alone
+            if began and (inputs in began) != (inputs in settings):
+                kinds = "pre-training", "fine-tuning"
+                own, other = kinds if inputs in began else kinds[::-1]
+                raise InputError(
+                    f"`output_dir={self.folder}` has a run of {own}, and this "
+                    f"is {other}; name another folder (to start from its "
+                    f"model, give `init_checkpoint={self.folder}`, too)"
+                )
             source = "init_checkpoint"
             if self.run.init_checkpoint:
                 text = f"`{source}` is not read again: this run resumes"

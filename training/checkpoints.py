@@ -259,10 +259,10 @@ def check_settings(
             f"`{argument}` is {now} but was {then} when {output_dir} was begun"
         )
         if argument not in may_change:
+            again = "leave it out" if then == "None" else "give that again"
             raise InputError(
-                f"{changed}; give that again, or train in another "
-                f"`output_dir`, where `init_checkpoint={output_dir}` starts "
-                "from the weights with which this run ends"
+                f"{changed}; {again}, or train in another `output_dir`, where "
+                f"`init_checkpoint={output_dir}` starts from this run's model"
             )
         notices.append(changed + may_change[argument])
     if unknown:

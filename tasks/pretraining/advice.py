@@ -32,8 +32,9 @@ LITTLE = 0.02  # accuracy above that of a guess
 REMEDIES = (
     "try a longer warm-up (`num_warmup_steps`) or `bias_correction`, a higher "
     "`learning_rate`, a larger initializer_range in bert_config.json where the "
-    "model is narrow (0.06 at a hidden_size of 128), no dropout where each "
-    "text is seen once, or a smaller vocabulary"
+    "model is narrow (0.06 at a hidden_size of 128), no dropout there "
+    "(hidden_dropout_prob 0) where each text is seen once, or a smaller "
+    "vocabulary"
 )
 
 
@@ -140,10 +141,10 @@ class PlateauWatch:
             loss, accuracy = last.mean(axis=0).tolist()
             if math.isfinite(loss) and accuracy < self._guess + LITTLE:
                 return (
-                    f"the model has learned little: {accuracy:.1%} of masked "
-                    "tokens are right at the end, and always answering the "
-                    f"most frequent one gives {self._guess:.1%}; train for "
-                    f"longer, or {REMEDIES}"
+                    f"the model has learned little: in the last {LEAST_AT_END} "
+                    f"steps {accuracy:.1%} of masked tokens were right, and "
+                    "always answering the most frequent one gives "
+                    f"{self._guess:.1%}; train for longer, or {REMEDIES}"
                 )
         if len(self._seen) < 2 * WINDOW or step % STEPS_BETWEEN_LOOKS:
             return None

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -355,9 +356,11 @@ class PretrainingTask(Task):
             ids, guess = advice.answers(first, never_masked), 0.0
             if ids.size:
                 loss, guess = advice.guessing(ids)
+                # and of whether B is next a coin's
+                both = loss + math.log(2.0) * inputs.have_pairs
                 notes = [
-                    f"guessing by frequency alone: mlm_loss {loss:.2f}, "
-                    f"mlm_acc {guess:.4f}"
+                    f"guessing by frequency alone: loss {both:.2f}, mlm_loss "
+                    f"{loss:.2f}, mlm_acc {guess:.4f}"
                 ]
             watch = advice.PlateauWatch(guess)
         ramp = {}

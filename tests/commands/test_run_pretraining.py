@@ -86,13 +86,27 @@ def golden_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder / "out", output
 
 
+def test_a_run_of_another_task_is_named_as_that(
+    golden_run: tuple[Path, str], tmp_path: Path
+) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("text,label\nthe sea,a\nan old ship,b\n" * 4)
+    said = fails_with(
+        "run_classifier.py",
+        "--do_train",
+        f"--train_file={table}",
+        f"--vocab_file={GOLDEN / 'tiny_vocab.txt'}",
+        "--max_seq_length=16",
+        f"--output_dir={golden_run[0]}",
+    )
+    assert "has a run of pre-training, and this is fine-tuning; name" in said
+
+
 def test_losses_and_weights_are_googles(golden_run: tuple[Path, str]) -> None:
     folder, output = golden_run
     assert "62 variables loaded\n" in output
     # one record, with two masks of one token
-    assert (
-        "guessing by frequency alone: mlm_loss 0.00, mlm_acc 1.0000" in output
-    )
+    assert "alone: loss 0.69, mlm_loss 0.00, mlm_acc 1.0000\n" in output
     golden = np.load(REPEAT / "training.npz")
     names = ("masked_lm_loss", "next_sentence_loss", "loss")
     losses = [[line[name] for name in names] for line in log(folder)]

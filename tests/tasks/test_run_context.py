@@ -107,14 +107,22 @@ def test_a_run_of_google_s_code_is_another_run(tmp_path: Path) -> None:
     claim_folder(RunConfig(str(tmp_path)), Host(0, 1))
 
 
-@pytest.mark.parametrize("name", ["bert_model.ckpt.index", "model.safetensors"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bert_model.ckpt.index",
+        "model.safetensors",
+        "model-00001-of-00002.safetensors",
+        "pytorch_model.bin",
+    ],
+)
 def test_a_model_that_was_not_trained_there_is_not_overwritten(
     tmp_path: Path, name: str
 ) -> None:
     (tmp_path / name).touch()
     claim_folder(RunConfig(str(tmp_path)), Host(0, 1))
     run = RunConfig(str(tmp_path), do_train=True)
-    with pytest.raises(InputError, match=f"not trained there .{name}.; give"):
+    with pytest.raises(InputError, match=f"not trained there .{name}.; name"):
         claim_folder(run, Host(0, 1))
     (tmp_path / "train_log.jsonl").touch()  # an earlier run's model
     claim_folder(run, Host(0, 1))
