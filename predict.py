@@ -105,7 +105,7 @@ def main(*texts: str) -> None:
         line_by_line = not FLAGS.input_file and sys.stdin.isatty()
     answers = answer_all(lines)
     if not texts and not FLAGS.input_file and sys.stdin.isatty():
-        print("type one text a line, Ctrl-D to end", file=sys.stderr)
+        print("type a line to be answered, Ctrl-D to end", file=sys.stderr)
     if line_by_line:
         answers = (
             answer
@@ -307,6 +307,7 @@ def _read(
                         "--output_format=csv needs a table; give "
                         "--text_column, or another format"
                     )
+                notices.unit = "line"
                 yield from read_text_lines(path, FLAGS.encoding, refuses=False)
                 continue
             notices.unit = "row"

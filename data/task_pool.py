@@ -42,8 +42,7 @@ SECONDS_BETWEEN_LINES = 30.0  # of progress, where stderr is not a terminal
 
 @contextlib.contextmanager
 def open_or_resume(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
-    """Makes the folder or resumes what is in it, for this process alone. What
-    was finished with other settings is begun anew.
+    """Makes the folder or resumes what is in it, for this process alone.
 
     Yields whether anything is left to do.
 
@@ -52,8 +51,8 @@ def open_or_resume(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
             the work would come out otherwise.
 
     Raises:
-        InputError: another process is at it, or has begun with other settings
-            and was stopped.
+        InputError: another process is at it, or what is in the folder was made
+            with other settings.
     """
     if os.path.islink(folder):  # in /tmp anybody could have made it
         raise InputError(
@@ -62,9 +61,6 @@ def open_or_resume(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
         )
     with files.lock(folder, "output_file"):
         path = os.path.join(folder, SETTINGS)
-        done = os.path.join(folder, DONE)
-        if os.path.exists(done) and read_json(path) != settings:
-            os.remove(path)
         if not os.path.exists(path):
             _empty(folder, files.LOCK)  # left of one that was deleted
             files.write_json(path, settings)
@@ -82,7 +78,7 @@ def open_or_resume(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
                 f"other {', '.join(names)}; delete the folder to begin anew, "
                 "or name other output files"
             )
-        yield not os.path.exists(done)
+        yield not os.path.exists(os.path.join(folder, DONE))
 
 
 def finish(folder: str, outputs: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ of a row, L layers, N heads.
 """
 
 import functools
+import numbers
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -158,7 +159,7 @@ class Encoder(BertLayer):
                 f"LoRA is enabled already, with rank {self.lora_rank}; "
                 "expected an encoder without it"
             )
-        if not isinstance(rank, int) or rank < 1:
+        if not isinstance(rank, numbers.Integral) or rank < 1:
             raise ValueError(
                 f"`rank` is {rank!r}; expected a whole number, at least 1"
             )

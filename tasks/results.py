@@ -22,12 +22,13 @@ from bert_keras.files import (
 
 RESULTS = "results.json"
 EARLIER = "earlier_results"  # folder
+SEEDS = "seeds.json"
 # What earlier versions wrote without a results.json.
 NAMES = (
     "eval_results.txt", "eval_results_mismatched.txt", "eval_results_test.txt",
     "test_results.tsv", "test_results_mismatched.tsv", "test_predictions.txt",
     "predictions.json", "nbest_predictions.json", "null_odds.json",
-    "seeds.json",
+    SEEDS,
 )  # fmt: skip
 # All that are written.
 WRITTEN = frozenset({

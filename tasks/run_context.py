@@ -28,12 +28,13 @@ from bert_keras.tasks.checkpoint_compatibility import (
     compare_pieces,
 )
 from bert_keras.tasks.hugging_face_task import check_tokens
-from bert_keras.tasks.results import ALSO_READ, RESULTS, WRITTEN
+from bert_keras.tasks.results import ALSO_READ, RESULTS, SEEDS, WRITTEN
 from bert_keras.tasks.task_config import TASK
 from bert_keras.training.checkpoints import (
     BEST,
     FOLDER,
     BestCheckpoint,
+    is_begun,
     saved_states,
 )
 from bert_keras.training.config import DeviceConfig
@@ -48,12 +49,13 @@ from bert_keras.training.monitor import LOG
 
 FLAGS_FILE = "flags.txt"  # `flagfile=flags.txt` repeats the training
 PATTERN = frozenset("*?[")
-# Whole models, of ours, Hugging Face's and others' forms
+# Weights of Google's and Hugging Face's folders
 MODEL_WEIGHTS = re.compile(
     r"bert_model\.ckpt\.index|model(-\d+-of-\d+)?\.safetensors"
     r"|pytorch_model(-\d+-of-\d+)?\.bin|tf_model\.h5|flax_model\.msgpack"
-    r"|.*\.weights\.h5|.*\.keras"
 )
+# What only training leaves
+OF_TRAINING = {LOG, FLAGS_FILE, SEEDS}
 # Of output_dir, by the time that a model is trained
 FILES = WRITTEN | {
     RESULTS, CONFIG, TASK, TOKENIZER_CONFIG, LOG, EVAL_LOG, FLAGS_FILE,
@@ -315,15 +317,16 @@ def _refuse_anothers_model(folder: str, trains: bool) -> None:
     if not files.is_dir(folder) or saved_states(folder):
         return
     names = set(files.names_in(folder))
-    weights = {*filter(MODEL_WEIGHTS.fullmatch, names)}
-    if trains and weights and not {LOG, FLAGS_FILE, RESULTS} & names:
+    weights = sorted(filter(MODEL_WEIGHTS.fullmatch, names))
+    is_trained = is_begun(folder) or OF_TRAINING & names
+    if trains and weights and not is_trained:
         raise InputError(
             f"`output_dir={folder}` has a model that was not trained there "
-            f"({min(weights)}); name another folder (to start from this model, "
+            f"({weights[0]}); name another folder (to start from this model, "
             f"give `init_checkpoint={folder}`, too)"
         )
     is_theirs = any(re.fullmatch(r"model\.ckpt-\d+\.index", x) for x in names)
-    if is_theirs and not weights:
+    if is_theirs and not {f"{CHECKPOINT}.index", WEIGHTS} & names:
         raise InputError(
             f"`output_dir={folder}` has checkpoints of google-research/bert; "
             f"give `init_checkpoint={folder}` and another `output_dir`"

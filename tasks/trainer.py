@@ -31,6 +31,8 @@ from bert_keras.data.tokenizer_folder import (
 from bert_keras.data.tokenizers import TokenizerSettings, vocabulary_digest
 from bert_keras.errors import InputError, warn, with_flags
 from bert_keras.files import (
+    BYTE_LEVEL,
+    MERGES,
     VOCABULARY,
     content,
     fingerprint,
@@ -118,6 +120,9 @@ MAY_CHANGE = {
     "train_hours": "",
     "train_tokens": "",
     "patience": "",
+    # what is only looked at
+    "general_eval_file": "",
+    "general_eval_file's contents": "",
     # how a device is used
     "precision": "",
     "use_xla": "",
@@ -282,6 +287,21 @@ def settings_of(context: RunContext, plan: TrainingPlan) -> dict[str, Any]:
     return {k: x for k, x in settings.items() if k not in NOT_COMPARED}
 
 
+def refuse_other_kind(folder: str, is_pretraining: bool) -> None:
+    """Raises an InputError if output_dir has a fine-tuning run and this is
+    pre-training, or the reverse."""
+    began = read_settings(folder)
+    was_pretraining = "input_file" in began  # fine-tuning has none
+    if began and was_pretraining != is_pretraining:
+        kinds = "pre-training", "fine-tuning"
+        own, other = kinds if was_pretraining else kinds[::-1]
+        raise InputError(
+            f"`output_dir={folder}` has a run of {own}, and this is {other}; "
+            "name another folder (to start from its model, give "
+            f"`init_checkpoint={folder}`, too)"
+        )
+
+
 def print_how_to_predict(model_dir: str) -> None:
     folder, name = os.path.split(sys.argv[0])
     script = os.path.join(folder, "predict.py")
@@ -369,6 +389,7 @@ class Trainer:
             InputError: output_dir was begun with other settings.
         """
         strategy, host = self.devices
+        refuse_other_kind(self.folder, self.task.settings is None)
         plan = budget.fix_num_train_steps(self, self.task.plan(self))
         settings = settings_of(self.context, plan)
         self._check_other_hosts(settings, plan.loop)
@@ -445,6 +466,10 @@ class Trainer:
             settings: what `settings_of` says of the plan.
             may_write: whether they may be stored.
         """
+        is_new = not saved_states(self.folder) and not is_begun(self.folder)
+        if is_new and may_write:
+            logs = monitor.LOG, EVAL_LOG, monitor.NONFINITE_LOG
+            self.results.move(logs)
         if plan.budget.decay_from and not saved_states(self.folder):
             budget.begin_branch(self, plan, settings, may_write)
         states = saved_states(self.folder)
@@ -452,9 +477,6 @@ class Trainer:
             if self.run.init_checkpoint:
                 self.load_start(self.run.init_checkpoint)
             if may_write:
-                if not is_begun(self.folder):
-                    logs = monitor.LOG, EVAL_LOG, monitor.NONFINITE_LOG
-                    self.results.move(logs)
                 write_settings(self.folder, settings)
                 monitor.write_settings_to_tensorboard(self.folder, settings)
         else:
@@ -465,15 +487,6 @@ class Trainer:
             if task is not None and self.task.settings is not None:
                 # Earlier versions did not store a task's settings.
                 began = {**json.loads(task.to_json()), **began}
-            inputs = "input_file"  # of pre-training alone
-            if began and (inputs in began) != (inputs in settings):
-                kinds = "pre-training", "fine-tuning"
-                own, other = kinds if inputs in began else kinds[::-1]
-                raise InputError(
-                    f"`output_dir={self.folder}` has a run of {own}, and this "
-                    f"is {other}; name another folder (to start from its "
-                    f"model, give `init_checkpoint={self.folder}`, too)"
-                )
             source = "init_checkpoint"
             if self.run.init_checkpoint:
                 text = f"`{source}` is not read again: this run resumes"
@@ -765,6 +778,8 @@ class Trainer:
         texts[FLAGS_FILE] = self.run.flags
         new = {name: (text or "").encode() for name, text in texts.items()}
         if found := self.context.tokenizer:
+            # Of the kinds that are not written, those are removed.
+            new |= dict.fromkeys((VOCABULARY, BYTE_LEVEL, MERGES), b"")
             for name, path in vocabulary_files(found.vocab_file).items():
                 new[name] = content(path) or b""
         return [

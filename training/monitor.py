@@ -38,8 +38,8 @@ from bert_keras.files import (
 )
 from bert_keras.training.distribution import Host
 
-# Told each step's number, from 1, and its figures; says what to warn of.
-# Of a step, its figures and whether it is the run's last, perhaps a warning
+# Told each step's number, from 1, its figures, and whether it is the run's
+# last; says what to warn of.
 Watch = Callable[[int, Mapping[str, float], bool], str | None]
 
 LOG = "train_log.jsonl"

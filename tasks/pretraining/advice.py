@@ -113,11 +113,11 @@ class PlateauWatch:
     Keeps nothing beyond a run: a resumed one is watched anew.
 
     Args:
-        guess: the accuracy of always answering the most frequent token; 0: it
-            is not known.
+        guess: the accuracy of always answering the most frequent token; None:
+            it is not known.
     """
 
-    def __init__(self, guess: float) -> None:
+    def __init__(self, guess: float | None) -> None:
         self._guess = guess
         self._rate = math.inf
         # loss and accuracy of a step
@@ -136,10 +136,12 @@ class PlateauWatch:
         self._seen.append(
             (figures["masked_lm_loss"], figures["masked_lm_accuracy"])
         )
-        if is_last and len(self._seen) >= LEAST_AT_END:
+        has_end = is_last and len(self._seen) >= LEAST_AT_END
+        if has_end and self._guess is not None:
             last = np.array(self._seen)[-LEAST_AT_END:]
             loss, accuracy = last.mean(axis=0).tolist()
-            if math.isfinite(loss) and accuracy < self._guess + LITTLE:
+            little = min(self._guess + LITTLE, 1.0 - LITTLE)
+            if math.isfinite(loss) and accuracy < little:
                 return (
                     f"the model has learned little: in the last {LEAST_AT_END} "
                     f"steps {accuracy:.1%} of masked tokens were right, and "

@@ -32,7 +32,7 @@ from bert_keras.tasks.run_context import (
     make_devices,
     read_config,
 )
-from bert_keras.tasks.trainer import Trainer
+from bert_keras.tasks.trainer import Trainer, refuse_other_kind
 from bert_keras.training.checkpoints import read_settings
 from bert_keras.training.config import DeviceConfig
 
@@ -70,6 +70,7 @@ def pretrain_domain(
             "say how long to train: give `train_hours`, `train_tokens` or "
             "`num_train_steps`"
         )
+    refuse_other_kind(output_dir, True)
     if steps := settings.get("num_train_steps"):
         # that of the run that resumes, if any, which may be lengthened
         began = read_settings(output_dir)

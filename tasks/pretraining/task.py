@@ -285,7 +285,8 @@ class PretrainingTask(Task):
         self.inputs = open_records(config, run, model, devices)
         check_direction(self.inputs, model.direction, config.mask_flags)
         if tokenizer is not None:
-            given = self.inputs.train[:1], self.inputs.held_out[:1]
+            inputs = self.inputs
+            given = inputs.train[:1], inputs.held_out[:1], inputs.general[:1]
             firsts = {*itertools.chain.from_iterable(given)}
             validate_records.check_pieces(sorted(firsts), tokenizer.load())
         self.context = RunContext(devices, run, model, tokenizer)
@@ -353,7 +354,7 @@ class PretrainingTask(Task):
         is_causal = direction != "bidirectional"
         watch, notes = None, []
         if not is_causal:
-            ids, guess = advice.answers(first, never_masked), 0.0
+            ids, guess = advice.answers(first, never_masked), None
             if ids.size:
                 loss, guess = advice.guessing(ids)
                 # and of whether B is next a coin's
@@ -374,6 +375,9 @@ class PretrainingTask(Task):
             "max_eval_steps": config.max_eval_steps,
             "eval_masked_lm_prob": config.eval_masked_lm_prob,
         }
+        general: dict[str, Any] = {"general_eval_file": None}
+        if inputs.general:
+            general = dict(file_settings("general_eval_file", inputs.general))
         return TrainingPlan(
             source,
             config.optimizer,
@@ -394,6 +398,7 @@ class PretrainingTask(Task):
                 **(watched if self.watches else dict.fromkeys(watched)),
                 "train_hours": config.budget.train_hours,
                 "train_tokens": config.budget.train_tokens,
+                **general,
                 **self.other_settings,
                 **ramp,
                 **masks,

@@ -29,7 +29,14 @@ from bert_keras.tasks.classification.model import (
 )
 from bert_keras.tasks.fill_mask import BlankFiller
 from bert_keras.tasks.task_config import TaskConfig
-from tests.conftest import GOLDEN, ONE_LAYER, ROOT, fails_with, forked
+from tests.conftest import (
+    GOLDEN,
+    ONE_LAYER,
+    ROOT,
+    fails_with,
+    forked,
+    well_ended,
+)
 
 VOCAB = str(GOLDEN / "tiny_vocab.txt")
 PIECES = "[PAD] [UNK] [CLS] [SEP] [MASK] a . red blue".split()
@@ -187,6 +194,20 @@ def test_blanks_of_arguments(blanks: str) -> None:
     )
     answer = "blue 0.500000  red 0.250000"
     assert output == (f"A blue.\t{answer}\n\nblue blue\t{answer}\t{answer}\n")
+
+
+def test_a_text_that_names_a_file_and_an_empty_row(
+    blanks: str, tmp_path: Path
+) -> None:
+    table = tmp_path / "in.csv"
+    table.write_text('text\nthe [MASK] sea\n""\n')
+    model = f"--model_dir={blanks}"
+    asked = well_ended("predict.py", model, str(table), "the [MASK] sea")
+    assert f"{table} is read as a text, and a file has this" in asked.errors
+    asked = well_ended(
+        "predict.py", model, f"--input_file={table}", "--text_column=text"
+    )
+    assert "row 2: the text is empty\n" in asked.errors
 
 
 def test_a_column_holds_any_text(blanks: str) -> None:

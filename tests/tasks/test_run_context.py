@@ -124,6 +124,9 @@ def test_a_model_that_was_not_trained_there_is_not_overwritten(
     run = RunConfig(str(tmp_path), do_train=True)
     with pytest.raises(InputError, match=f"not trained there .{name}.; name"):
         claim_folder(run, Host(0, 1))
+    (tmp_path / "results.json").touch()  # it was evaluated
+    with pytest.raises(InputError, match="not trained there"):
+        claim_folder(run, Host(0, 1))
     (tmp_path / "train_log.jsonl").touch()  # an earlier run's model
     claim_folder(run, Host(0, 1))
 

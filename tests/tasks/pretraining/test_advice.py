@@ -105,13 +105,19 @@ def test_a_model_that_learns_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "accuracy", "is_told"),
-    [(100, 0.06, True), (100, 0.08, False), (99, 0.06, False)],
+    ("steps", "accuracy", "guess", "is_told"),
+    [
+        (100, 0.06, 0.05, True),
+        (100, 0.08, 0.05, False),
+        (99, 0.06, 0.05, False),
+        (100, 0.0, None, False),
+        (100, 1.0, 1.0, False),
+    ],
 )
 def test_a_short_run_that_learned_nothing_is_told_so(
-    steps: int, accuracy: float, is_told: bool
+    steps: int, accuracy: float, guess: float | None, is_told: bool
 ) -> None:
-    watch = PlateauWatch(0.05)
+    watch = PlateauWatch(guess)
     figures = {
         "masked_lm_loss": 6.0,
         "masked_lm_accuracy": accuracy,
