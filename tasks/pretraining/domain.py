@@ -25,6 +25,7 @@ from bert_keras.tasks.pretraining.config import DomainConfig
 from bert_keras.tasks.pretraining.data import make_records
 from bert_keras.tasks.pretraining.task import PretrainingConfig, PretrainingTask
 from bert_keras.tasks.pretraining.training import pretrain
+from bert_keras.tasks.results import Results
 from bert_keras.tasks.run_context import (
     RunConfig,
     claim_folder,
@@ -33,7 +34,7 @@ from bert_keras.tasks.run_context import (
     read_config,
 )
 from bert_keras.tasks.trainer import Trainer, refuse_other_kind
-from bert_keras.training.checkpoints import read_settings
+from bert_keras.training.checkpoints import is_begun, read_settings
 from bert_keras.training.config import DeviceConfig
 
 WORK = "domain_data"  # folder under output_dir: texts and records
@@ -98,6 +99,8 @@ def pretrain_domain(
     devices = make_devices(DeviceConfig(), output_dir=output_dir)
     with training_in(output_dir):
         claim_folder(dataclasses.replace(run, do_train=True), devices.host)
+        if not is_begun(output_dir):
+            Results(output_dir).move([REPORT, PICTURE])
         work = os.path.join(output_dir, WORK)
         tf.io.gfile.makedirs(work)
         texts = _split(input_file, config.input_format, work)

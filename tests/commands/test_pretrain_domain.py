@@ -47,7 +47,10 @@ def test_a_model_learns_a_domain_and_says_so(
         "--max_seq_length=32",
         "--eval_steps=10",
     ]
+    out.mkdir()
+    (out / "report.md").write_text("mine")
     shown = forked("pretrain_domain.py", *args)
+    assert (out / "earlier_results" / "report.md").read_text() == "mine"
     report = (out / "report.md").read_text()
     assert report in shown
     rows = re.findall(r"\| ([-\w ]+) \| (\w+) \| ([\d.]+) \| ([\d.]+)", report)
