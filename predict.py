@@ -93,6 +93,8 @@ def main(*texts: str) -> None:
             )
     if path := FLAGS.output_file:
         files.refuse_model_file("output_file", path, FLAGS.model_dir)
+    if sys.stderr.isatty():
+        print(f"loading {FLAGS.model_dir}", file=sys.stderr)
     notices = command.Notices()
     settings, answer_all = _load(_local_folder(FLAGS.model_dir))
     output_format = _output_format(paths, settings)

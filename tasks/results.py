@@ -2,7 +2,8 @@
 
 results.json beside them says so. When the folder gets another model, they are
 moved to earlier_results; where that has files of these names, to
-earlier_results-2, and so on.
+earlier_results-2, and so on. So are files of these names that it does not name:
+they are somebody's own.
 """
 
 import itertools
@@ -59,8 +60,13 @@ class Results:
             data: what the results are of.
         """
         assert name in WRITTEN, name
-        if self._noted().get("weights", weights) != weights:
+        noted = self._noted()
+        if noted.get("weights", weights) != weights:
             self.put_away()
+        if "weights" not in noted:
+            self.move([name, RESULTS])
+        elif name not in noted["results"]:
+            self.move([name])
         path = os.path.join(self.folder, name)
         write_whole(path, text.encode())
         results = {**self._noted().get("results", {}), name: data}

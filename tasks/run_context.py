@@ -28,7 +28,7 @@ from bert_keras.tasks.checkpoint_compatibility import (
     compare_pieces,
 )
 from bert_keras.tasks.hugging_face_task import check_tokens
-from bert_keras.tasks.results import ALSO_READ, RESULTS, SEEDS, WRITTEN
+from bert_keras.tasks.results import ALSO_READ, RESULTS, SEEDS, WRITTEN, Results
 from bert_keras.tasks.task_config import TASK
 from bert_keras.training.checkpoints import (
     BEST,
@@ -56,6 +56,8 @@ MODEL_WEIGHTS = re.compile(
 )
 # What only training leaves
 OF_TRAINING = {LOG, FLAGS_FILE, SEEDS}
+# Examples that a run writes and does not read
+RECORDS = ("train.tf_record", "eval.tf_record", "predict.tf_record")
 # Of output_dir, by the time that a model is trained
 FILES = WRITTEN | {
     RESULTS, CONFIG, TASK, TOKENIZER_CONFIG, LOG, EVAL_LOG, FLAGS_FILE,
@@ -296,7 +298,8 @@ def claim_folder(run: RunConfig, host: Host) -> None:
             init_checkpoint=run.init_checkpoint,
             second_init_checkpoint=run.second_init_checkpoint,
         )
-    _refuse_anothers_model(folder, run.do_train)
+    is_used = _is_trained_in(folder)
+    _refuse_anothers_model(folder, run.do_train and not is_used)
     if run.dry_run:
         return
     try:
@@ -307,9 +310,19 @@ def claim_folder(run: RunConfig, host: Host) -> None:
         ) from error
     if run.do_train and host.is_chief:
         files.lock_until_exit(os.path.join(folder, FOLDER), "output_dir")
+        if not is_used:
+            Results(folder).move(RECORDS)
 
 
-def _refuse_anothers_model(folder: str, trains: bool) -> None:
+def _is_trained_in(folder: str) -> bool:
+    """Whether a run has trained there, and its files may be replaced."""
+    if not files.is_dir(folder):
+        return False
+    traces = OF_TRAINING.intersection(files.names_in(folder))
+    return bool(traces or is_begun(folder) or saved_states(folder))
+
+
+def _refuse_anothers_model(folder: str, trains_anew: bool) -> None:
     """Raises an InputError if output_dir has a model that no run made there:
     training would overwrite it. Google's code would resume from the
     model.ckpt-N in output_dir, and evaluate it; here it would train or evaluate
@@ -318,8 +331,7 @@ def _refuse_anothers_model(folder: str, trains: bool) -> None:
         return
     names = set(files.names_in(folder))
     weights = sorted(filter(MODEL_WEIGHTS.fullmatch, names))
-    is_trained = is_begun(folder) or OF_TRAINING & names
-    if trains and weights and not is_trained:
+    if trains_anew and weights:
         raise InputError(
             f"`output_dir={folder}` has a model that was not trained there "
             f"({weights[0]}); name another folder (to start from this model, "

@@ -27,7 +27,6 @@ def test_a_sentence_commands_no_terminal() -> None:
     [
         ("`has_header=False`", "--nohas_header"),
         ("`do_lower_case=True`", "--do_lower_case"),
-        ("`init_checkpoint's contents` is", "--init_checkpoint's contents is"),
         ("`output_dir=/a b/c`: full", "--output_dir=/a b/c: full"),
         # not arguments
         ("the label '`'", "the label '`'"),

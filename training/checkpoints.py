@@ -255,8 +255,10 @@ def check_settings(
                 (f"a list of {len(now)}", f"one of {len(then)}"),
             )
         now, then = (textwrap.shorten(repr(x), 200) for x in (now, then))
+        name = argument.removesuffix("'s contents")
+        is_, was = ("is", "was") if name == argument else ("reads", "read")
         changed = (
-            f"`{argument}` is {now} but was {then} when {output_dir} was begun"
+            f"`{name}` {is_} {now} but {was} {then} when {output_dir} was begun"
         )
         if argument not in may_change:
             again = "leave it out" if then == "None" else "give that again"

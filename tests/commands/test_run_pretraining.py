@@ -561,7 +561,7 @@ def test_a_damaged_record_is_found_by_file_and_number(
     path.write_bytes(path.read_bytes()[:-7])
     sentence = fails_with("run_pretraining.py", *args)
     size = path.stat().st_size
-    assert f"contents is 'cut.tfrecord, {size} bytes, checksum" in sentence
+    assert f"reads 'cut.tfrecord, {size} bytes, checksum" in sentence
     args = train_args(config_file, str(path), tmp_path / "other")
     output = forked(
         "run_pretraining.py",
@@ -612,7 +612,7 @@ def test_damaged_states_and_changed_flags(
         shutil.copy(other, tmp_path / path.name)
     copied = f"--input_file={tmp_path}/*.tfrecord"
     sentence = fails_with("run_pretraining.py", *args, copied)
-    assert "--input_file's contents is '0.tfrecord, " in sentence
+    assert "--input_file reads '0.tfrecord, " in sentence
     for path in records:
         shutil.copy(path, tmp_path / path.name)
     args[1] = copied
@@ -673,7 +673,7 @@ def test_records_in_another_order_are_other_records(
 
     path.write_bytes(around + swapped + around)
     sentence = fails_with("run_pretraining.py", *args, "--num_train_steps=2")
-    assert "--input_file's contents is 'records, " in sentence
+    assert "--input_file reads 'records, " in sentence
     (tmp_path / "copy").mkdir()
     copy = tmp_path / "copy" / "records"
     copy.write_bytes(around + content + around)

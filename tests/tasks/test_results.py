@@ -84,3 +84,20 @@ def test_folders_are_no_results(tmp_path: Path) -> None:
     results.put_away()
     names = sorted(path.name for path in (tmp_path / "run").iterdir())
     assert names == ["earlier_results", "seeds.json"]
+
+
+def test_a_person_s_own_files_are_moved(tmp_path: Path) -> None:
+    own = ("MRPC.tsv", "eval_results.txt", "results.json")
+    for name in own:
+        (tmp_path / name).write_text('{"mine": 1}')
+    results = Results(str(tmp_path))
+    for content in "12":
+        results.write("MRPC.tsv", content, "checksum 1", 10, "--predict_file=x")
+    earlier = tmp_path / "earlier_results"
+    moved = {path.name: path.read_text() for path in earlier.iterdir()}
+    assert moved == dict.fromkeys(("MRPC.tsv", "results.json"), '{"mine": 1}')
+    assert (tmp_path / "MRPC.tsv").read_text() == "2"
+    results.write("eval_results.txt", "3", "checksum 1", 10, "--eval_file=y")
+    assert (earlier / "eval_results.txt").read_text() == '{"mine": 1}'
+    assert (tmp_path / "eval_results.txt").read_text() == "3"
+    assert not (tmp_path / "earlier_results-2").exists()

@@ -131,6 +131,21 @@ def test_a_model_that_was_not_trained_there_is_not_overwritten(
     claim_folder(run, Host(0, 1))
 
 
+def test_somebody_s_examples_are_moved(tmp_path: Path) -> None:
+    path = tmp_path / "eval.tf_record"
+    path.write_text("mine")
+    run = RunConfig(str(tmp_path), do_train=True)
+    claim_folder(dataclasses.replace(run, dry_run=True), Host(0, 1))
+    assert path.is_file()
+    claim_folder(run, Host(0, 1))
+    moved = tmp_path / "earlier_results" / path.name
+    assert moved.read_text() == "mine"
+    path.touch()  # of this run
+    (tmp_path / "train_log.jsonl").touch()
+    claim_folder(run, Host(0, 1))
+    assert path.is_file()
+
+
 def test_a_pipe_in_output_dir_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "train_log.jsonl")
     with pytest.raises(InputError, match="train_log.jsonl, a device or a pipe"):

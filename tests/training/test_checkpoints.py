@@ -201,7 +201,8 @@ def test_a_copy_of_a_file_is_the_same() -> None:
     copied = {"input_file": ["b"], "input_file's contents": ["7 bytes"]}
     assert check_settings("out", began, copied, {}) == []
     changed = {"input_file": ["a"], "input_file's contents": ["8 bytes"]}
-    with pytest.raises(InputError, match="contents` is '8 bytes' but was '7"):
+    sentence = "`input_file` reads '8 bytes' but read '7"
+    with pytest.raises(InputError, match=sentence):
         check_settings("out", began, changed, {})
 
 
@@ -212,7 +213,8 @@ def test_a_digest_is_compared_where_it_was_stored() -> None:
         assert check_settings("out", {name: [began]}, {name: [now]}, {}) == []
         assert check_settings("out", {name: began}, {name: now}, {}) == []
     for began, now in ((new, new[:-1] + "3"), (old, new.replace("1", "4"))):
-        with pytest.raises(InputError, match=f"is '{now}' but was '{began}'"):
+        sentence = f"reads '{now}' but read '{began}'"
+        with pytest.raises(InputError, match=sentence):
             check_settings("out", {name: [new, began]}, {name: [new, now]}, {})
     with pytest.raises(InputError, match="a list of 1"):
         check_settings("out", {name: [old, old]}, {name: [new]}, {})
