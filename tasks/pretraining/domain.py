@@ -18,7 +18,11 @@ import tensorflow as tf
 from bert_keras import files
 from bert_keras.data import text_files
 from bert_keras.data.masking import MaskConfig
-from bert_keras.data.tokenizer_folder import TOKENIZER_CONFIG, settings_json
+from bert_keras.data.tokenizer_folder import (
+    TOKENIZER_CONFIG,
+    VOCABULARIES,
+    settings_json,
+)
 from bert_keras.errors import InputError, warn
 from bert_keras.tasks.fine_tuning_run import training_in
 from bert_keras.tasks.pretraining.config import DomainConfig
@@ -34,7 +38,7 @@ from bert_keras.tasks.run_context import (
     read_config,
 )
 from bert_keras.tasks.trainer import Trainer, refuse_other_kind
-from bert_keras.training.checkpoints import is_begun, read_settings
+from bert_keras.training.checkpoints import FOLDER, read_settings
 from bert_keras.training.config import DeviceConfig
 
 WORK = "domain_data"  # folder under output_dir: texts and records
@@ -44,6 +48,11 @@ HELD_OUT_EVERY = 20  # documents
 EVAL_BATCH_SIZE, MAX_EVAL_STEPS = 32, 100
 EVAL_MASKED_LM_PROB = 0.15  # so that scores compare with those of other models
 NAMES = {"held_out": "held-out domain text", "general": "general text"}
+TEXTS = (
+    *(f"{name}.txt" for name in PARTS),
+    *(f"{name}.tfrecord" for name in ("train", *NAMES)),
+)
+TOKENIZER_FILES = *VOCABULARIES, files.MERGES, TOKENIZER_CONFIG
 
 
 def pretrain_domain(
@@ -97,12 +106,18 @@ def pretrain_domain(
     written = [REPORT, *(os.path.join(WORK, f"{name}.txt") for name in PARTS)]
     files.refuse_inputs("output_dir", output_dir, written, **inputs)
     devices = make_devices(DeviceConfig(), output_dir=output_dir)
+    is_new = not files.exists(os.path.join(output_dir, FOLDER))
     with training_in(output_dir):
         claim_folder(dataclasses.replace(run, do_train=True), devices.host)
-        if not is_begun(output_dir):
-            Results(output_dir).move([REPORT, PICTURE])
         work = os.path.join(output_dir, WORK)
         tf.io.gfile.makedirs(work)
+        if is_new:  # what is there is somebody's own
+            Results(output_dir).move([REPORT, PICTURE])
+            vocab_folder = os.path.dirname(
+                os.path.realpath(tokenizer.vocab_file)
+            )
+            is_given = vocab_folder == os.path.realpath(work)
+            Results(work).move(TEXTS if is_given else TEXTS + TOKENIZER_FILES)
         texts = _split(input_file, config.input_format, work)
         if config.general_file:
             texts["general"] = config.general_file

@@ -47,10 +47,14 @@ def test_a_model_learns_a_domain_and_says_so(
         "--max_seq_length=32",
         "--eval_steps=10",
     ]
-    out.mkdir()
-    (out / "report.md").write_text("mine")
+    own = "report.md", "domain_data/train.txt", "domain_data/vocab.txt"
+    (out / "domain_data").mkdir(parents=True)
+    for name in own:
+        (out / name).write_text("mine")
     shown = forked("pretrain_domain.py", *args)
-    assert (out / "earlier_results" / "report.md").read_text() == "mine"
+    for path in map(out.joinpath, own):
+        moved = path.parent / "earlier_results" / path.name
+        assert moved.read_text() == "mine"
     report = (out / "report.md").read_text()
     assert report in shown
     rows = re.findall(r"\| ([-\w ]+) \| (\w+) \| ([\d.]+) \| ([\d.]+)", report)
