@@ -1,6 +1,7 @@
 """Where a run takes place: its devices, output_dir, and the config and
 tokenizer of its model."""
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -54,8 +55,6 @@ MODEL_WEIGHTS = re.compile(
     r"bert_model\.ckpt\.index|model(-\d+-of-\d+)?\.safetensors"
     r"|pytorch_model(-\d+-of-\d+)?\.bin|tf_model\.h5|flax_model\.msgpack"
 )
-# What only training leaves
-OF_TRAINING = {LOG, FLAGS_FILE, SEEDS}
 # Examples that a run writes and does not read
 RECORDS = ("train.tf_record", "eval.tf_record", "predict.tf_record")
 # Of output_dir, by the time that a model is trained
@@ -318,8 +317,19 @@ def _is_trained_in(folder: str) -> bool:
     """Whether a run has trained there, and its files may be replaced."""
     if not files.is_dir(folder):
         return False
-    traces = OF_TRAINING.intersection(files.names_in(folder))
-    return bool(traces or is_begun(folder) or saved_states(folder))
+    seeds = (x for x in files.names_in(folder) if x.startswith("seed-"))
+    runs = folder, *(os.path.join(folder, seed) for seed in seeds)
+    if any(map(is_begun, runs)) or saved_states(folder):
+        return True
+    texts = [files.content(os.path.join(folder, SEEDS)) or b""]
+    if files.exists(log := os.path.join(folder, LOG)):
+        with files.reading(log), tf.io.gfile.GFile(log, "rb") as file:
+            texts.append(file.readline())
+    for text in texts:
+        with contextlib.suppress(ValueError):
+            if isinstance(files.parse_json(text), dict):
+                return True
+    return False
 
 
 def _refuse_anothers_model(folder: str, trains_anew: bool) -> None:

@@ -127,7 +127,16 @@ def test_a_model_that_was_not_trained_there_is_not_overwritten(
     (tmp_path / "results.json").touch()  # it was evaluated
     with pytest.raises(InputError, match="not trained there"):
         claim_folder(run, Host(0, 1))
-    (tmp_path / "train_log.jsonl").touch()  # an earlier run's model
+    for own in ("train_log.jsonl", "flags.txt", "seeds.json"):
+        (tmp_path / own).write_text("a diary\n")
+        with pytest.raises(InputError, match="not trained there"):
+            claim_folder(run, Host(0, 1))
+    (tmp_path / "train_log.jsonl").write_text('{"step": 1}\n{"st')  # ours
+    claim_folder(run, Host(0, 1))
+    (tmp_path / "train_log.jsonl").unlink()  # as when seeds were to be compared
+    begun = tmp_path / "seed-3" / "training_state"
+    begun.mkdir(parents=True)
+    (begun / "settings.json").touch()
     claim_folder(run, Host(0, 1))
 
 
@@ -141,7 +150,7 @@ def test_somebody_s_examples_are_moved(tmp_path: Path) -> None:
     moved = tmp_path / "earlier_results" / path.name
     assert moved.read_text() == "mine"
     path.touch()  # of this run
-    (tmp_path / "train_log.jsonl").touch()
+    (tmp_path / "train_log.jsonl").write_text('{"step": 1}\n')
     claim_folder(run, Host(0, 1))
     assert path.is_file()
 
