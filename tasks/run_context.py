@@ -128,8 +128,9 @@ def make_devices(devices: DeviceConfig, **paths: str | None) -> Devices:
 
 def uses_state(output_dir: str) -> bool:
     """Whether the model of output_dir is that of its newest state."""
-    best_step = BestCheckpoint(output_dir).final_step()
-    return best_step is None and bool(saved_states(output_dir))
+    if not saved_states(output_dir):
+        return False
+    return BestCheckpoint(output_dir).final_step() is None
 
 
 def read_config(run: RunConfig, max_seq_length: int) -> BertConfig:

@@ -615,7 +615,7 @@ class Trainer:
                     "`init_checkpoint` that was trained for this"
                 )
         reorder(mappings, rows)
-        self._has_weights_of(self.best.final_step() or 0)
+        self._has_weights_of(has_model and self.best.final_step() or 0)
 
     def restore_state(self) -> None:
         """Loads the weights of output_dir's newest state."""

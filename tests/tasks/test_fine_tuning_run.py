@@ -281,7 +281,8 @@ def test_a_new_run_moves_a_person_s_own_files(tmp_path: Path) -> None:
         "flags.txt": b"--seed=3  # lucky\n",
         "vocab.txt": vocabulary + b"seagull\n",
         "bert_config.json": b"{}\n",
-        "best.json": b'{"step": 1}\n',
+        "best.json": b"what I like best\n",
+        "eval_results.txt": b"0.99\n",
         "merges.txt": b"of another tokenizer\n",
         "notes.txt": b"nothing writes a file of this name\n",
     }
