@@ -49,6 +49,11 @@ def main() -> None:
         FLAGS.input_file, FLAGS.output_file, FLAGS.make(VocabularyConfig)
     )
     print(format_summary(word_counts, pieces))
+    if len(pieces) < FLAGS.vocab_size:
+        print(
+            f"fewer tokens than --vocab_size={FLAGS.vocab_size}: the text has "
+            "no more that are frequent enough"
+        )
 
 
 def format_summary(word_counts: dict[str, int], pieces: list[str]) -> str:

@@ -114,8 +114,8 @@ def check_resumable(dataset: tf.data.Dataset) -> None:
         raise InputError(
             f"the dataset's state cannot be saved ({reason}), so that a "
             "stopped run could not be resumed; use TensorFlow's own "
-            "operations in it, without from_generator, py_function and random "
-            "numbers that are not stateless"
+            "operations in it, without from_generator, py_function, "
+            "record_dataset and random numbers that are not stateless"
         ) from error
     parsed = tf.compat.v1.GraphDef.FromString(graph.numpy())
     functions = [function.node_def for function in parsed.library.function]

@@ -30,11 +30,11 @@ LOW_ACCURACY = 0.2  # of masked tokens; models that learn are soon above it
 LEAST_AT_END = 100  # steps, of which the last are compared with a guess
 LITTLE = 0.02  # accuracy above that of a guess
 REMEDIES = (
-    "try a longer warm-up (`num_warmup_steps`) or `bias_correction`, a higher "
-    "`learning_rate`, a larger initializer_range in bert_config.json where the "
-    "model is narrow (0.06 at a hidden_size of 128), no dropout there "
-    "(hidden_dropout_prob 0) where each text is seen once, or a smaller "
-    "vocabulary"
+    "try `bias_correction` first, in another `output_dir`; then a longer "
+    "warm-up (`num_warmup_steps`), a higher `learning_rate`, a larger "
+    "initializer_range in bert_config.json where the model is narrow (0.06 at "
+    "a hidden_size of 128), no dropout there (hidden_dropout_prob 0) where "
+    "each text is seen once, or a smaller vocabulary"
 )
 
 

@@ -343,26 +343,29 @@ class PretrainingTask(Task):
             names = sorted(feature.name for feature in inputs.features)
             data = {"input_file": [f"a dataset of {', '.join(names)}"]}
             first, hints = {}, []
-        masks, never_masked = {}, set()
+        masks, never_masked, notes = {}, set(), []
         if isinstance(masker, BatchMasker):
             masks = dataclasses.asdict(masker.config)
+            percent = 100 * masker.config.masked_lm_prob
+            in_words = ", whole words" * masker.config.do_whole_word_mask
+            notes = [f"masking {percent:.4g}% of the tokens{in_words}"]
             if hint := mask_hint(config.max_seq_length, masker.config):
                 hints = [*hints, hint]
             marks = masker.vocab
             never_masked = {marks.padding, marks.start, marks.end}
         direction = self.context.config.direction
         is_causal = direction != "bidirectional"
-        watch, notes = None, []
+        watch = None
         if not is_causal:
             ids, guess = advice.answers(first, never_masked), None
             if ids.size:
                 loss, guess = advice.guessing(ids)
                 # and of whether B is next a coin's
                 both = loss + math.log(2.0) * inputs.have_pairs
-                notes = [
+                notes.append(
                     f"guessing by frequency alone: loss {both:.2f}, mlm_loss "
                     f"{loss:.2f}, mlm_acc {guess:.4f}"
-                ]
+                )
             watch = advice.PlateauWatch(guess)
         ramp = {}
         if config.loop.batch_ramp_steps:
@@ -499,7 +502,8 @@ class PretrainingTask(Task):
         trainer.write_results(self.evaluate(trainer), data=data)
         if self.num_evaluated == self.config.max_eval_steps:
             number = self.num_evaluated * self.config.eval_batch_size
-            text = f"evaluated the first {number:,} records: `max_eval_steps`"
+            steps = f"`max_eval_steps={self.num_evaluated}`"
+            text = f"evaluated the first {number:,} records, as {steps} says"
             print(with_flags(text))
 
     @contextlib.contextmanager

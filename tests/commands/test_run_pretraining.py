@@ -313,8 +313,10 @@ def test_masks_are_drawn_for_records_without(tmp_path: Path) -> None:
     assert "records have no masks" in sentence
     assert "--vocab_file" in sentence
     args += [f"--vocab_file={vocab_file}", "--masked_lm_prob=0.6"]
-    errors = well_ended("run_pretraining.py", *args).errors
-    assert "WARNING: --masked_lm_prob=0.6 asks for " in errors  # and gets fewer
+    run = well_ended("run_pretraining.py", *args, "--do_whole_word_mask")
+    assert "masking 60% of the tokens, whole words\n" in run.output
+    hint = "WARNING: --masked_lm_prob=0.6 asks for "  # and gets fewer
+    assert hint in run.errors
     losses = [line["masked_lm_loss"] for line in log(tmp_path / "out")]
     assert len(losses) == 3
     assert all(0 < loss < 2 * math.log(vocab_size) for loss in losses)
@@ -355,7 +357,7 @@ def test_next_sentences_may_be_left_out(
     output = forked("run_pretraining.py", *args, "--nonext_sentence_prediction")
     assert "next_sentence_loss" not in output
     assert "masked_lm_loss = " in output
-    assert "evaluated the first 16 records: --max_eval_steps" in output
+    assert "evaluated the first 16 records, as --max_eval_steps=" in output
     names = variables(tmp_path / "out")
     assert "cls/predictions/output_bias" in names
     assert not [name for name in names if "seq_relationship" in name]
