@@ -218,6 +218,7 @@ def _write(
         if npy_file:
             npy_file.write(npy_header((num_lines, hidden_size)))
         lines = with_progress(results, num_lines)
+        number = -1
         for number, (document, rows) in enumerate(lines):
             vectors = document.vectors(rows)  # [T, L, H]
             if document.is_cut:
@@ -229,6 +230,11 @@ def _write(
             if npy_file and pooling:
                 pooled = pooling.vector(vectors[:, -1])
                 npy_file.write(pooled.astype("<f4").tobytes())
+        if number + 1 != num_lines:
+            raise InputError(
+                f"--input_file has changed while it was read: {number + 1:,} "
+                f"lines after {num_lines:,}; give the command again"
+            )
     notices.close()
 
 

@@ -37,8 +37,9 @@ else:
 
     tf = _TensorFlow()
 
+CONTROLS = {chr(i): f"\\x{i:02x}" for i in (*range(32), *range(127, 160))}
 TSV_ESCAPES = str.maketrans(
-    {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
+    CONTROLS | {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 )
 VOCABULARY = "vocab.txt"
 BYTE_LEVEL, MERGES = "vocab.json", "merges.txt"
@@ -47,7 +48,7 @@ DIGEST_BYTES = 1 << 30  # at most, of all the files that are compared
 BLOCK_BYTES = 1 << 18
 MAX_CONTENT = 1 << 31  # bytes of a file that is read whole
 # In a JSON text, a string, or a word for a number that Python alone takes
-BARE = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)')
+BARE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|(-?Infinity|NaN)', re.DOTALL)
 MAX_LINKS = 40  # from one to the next, as Linux has it
 DESCRIPTORS = re.compile(r"/proc/\d+(/task/\d+)?/fd")
 # What a model folder is read from, of any form
@@ -277,8 +278,8 @@ def parse_json(text: bytes | str) -> Any:
 
 
 def tsv_field(text: str) -> str:
-    """A cell of a table with tabs: a tab, a newline, a carriage return and a
-    backslash are escaped."""
+    """A cell of a table with tabs: control characters and a backslash are
+    escaped."""
     return text.translate(TSV_ESCAPES)
 
 
@@ -314,9 +315,18 @@ def atomic(path: str, overwrite: bool = False) -> Iterator[str]:
         overwrite: whether a file of this name may be replaced.
     """
     unfinished = _fresh_name(path)
+    is_replaced = overwrite and "://" not in path and os.path.isfile(path)
     try:
         yield unfinished
-        tf.io.gfile.rename(unfinished, path, overwrite=overwrite)
+        if is_replaced:
+            with contextlib.suppress(OSError):
+                os.chmod(unfinished, stat.S_IMODE(os.lstat(path).st_mode))
+        try:
+            tf.io.gfile.rename(unfinished, path, overwrite=overwrite)
+        except tf.errors.OpError:
+            if not is_replaced:
+                raise
+            shutil.copyfile(unfinished, path)  # over a mount or another's file
     finally:
         with contextlib.suppress(OSError, tf.errors.OpError, InputError):
             remove(unfinished)
@@ -399,6 +409,11 @@ def seekable(path: str) -> str:
             shutil.copyfileobj(source, file)
         _kept_streams[path] = copy
     return _kept_streams[path]
+
+
+def forget_streams() -> None:
+    """A pipe of the same name is another one from here on."""
+    _kept_streams.clear()
 
 
 def refuse_inputs(
@@ -570,6 +585,8 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
             if is_local:
                 with contextlib.suppress(FileNotFoundError):
                     os.lstat(path)  # the name may be too long
+                    if os.path.exists(path) and not os.access(path, os.W_OK):
+                        raise PermissionError(None, "it is write-protected")
             target = path
             # What others write to the same device or open file stays.
             mode = "ab"
@@ -596,7 +613,8 @@ def _only_writer(path: str, argument: str) -> Iterator[None]:
     """Keeps a local file that is about to be written for this process."""
     folder, name = os.path.split(behind_links(path, argument))
     folder = os.path.realpath(folder)
-    held = os.path.join(folder, f".{name[:50]}.lock")
+    number = zlib.crc32(os.fsencode(name))
+    held = os.path.join(folder, f".{name[:50]}.{number:08x}.lock")
     fault = (
         f"`{argument}={path}` is being written already; wait for its end, or "
         "name another file"
@@ -705,11 +723,16 @@ def _kept(path: str, fault: str) -> Iterator[None]:
 def lock_until_exit(folder: str, argument: str) -> None:
     """Keeps a folder as `lock` does, for this thread, until it is unlocked or
     the process ends."""
-    key = folder, threading.get_ident()
+    key = _place(folder), threading.get_ident()
     if key not in _held:
         held = lock(folder, argument)
         held.__enter__()
         _held[key] = held
+
+
+def _place(folder: str) -> str:
+    """The one name of a folder that has several."""
+    return folder if "://" in folder else os.path.realpath(folder)
 
 
 def held() -> set[tuple[str, int]]:
@@ -721,6 +744,6 @@ def unlock_below(folder: str, kept: Collection[tuple[str, int]]) -> None:
     """Undoes what `lock_until_exit` did in this thread with folders in this
     one, except what was held before."""
     for path, thread in held() - {*kept}:
-        is_below = path.startswith(os.path.join(folder, ""))
+        is_below = path.startswith(os.path.join(_place(folder), ""))
         if is_below and thread == threading.get_ident():
             _held.pop((path, thread)).__exit__(None, None, None)

@@ -28,7 +28,7 @@ from bert_keras.cli.flags import BYTES, HELP, Flags
 
 from absl import logging
 
-from bert_keras import __version__
+from bert_keras import __version__, files
 from bert_keras.errors import InputError, one_line, show_flags, warn
 
 MAX_NOTICES = 10  # of each kind, line by line; others are only counted
@@ -90,6 +90,7 @@ class Command:
                 error; or a signal, with 128 and its number.
         """
         streams.prepare()
+        files.forget_streams()
         show_flags()
         given = [self.name, *argv] if argv is not None else sys.argv
         try:
@@ -356,6 +357,7 @@ def _say_why_gpu_is_unused() -> None:
         done = subprocess.run(
             [sys.executable, "-c", looking],
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0"},
+            cwd=os.sep,  # a file here may be called tensorflow.py
             capture_output=True,
             text=True,
             timeout=120,

@@ -217,9 +217,16 @@ class Flags(flags.FlagValues):
         """The flags that were given, as a --flagfile that repeats the command.
 
         Those left out stay so: commands refuse some flags that change nothing.
+        Of a value that such a file cannot hold, it says so.
         """
         given = [self[f.name] for f in self.table if self[f.name].present]
-        return "\n".join(filter(None, (f.serialize() for f in given))) + "\n"
+        lines = []
+        for flag in given:
+            line = flag.serialize()
+            if line != " ".join(line.splitlines()).strip():
+                line = f"# not in a file: --{flag.name}={flag.value!r}"
+            lines.append(line)
+        return "\n".join(filter(None, lines)) + "\n"
 
     def groups(self) -> Iterator[tuple[Group, list[Flag]]]:
         """Yields each group with its flags, unless it has none."""

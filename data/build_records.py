@@ -60,7 +60,7 @@ from bert_keras.data.sentence_splitting import TextFormat
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.data.tokenizers import TokenizerSettings, load_tokenizer
 from bert_keras.errors import InputError
-from bert_keras.files import END_BYTES, fingerprint
+from bert_keras.files import fingerprint
 
 MAKING = 2  # sets this use of the seed apart; see corpus.DEALING
 # What a part takes of memory: ids, and its pairs for each pass over the text.
@@ -116,13 +116,14 @@ class RecordBuildConfig:
     def describe(self) -> dict[str, Any]:
         """What must be equal for a command to resume, as JSON values."""
         vocabulary = b"".join(self.read_vocabulary().values())
-        contents = []
-        for path in self.paths:
-            found = tf.io.gfile.stat(path)
-            # a large text's fingerprint covers its ends only
-            is_large = found.length > 2 * END_BYTES
-            changed = found.mtime_nsec if is_large else None
-            contents.append([fingerprint(path), changed])
+        found = [tf.io.gfile.stat(path) for path in self.paths]
+        is_remote = any("://" in path for path in self.paths)
+        is_large = sum(each.length for each in found) > files.DIGEST_BYTES
+        # Of what is not read whole to be compared, the time counts, too.
+        times = [
+            each.mtime_nsec if is_large or is_remote else None for each in found
+        ]
+        pairs = zip(files.identities(self.paths), times, strict=True)
         return {
             **dataclasses.asdict(self.config),
             **dataclasses.asdict(self.text_format),
@@ -131,7 +132,7 @@ class RecordBuildConfig:
             "worker_memory_mb": self.worker_memory_mb,
             "vocab_file": hashlib.sha256(vocabulary).hexdigest(),
             "output_file": ",".join(self.output_files),
-            "input_file's contents": contents,
+            "input_file's contents": [*map(list, pairs)],
         }
 
 

@@ -71,12 +71,13 @@ def open_or_resume(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
                 "all that has to be the same; delete the folder to begin anew, "
                 "or name other output files"
             )
-        names = [f"`{n}`" for n in settings if found[n] != settings[n]]
-        if names:
+        changed = [n for n in settings if found[n] != settings[n]]
+        if changed:
+            names = [name.removesuffix("'s contents") for name in changed]
             raise InputError(
                 f"{folder} holds what was made for the same `output_file` with "
-                f"other {', '.join(names)}; delete the folder to begin anew, "
-                "or name other output files"
+                f"other `{'`, `'.join(names)}`; delete the folder to begin "
+                "anew, or name other output files"
             )
         yield not os.path.exists(os.path.join(folder, DONE))
 
@@ -125,12 +126,13 @@ class Workers:
         if num_workers > 1:
             try:
                 # A fork would copy TensorFlow's threads, half.
-                self._pool = concurrent.futures.ProcessPoolExecutor(
-                    num_workers,
-                    multiprocessing.get_context("spawn"),
-                    initializer=_begin,
-                    initargs=(begin, pickle.dumps(prepare)),
-                )
+                with _safe_path():
+                    self._pool = concurrent.futures.ProcessPoolExecutor(
+                        num_workers,
+                        multiprocessing.get_context("spawn"),
+                        initializer=_begin,
+                        initargs=(begin, pickle.dumps(prepare)),
+                    )
             except OSError as error:
                 warn(
                     "one process does all the work: several need /dev/shm to "
@@ -170,7 +172,7 @@ class Workers:
         results: Iterator[tuple[int, float]] = itertools.starmap(_do, tasks)
         if self._pool:
             # the first holds here, and for ever in the processes
-            with _interrupts_wait(), _without_main():
+            with _interrupts_wait(), _without_main(), _safe_path():
                 futures = [self._pool.submit(_do, *task) for task in tasks]
             finished = concurrent.futures.as_completed(futures)
             results = (future.result() for future in finished)
@@ -236,6 +238,20 @@ def _without_main() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+@contextlib.contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes that are begun in the block do not import what lies in the
+    working directory under the name of a module (from Python 3.11 on)."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONSAFEPATH"]
+        if before is not None:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 def _do(

@@ -96,7 +96,7 @@ def open_tokenizer(
     model: str | None,
     vocab_file: str | None = None,
     options: TokenizerOptions | None = None,
-    tells_case: bool = False,
+    must_know_case: bool = False,
 ) -> OpenedTokenizer | None:
     """Finds the tokenizer of a model, or that of a vocabulary alone.
 
@@ -107,15 +107,16 @@ def open_tokenizer(
         model: a model folder, or a file or checkpoint in one; also on gs://.
         vocab_file: overrides the vocabulary beside `model`. Settings are those
             of `model`, or of the folder of `vocab_file` where it has none.
-        tells_case: if nothing in a folder of Google's form states the case,
-            take it from the capitals of the vocabulary; otherwise it is the
+        must_know_case: refuse a vocabulary with capitals in a folder of
+            Google's form that does not state the case; otherwise it is the
             default, which is Google's and Hugging Face's.
 
     Returns:
         None where neither has a vocabulary.
 
     Raises:
-        InputError: a file is damaged, or the tokenizer is of another kind.
+        InputError: a file is damaged, the tokenizer is of another kind, or the
+            case has to be known and is not.
     """
     options = options or TokenizerOptions()
     path = vocab_file or (model and files.beside(model, VOCABULARIES))
@@ -172,19 +173,21 @@ def open_tokenizer(
         "do_lower_case" in values or special_tokens_of(vocab_file) == ROBERTA
     )
     if not is_stated and (share := cased_share(vocab)) >= CASED_SHARE:
-        tells_case = tells_case and not said.is_hugging_face
-        values["do_lower_case"] = not tells_case
-        assumed = "True, as in google-research/bert"
+        values["do_lower_case"] = True
+        found = (
+            f"{share:.0%} of the tokens in {path} have capitals, and nothing "
+            "says whether the model is cased"
+        )
+        if must_know_case and not said.is_hugging_face:
+            raise InputError(f"{found}; give `do_lower_case` to say what it is")
         say_once(
-            f"tokenizer: {share:.0%} of the tokens in {path} have capitals, "
-            "and nothing says whether the model is cased: do_lower_case is "
-            f"taken to be {'False' if tells_case else assumed}; give "
-            "`do_lower_case` to say what it is"
+            f"tokenizer: {found}: do_lower_case is taken to be True, as in "
+            "google-research/bert; give `do_lower_case` to say what it is"
         )
     settings = TokenizerSettings(
         **values, added_tokens=tuple(said.added.values())
     )
-    is_stated = is_stated or tells_case
+    is_stated = is_stated or must_know_case
     return OpenedTokenizer(vocab_file, settings, is_stated, vocab)
 
 
@@ -354,6 +357,9 @@ def _check_tokenizer(tokenizer: Mapping[str, Any]) -> SpecialTokens:
         value = (tokenizer.get(part) or {}).get(name)
         if value not in values:
             raise ValueError(f"{part} has {name} = {value!r}")
+    truncation = tokenizer.get("truncation") or {}
+    if (side := truncation.get("direction", "Right")) != "Right":
+        raise ValueError(f"truncation has direction = {side!r}")
     processor = tokenizer.get("post_processor") or {}
     if processor.get("type") == "TemplateProcessing":
         for name, expected_template in (("single", single), ("pair", pair)):
@@ -402,6 +408,7 @@ def _check_config(
         ("subword_tokenizer_type", "wordpiece"),
         ("do_basic_tokenize", True),
         ("split_special_tokens", False),
+        ("truncation_side", "right"),
         *_named_tokens(special_tokens).items(),
     ):
         value = config.get(name)

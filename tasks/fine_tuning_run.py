@@ -4,6 +4,7 @@ cli/fine_tuning.py goes from flags."""
 import contextlib
 import os
 import random
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -198,10 +199,23 @@ class FineTuningRun:
             )
 
 
+_turn = threading.RLock()  # of the thread that trains
+
+
 @contextlib.contextmanager
 def training_in(output_dir: str) -> Iterator[None]:
     """Leaves the process as it was: Keras's policy, the random numbers of
-    others, and no folder kept."""
+    others, and no folder kept.
+
+    Raises:
+        InputError: another thread trains: random numbers and Keras's policy
+            are the process's.
+    """
+    if not _turn.acquire(blocking=False):
+        raise InputError(
+            "another thread of this process is training; train in one after "
+            "the other, or in processes of their own"
+        )
     policy = keras.config.dtype_policy()
     states = random.getstate(), np.random.get_state()
     seed = tf.compat.v1.get_seed(0)[0]
@@ -214,6 +228,7 @@ def training_in(output_dir: str) -> Iterator[None]:
         np.random.set_state(states[1])
         tf.random.set_seed(None if seed == NO_SEED else seed)
         files.unlock_below(output_dir, held)
+        _turn.release()
 
 
 def trained_model(output_dir: str, metrics: dict[str, float], logs: str) -> Any:

@@ -19,7 +19,7 @@ from bert_keras.data.tokenizer_folder import (
     open_tokenizer,
 )
 from bert_keras.data.tokenizers import check_ids, special_tokens_of
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, one_line
 from bert_keras.files import beside, json_beside
 from bert_keras.modeling.checkpoint import open_weights
 from bert_keras.modeling.config import BertConfig
@@ -106,11 +106,11 @@ def folder_task(
             "regression": "which gives a number",
             "span": "which finds an answer in every paragraph",
         }.get(settings.target, f"{settings.target} with {labels}")
-        print(
+        found = (
             f"{path}: Hugging Face {class_of(values) or 'model'}, {what}; "
-            f"max_seq_length {settings.max_seq_length}",
-            file=sys.stderr,
+            f"max_seq_length {settings.max_seq_length}"
         )
+        print(one_line(found), file=sys.stderr)
     return settings
 
 

@@ -8,6 +8,7 @@ import abc
 import contextlib
 import dataclasses
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ from bert_keras.data.input_features import (
     InputFeatures,
     run_documents,
 )
+from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, with_flags
 from bert_keras.modeling.checkpoint import LoadReport
@@ -42,6 +44,7 @@ from bert_keras.training.inference import Predictor, predict, with_progress
 
 BATCH_SIZE = 32  # rows
 EMPTY = "the text is empty"
+UNREADABLE = "the text has no character that is read"
 NOT_FINITE = "the model's numbers for it overflow"
 METHODS = ("predict", "answer", "tag", "choose", "fill")
 
@@ -102,7 +105,7 @@ class Pipeline(abc.ABC):
         self.config = config
         self.tokenizer = tokenizer
         self.max_length = config.max_position_embeddings
-        self.turn = threading.Lock()
+        self.process, self.turn = os.getpid(), threading.Lock()
         self.extractors: dict[int, Predictor] = {}  # by the layer they read
 
     @property
@@ -122,6 +125,18 @@ class Pipeline(abc.ABC):
                 f"{self.method}() or encode(), by what it was trained for"
             )
         raise AttributeError(name)
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Threads take turns. Processes cannot share a model: a fork copies
+        TensorFlow's locks, but not its threads."""
+        if os.getpid() != self.process:
+            raise InputError(
+                "the model was loaded before this process was forked, in which "
+                "TensorFlow would wait for ever; load it in each process"
+            )
+        with self.turn:
+            yield
 
     def ask(
         self,
@@ -148,7 +163,7 @@ class Pipeline(abc.ABC):
         """
         check_are_texts(texts)
         batch_size = checked_batch_size(batch_size)
-        with self.turn:
+        with self._turn():
             answers = self.answer_all(
                 texts,
                 functools.partial(predict, self.predictor),
@@ -205,7 +220,7 @@ class Pipeline(abc.ABC):
         several = as_list(texts)
         check_are_texts([(text,) for text in several])
         size = self.encoder.config.hidden_size
-        with self.turn:
+        with self._turn():
             if layer not in self.extractors:
                 extractor = FeatureExtractor(self.config, [layer], self.encoder)
                 self.extractors[layer] = Predictor(extractor.outputs_by_name)
@@ -289,6 +304,10 @@ class Pipeline(abc.ABC):
             line = tuple(line.rstrip("\r\n").split("\t"))
         if not "".join(line).strip():
             return Question(number, [], error=EMPTY)
+        if isinstance(self.tokenizer, FullTokenizer):
+            basic = self.tokenizer.basic_tokenizer
+            if not basic.clean("".join(line)).strip():
+                return Question(number, [], error=UNREADABLE)
         try:
             return self.preprocess(number, line)
         except InputError as error:

@@ -1,7 +1,6 @@
 """Where a run takes place: its devices, output_dir, and the config and
 tokenizer of its model."""
 
-import contextlib
 import dataclasses
 import os
 import re
@@ -29,7 +28,13 @@ from bert_keras.tasks.checkpoint_compatibility import (
     compare_pieces,
 )
 from bert_keras.tasks.hugging_face_task import check_tokens
-from bert_keras.tasks.results import ALSO_READ, RESULTS, SEEDS, WRITTEN, Results
+from bert_keras.tasks.results import (
+    ALSO_READ,
+    EARLIER,
+    RESULTS,
+    WRITTEN,
+    Results,
+)
 from bert_keras.tasks.task_config import TASK
 from bert_keras.training.checkpoints import (
     BEST,
@@ -46,7 +51,7 @@ from bert_keras.training.distribution import (
     this_host,
 )
 from bert_keras.training.early_stopping import EVAL_LOG
-from bert_keras.training.monitor import LOG
+from bert_keras.training.monitor import LOG, TENSORBOARD
 
 FLAGS_FILE = "flags.txt"  # `flagfile=flags.txt` repeats the training
 PATTERN = frozenset("*?[")
@@ -62,6 +67,9 @@ FILES = WRITTEN | {
     RESULTS, CONFIG, TASK, TOKENIZER_CONFIG, LOG, EVAL_LOG, FLAGS_FILE,
     *VOCABULARIES,
 }  # fmt: skip
+
+
+FOLDERS = {FOLDER, BEST, EARLIER, TENSORBOARD}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,8 +263,10 @@ def _refuse_parts_of_a_run(folder: str) -> None:
     for name in files.names_in(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         is_folder = name in FILES and os.path.isdir(path)
-        if is_folder or files.is_stream(path):
+        is_file = name in FOLDERS and not os.path.isdir(path)
+        if is_folder or is_file or files.is_stream(path):
             kind = "a folder" if is_folder else "a device or a pipe"
+            kind = "a file" if is_file else kind
             raise InputError(
                 f"`output_dir={folder}` has {name}, {kind}; remove it, or name "
                 "another folder"
@@ -298,8 +308,8 @@ def claim_folder(run: RunConfig, host: Host) -> None:
             init_checkpoint=run.init_checkpoint,
             second_init_checkpoint=run.second_init_checkpoint,
         )
-    is_used = _is_trained_in(folder)
-    _refuse_anothers_model(folder, run.do_train and not is_used)
+    goes_on = _has_run(folder)
+    _refuse_anothers_model(folder, run.do_train and not goes_on)
     if run.dry_run:
         return
     try:
@@ -310,43 +320,34 @@ def claim_folder(run: RunConfig, host: Host) -> None:
         ) from error
     if run.do_train and host.is_chief:
         files.lock_until_exit(os.path.join(folder, FOLDER), "output_dir")
-        if not is_used:
+        if not goes_on:
             Results(folder).move(RECORDS)
 
 
-def _is_trained_in(folder: str) -> bool:
-    """Whether a run has trained there, and its files may be replaced."""
+def _has_run(folder: str) -> bool:
+    """Whether a run has begun there, or with one of its seeds: it goes on, and
+    may replace its files."""
     if not files.is_dir(folder):
         return False
     seeds = (x for x in files.names_in(folder) if x.startswith("seed-"))
     runs = folder, *(os.path.join(folder, seed) for seed in seeds)
-    if any(map(is_begun, runs)) or saved_states(folder):
-        return True
-    texts = [files.content(os.path.join(folder, SEEDS)) or b""]
-    if files.exists(log := os.path.join(folder, LOG)):
-        with files.reading(log), tf.io.gfile.GFile(log, "rb") as file:
-            texts.append(file.readline())
-    for text in texts:
-        with contextlib.suppress(ValueError):
-            if isinstance(files.parse_json(text), dict):
-                return True
-    return False
+    return any(map(is_begun, runs)) or bool(saved_states(folder))
 
 
 def _refuse_anothers_model(folder: str, trains_anew: bool) -> None:
-    """Raises an InputError if output_dir has a model that no run made there:
-    training would overwrite it. Google's code would resume from the
-    model.ckpt-N in output_dir, and evaluate it; here it would train or evaluate
-    another model."""
+    """Raises an InputError if output_dir has a model of which there is no run
+    to go on with: training would overwrite it. Google's code would resume from
+    the model.ckpt-N in output_dir, and evaluate it; here it would train or
+    evaluate another model."""
     if not files.is_dir(folder) or saved_states(folder):
         return
     names = set(files.names_in(folder))
     weights = sorted(filter(MODEL_WEIGHTS.fullmatch, names))
     if trains_anew and weights:
         raise InputError(
-            f"`output_dir={folder}` has a model that was not trained there "
-            f"({weights[0]}); name another folder (to start from this model, "
-            f"give `init_checkpoint={folder}`, too)"
+            f"`output_dir={folder}` has a model ({weights[0]}) and no training "
+            "of it to go on with; name another folder (to start from this "
+            f"model, give `init_checkpoint={folder}`, too)"
         )
     is_theirs = any(re.fullmatch(r"model\.ckpt-\d+\.index", x) for x in names)
     if is_theirs and not {f"{CHECKPOINT}.index", WEIGHTS} & names:

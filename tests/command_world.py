@@ -29,6 +29,7 @@ GOOD = {
     "build_vocab": "--input_file=corpus.txt --output_file=out/vocab.txt"
     " --vocab_size=300",
     "convert_checkpoint": "--init_checkpoint=model --output_dir=out/converted"
+    " --do_lower_case"
     " --vocab_file=model/vocab.txt"
     " --bert_config_file=model/bert_config.json",
     "create_pretraining_data": "--input_file=corpus.txt --num_workers=1"

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import zlib
 from pathlib import Path
 
 import pytest
@@ -322,18 +323,29 @@ def test_a_pipe_in_a_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_of_the_name_of_a_lock_stays(tmp_path: Path) -> None:
     own = tmp_path / ".file.lock"
-    own.write_text("mine")
+    own.touch()
     with files.writing(str(tmp_path / "file"), "output_file") as file:
         file.write(b"new")
-    assert own.read_text() == "mine"
+    assert own.is_file()
+
+
+def test_a_file_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text("old")
+    path.chmod(0o600)
+    with files.writing(str(path), "output_file") as file:
+        file.write(b"new")
+    files.write_whole(str(path), path.read_bytes() + b"er")
+    assert path.read_text() == "newer"
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_what_cannot_be_locked_is_named(tmp_path: Path) -> None:
-    lock = tmp_path / ".file.lock"
+    lock = tmp_path / f".file.{zlib.crc32(b'file'):08x}.lock"
     lock.symlink_to(tmp_path / "mine")
     for kind in ("link", "folder"):
         with (
-            pytest.raises(InputError, match=f"file.lock is a {kind}; expected"),
+            pytest.raises(InputError, match=f"lock is a {kind}; expected"),
             files.writing(str(tmp_path / "file"), "output_file"),
         ):
             pass

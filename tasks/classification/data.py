@@ -7,6 +7,7 @@ google-research/bert asks for a processor class for each data set.
 import dataclasses
 import json
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from bert_keras.data.input_features import (
 )
 from bert_keras.data.text_files import without_half_characters
 from bert_keras.data.tokenizers import Tokenizer
-from bert_keras.errors import InputError, with_flags
+from bert_keras.errors import InputError, warn, with_flags
 from bert_keras.tasks.label_names import class_key, to_number
 from bert_keras.tasks.tables import Row, header_names, read_rows, warn_of_header
 from bert_keras.training.inference import with_progress
@@ -183,7 +184,15 @@ def labels_of(
                 f"and become one class, {first}",
                 file=sys.stderr,
             )
-    firsts = (first for first, *_ in spellings.values())
+    firsts = [first for first, *_ in spellings.values()]
+    alike: dict[str, str] = {}
+    for label in firsts:
+        other = alike.setdefault(unicodedata.normalize("NFC", label), label)
+        if other != label:
+            warn(
+                f"two labels look like {label!r} and are written with other "
+                "characters (Unicode's NFC and NFD); make them one"
+            )
     return tuple(sorted(firsts, key=_natural))
 
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,7 +117,7 @@ def test_a_checkpoint_of_a_run_of_googles_and_an_odd_vocabulary(
     model: Path,
 ) -> None:
     """It has slots and a counter, and is named by its prefix; the vocabulary
-    has an empty line and no newline at its end. Case is told by its pieces."""
+    has an empty line and no newline at its end. The case has to be said."""
     values = variables(model)
     table = values[TABLES[0]]
     saved = {
@@ -140,7 +141,12 @@ def test_a_checkpoint_of_a_run_of_googles_and_an_odd_vocabulary(
     text = model.parent / "text.txt"
     text.write_text("Captaining Captaining captaining Schön Schön")
 
-    changes = {"init_checkpoint": prefix, "do_lower_case": None, "num_words": 9}
+    changes: dict[str, Any] = {
+        "init_checkpoint": prefix, "do_lower_case": None, "num_words": 9,
+    }  # fmt: skip
+    sentence = fails_with(COMMAND, *flags(model, **changes))
+    assert "cased; give --do_lower_case to say what it is" in sentence
+    changes["do_lower_case"] = "False"
     output = forked(COMMAND, *flags(model, **changes))
     assert "not used: steps_since" in output
     extended = model.parent / "extended"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shutil
 from pathlib import Path
 
 from bert_keras.cli import common_flags
@@ -116,28 +117,26 @@ def test_a_run_of_google_s_code_is_another_run(tmp_path: Path) -> None:
         "pytorch_model.bin",
     ],
 )
-def test_a_model_that_was_not_trained_there_is_not_overwritten(
+def test_a_model_that_no_training_goes_on_with_is_not_overwritten(
     tmp_path: Path, name: str
 ) -> None:
     (tmp_path / name).touch()
     claim_folder(RunConfig(str(tmp_path)), Host(0, 1))
     run = RunConfig(str(tmp_path), do_train=True)
-    with pytest.raises(InputError, match=f"not trained there .{name}.; name"):
+    with pytest.raises(InputError, match=f"a model .{name}. and no training"):
         claim_folder(run, Host(0, 1))
     (tmp_path / "results.json").touch()  # it was evaluated
-    with pytest.raises(InputError, match="not trained there"):
+    with pytest.raises(InputError, match="no training of it"):
         claim_folder(run, Host(0, 1))
-    for own in ("train_log.jsonl", "flags.txt", "seeds.json"):
-        (tmp_path / own).write_text("a diary\n")
-        with pytest.raises(InputError, match="not trained there"):
-            claim_folder(run, Host(0, 1))
-    (tmp_path / "train_log.jsonl").write_text('{"step": 1}\n{"st')  # ours
-    claim_folder(run, Host(0, 1))
-    (tmp_path / "train_log.jsonl").unlink()  # as when seeds were to be compared
-    begun = tmp_path / "seed-3" / "training_state"
-    begun.mkdir(parents=True)
-    (begun / "settings.json").touch()
-    claim_folder(run, Host(0, 1))
+    (tmp_path / "train_log.jsonl").write_text('{"step": 1}\n')  # it was trained
+    with pytest.raises(InputError, match="no training of it"):
+        claim_folder(run, Host(0, 1))
+    for place in ("seed-3", "."):
+        begun = tmp_path / place / "training_state"
+        begun.mkdir(parents=True, exist_ok=True)
+        (begun / "settings.json").touch()
+        claim_folder(run, Host(0, 1))
+        shutil.rmtree(begun)
 
 
 def test_somebody_s_examples_are_moved(tmp_path: Path) -> None:
@@ -150,9 +149,18 @@ def test_somebody_s_examples_are_moved(tmp_path: Path) -> None:
     moved = tmp_path / "earlier_results" / path.name
     assert moved.read_text() == "mine"
     path.touch()  # of this run
-    (tmp_path / "train_log.jsonl").write_text('{"step": 1}\n')
+    (tmp_path / "training_state" / "settings.json").touch()
     claim_folder(run, Host(0, 1))
     assert path.is_file()
+
+
+@pytest.mark.parametrize("name", ["best", "earlier_results", "tensorboard"])
+def test_a_file_in_the_place_of_a_folder_is_refused(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(InputError, match=f"has {name}, a file; remove it"):
+        claim_folder(RunConfig(str(tmp_path)), Host(0, 1))
 
 
 def test_a_pipe_in_output_dir_is_refused(tmp_path: Path) -> None:
