@@ -16,6 +16,7 @@ from bert_keras.checkpoint_index import read_index
 from bert_keras.errors import InputError
 from bert_keras.training.checkpoints import saved_states
 from tests.conftest import ROOT
+from tests.limits import time_limit
 
 
 def test_a_file_or_a_folder_appears_when_it_is_whole(tmp_path: Path) -> None:
@@ -222,6 +223,11 @@ def test_json_is_what_all_programs_call_so(
 def test_a_name_that_cannot_be_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^cannot read .*\\ud800/config.json"):
         files.content(f"{tmp_path}/\ud800/config.json")
+
+
+def test_a_string_without_an_end_takes_no_longer() -> None:
+    with time_limit(5), pytest.raises(ValueError, match="too many digits"):
+        files.parse_json('{"a": ' + "1" * 5000 + ', "b": "' + '\\"' * 100_000)
 
 
 def test_json_has_no_other_numbers() -> None:

@@ -3,12 +3,20 @@
 import gzip
 import json
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.conftest import GOLDEN, fails_with, forked, run, well_ended
+from tests.conftest import (
+    GOLDEN,
+    fails_with,
+    forked,
+    run,
+    start_fork,
+    well_ended,
+)
 from tests.tasks.test_sentence_pooling import write_modules
 
 MODEL = (
@@ -111,6 +119,25 @@ def test_bad_flags(tmp_path: Path) -> None:
         "extract_features.py", *MODEL, TEXT, f"--output_file={tmp_path}/x"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_input_that_grows_is_refused(tmp_path: Path) -> None:
+    text, out = tmp_path / "text.txt", tmp_path / "vectors.npy"
+    text.write_text("the sea\n" * 20_000)
+    running = start_fork(
+        "extract_features.py",
+        *MODEL,
+        f"--input_file={text}",
+        f"--pooled_file={out}",
+        "--max_seq_length=8",
+    )
+    while not [*tmp_path.glob(".vectors*incomplete")]:
+        assert running.is_running(), running.ended()
+        time.sleep(0.01)
+    with text.open("a") as file:
+        file.write("a storm\n")
+    assert "20,001 lines after 20,000" in running.ended().errors
+    assert not out.exists()
 
 
 def test_files_that_are_not_the_models_own(tmp_path: Path) -> None:

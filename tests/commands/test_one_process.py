@@ -95,6 +95,11 @@ def test_flags_are_understood_as_before(tmp_path: Path) -> None:
         "--num_unused=4",
         "--nodo_lower_case",
     ]
+    FLAGS.parse(["build_vocab", "--input_file=a\n--b", "--output_file=b "])
+    assert FLAGS.given_text().splitlines() == [
+        r"# not in a file: --input_file='a\n--b'",
+        "# not in a file: --output_file='b '",
+    ]
     said = fails_with("build_vocab.py", "--input_fil=a", "--output_file=b")
     assert said == (
         "build_vocab.py: unknown flag --input_fil; did you mean --input_file?"

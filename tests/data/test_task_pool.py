@@ -59,6 +59,27 @@ def count(text: str) -> Summary:
     return Summary(num_documents=1, num_pieces=len(text))
 
 
+def test_new_processes_run_nothing_of_the_working_directory(
+    tmp_path: Path,
+) -> None:
+    work = tmp_path / "here"
+    work.mkdir()
+    (work / "multiprocessing.py").write_text("open('imported', 'w')")
+    program = (
+        "import functools; from bert_keras.data import task_pool;"
+        "from tests.data.test_task_pool import count\n"
+        f"with task_pool.Workers({str(tmp_path)!r}, 2, dict) as workers:\n"
+        "    workers.run('text', count, [('the',), ('sea',)])"
+    )
+    path = tmp_path / "program.py"
+    path.write_text(program)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(
+        [sys.executable, path], cwd=work, env=environment, check=True
+    )
+    assert os.listdir(work) == ["multiprocessing.py"]
+
+
 def fail(text: str) -> Summary:
     raise AssertionError(f"{text} was counted before")
 

@@ -395,6 +395,8 @@ BPE = {"type": "BPE", "vocab": {}, "merges": []}
     [
         ("tokenizer_config", {"tokenizer_class": "AlbertTokenizer"}, "Albert"),
         ("tokenizer_config", {"word_tokenizer_type": "mecab"}, "mecab"),
+        ("tokenizer_config", {"truncation_side": "left"}, "truncation_side"),
+        ("tokenizer", {"truncation": {"direction": "Left"}}, "direction"),
         ("tokenizer_config", {"subword_tokenizer_type": "character"}, "char"),
         ("tokenizer_config", {"do_basic_tokenize": False}, "do_basic"),
         ("tokenizer_config", {"cls_token": "<s>"}, "cls_token is '<s>'"),

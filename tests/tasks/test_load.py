@@ -2,9 +2,11 @@
 worked out by hand from given logits, and real models read from their folders.
 """
 
+import contextlib
 import dataclasses
 import functools
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -148,12 +150,13 @@ def test_columns_are_texts_whatever_is_in_them(tmp_path: Path) -> None:
 def test_lines_without_an_answer_say_why(tmp_path: Path) -> None:
     """And leave the numbers of others as they are."""
     model = load(text_folder(tmp_path, "regression"))
-    lines = [" \n", "the\tsea\n", "a\tb\tc", "", "the sea"]
+    lines = [" \n", "the\tsea\n", "a\tb\tc", "", "the sea", "\x00\u200b"]
     found = answers(model, lines, logits=[2.5])
-    assert [answer.number for answer in found] == [1, 2, 3, 4, 5]
+    assert [answer.number for answer in found] == [1, 2, 3, 4, 5, 6]
     assert [answer.columns for answer in found] == [
-        *[[], ["2.500000"], [], [], ["2.500000"]]
+        *[[], ["2.500000"], [], [], ["2.500000"], []]
     ]
+    assert "no character that is read" in found[5].fields["error"]
     assert found[0].fields == {"error": "the text is empty"}
     assert "3 texts" in found[2].fields["error"]
 
@@ -559,3 +562,17 @@ def test_threads_take_turns(tmp_path: Path) -> None:
     expected = [model.predict(text) for text in texts]
     with ThreadPoolExecutor(6) as pool:
         assert list(pool.map(model.predict, texts * 5)) == expected * 5
+
+
+def test_a_forked_process_is_told_so(tmp_path: Path) -> None:
+    model: Any = load(text_folder(tmp_path, "regression"))
+    model.predict("the sea")
+    if (child := os.fork()) == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            for ask in model.predict, model.encode:
+                with pytest.raises(InputError, match="load it in each process"):
+                    ask("the sea")
+            code = 0
+        os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
