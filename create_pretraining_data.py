@@ -123,7 +123,10 @@ def main(*beam_options: str) -> None:
         functools.partial(command.import_tensorflow, computes=False),
     )
     if summary is None:
-        print(f"{FLAGS.output_file}: made already, by this very command")
+        print(
+            f"{FLAGS.output_file}: made already, by this very command; "
+            "remove it to make it again, as after a change of the code"
+        )
         return
     print(format_summary(summary, config))
 

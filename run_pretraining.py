@@ -180,6 +180,11 @@ def main() -> None:
             fills = context.config.direction == "bidirectional"
             if fills and context.tokenizer is not None:
                 print_how_to_predict(run.output_dir)
+            elif fills:
+                print(
+                    "predict.py needs the vocabulary, too: copy vocab.txt to "
+                    f"{run.output_dir}, or train with --vocab_file"
+                )
         else:
             trainer.restore()
         if FLAGS.do_eval:

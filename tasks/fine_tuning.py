@@ -270,7 +270,7 @@ class FineTuningTask(Task):
                 f"the longest of {data.num_rows:,} examples has "
                 f"{data.longest} of `max_seq_length={most}` positions; "
                 f"`max_seq_length={data.longest}` trains the same in less "
-                "memory"
+                "memory, but the model then cuts longer texts, later, too"
             ]
         strategy, host = trainer.devices
         num_replicas = strategy.num_replicas_in_sync // host.count

@@ -403,7 +403,7 @@ def _read_step(path: str) -> int:
         return step
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(
-            f"{path}, which says what the best model is, is missing or "
-            "damaged; give another `output_dir`, or the model's folder as "
-            "`init_checkpoint`"
+            f"{path}, which names the best model, is missing, damaged or "
+            "somebody's own; if it is yours, move it away, else give another "
+            "`output_dir`, or the model's folder as `init_checkpoint`"
         ) from error

@@ -241,6 +241,13 @@ def check_direction(
         )
 
 
+def _never_masked(masker: Masker | None) -> set[int]:
+    """Ids; none where records have their masks."""
+    if not isinstance(masker, BatchMasker):
+        return set()
+    return {masker.vocab.padding, masker.vocab.start, masker.vocab.end}
+
+
 class PretrainingTask(Task):
     """Pre-training on records."""
 
@@ -343,7 +350,7 @@ class PretrainingTask(Task):
             names = sorted(feature.name for feature in inputs.features)
             data = {"input_file": [f"a dataset of {', '.join(names)}"]}
             first, hints = {}, []
-        masks, never_masked, notes = {}, set(), []
+        masks, notes = {}, []
         if isinstance(masker, BatchMasker):
             masks = dataclasses.asdict(masker.config)
             percent = 100 * masker.config.masked_lm_prob
@@ -351,13 +358,11 @@ class PretrainingTask(Task):
             notes = [f"masking {percent:.4g}% of the tokens{in_words}"]
             if hint := mask_hint(config.max_seq_length, masker.config):
                 hints = [*hints, hint]
-            marks = masker.vocab
-            never_masked = {marks.padding, marks.start, marks.end}
         direction = self.context.config.direction
         is_causal = direction != "bidirectional"
         watch = None
         if not is_causal:
-            ids, guess = advice.answers(first, never_masked), None
+            ids, guess = advice.answers(first, _never_masked(masker)), None
             if ids.size:
                 loss, guess = advice.guessing(ids)
                 # and of whether B is next a coin's
@@ -500,6 +505,15 @@ class PretrainingTask(Task):
             print(with_flags(f"{text}; give `eval_file` for other records"))
         data = "eval_file" if self.config.eval_file else "input_file"
         trainer.write_results(self.evaluate(trainer), data=data)
+        first = advice.first_records(self.inputs.features, self.inputs.held_out)
+        masker = self._masker(self.config.masks, 0, HostShard())
+        ids = advice.answers(first, _never_masked(masker))
+        if ids.size and self.context.config.direction == "bidirectional":
+            loss, accuracy = advice.guessing(ids)
+            print(
+                "guessing by frequency alone on these records: masked_lm_loss "
+                f"{loss:.2f}, masked_lm_accuracy {accuracy:.4f}"
+            )
         if self.num_evaluated == self.config.max_eval_steps:
             number = self.num_evaluated * self.config.eval_batch_size
             steps = f"`max_eval_steps={self.num_evaluated}`"
