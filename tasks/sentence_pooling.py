@@ -10,17 +10,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, say_once
 from bert_keras.files import (
     beside,
     content,
     copy_beside,
+    json_beside,
     parse_json,
     refuse_stream,
 )
 
 POOLINGS = ("cls", "mean", "max")
 MODULES, POOLING = "modules.json", "1_Pooling/config.json"
+SETTINGS = "config_sentence_transformers.json", "sentence_bert_config.json"
 MODES = {  # keys of 1_Pooling/config.json -> names
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -54,7 +56,7 @@ def pooling_file(model: str) -> str | None:
 
 def copy_pooling(model: str, folder: str) -> None:
     """Copies what `model`, a folder or weights in one, says of pooling."""
-    copy_beside(model, [MODULES, POOLING], folder)
+    copy_beside(model, [MODULES, POOLING, *SETTINGS], folder)
 
 
 def read_sentence_pooling(path: str) -> SentencePooling:
@@ -93,7 +95,24 @@ def read_sentence_pooling(path: str) -> SentencePooling:
             )
     if mode is None:
         raise InputError(f"{path} lists no Pooling; give `pooling`")
+    _say_what_is_not_done(path)
     return SentencePooling(mode, normalizes)
+
+
+def _say_what_is_not_done(path: str) -> None:
+    """What sentence-transformers would do with the texts of this folder."""
+    config, transformer = (json_beside(path, name) for name in SETTINGS)
+    prompts, name = config.get("prompts"), config.get("default_prompt_name")
+    if name and isinstance(prompts, dict) and prompts.get(str(name)):
+        say_once(
+            f"{path}: sentence-transformers puts {prompts[str(name)]!r} before "
+            "each text; here you have to do so"
+        )
+    if transformer.get("do_lower_case"):
+        say_once(
+            f"{path}: sentence-transformers lowercases each text, as "
+            f"{SETTINGS[1]} says; here you have to do so"
+        )
 
 
 def _read_mode(path: str) -> str:

@@ -139,3 +139,26 @@ def test_a_list_names_nothing_outside_its_folder(tmp_path: Path) -> None:
         (tmp_path / "modules.json").write_text(json.dumps(modules))
         with pytest.raises(InputError, match="is not in its folder"):
             read_sentence_pooling(str(tmp_path / "modules.json"))
+
+
+def test_what_is_not_done_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_modules(tmp_path, {"pooling_mode": "cls"})
+    config: dict[str, Any] = {"prompts": {"ask": "query: "}}
+    names = "config_sentence_transformers.json", "sentence_bert_config.json"
+    for name, values in zip(
+        names, (config, {"max_seq_length": 8}), strict=True
+    ):
+        (tmp_path / name).write_text(json.dumps(values))
+    read_sentence_pooling(path)
+    assert capsys.readouterr().err == ""
+    config["default_prompt_name"] = "ask"
+    for name, values in zip(
+        names, (config, {"do_lower_case": True}), strict=True
+    ):
+        (tmp_path / name).write_text(json.dumps(values))
+    read_sentence_pooling(path)
+    said = capsys.readouterr().err
+    assert "puts 'query: ' before each text" in said
+    assert "lowercases each text" in said
