@@ -230,10 +230,11 @@ def _write(
             if npy_file and pooling:
                 pooled = pooling.vector(vectors[:, -1])
                 npy_file.write(pooled.astype("<f4").tobytes())
-        if number + 1 != num_lines:
+        if npy_file and number + 1 != num_lines:
             raise InputError(
-                f"--input_file has changed while it was read: {number + 1:,} "
-                f"lines after {num_lines:,}; give the command again"
+                f"--input_file had {num_lines:,} lines at first and "
+                f"{number + 1:,} at the end; give the command again when it "
+                "does not change any more"
             )
     notices.close()
 

@@ -315,21 +315,40 @@ def atomic(path: str, overwrite: bool = False) -> Iterator[str]:
         overwrite: whether a file of this name may be replaced.
     """
     unfinished = _fresh_name(path)
-    is_replaced = overwrite and "://" not in path and os.path.isfile(path)
+    mode, is_kept = None, False
+    if overwrite and "://" not in path and _is_file(path):
+        # Nobody is to read the new one who may not read the old one.
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL, 0o600))
+        os.chmod(unfinished, mode | stat.S_IWUSR)
     try:
         yield unfinished
-        if is_replaced:
-            with contextlib.suppress(OSError):
-                os.chmod(unfinished, stat.S_IMODE(os.lstat(path).st_mode))
+        if mode is not None:
+            os.chmod(unfinished, mode)
         try:
             tf.io.gfile.rename(unfinished, path, overwrite=overwrite)
         except tf.errors.OpError:
-            if not is_replaced:
+            if not is_mounted(path):
                 raise
-            shutil.copyfile(unfinished, path)  # over a mount or another's file
+            is_kept = True  # unless all of it is copied
+            shutil.copyfile(unfinished, path)
+            is_kept = False
     finally:
-        with contextlib.suppress(OSError, tf.errors.OpError, InputError):
-            remove(unfinished)
+        if not is_kept:
+            with contextlib.suppress(OSError, tf.errors.OpError, InputError):
+                remove(unfinished)
+
+
+def is_mounted(path: str) -> bool:
+    """Whether a file is mounted of itself, as containers do: it can be written
+    but not replaced."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8") as file:
+            places = [line.split(" ")[4] for line in file]
+    except OSError:  # not on Linux
+        return False
+    place = re.sub(r"[ \t\n\\]", lambda x: f"\\{ord(x[0]):03o}", path)
+    return os.path.realpath(place) in places
 
 
 def behind_links(path: str, argument: str) -> str:
@@ -344,6 +363,10 @@ def has_other_names(path: str) -> bool:
     if "://" in path or not os.path.lexists(path):
         return False
     return os.path.islink(path) or os.lstat(path).st_nlink > 1
+
+
+def _is_file(path: str) -> bool:
+    return os.path.isfile(path) and not os.path.islink(path)
 
 
 def _fresh_name(path: str) -> str:
@@ -585,8 +608,9 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
             if is_local:
                 with contextlib.suppress(FileNotFoundError):
                     os.lstat(path)  # the name may be too long
-                    if os.path.exists(path) and not os.access(path, os.W_OK):
-                        raise PermissionError(None, "it is write-protected")
+                end = behind_links(path, argument)
+                if _is_file(end) and not os.access(end, os.W_OK):
+                    raise PermissionError(None, "it is write-protected")
             target = path
             # What others write to the same device or open file stays.
             mode = "ab"
@@ -723,16 +747,11 @@ def _kept(path: str, fault: str) -> Iterator[None]:
 def lock_until_exit(folder: str, argument: str) -> None:
     """Keeps a folder as `lock` does, for this thread, until it is unlocked or
     the process ends."""
-    key = _place(folder), threading.get_ident()
+    key = os.path.realpath(folder), threading.get_ident()
     if key not in _held:
         held = lock(folder, argument)
         held.__enter__()
         _held[key] = held
-
-
-def _place(folder: str) -> str:
-    """The one name of a folder that has several."""
-    return folder if "://" in folder else os.path.realpath(folder)
 
 
 def held() -> set[tuple[str, int]]:
@@ -740,10 +759,9 @@ def held() -> set[tuple[str, int]]:
     return {*_held}
 
 
-def unlock_below(folder: str, kept: Collection[tuple[str, int]]) -> None:
-    """Undoes what `lock_until_exit` did in this thread with folders in this
-    one, except what was held before."""
+def unlock(kept: Collection[tuple[str, int]]) -> None:
+    """Undoes what `lock_until_exit` did in this thread, except what was held
+    before."""
     for path, thread in held() - {*kept}:
-        is_below = path.startswith(os.path.join(_place(folder), ""))
-        if is_below and thread == threading.get_ident():
+        if thread == threading.get_ident():
             _held.pop((path, thread)).__exit__(None, None, None)

@@ -356,8 +356,11 @@ def _say_why_gpu_is_unused() -> None:
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
             [sys.executable, "-c", looking],
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0"},
-            cwd=os.sep,  # a file here may be called tensorflow.py
+            env={
+                **os.environ,
+                "TF_CPP_MIN_LOG_LEVEL": "0",
+                "PYTHONSAFEPATH": "1",  # a file here may be tensorflow.py
+            },
             capture_output=True,
             text=True,
             timeout=120,

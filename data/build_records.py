@@ -132,7 +132,7 @@ class RecordBuildConfig:
             "worker_memory_mb": self.worker_memory_mb,
             "vocab_file": hashlib.sha256(vocabulary).hexdigest(),
             "output_file": ",".join(self.output_files),
-            "input_file's contents": [*map(list, pairs)],
+            "input_file's digests": [*map(list, pairs)],
         }
 
 

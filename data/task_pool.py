@@ -73,7 +73,7 @@ def open_or_resume(folder: str, settings: Mapping[str, Any]) -> Iterator[bool]:
             )
         changed = [n for n in settings if found[n] != settings[n]]
         if changed:
-            names = [name.removesuffix("'s contents") for name in changed]
+            names = [name.removesuffix("'s digests") for name in changed]
             raise InputError(
                 f"{folder} holds what was made for the same `output_file` with "
                 f"other `{'`, `'.join(names)}`; delete the folder to begin "

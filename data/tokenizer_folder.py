@@ -179,7 +179,10 @@ def open_tokenizer(
             "says whether the model is cased"
         )
         if must_know_case and not said.is_hugging_face:
-            raise InputError(f"{found}; give `do_lower_case` to say what it is")
+            raise InputError(
+                f"{found}; give `do_lower_case=False` if it is, else "
+                "`do_lower_case=True`"
+            )
         say_once(
             f"tokenizer: {found}: do_lower_case is taken to be True, as in "
             "google-research/bert; give `do_lower_case` to say what it is"

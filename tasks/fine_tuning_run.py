@@ -85,6 +85,46 @@ def fine_tuning_settings(
     )
 
 
+_training = threading.RLock()  # kept by the thread that trains
+
+
+@contextlib.contextmanager
+def one_training() -> Iterator[None]:
+    """Threads cannot train at once: random numbers and Keras's policy are the
+    process's.
+
+    Raises:
+        InputError: another thread trains.
+    """
+    if not _training.acquire(blocking=False):
+        raise InputError(
+            "another thread of this process is training; train one after the "
+            "other, or in processes of their own"
+        )
+    try:
+        yield
+    finally:
+        _training.release()
+
+
+@contextlib.contextmanager
+def as_before() -> Iterator[None]:
+    """Leaves the process as it was: Keras's policy, the random numbers of
+    others, and no folder kept."""
+    policy = keras.config.dtype_policy()
+    states = random.getstate(), np.random.get_state()
+    seed = tf.compat.v1.get_seed(0)[0]
+    held = files.held()
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(policy)
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        tf.random.set_seed(None if seed == NO_SEED else seed)
+        files.unlock(held)
+
+
 class FineTuningRun:
     """One call of a function that fine-tunes.
 
@@ -166,6 +206,7 @@ class FineTuningRun:
         context = fine_tuning.open_context(self.devices, self.run, settings)
         return settings, context, self.config
 
+    @one_training()
     def train(
         self,
         task: FineTuningTask,
@@ -182,7 +223,7 @@ class FineTuningRun:
         """
         score = score or task.evaluate
         task.learn_from(self.make(TaskDistillation))
-        with training_in(self.run.output_dir):
+        with as_before():
             claim_folder(self.run, self.devices.host)
             task.prepare()
             trainer = fine_tuning.train(task, callback)
@@ -193,42 +234,10 @@ class FineTuningRun:
         best = task.context
         if self.config.selection.num_seeds > 1:
             best = fine_tuning.of_seed(best, trainer.seed)
-        with training_in(self.run.output_dir):  # once more: as the caller was
+        with as_before():  # once more: the model is as the caller has it
             return trained_model(
                 self.run.output_dir, metrics, best.run.output_dir
             )
-
-
-_turn = threading.RLock()  # of the thread that trains
-
-
-@contextlib.contextmanager
-def training_in(output_dir: str) -> Iterator[None]:
-    """Leaves the process as it was: Keras's policy, the random numbers of
-    others, and no folder kept.
-
-    Raises:
-        InputError: another thread trains: random numbers and Keras's policy
-            are the process's.
-    """
-    if not _turn.acquire(blocking=False):
-        raise InputError(
-            "another thread of this process is training; train in one after "
-            "the other, or in processes of their own"
-        )
-    policy = keras.config.dtype_policy()
-    states = random.getstate(), np.random.get_state()
-    seed = tf.compat.v1.get_seed(0)[0]
-    held = files.held()
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(policy)
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        tf.random.set_seed(None if seed == NO_SEED else seed)
-        files.unlock_below(output_dir, held)
-        _turn.release()
 
 
 def trained_model(output_dir: str, metrics: dict[str, float], logs: str) -> Any:

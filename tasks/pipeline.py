@@ -44,7 +44,7 @@ from bert_keras.training.inference import Predictor, predict, with_progress
 
 BATCH_SIZE = 32  # rows
 EMPTY = "the text is empty"
-UNREADABLE = "the text has no character that is read"
+UNREADABLE = "the tokenizer drops every character of the text"
 NOT_FINITE = "the model's numbers for it overflow"
 METHODS = ("predict", "answer", "tag", "choose", "fill")
 
@@ -105,7 +105,7 @@ class Pipeline(abc.ABC):
         self.config = config
         self.tokenizer = tokenizer
         self.max_length = config.max_position_embeddings
-        self.process, self.turn = os.getpid(), threading.Lock()
+        self.pid, self.lock = os.getpid(), threading.Lock()
         self.extractors: dict[int, Predictor] = {}  # by the layer they read
 
     @property
@@ -130,12 +130,12 @@ class Pipeline(abc.ABC):
     def _turn(self) -> Iterator[None]:
         """Threads take turns. Processes cannot share a model: a fork copies
         TensorFlow's locks, but not its threads."""
-        if os.getpid() != self.process:
+        if os.getpid() != self.pid:
             raise InputError(
                 "the model was loaded before this process was forked, in which "
                 "TensorFlow would wait for ever; load it in each process"
             )
-        with self.turn:
+        with self.lock:
             yield
 
     def ask(

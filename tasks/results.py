@@ -63,10 +63,8 @@ class Results:
         noted = self._noted()
         if noted.get("weights", weights) != weights:
             self.put_away()
-        if "weights" not in noted:
-            self.move([name, RESULTS])
-        elif name not in noted["results"]:
-            self.move([name])
+        if name not in noted.get("results", {}):  # it is somebody's own
+            self.move([name] if "weights" in noted else [name, RESULTS])
         path = os.path.join(self.folder, name)
         write_whole(path, text.encode())
         results = {**self._noted().get("results", {}), name: data}

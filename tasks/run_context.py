@@ -67,8 +67,7 @@ FILES = WRITTEN | {
     RESULTS, CONFIG, TASK, TOKENIZER_CONFIG, LOG, EVAL_LOG, FLAGS_FILE,
     *VOCABULARIES,
 }  # fmt: skip
-
-
+# and the folders there
 FOLDERS = {FOLDER, BEST, EARLIER, TENSORBOARD}
 
 
@@ -250,7 +249,8 @@ def check_not_overwritten(output_dir: str, **models: str | None) -> None:
 
 def _refuse_parts_of_a_run(folder: str) -> None:
     """Raises an InputError if output_dir lies in a folder that another run
-    empties, or has a device, a pipe or a folder where a file is written."""
+    empties, or has a device, a pipe or a folder where a file is written, or a
+    file where a folder is made."""
     path = os.path.realpath(folder)
     while path != (parent := os.path.dirname(path)):
         is_run = os.path.isdir(os.path.join(parent, FOLDER))
@@ -262,11 +262,14 @@ def _refuse_parts_of_a_run(folder: str) -> None:
         path = parent
     for name in files.names_in(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
-        is_folder = name in FILES and os.path.isdir(path)
-        is_file = name in FOLDERS and not os.path.isdir(path)
-        if is_folder or is_file or files.is_stream(path):
-            kind = "a folder" if is_folder else "a device or a pipe"
-            kind = "a file" if is_file else kind
+        kind = None
+        if name in FILES and os.path.isdir(path):
+            kind = "a folder"
+        elif name in FOLDERS and os.path.isfile(path):
+            kind = "a file"
+        elif files.is_stream(path):
+            kind = "a device or a pipe"
+        if kind:
             raise InputError(
                 f"`output_dir={folder}` has {name}, {kind}; remove it, or name "
                 "another folder"
@@ -308,8 +311,8 @@ def claim_folder(run: RunConfig, host: Host) -> None:
             init_checkpoint=run.init_checkpoint,
             second_init_checkpoint=run.second_init_checkpoint,
         )
-    goes_on = _has_run(folder)
-    _refuse_anothers_model(folder, run.do_train and not goes_on)
+    is_new = not files.exists(os.path.join(folder, FOLDER))
+    _refuse_anothers_model(folder, run.do_train and not _has_run(folder))
     if run.dry_run:
         return
     try:
@@ -320,7 +323,7 @@ def claim_folder(run: RunConfig, host: Host) -> None:
         ) from error
     if run.do_train and host.is_chief:
         files.lock_until_exit(os.path.join(folder, FOLDER), "output_dir")
-        if not goes_on:
+        if is_new:  # they are somebody's own
             Results(folder).move(RECORDS)
 
 

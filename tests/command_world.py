@@ -38,7 +38,8 @@ GOOD = {
     " --max_seq_length=16",
     "export_tflite": "--model_dir=model --output_file=out/model.tflite"
     " --max_seq_length=16",
-    "extend_vocab": "--init_checkpoint=model --input_file=corpus.txt"
+    "extend_vocab": "--init_checkpoint=model --do_lower_case"
+    " --input_file=corpus.txt"
     " --output_dir=out/extended",
     "extract_features": "--input_file=corpus.txt --output_file=out/f.jsonl"
     f" --max_seq_length=16 --layers=-1 {MODEL_FLAGS}",

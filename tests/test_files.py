@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -344,6 +345,46 @@ def test_a_file_keeps_its_mode(tmp_path: Path) -> None:
     files.write_whole(str(path), path.read_bytes() + b"er")
     assert path.read_text() == "newer"
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_gives_no_mode(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "cached")
+    (tmp_path / "cached").touch()
+    (tmp_path / "usual").touch()
+    files.write_whole(str(tmp_path / "link"), b"new")
+    modes = {(tmp_path / name).stat().st_mode for name in ("link", "usual")}
+    assert len(modes) == 1
+    assert (tmp_path / "cached").read_bytes() == b""
+
+
+def test_a_mounted_file_is_written(tmp_path: Path) -> None:
+    outside, path = tmp_path / "outside", tmp_path / "a file"
+    outside.write_text("old")
+    path.touch()
+    mount = ["mount", "--bind", str(outside), str(path)]
+    if shutil.which("mount") is None or subprocess.run(mount).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        assert files.is_mounted(str(path))
+        files.write_whole(str(path), b"new")
+    finally:
+        subprocess.run(["umount", str(path)], check=True)
+    assert not files.is_mounted(str(path))
+    assert outside.read_text() == "new"
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["a file", "outside"]
+
+
+def test_the_lock_of_a_linked_folder_is_undone(tmp_path: Path) -> None:
+    (tmp_path / "fast").mkdir()
+    link = tmp_path / "training_state"
+    link.symlink_to(tmp_path / "fast")
+    held = files.held()
+    files.lock_until_exit(str(link), "output_dir")
+    files.lock_until_exit(f"{link}/", "output_dir")  # the same
+    assert len(files.held() - held) == 1
+    files.unlock(held)
+    with files.lock(str(link), "output_dir"):
+        pass
 
 
 def test_what_cannot_be_locked_is_named(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from bert_keras.data.tokenizer_folder import (
     settings_json,
 )
 from bert_keras.errors import InputError, warn
-from bert_keras.tasks.fine_tuning_run import training_in
+from bert_keras.tasks.fine_tuning_run import as_before, one_training
 from bert_keras.tasks.pretraining.config import DomainConfig
 from bert_keras.tasks.pretraining.data import make_records
 from bert_keras.tasks.pretraining.task import PretrainingConfig, PretrainingTask
@@ -38,7 +38,7 @@ from bert_keras.tasks.run_context import (
     read_config,
 )
 from bert_keras.tasks.trainer import Trainer, refuse_other_kind
-from bert_keras.training.checkpoints import FOLDER, read_settings
+from bert_keras.training.checkpoints import read_settings
 from bert_keras.training.config import DeviceConfig
 
 WORK = "domain_data"  # folder under output_dir: texts and records
@@ -55,6 +55,7 @@ TEXTS = (
 TOKENIZER_FILES = *VOCABULARIES, files.MERGES, TOKENIZER_CONFIG
 
 
+@one_training()
 def pretrain_domain(
     input_file: str,
     output_dir: str,
@@ -106,18 +107,19 @@ def pretrain_domain(
     written = [REPORT, *(os.path.join(WORK, f"{name}.txt") for name in PARTS)]
     files.refuse_inputs("output_dir", output_dir, written, **inputs)
     devices = make_devices(DeviceConfig(), output_dir=output_dir)
-    is_new = not files.exists(os.path.join(output_dir, FOLDER))
-    with training_in(output_dir):
+    with as_before():
         claim_folder(dataclasses.replace(run, do_train=True), devices.host)
         work = os.path.join(output_dir, WORK)
         tf.io.gfile.makedirs(work)
-        if is_new:  # what is there is somebody's own
+        mark = os.path.join(work, ".made_here")
+        if not files.exists(mark):  # what is there is somebody's own
             Results(output_dir).move([REPORT, PICTURE])
             vocab_folder = os.path.dirname(
                 os.path.realpath(tokenizer.vocab_file)
             )
             is_given = vocab_folder == os.path.realpath(work)
             Results(work).move(TEXTS if is_given else TEXTS + TOKENIZER_FILES)
+            files.write_whole(mark, b"")
         texts = _split(input_file, config.input_format, work)
         if config.general_file:
             texts["general"] = config.general_file
@@ -241,7 +243,7 @@ def _scores(
             ),
             max_seq_length=lengths["max_seq_length"],
         )
-        with training_in(run.output_dir):
+        with as_before():
             task = PretrainingTask(devices, run, config)
             trainer = Trainer(task, task.context, config.seed)
             trainer.load_start(model_dir)

@@ -505,15 +505,19 @@ class PretrainingTask(Task):
             print(with_flags(f"{text}; give `eval_file` for other records"))
         data = "eval_file" if self.config.eval_file else "input_file"
         trainer.write_results(self.evaluate(trainer), data=data)
-        first = advice.first_records(self.inputs.features, self.inputs.held_out)
-        masker = self._masker(self.config.masks, 0, HostShard())
-        ids = advice.answers(first, _never_masked(masker))
-        if ids.size and self.context.config.direction == "bidirectional":
-            loss, accuracy = advice.guessing(ids)
-            print(
-                "guessing by frequency alone on these records: masked_lm_loss "
-                f"{loss:.2f}, masked_lm_accuracy {accuracy:.4f}"
-            )
+        if self.context.config.direction == "bidirectional":
+            paths = self.inputs.held_out
+            first = advice.first_records(self.inputs.features, paths)
+            masker = self._masker(self.config.masks, 0, HostShard())
+            ids = advice.answers(first, _never_masked(masker))
+            if ids.size:
+                loss, accuracy = advice.guessing(ids)
+                number = len(next(iter(first.values())))
+                print(
+                    f"guessing by frequency alone (first {number:,} records): "
+                    f"masked_lm_loss {loss:.2f}, masked_lm_accuracy "
+                    f"{accuracy:.4f}"
+                )
         if self.num_evaluated == self.config.max_eval_steps:
             number = self.num_evaluated * self.config.eval_batch_size
             steps = f"`max_eval_steps={self.num_evaluated}`"

@@ -14,8 +14,9 @@ from bert_keras.tasks.fill_mask import FillMaskPipeline
 from bert_keras.tasks.fine_tuning_run import (
     NOT_SETTINGS,
     TYPES,
+    as_before,
+    one_training,
     trained_model,
-    training_in,
 )
 from bert_keras.tasks.keyword_settings import Settings, make, types_of
 from bert_keras.tasks.pretraining.data import names_of_files
@@ -56,6 +57,7 @@ SETTINGS = Settings(
 )
 
 
+@one_training()
 def pretrain(
     records: Any,
     output_dir: str | os.PathLike[str],
@@ -157,7 +159,7 @@ def pretrain(
         ),
     )
     devices = make_devices(DeviceConfig(), output_dir=run.output_dir)
-    with training_in(run.output_dir):
+    with as_before():
         task = make_task(
             devices,
             run,
@@ -175,5 +177,5 @@ def pretrain(
             trainer = Trainer(task, task.context, config.seed)
             trainer.train(callback)
             metrics = task.evaluate(trainer) if config.do_eval else {}
-    with training_in(run.output_dir):  # once more: as the caller was
+    with as_before():  # once more: the model is as the caller has it
         return trained_model(run.output_dir, metrics, run.output_dir)

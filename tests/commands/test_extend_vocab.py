@@ -145,7 +145,7 @@ def test_a_checkpoint_of_a_run_of_googles_and_an_odd_vocabulary(
         "init_checkpoint": prefix, "do_lower_case": None, "num_words": 9,
     }  # fmt: skip
     sentence = fails_with(COMMAND, *flags(model, **changes))
-    assert "cased; give --do_lower_case to say what it is" in sentence
+    assert "cased; give --nodo_lower_case if it is, else" in sentence
     changes["do_lower_case"] = "False"
     output = forked(COMMAND, *flags(model, **changes))
     assert "not used: steps_since" in output

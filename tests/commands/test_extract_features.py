@@ -123,7 +123,7 @@ def test_bad_flags(tmp_path: Path) -> None:
 
 def test_an_input_that_grows_is_refused(tmp_path: Path) -> None:
     text, out = tmp_path / "text.txt", tmp_path / "vectors.npy"
-    text.write_text("the sea\n" * 20_000)
+    text.write_text("the sea\n" * 50_000)
     running = start_fork(
         "extract_features.py",
         *MODEL,
@@ -136,7 +136,10 @@ def test_an_input_that_grows_is_refused(tmp_path: Path) -> None:
         time.sleep(0.01)
     with text.open("a") as file:
         file.write("a storm\n")
-    assert "20,001 lines after 20,000" in running.ended().errors
+    assert (
+        "had 50,000 lines at first and 50,001 at the end"
+        in running.ended().errors
+    )
     assert not out.exists()
 
 

@@ -1,6 +1,8 @@
 """Commands that one process runs, one after the other, as a notebook may."""
 
+import os
 import runpy
+import threading
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,23 @@ def test_scripts_are_run_one_after_the_other(
         monkeypatch.setattr("sys.argv", [script, *words])
         runpy.run_path(str(ROOT / script), run_name="__main__")
     assert capsys.readouterr().out.splitlines()[-1].count("\t")
+
+
+def test_a_pipe_is_read_anew_by_the_next_command(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for word in ("sea", "storm"):
+        writer = threading.Thread(target=pipe.write_text, args=[f"{word} " * 9])
+        writer.start()
+        build_vocab.cli(
+            [
+                f"--input_file={pipe}",
+                f"--output_file={tmp_path}/{word}",
+                "--num_unused=0",
+            ]
+        )
+        writer.join()
+        assert word in (tmp_path / word).read_text().split()
 
 
 def test_flags_are_understood_as_before(tmp_path: Path) -> None:

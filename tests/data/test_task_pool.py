@@ -59,6 +59,9 @@ def count(text: str) -> Summary:
     return Summary(num_documents=1, num_pieces=len(text))
 
 
+@pytest.mark.skipif(
+    sys.version_info < (3, 11), reason="PYTHONSAFEPATH is of Python 3.11"
+)
 def test_new_processes_run_nothing_of_the_working_directory(
     tmp_path: Path,
 ) -> None:

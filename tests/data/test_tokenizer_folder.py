@@ -249,7 +249,7 @@ def test_the_case_that_nothing_states(
     assert found.settings.do_lower_case is True  # Google's default
     assert "taken to be True, as in google-research/bert" in said(capsys)
     assert "do_lower_case" not in json.loads(settings_json(found))
-    with pytest.raises(InputError, match="is cased; give `do_lower_case`"):
+    with pytest.raises(InputError, match="is cased; give `do_lower_case=F"):
         open_tokenizer(str(many), must_know_case=True)
     cased = open_tokenizer(
         str(many), None, TokenizerOptions(False), must_know_case=True

@@ -18,7 +18,7 @@ import tensorflow as tf
 from bert_keras.errors import InputError
 from bert_keras.modeling.fused_ops import uncompiled
 from bert_keras.tasks.classification import training as classification
-from bert_keras.tasks.fine_tuning_run import FineTuningRun
+from bert_keras.tasks.fine_tuning_run import FineTuningRun, one_training
 from bert_keras.tasks.keyword_settings import BOUNDS, CHOICES, Settings
 from bert_keras.tasks.load import load
 from bert_keras.tasks.multiple_choice import training as multiple_choice
@@ -297,6 +297,15 @@ def test_a_new_run_moves_a_person_s_own_files(tmp_path: Path) -> None:
         assert (folder / name).read_bytes() == content
     assert (out / "vocab.txt").read_bytes() == vocabulary
     assert (out / "train_log.jsonl").read_text().count("\n") == 1
+
+
+def test_threads_do_not_train_at_once(tmp_path: Path) -> None:
+    case = CASES["multiple_choice"]
+    with ThreadPoolExecutor(1) as pool, one_training():
+        other = pool.submit(case.train, QUESTIONS[:3], output_dir=tmp_path)
+        with pytest.raises(InputError, match="another thread of this process"):
+            other.result()
+    assert not [*tmp_path.iterdir()]
 
 
 def arrays(data: Any) -> Any:

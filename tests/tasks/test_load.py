@@ -156,7 +156,7 @@ def test_lines_without_an_answer_say_why(tmp_path: Path) -> None:
     assert [answer.columns for answer in found] == [
         *[[], ["2.500000"], [], [], ["2.500000"], []]
     ]
-    assert "no character that is read" in found[5].fields["error"]
+    assert "drops every character" in found[5].fields["error"]
     assert found[0].fields == {"error": "the text is empty"}
     assert "3 texts" in found[2].fields["error"]
 
