@@ -96,7 +96,7 @@ def open_tokenizer(
     model: str | None,
     vocab_file: str | None = None,
     options: TokenizerOptions | None = None,
-    must_know_case: bool = False,
+    tells_case: bool = False,
 ) -> OpenedTokenizer | None:
     """Finds the tokenizer of a model, or that of a vocabulary alone.
 
@@ -107,16 +107,15 @@ def open_tokenizer(
         model: a model folder, or a file or checkpoint in one; also on gs://.
         vocab_file: overrides the vocabulary beside `model`. Settings are those
             of `model`, or of the folder of `vocab_file` where it has none.
-        must_know_case: refuse a vocabulary with capitals in a folder of
-            Google's form that does not state the case; otherwise it is the
+        tells_case: if nothing in a folder of Google's form states the case,
+            take it from the capitals of the vocabulary; otherwise it is the
             default, which is Google's and Hugging Face's.
 
     Returns:
         None where neither has a vocabulary.
 
     Raises:
-        InputError: a file is damaged, the tokenizer is of another kind, or the
-            case has to be known and is not.
+        InputError: a file is damaged, or the tokenizer is of another kind.
     """
     options = options or TokenizerOptions()
     path = vocab_file or (model and files.beside(model, VOCABULARIES))
@@ -173,24 +172,19 @@ def open_tokenizer(
         "do_lower_case" in values or special_tokens_of(vocab_file) == ROBERTA
     )
     if not is_stated and (share := cased_share(vocab)) >= CASED_SHARE:
-        values["do_lower_case"] = True
-        found = (
-            f"{share:.0%} of the tokens in {path} have capitals, and nothing "
-            "says whether the model is cased"
-        )
-        if must_know_case and not said.is_hugging_face:
-            raise InputError(
-                f"{found}; give `do_lower_case=False` if it is, else "
-                "`do_lower_case=True`"
-            )
+        tells_case = tells_case and not said.is_hugging_face
+        values["do_lower_case"] = not tells_case
+        assumed = "True, as in google-research/bert"
         say_once(
-            f"tokenizer: {found}: do_lower_case is taken to be True, as in "
-            "google-research/bert; give `do_lower_case` to say what it is"
+            f"tokenizer: {share:.0%} of the tokens in {path} have capitals, "
+            "and nothing says whether the model is cased: do_lower_case is "
+            f"taken to be {'False' if tells_case else assumed}; give "
+            "`do_lower_case` to say what it is"
         )
     settings = TokenizerSettings(
         **values, added_tokens=tuple(said.added.values())
     )
-    is_stated = is_stated or must_know_case
+    is_stated = is_stated or tells_case
     return OpenedTokenizer(vocab_file, settings, is_stated, vocab)
 
 

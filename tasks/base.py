@@ -79,7 +79,7 @@ def open_model_folder(
     config_file: str | None = None,
     vocab_file: str | None = None,
     expected: str = MODEL_FOLDER,
-    must_know_case: bool = False,
+    tells_case: bool = False,
 ) -> ModelFolder:
     """Reads the config and finds the tokenizer of a model.
 
@@ -88,13 +88,13 @@ def open_model_folder(
         options: override the folder's settings of its tokenizer.
         config_file, vocab_file: used instead of those beside the weights.
         expected: ends the sentence of an error.
-        must_know_case: as in `open_tokenizer`.
+        tells_case: as in `open_tokenizer`.
 
     Raises:
         InputError: there is no config, or a file cannot be used.
     """
     found = config_file or model_config_file(path)
-    opened = open_tokenizer(path, vocab_file, options, must_know_case)
+    opened = open_tokenizer(path, vocab_file, options, tells_case)
     if found is None:
         raise InputError(f"{path} has no config; expected {expected}")
     config = BertConfig.from_json_file(files.local(found))

@@ -87,7 +87,7 @@ def convert(
             vocab_file,
             "a bert_config.json or config.json beside it, or "
             "`bert_config_file`",
-            must_know_case=True,
+            tells_case=True,
         )
         config, tokenizer = about.config, about.opened
         if hidden_act:

@@ -29,7 +29,6 @@ GOOD = {
     "build_vocab": "--input_file=corpus.txt --output_file=out/vocab.txt"
     " --vocab_size=300",
     "convert_checkpoint": "--init_checkpoint=model --output_dir=out/converted"
-    " --do_lower_case"
     " --vocab_file=model/vocab.txt"
     " --bert_config_file=model/bert_config.json",
     "create_pretraining_data": "--input_file=corpus.txt --num_workers=1"
@@ -38,8 +37,7 @@ GOOD = {
     " --max_seq_length=16",
     "export_tflite": "--model_dir=model --output_file=out/model.tflite"
     " --max_seq_length=16",
-    "extend_vocab": "--init_checkpoint=model --do_lower_case"
-    " --input_file=corpus.txt"
+    "extend_vocab": "--init_checkpoint=model --input_file=corpus.txt"
     " --output_dir=out/extended",
     "extract_features": "--input_file=corpus.txt --output_file=out/f.jsonl"
     f" --max_seq_length=16 --layers=-1 {MODEL_FLAGS}",

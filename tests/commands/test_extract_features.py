@@ -166,7 +166,6 @@ def test_files_that_are_not_the_models_own(tmp_path: Path) -> None:
         (
             "convert_checkpoint.py",
             f"--init_checkpoint={folder}",
-            "--do_lower_case",
             f"--output_dir={tmp_path}/out",
         ),
     ):

@@ -249,15 +249,12 @@ def test_the_case_that_nothing_states(
     assert found.settings.do_lower_case is True  # Google's default
     assert "taken to be True, as in google-research/bert" in said(capsys)
     assert "do_lower_case" not in json.loads(settings_json(found))
-    with pytest.raises(InputError, match="is cased; give `do_lower_case=F"):
-        open_tokenizer(str(many), must_know_case=True)
-    cased = open_tokenizer(
-        str(many), None, TokenizerOptions(False), must_know_case=True
-    )
-    assert cased is not None
+    cased = open_tokenizer(str(many), tells_case=True)
+    assert cased is not None and cased.settings.do_lower_case is False
+    assert "do_lower_case is taken to be False" in said(capsys)
     assert json.loads(settings_json(cased))["do_lower_case"] is False
     (many / "config.json").write_text("{}")  # transformers has a default, too
-    theirs = open_tokenizer(str(many), must_know_case=True)
+    theirs = open_tokenizer(str(many), tells_case=True)
     assert theirs is not None and theirs.settings.do_lower_case is True
 
 

@@ -301,8 +301,9 @@ def test_a_new_run_moves_a_person_s_own_files(tmp_path: Path) -> None:
 
 def test_threads_do_not_train_at_once(tmp_path: Path) -> None:
     case = CASES["multiple_choice"]
+    given = {**case.given, "output_dir": tmp_path}
     with ThreadPoolExecutor(1) as pool, one_training():
-        other = pool.submit(case.train, QUESTIONS[:3], output_dir=tmp_path)
+        other = pool.submit(case.train, QUESTIONS[:3], **given)
         with pytest.raises(InputError, match="another thread of this process"):
             other.result()
     assert not [*tmp_path.iterdir()]
