@@ -11,7 +11,7 @@ import textwrap
 
 MAX_SENTENCE = 2000  # characters
 MAX_COLUMNS = 100  # of a line in a terminal
-ARGUMENT = re.compile(r"`([a-z][a-z0-9_]*)(?:=([^`]*))?`")
+ARGUMENT = re.compile(r"`([a-z][a-z0-9_]*('s \w+)?)(?:=([^`]*))?`")
 _shows_flags = False
 
 
@@ -100,7 +100,7 @@ def with_flags(sentence: str) -> str:
         return sentence
 
     def flag(found: re.Match[str]) -> str:
-        name, value = found.groups()
+        name, value = found[1], found[3]
         if value in ("True", "False"):
             return f"--{'no' * (value == 'False')}{name}"
         return f"--{name}" if value is None else f"--{name}={value}"

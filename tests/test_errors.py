@@ -27,6 +27,10 @@ def test_a_sentence_commands_no_terminal() -> None:
     [
         ("`has_header=False`", "--nohas_header"),
         ("`do_lower_case=True`", "--do_lower_case"),
+        (
+            "`bert_config_file's hidden_act` is",
+            "--bert_config_file's hidden_act is",
+        ),
         ("`output_dir=/a b/c`: full", "--output_dir=/a b/c: full"),
         # not arguments
         ("the label '`'", "the label '`'"),

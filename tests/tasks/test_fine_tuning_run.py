@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_keras import files
 from bert_keras.errors import InputError
 from bert_keras.modeling.fused_ops import uncompiled
 from bert_keras.tasks.classification import training as classification
@@ -559,11 +560,10 @@ def test_a_folder_has_one_run_at_a_time(tmp_path: Path) -> None:
 
     def callback(step: int, metrics: dict[str, float]) -> None:
         if not found:
-            with ThreadPoolExecutor(1) as pool:
-                other = pool.submit(
-                    train, QUESTIONS, output_dir=tmp_path, **SHORT
-                )
-                found.append(other.exception())
+            other = files.lock(f"{tmp_path}/training_state", "output_dir")
+            with pytest.raises(InputError) as error, other:
+                pass
+            found.append(error.value)
 
     train(QUESTIONS, output_dir=tmp_path, callback=callback, **SHORT)
     assert "another process is working in" in str(found[0])
