@@ -52,7 +52,7 @@ def main() -> None:
     if len(pieces) < FLAGS.vocab_size:
         print(
             f"fewer tokens than --vocab_size={FLAGS.vocab_size}: the text has "
-            "no more that are frequent enough"
+            "no more that are frequent enough, which is fine"
         )
 
 

@@ -187,7 +187,7 @@ def _config_of_size(run: RunConfig, size: str) -> BertConfig:
             f"`model_size={size}` and `bert_config_file="
             f"{run.bert_config_file}` are given; drop one"
         )
-    found = open_tokenizer(None, run.vocab_file)
+    found = open_tokenizer(None, run.vocab_file, run.tokenizer)
     if found is None:
         raise InputError(
             f"`model_size={size}` needs `vocab_file`, whose number "

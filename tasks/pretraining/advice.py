@@ -94,12 +94,22 @@ def answers(
     return ids[~np.isin(ids, [*never_masked])]
 
 
-def guessing(ids: np.ndarray) -> tuple[float, float]:
-    """What is reached without looking at the text, with ids [N], at least one:
-    the loss of answering each as often as it occurs, their entropy in nats, and
-    the accuracy of always answering the most frequent one."""
-    shares = np.unique(ids, return_counts=True)[1] / ids.size
-    return float(-shares @ np.log(shares)), float(shares.max())
+def guessing(
+    ids: np.ndarray, seen: np.ndarray | None = None
+) -> tuple[float, float]:
+    """What is reached without looking at the text: the loss in nats of
+    answering each token as often as it was seen, and the accuracy of always
+    answering the most frequent one.
+
+    Args:
+        ids: what is masked, [N], at least one.
+        seen: ids of the training text; None: the same ones, whose loss is
+            their entropy. Others count as if they had been seen once.
+    """
+    known = seen if seen is not None and seen.size else ids
+    counts = np.bincount(known, minlength=int(ids.max()) + 1)
+    losses = -np.log(np.maximum(counts[ids], 1) / known.size)
+    return float(losses.mean()), float((ids == counts.argmax()).mean())
 
 
 class PlateauWatch:

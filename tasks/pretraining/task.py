@@ -506,18 +506,22 @@ class PretrainingTask(Task):
         data = "eval_file" if self.config.eval_file else "input_file"
         trainer.write_results(self.evaluate(trainer), data=data)
         if self.context.config.direction == "bidirectional":
-            paths = self.inputs.held_out
-            first = advice.first_records(self.inputs.features, paths)
             masker = self._masker(self.config.masks, 0, HostShard())
-            ids = advice.answers(first, _never_masked(masker))
+            ids, seen = (
+                advice.answers(
+                    advice.first_records(self.inputs.features, paths),
+                    _never_masked(masker),
+                )
+                for paths in (self.inputs.held_out, self.inputs.train)
+            )
             if ids.size:
-                loss, accuracy = advice.guessing(ids)
-                number = len(next(iter(first.values())))
-                print(
-                    f"guessing by frequency alone (first {number:,} records): "
+                loss, accuracy = advice.guessing(ids, seen)
+                text = (
+                    "guessing by the frequencies of `input_file` alone: "
                     f"masked_lm_loss {loss:.2f}, masked_lm_accuracy "
                     f"{accuracy:.4f}"
                 )
+                print(with_flags(text))
         if self.num_evaluated == self.config.max_eval_steps:
             number = self.num_evaluated * self.config.eval_batch_size
             steps = f"`max_eval_steps={self.num_evaluated}`"

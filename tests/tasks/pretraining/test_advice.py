@@ -30,6 +30,9 @@ def test_guessing_by_hand() -> None:
     assert loss == pytest.approx(1.5 * math.log(2))
     assert accuracy == 0.5
     assert guessing(np.array([3])) == (0, 1)
+    # of a training text with 1, 7, 7, 9; 8 counts as if it were there once
+    loss, accuracy = guessing(np.array([7, 8]), np.array([1, 7, 7, 9]))
+    assert (loss, accuracy) == (pytest.approx(1.5 * math.log(2)), 0.5)
 
 
 def test_answers_of_records_without_masks(tmp_path: Path) -> None:
