@@ -6,6 +6,7 @@ latter the path of vocab.json stands for both.
 
 import atexit
 import contextlib
+import errno
 import gzip
 import hashlib
 import importlib
@@ -317,6 +318,8 @@ def atomic(path: str, overwrite: bool = False) -> Iterator[str]:
     unfinished = _fresh_name(path)
     mode, is_kept = None, False
     if overwrite and "://" not in path and _is_file(path):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, "it is write-protected", path)
         # Nobody is to read the new one who may not read the old one.
         mode = stat.S_IMODE(os.stat(path).st_mode)
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL, 0o600))
@@ -608,9 +611,6 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
             if is_local:
                 with contextlib.suppress(FileNotFoundError):
                     os.lstat(path)  # the name may be too long
-                end = behind_links(path, argument)
-                if _is_file(end) and not os.access(end, os.W_OK):
-                    raise PermissionError(None, "it is write-protected")
             target = path
             # What others write to the same device or open file stays.
             mode = "ab"

@@ -185,7 +185,12 @@ class FineTuningCommand:
         from bert_keras.tasks.trainer import Trainer
 
         task.learn_from(self.flags.make(TaskDistillation))
-        run_context.claim_folder(self.run, self.devices.host)
+        run_context.claim_folder(
+            self.run,
+            self.devices.host,
+            run_context.RECORDS,
+            task.config.selection.num_seeds > 1,
+        )
         task.prepare()
         context, seed = task.context, task.config.seed
         if self.run.dry_run:

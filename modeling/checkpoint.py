@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import os
 import re
+import stat
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -493,14 +494,23 @@ def save_model_folder(
         # Without an index a checkpoint does not exist: the old one goes first
         # and the new one comes last.
         index = f"{CHECKPOINT}.index"
+        names = tf.io.gfile.listdir(new)
+        modes = {}  # of what is replaced
+        for name in names if "://" not in folder else ():
+            with contextlib.suppress(OSError):
+                modes[name] = os.lstat(os.path.join(folder, name)).st_mode
+        modes = {
+            n: stat.S_IMODE(x) for n, x in modes.items() if stat.S_ISREG(x)
+        }
         for name in (index, *stale):
             path = os.path.join(folder, name)
             if not is_dir(path):  # a folder is somebody else's
                 remove(path)
-        names = tf.io.gfile.listdir(new)
         for name in sorted(names, key=lambda name: name == index):
             source = os.path.join(new, name)
             target = os.path.join(folder, name)
+            if name in modes:
+                os.chmod(source, modes[name])
             tf.io.gfile.rename(source, target, overwrite=True)
     finally:
         remove(new)

@@ -20,6 +20,7 @@ from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.fine_tuning import FineTuningConfig, FineTuningTask
 from bert_keras.tasks.keyword_settings import Settings, make, types_of
 from bert_keras.tasks.run_context import (
+    RECORDS,
     RunConfig,
     RunContext,
     claim_folder,
@@ -104,6 +105,7 @@ def one_training() -> Iterator[None]:
     try:
         yield
     finally:
+        files.forget_streams()
         _training.release()
 
 
@@ -224,7 +226,12 @@ class FineTuningRun:
         score = score or task.evaluate
         task.learn_from(self.make(TaskDistillation))
         with as_before():
-            claim_folder(self.run, self.devices.host)
+            claim_folder(
+                self.run,
+                self.devices.host,
+                RECORDS,
+                self.config.selection.num_seeds > 1,
+            )
             task.prepare()
             trainer = fine_tuning.train(task, callback)
             metrics = {}

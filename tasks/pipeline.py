@@ -133,7 +133,8 @@ class Pipeline(abc.ABC):
         if os.getpid() != self.pid:
             raise InputError(
                 "the model was loaded before this process was forked, in which "
-                "TensorFlow would wait for ever; load it in each process"
+                "TensorFlow would wait for ever; start processes by spawn, or "
+                "load it after the fork alone"
             )
         with self.lock:
             yield

@@ -4,7 +4,7 @@ tokenizer of its model."""
 import dataclasses
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -60,7 +60,7 @@ MODEL_WEIGHTS = re.compile(
     r"bert_model\.ckpt\.index|model(-\d+-of-\d+)?\.safetensors"
     r"|pytorch_model(-\d+-of-\d+)?\.bin|tf_model\.h5|flax_model\.msgpack"
 )
-# Examples that a run writes and does not read
+# Examples that fine-tuning writes and does not read
 RECORDS = ("train.tf_record", "eval.tf_record", "predict.tf_record")
 # Of output_dir, by the time that a model is trained
 FILES = WRITTEN | {
@@ -276,9 +276,19 @@ def _refuse_parts_of_a_run(folder: str) -> None:
             )
 
 
-def claim_folder(run: RunConfig, host: Host) -> None:
+def claim_folder(
+    run: RunConfig,
+    host: Host,
+    records: Collection[str] = (),
+    has_seeds: bool = False,
+) -> None:
     """Makes output_dir and, to train, keeps it for this process alone. In a dry
     run sees whether it could be made.
+
+    Args:
+        records: names of files that a new run writes; somebody's own are moved.
+        has_seeds: whether the model is the best of several seeds, each with a
+            folder in output_dir.
 
     Raises:
         InputError: it cannot be made, another process trains in it, or results
@@ -312,7 +322,8 @@ def claim_folder(run: RunConfig, host: Host) -> None:
             second_init_checkpoint=run.second_init_checkpoint,
         )
     is_new = not files.exists(os.path.join(folder, FOLDER))
-    _refuse_anothers_model(folder, run.do_train and not _has_run(folder))
+    goes_on = has_seeds and _has_seeds(folder)
+    _refuse_anothers_model(folder, run.do_train and not goes_on)
     if run.dry_run:
         return
     try:
@@ -324,17 +335,15 @@ def claim_folder(run: RunConfig, host: Host) -> None:
     if run.do_train and host.is_chief:
         files.lock_until_exit(os.path.join(folder, FOLDER), "output_dir")
         if is_new:  # they are somebody's own
-            Results(folder).move(RECORDS)
+            Results(folder).move(records)
 
 
-def _has_run(folder: str) -> bool:
-    """Whether a run has begun there, or with one of its seeds: it goes on, and
-    may replace its files."""
+def _has_seeds(folder: str) -> bool:
+    """Whether runs of several seeds have begun in folders there."""
     if not files.is_dir(folder):
         return False
     seeds = (x for x in files.names_in(folder) if x.startswith("seed-"))
-    runs = folder, *(os.path.join(folder, seed) for seed in seeds)
-    return any(map(is_begun, runs)) or bool(saved_states(folder))
+    return any(is_begun(os.path.join(folder, seed)) for seed in seeds)
 
 
 def _refuse_anothers_model(folder: str, trains_anew: bool) -> None:

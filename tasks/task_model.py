@@ -51,6 +51,7 @@ from bert_keras.tasks.keyword_settings import Settings, plain, types_of
 from bert_keras.tasks.label_names import names_of
 from bert_keras.tasks.pipeline import as_list
 from bert_keras.tasks.task_config import TASK, TaskConfig
+from bert_keras.training.checkpoints import saved_states
 
 KERAS_ARGUMENTS = "name", "dtype", "trainable"
 Own = TypeVar("Own", bound="TaskModel")
@@ -305,9 +306,15 @@ class TaskModel(keras.Model, abc.ABC):
             'bad'
 
         Raises:
-            InputError: the model has no tokenizer.
+            InputError: the model has no tokenizer, or a run has its states in
+                the folder.
         """
         tokenizer = self._checked_tokenizer()
+        if saved_states(folder):
+            raise InputError(
+                f"`folder={folder}` is the output_dir of a training run, which "
+                "goes on from its own states; name another folder"
+            )
         encoder = getattr(self.encoder, "first", self.encoder)
         os.makedirs(folder, exist_ok=True)
         save_model_folder(

@@ -571,7 +571,7 @@ def test_a_forked_process_is_told_so(tmp_path: Path) -> None:
         code = 1
         with contextlib.suppress(BaseException):
             for ask in model.predict, model.encode:
-                with pytest.raises(InputError, match="load it in each process"):
+                with pytest.raises(InputError, match="by spawn"):
                     ask("the sea")
             code = 0
         os._exit(code)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import shutil
 from pathlib import Path
 
 from bert_keras.cli import common_flags
@@ -12,6 +11,7 @@ import pytest
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import SIZES, BertConfig
 from bert_keras.tasks.run_context import (
+    RECORDS,
     RunConfig,
     check_not_overwritten,
     claim_folder,
@@ -135,22 +135,23 @@ def test_a_model_that_no_training_goes_on_with_is_not_overwritten(
         begun = tmp_path / place / "training_state"
         begun.mkdir(parents=True, exist_ok=True)
         (begun / "settings.json").touch()
-        claim_folder(run, Host(0, 1))
-        shutil.rmtree(begun)
+        with pytest.raises(InputError, match="no training of it"):
+            claim_folder(run, Host(0, 1))
+    claim_folder(run, Host(0, 1), has_seeds=True)
 
 
 def test_somebody_s_examples_are_moved(tmp_path: Path) -> None:
     path = tmp_path / "eval.tf_record"
     path.write_text("mine")
     run = RunConfig(str(tmp_path), do_train=True)
-    claim_folder(dataclasses.replace(run, dry_run=True), Host(0, 1))
+    dry_run = dataclasses.replace(run, dry_run=True)
+    claim_folder(dry_run, Host(0, 1), RECORDS)
     assert path.is_file()
-    claim_folder(run, Host(0, 1))
+    claim_folder(run, Host(0, 1), RECORDS)
     moved = tmp_path / "earlier_results" / path.name
     assert moved.read_text() == "mine"
     path.touch()  # of this run
-    (tmp_path / "training_state" / "settings.json").touch()
-    claim_folder(run, Host(0, 1))
+    claim_folder(run, Host(0, 1), RECORDS)
     assert path.is_file()
 
 
