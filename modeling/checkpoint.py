@@ -498,10 +498,9 @@ def save_model_folder(
         modes = {}  # of what is replaced
         for name in names if "://" not in folder else ():
             with contextlib.suppress(OSError):
-                modes[name] = os.lstat(os.path.join(folder, name)).st_mode
-        modes = {
-            n: stat.S_IMODE(x) for n, x in modes.items() if stat.S_ISREG(x)
-        }
+                mode = os.lstat(os.path.join(folder, name)).st_mode
+                if stat.S_ISREG(mode):
+                    modes[name] = stat.S_IMODE(mode)
         for name in (index, *stale):
             path = os.path.join(folder, name)
             if not is_dir(path):  # a folder is somebody else's
