@@ -112,6 +112,10 @@ def main() -> None:
         for name in ("vocab_file", "bert_config_file")
         if (path := FLAGS[name].value) is not None
     }
+    if FLAGS.output_file and FLAGS.output_file == FLAGS.pooled_file:
+        raise InputError(
+            "--output_file and --pooled_file are the same file; name two"
+        )
     for name in ("output_file", "pooled_file"):
         if path := FLAGS[name].value:
             files.refuse_inputs(name, path, input_file=paths, **own)

@@ -81,6 +81,10 @@ def main() -> None:
     source = "text_file" if FLAGS.text_file else "input_file"
     patterns = FLAGS.text_file or FLAGS.input_file
     paths = expand_patterns(patterns, source, takes_pipes=True)
+    if FLAGS.report_json and FLAGS.report_json == FLAGS.histogram_png:
+        raise InputError(
+            "--report_json and --histogram_png are the same file; name two"
+        )
     for name in ("report_json", "histogram_png"):
         if path := FLAGS[name].value:
             read = {source: paths, "vocab_file": [FLAGS.vocab_file]}

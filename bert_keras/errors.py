@@ -5,6 +5,7 @@ as it is; a command shows the flag of that name in its place.
 """
 
 import functools
+import os
 import re
 import sys
 import textwrap
@@ -13,6 +14,7 @@ MAX_SENTENCE = 2000  # characters
 MAX_COLUMNS = 100  # of a line in a terminal
 ARGUMENT = re.compile(r"`([a-z][a-z0-9_]*('s \w+)?)(?:=([^`]*))?`")
 _shows_flags = False
+_uses_tensorflow: int | None = None  # the process that was the first to
 
 
 class InputError(ValueError):
@@ -31,6 +33,19 @@ class InputError(ValueError):
 
     def __init__(self, sentence: str):
         super().__init__("\n".join(map(printable, sentence.split("\n"))))
+
+
+def refuse_fork() -> None:
+    """Raises an InputError in a process that was forked after its parent had
+    computed: it has TensorFlow's locks, but not the threads that hold them."""
+    global _uses_tensorflow
+    _uses_tensorflow = _uses_tensorflow or os.getpid()
+    if _uses_tensorflow != os.getpid():
+        raise InputError(
+            "this process was forked from one that had loaded or trained a "
+            "model, and TensorFlow would wait in it for ever; start processes "
+            "by spawn, or load models after the fork alone"
+        )
 
 
 def printable(text: str) -> str:

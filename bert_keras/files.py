@@ -48,6 +48,7 @@ END_BYTES = 1 << 20  # at each end of a file, of which a checksum is made
 DIGEST_BYTES = 1 << 30  # at most, of all the files that are compared
 BLOCK_BYTES = 1 << 18
 MAX_CONTENT = 1 << 31  # bytes of a file that is read whole
+BOMB_BYTES, MAX_RATIO = 1 << 26, 200  # of what is unpacked, to what is packed
 # In a JSON text, a string, or a word for a number that Python alone takes
 BARE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|(-?Infinity|NaN)', re.DOTALL)
 MAX_LINKS = 40  # from one to the next, as Linux has it
@@ -160,10 +161,25 @@ def open_unpacked(path: str) -> Iterator[Any]:
         raw = _Remote(path) if "://" in path else io.FileIO(path)
         with io.BufferedReader(raw, 1 << 20) as file:
             if path.endswith(".gz"):
+                _refuse_bomb(path, file)
                 with gzip.GzipFile(fileobj=file) as unpacked:
                     yield unpacked
             else:
                 yield file
+
+
+def _refuse_bomb(path: str, file: IO[bytes]) -> None:
+    """Raises an InputError for a .gz that would fill the memory, or the disk:
+    its last 4 bytes say to what size it unpacks, modulo 4 GiB."""
+    packed = file.seek(0, os.SEEK_END)
+    file.seek(max(0, packed - 4))
+    size = int.from_bytes(file.read(4), "little")
+    file.seek(0)
+    if size > max(BOMB_BYTES, MAX_RATIO * packed):
+        raise InputError(
+            f"{path} has {packed:,} bytes and unpacks to {size:,}, which no "
+            "text does; unpack it if it is right"
+        )
 
 
 class _Remote(io.RawIOBase):
@@ -318,8 +334,7 @@ def atomic(path: str, overwrite: bool = False) -> Iterator[str]:
     unfinished = _fresh_name(path)
     mode, is_kept = None, False
     if overwrite and "://" not in path and _is_file(path):
-        if not os.access(path, os.W_OK):
-            raise PermissionError(errno.EACCES, "it is write-protected", path)
+        refuse_protected(path)
         # Nobody is to read the new one who may not read the old one.
         mode = stat.S_IMODE(os.stat(path).st_mode)
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL, 0o600))
@@ -340,6 +355,12 @@ def atomic(path: str, overwrite: bool = False) -> Iterator[str]:
         if not is_kept:
             with contextlib.suppress(OSError, tf.errors.OpError, InputError):
                 remove(unfinished)
+
+
+def refuse_protected(path: str) -> None:
+    """Raises a PermissionError for a local file that is not to be written."""
+    if _is_file(path) and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, "it is write-protected", path)
 
 
 def is_mounted(path: str) -> bool:

@@ -220,6 +220,7 @@ def _check_outputs(paths: Sequence[str]) -> None:
                 "a file"
             )
         tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
+        files.refuse_protected(path)
         files.try_to_write(path)
 
 

@@ -17,7 +17,7 @@ from bert_keras.data.tokenizer_folder import (
     open_tokenizer,
 )
 from bert_keras.data.tokenizers import Tokenizer
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, refuse_fork
 from bert_keras.modeling.checkpoint import (
     LoadReport,
     VariableMapping,
@@ -39,7 +39,9 @@ Outputs = dict[str, np.ndarray]
 
 
 def check_backend(what: str) -> None:
-    """Raises an InputError unless Keras is on TensorFlow."""
+    """Raises an InputError unless Keras is on TensorFlow, which has not been
+    used in a process that this one was forked from."""
+    refuse_fork()
     if (backend := keras.config.backend()) != "tensorflow":
         raise InputError(
             f"{what} on TensorFlow and KERAS_BACKEND is {backend}; expected "

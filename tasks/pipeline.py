@@ -8,7 +8,6 @@ import abc
 import contextlib
 import dataclasses
 import functools
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -23,7 +22,7 @@ from bert_keras.data.input_features import (
 )
 from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.data.tokenizers import Tokenizer
-from bert_keras.errors import InputError, with_flags
+from bert_keras.errors import InputError, refuse_fork, with_flags
 from bert_keras.modeling.checkpoint import LoadReport
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
@@ -105,7 +104,7 @@ class Pipeline(abc.ABC):
         self.config = config
         self.tokenizer = tokenizer
         self.max_length = config.max_position_embeddings
-        self.pid, self.lock = os.getpid(), threading.Lock()
+        self.lock = threading.Lock()
         self.extractors: dict[int, Predictor] = {}  # by the layer they read
 
     @property
@@ -128,14 +127,8 @@ class Pipeline(abc.ABC):
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        """Threads take turns. Processes cannot share a model: a fork copies
-        TensorFlow's locks, but not its threads."""
-        if os.getpid() != self.pid:
-            raise InputError(
-                "the model was loaded before this process was forked, in which "
-                "TensorFlow would wait for ever; start processes by spawn, or "
-                "load it after the fork alone"
-            )
+        """Threads take turns."""
+        refuse_fork()
         with self.lock:
             yield
 

@@ -247,10 +247,11 @@ def check_not_overwritten(output_dir: str, **models: str | None) -> None:
             )
 
 
-def _refuse_parts_of_a_run(folder: str) -> None:
+def _refuse_parts_of_a_run(folder: str, trains: bool) -> None:
     """Raises an InputError if output_dir lies in a folder that another run
     empties, or has a device, a pipe or a folder where a file is written, or a
-    file where a folder is made."""
+    file where a folder is made; to train, also if its weights cannot be
+    replaced, or its states are another run's."""
     path = os.path.realpath(folder)
     while path != (parent := os.path.dirname(path)):
         is_run = os.path.isdir(os.path.join(parent, FOLDER))
@@ -269,6 +270,15 @@ def _refuse_parts_of_a_run(folder: str) -> None:
             kind = "a file"
         elif files.is_stream(path):
             kind = "a device or a pipe"
+        elif (
+            trains and MODEL_WEIGHTS.fullmatch(name) and files.is_mounted(path)
+        ):
+            kind = "weights that are mounted by themselves"
+        elif trains and name in (FOLDER, BEST) and os.path.islink(path):
+            other, there = os.path.split(os.path.realpath(path))
+            is_run = os.path.isdir(other) and FILES & {*files.names_in(other)}
+            if there == name and is_run:
+                kind = f"a link to that of {other}"
         if kind:
             raise InputError(
                 f"`output_dir={folder}` has {name}, {kind}; remove it, or name "
@@ -286,7 +296,8 @@ def claim_folder(
     run sees whether it could be made.
 
     Args:
-        records: names of files that a new run writes; somebody's own are moved.
+        records: names of files that a new run writes, or a first evaluation;
+            somebody's own are moved.
         has_seeds: whether the model is the best of several seeds, each with a
             folder in output_dir.
 
@@ -309,7 +320,7 @@ def claim_folder(
                 f"cannot make or use the folder `output_dir={folder}` "
                 f"({path} is not a folder that you may write to)"
             )
-        _refuse_parts_of_a_run(folder)
+        _refuse_parts_of_a_run(folder, run.do_train)
     data = {name: [path] for name, path in run.data_files.items()}
     for paths in data.values():
         within = (os.path.join(paths[0], name) for name in ALSO_READ)
@@ -332,10 +343,13 @@ def claim_folder(
         raise InputError(
             f"cannot make the folder `output_dir={folder}` ({error.message})"
         ) from error
-    if run.do_train and host.is_chief:
+    if not host.is_chief:
+        return
+    if run.do_train:
         files.lock_until_exit(os.path.join(folder, FOLDER), "output_dir")
-        if is_new:  # they are somebody's own
-            Results(folder).move(records)
+    has_results = files.exists(os.path.join(folder, RESULTS))
+    if is_new and (run.do_train or not has_results):  # they are somebody's own
+        Results(folder).move(records)
 
 
 def _has_seeds(folder: str) -> bool:

@@ -25,7 +25,7 @@ from bert_keras.data.tokenizer_folder import (
     settings_json,
 )
 from bert_keras.data.tokenizers import Tokenizer
-from bert_keras.errors import InputError, say_once
+from bert_keras.errors import InputError, refuse_fork, say_once
 from bert_keras.modeling.checkpoint import (
     CLASSIFIER,
     VariableMapping,
@@ -247,6 +247,7 @@ class TaskModel(keras.Model, abc.ABC):
             for name in KERAS_ARGUMENTS
             if name in settings
         }
+        refuse_fork()
         folder = os.fspath(folder)
         types = types_of(TaskConfig) if cls.targets else {}
         Settings(f"{cls.__name__}.from_folder", types).check_names(settings)
@@ -297,7 +298,8 @@ class TaskModel(keras.Model, abc.ABC):
 
     def save_folder(self, folder: str) -> None:
         """Writes a model folder, as the training commands do: predict.py and
-        `bert_keras.load` answer from it.
+        `bert_keras.load` answer from it. A model that the folder has, with its
+        vocabulary, is replaced.
 
         Examples:
             >>> model = bert_keras.TextClassifier.from_folder("reviews")

@@ -357,6 +357,19 @@ def test_a_link_gives_no_mode(tmp_path: Path) -> None:
     assert (tmp_path / "cached").read_bytes() == b""
 
 
+def test_a_file_that_unpacks_to_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "rows.tsv.gz"
+    path.write_bytes(gzip.compress(b"\t\n" * (1 << 26)))
+    with (
+        pytest.raises(InputError, match=r"and unpacks to 134,217,728, which"),
+        files.open_unpacked(str(path)),
+    ):
+        pass
+    path.write_bytes(gzip.compress(b"\t\n" * (1 << 20)))
+    with files.open_unpacked(str(path)) as file:
+        assert len(file.read()) == 1 << 21
+
+
 def test_a_mounted_file_is_written(tmp_path: Path) -> None:
     outside, path = tmp_path / "outside", tmp_path / "a file"
     outside.write_text("old")

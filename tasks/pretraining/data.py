@@ -254,6 +254,7 @@ def write_records(
     outputs = output_file.split(",")
     for path in outputs:
         files.refuse_inputs("output_file", path, **read)
+        files.refuse_model_file("output_file", path, vocab_file)
     hint = record_hints.mask_hint(config.max_seq_length, config)
     if hint and not config.dynamic_masking:
         warn(hint)

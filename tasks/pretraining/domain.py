@@ -38,7 +38,7 @@ from bert_keras.tasks.run_context import (
     read_config,
 )
 from bert_keras.tasks.trainer import Trainer, refuse_other_kind
-from bert_keras.training.checkpoints import read_settings
+from bert_keras.training.checkpoints import read_settings, saved_states
 from bert_keras.training.config import DeviceConfig
 
 WORK = "domain_data"  # folder under output_dir: texts and records
@@ -112,14 +112,21 @@ def pretrain_domain(
         work = os.path.join(output_dir, WORK)
         tf.io.gfile.makedirs(work)
         mark = os.path.join(work, ".made_here")
-        if not files.exists(mark):  # what is there is somebody's own
+        domain = "\n".join(files.identities(inputs["input_file"])).encode()
+        made_of = files.content(mark)
+        if made_of and made_of != domain and saved_states(output_dir):
+            raise InputError(
+                f"`output_dir={output_dir}` has a run on other text than "
+                f"`input_file={input_file}`; name another folder"
+            )
+        if made_of is None:  # what is there is somebody's own
             Results(output_dir).move([REPORT, PICTURE])
             vocab_folder = os.path.dirname(
                 os.path.realpath(tokenizer.vocab_file)
             )
             is_given = vocab_folder == os.path.realpath(work)
             Results(work).move(TEXTS if is_given else TEXTS + TOKENIZER_FILES)
-            files.write_whole(mark, b"")
+        files.write_whole(mark, domain)
         texts = _split(input_file, config.input_format, work)
         if config.general_file:
             texts["general"] = config.general_file

@@ -171,6 +171,8 @@ def bad_files(folder: pathlib.Path) -> None:
     (folder / "one_document.txt").write_text("a sea\na ship\n\n\n")
     (folder / "latin1.txt").write_bytes(b"a\n\nb\ncaf\xe9\n")
     (folder / "vocab.txt").write_text("[PAD]\n[UNK]\nsea\n")
+    (folder / "model").mkdir()
+    (folder / "model" / "vocab.txt").write_bytes(VOCAB.read_bytes())
 
 
 @pytest.mark.parametrize(
@@ -198,6 +200,13 @@ def bad_files(folder: pathlib.Path) -> None:
         (["--max_seq_length=4"], "--max_seq_length=4 is too small"),
         (["--max_seq_length=16"], "--max_predictions_per_seq=20 must lie"),
         (["--output_file={}/empty.txt/out"], "--output_file={}/empty.txt/out"),
+        (
+            [
+                "--vocab_file={}/model/vocab.txt",
+                "--output_file={}/model/task.json",
+            ],
+            "--output_file={}/model/task.json would overwrite a file of the mod",
+        ),
     ],
 )
 def test_bad_input(

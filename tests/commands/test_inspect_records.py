@@ -200,6 +200,14 @@ def test_reports_on_a_text(tmp_path: Path) -> None:
     assert f"  longer than {23 - 3} tokens" in shown
 
 
+def test_two_outputs_are_two_files(tmp_path: Path) -> None:
+    same = tmp_path / "same"
+    outputs = f"--report_json={same}", f"--histogram_png={same}"
+    sentence = fails_with(COMMAND, f"--text_file={TEXT}", VOCAB, *outputs)
+    assert sentence.endswith("are the same file; name two")
+    assert not same.exists()
+
+
 def test_neither_or_both(pretraining: Path) -> None:
     both = f"--input_file={pretraining}/*", f"--text_file={TEXT}"
     for given in ((), both):

@@ -31,8 +31,10 @@ from bert_keras.tasks.ner.feature_based.lstm_tagger import FeatureTagger
 from bert_keras.tasks.ner.model import TokenClassifier
 from bert_keras.tasks.ner.pipeline import word_spans
 from bert_keras.tasks.pipeline import Answer, Pipeline
+from bert_keras.tasks.run_context import make_devices
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.task_config import TaskConfig
+from bert_keras.training.config import DeviceConfig
 from bert_keras.training.inference import Predictor, predict
 from tests.conftest import GOLDEN, ONE_LAYER
 
@@ -565,7 +567,8 @@ def test_threads_take_turns(tmp_path: Path) -> None:
 
 
 def test_a_forked_process_is_told_so(tmp_path: Path) -> None:
-    model: Any = load(text_folder(tmp_path, "regression"))
+    folder = text_folder(tmp_path, "regression")
+    model: Any = load(folder)
     model.predict("the sea")
     if (child := os.fork()) == 0:
         code = 1
@@ -573,6 +576,11 @@ def test_a_forked_process_is_told_so(tmp_path: Path) -> None:
             for ask in model.predict, model.encode:
                 with pytest.raises(InputError, match="by spawn"):
                     ask("the sea")
+            for make in load, TextClassifier.from_folder:
+                with pytest.raises(InputError, match="by spawn"):
+                    make(folder)
+            with pytest.raises(InputError, match="by spawn"):
+                make_devices(DeviceConfig())
             code = 0
         os._exit(code)
     assert os.waitpid(child, 0)[1] == 0

@@ -2,6 +2,8 @@
 
 import dataclasses
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 from bert_keras.cli import common_flags
@@ -153,6 +155,53 @@ def test_somebody_s_examples_are_moved(tmp_path: Path) -> None:
     path.touch()  # of this run
     claim_folder(run, Host(0, 1), RECORDS)
     assert path.is_file()
+
+
+def test_somebody_s_examples_are_moved_by_a_first_evaluation(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "eval.tf_record"
+    path.write_text("mine")
+    claim_folder(RunConfig(str(tmp_path)), Host(0, 1), RECORDS)
+    moved = tmp_path / "earlier_results" / path.name
+    assert moved.read_text() == "mine"
+    path.touch()
+    (tmp_path / "results.json").touch()  # of the first
+    claim_folder(RunConfig(str(tmp_path)), Host(0, 1), RECORDS)
+    assert path.is_file()
+
+
+@pytest.mark.parametrize("name", ["training_state", "best"])
+def test_states_of_another_run_are_not_written_into(
+    tmp_path: Path, name: str
+) -> None:
+    out, other = tmp_path / "out", tmp_path / "other"
+    out.mkdir()
+    (out / name).symlink_to(other / name)
+    run = RunConfig(str(out), do_train=True)
+    claim_folder(dataclasses.replace(run, dry_run=True), Host(0, 1))
+    (other / name).mkdir(parents=True)  # on a larger disk
+    claim_folder(run, Host(0, 1))
+    (other / "train_log.jsonl").touch()
+    with pytest.raises(InputError, match=f"has {name}, a link to that of"):
+        claim_folder(run, Host(0, 1))
+    claim_folder(RunConfig(str(out)), Host(0, 1))  # to evaluate
+
+
+def test_weights_that_cannot_be_replaced(tmp_path: Path) -> None:
+    path, outside = tmp_path / "model.safetensors", tmp_path / "outside"
+    path.touch()
+    outside.touch()
+    mount = ["mount", "--bind", str(outside), str(path)]
+    if shutil.which("mount") is None or subprocess.run(mount).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        claim_folder(RunConfig(str(tmp_path)), Host(0, 1))
+        run = RunConfig(str(tmp_path), do_train=True)
+        with pytest.raises(InputError, match="are mounted by themselves"):
+            claim_folder(run, Host(0, 1))
+    finally:
+        subprocess.run(["umount", str(path)], check=True)
 
 
 @pytest.mark.parametrize("name", ["best", "earlier_results", "tensorboard"])
