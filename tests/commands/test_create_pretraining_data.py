@@ -205,7 +205,7 @@ def bad_files(folder: pathlib.Path) -> None:
                 "--vocab_file={}/model/vocab.txt",
                 "--output_file={}/model/task.json",
             ],
-            "--output_file={}/model/task.json would overwrite a file of the mod",
+            "--output_file={}/model/task.json would overwrite a file of",
         ),
     ],
 )
