@@ -276,8 +276,8 @@ def _refuse_parts_of_a_run(folder: str, trains: bool) -> None:
             kind = "weights that are mounted by themselves"
         elif trains and name in (FOLDER, BEST) and os.path.islink(path):
             other, there = os.path.split(os.path.realpath(path))
-            is_run = os.path.isdir(other) and FILES & {*files.names_in(other)}
-            if there == name and is_run:
+            found = files.names_in(other) if os.path.isdir(other) else ()
+            if there == name and not FILES.isdisjoint(found):
                 kind = f"a link to that of {other}"
         if kind:
             raise InputError(
