@@ -2,16 +2,19 @@
 on masks that are drawn in training.
 
 The records can be trained on, but teach less than they could: masks were cut,
-nearly all pairs are random, words are single ideographs, or the vocabulary does
-not fit.
+nearly all pairs are random, lines are half sentences, words are single
+ideographs, or the vocabulary does not fit.
 """
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 
 from bert_keras.data.instances import InstanceConfig, Summary
 from bert_keras.data.masking import MaskConfig
 
 MOST_RANDOM = 0.6  # of pairs; half of them are meant to be
+LINES_LOOKED_AT = 2000
+MOST_BROKEN = 0.5  # of lines with another below
 MOST_UNKNOWN = 0.01  # of tokens
 MOST_TOKENS_PER_WORD = 2.0
 NOT_GOOGLES = " (and leave out `sampler=google`, which does not have it)"
@@ -33,6 +36,27 @@ def mask_hint(length: int, config: MaskConfig) -> str | None:
         f"`max_predictions_per_seq={most}` leaves {most}, which is "
         f"{most / length:.1%} of it; `max_predictions_per_seq={wanted}` keeps "
         "all of them"
+    )
+
+
+def broken_lines_hint(lines: Iterable[str]) -> str | None:
+    """Says if most lines, as in many books, end in the middle of a sentence:
+    with a letter or a comma before one that begins with a small letter. A text
+    without capitals does not tell."""
+    first = [x.strip() for x in itertools.islice(lines, LINES_LOOKED_AT)]
+    pairs = [(x, y) for x, y in itertools.pairwise(first) if x and y]
+    has_capitals = any(line[:1].isupper() for line in first)
+    broken = sum(
+        line[0].islower() and (before[-1].isalnum() or before[-1] == ",")
+        for before, line in pairs
+    )
+    if not pairs or not has_capitals or broken < MOST_BROKEN * len(pairs):
+        return None
+    return (
+        f"{broken / len(pairs):.0%} of the lines end in the middle of a "
+        "sentence, so that its halves are taken for two; join the lines of "
+        "each paragraph, with a blank line between documents only, and give "
+        "`input_format=paragraphs`"
     )
 
 

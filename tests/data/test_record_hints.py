@@ -6,6 +6,7 @@ import pytest
 
 from bert_keras.data.instances import InstanceConfig, Summary
 from bert_keras.data.record_hints import (
+    broken_lines_hint,
     mask_hint,
     summary_hints,
     vocabulary_hints,
@@ -41,6 +42,29 @@ def hints(
 def test_a_good_text_asks_for_nothing() -> None:
     assert hints() == []
     assert hints(num_records=0, num_truncated=0) == []
+
+
+def test_lines_that_end_in_the_middle_of_a_sentence() -> None:
+    book = ["The keeper counted,", "one by one,  ", "all", "the ships."]
+    book += [
+        "It rained.",
+        "",
+        "",
+        "He was right. What",
+        "he saw was the sea",
+        "",
+    ]
+    hint = broken_lines_hint(book * 2)
+    assert hint
+    # 4 of the 5 pairs in each half
+    assert hint.startswith("80% of the lines end in the middle of a sentence")
+    for text in (
+        ["The keeper saw.", "He counted.", "but one", "was lost", "", "To sea"],
+        ["the sea", "a ship", "and more"],  # without capitals
+        ["The sea", "", "a ship", "", "and more"],
+        [],
+    ):
+        assert broken_lines_hint(text) is None
 
 
 def test_a_vocabulary_that_does_not_fit() -> None:
