@@ -16,7 +16,6 @@ import dataclasses
 import functools
 import gc
 import gzip
-import hashlib
 import itertools
 import os
 import sys
@@ -115,7 +114,6 @@ class RecordBuildConfig:
 
     def describe(self) -> dict[str, Any]:
         """What must be equal for a command to resume, as JSON values."""
-        vocabulary = b"".join(self.read_vocabulary().values())
         found = [tf.io.gfile.stat(path) for path in self.paths]
         is_remote = any("://" in path for path in self.paths)
         is_large = sum(each.length for each in found) > files.DIGEST_BYTES
@@ -130,7 +128,7 @@ class RecordBuildConfig:
             "tokenizer": self.tokenizer_settings.to_json(),
             "words_are_spaced": self.words_are_spaced,
             "worker_memory_mb": self.worker_memory_mb,
-            "vocab_file": hashlib.sha256(vocabulary).hexdigest(),
+            "vocab_file": task_pool.vocabulary_digest(self.vocab_file),
             "output_file": ",".join(self.output_files),
             "input_file's digests": [*map(list, pairs)],
         }

@@ -10,6 +10,7 @@ import concurrent.futures.process
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import itertools
 import multiprocessing
 import os
@@ -87,6 +88,13 @@ def finish(folder: str, outputs: Mapping[str, Any]) -> None:
     path identifies each file that was made."""
     files.write_json(os.path.join(folder, DONE), outputs)
     _empty(folder, files.LOCK, SETTINGS, DONE)
+
+
+def vocabulary_digest(vocab_file: str) -> str:
+    """What the settings in a folder say of a vocabulary."""
+    paths = files.vocabulary_files(vocab_file).values()
+    found = b"".join(files.content(path) or b"" for path in paths)
+    return hashlib.sha256(found).hexdigest()
 
 
 def discard(folder: str) -> None:

@@ -3,12 +3,13 @@ of damaged files without the records that cannot be used.
 """
 
 import enum
+import glob
 import itertools
 import math
 import os
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from bert_keras import files
+from bert_keras.data import task_pool
 from bert_keras.data.record_schema import (
     NEXT_SENTENCE,
     Feature,
@@ -167,6 +169,32 @@ def check_pieces(paths: Sequence[str], tokenizer: Tokenizer) -> None:
                 f"{path}, record 1 {fault}: it was made with another "
                 "vocabulary than that of `vocab_file` or `init_checkpoint`"
             )
+
+
+def check_vocabulary(paths: Sequence[str], vocabularies: Iterable[str]) -> None:
+    """Raises an InputError for records that create_pretraining_data has made
+    with another vocabulary, by what it keeps in a folder beside them. Those of
+    `sampler=google`, or copied without the folder, do not tell.
+
+    Args:
+        vocabularies: files, one of which it should have been.
+    """
+    digests = {*map(task_pool.vocabulary_digest, vocabularies)}
+    for folder in {os.path.dirname(x) for x in paths if "://" not in x}:
+        made = os.path.join(glob.escape(folder), ".*.making", task_pool.DONE)
+        for done in glob.glob(made):
+            place = os.path.dirname(done)
+            settings = files.read_json(os.path.join(place, task_pool.SETTINGS))
+            if settings.get("vocab_file") in digests:
+                continue
+            for output, identity in files.read_json(done).items():
+                path = os.path.join(folder, os.path.basename(output))
+                if path in paths and files.fingerprint(path) == identity:
+                    raise InputError(
+                        f"{path} was made with another vocabulary than that of "
+                        "`vocab_file` or `init_checkpoint`; make it again with "
+                        f"this one (or, if they are alike, delete {place})"
+                    )
 
 
 def name_kinds(paths: Sequence[str]) -> str | None:

@@ -85,6 +85,8 @@ def folder_task(
         case = {k: value for k, value in case.items() if value is not None}
     if task is not None:
         settings = TaskConfig.from_folder(os.path.dirname(task))
+        if settings and config_file and is_hugging_face(path):
+            _check_same_task(settings, path)
         return settings and dataclasses.replace(settings, **case)
     assert config_file is not None, "it was looked for above"
     shapes = open_weights(path).shapes
@@ -112,6 +114,27 @@ def folder_task(
         )
         print(one_line(found), file=sys.stderr)
     return settings
+
+
+def _check_same_task(settings: TaskConfig, path: str) -> None:
+    """Raises an InputError where a config.json says another task, or another
+    name of an output, than task.json beside it: one is of another model, or was
+    edited."""
+    values = json_beside(path, HUGGING_FACE_CONFIG)
+    said: dict[str, tuple[Any, Any]] = {
+        "problem type": (problem_type(settings), values.get("problem_type"))
+    }
+    if settings.labels and values.get("id2label"):
+        labels = _labels(values, len(settings.labels))
+        pairs = zip(settings.labels, labels, strict=True)
+        said |= {f"name of output {i}": pair for i, pair in enumerate(pairs)}
+    for what, (own, other) in said.items():
+        if None not in (own, other) and own != other:
+            raise InputError(
+                f"{path} has two statements of the {what}: {own!r} in "
+                f"task.json and {other!r} in config.json; remove task.json, or "
+                "have both files say the same"
+            )
 
 
 def check_tokens(

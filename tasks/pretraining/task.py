@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from bert_keras import files
 from bert_keras.data import text_files, validate_records
 from bert_keras.data.batching import HostShard
 from bert_keras.data.dataset_batches import DatasetBatches, features_of
@@ -33,8 +34,8 @@ from bert_keras.data.record_schema import (
     has_next_sentence,
     without_next_sentence,
 )
+from bert_keras.data.tokenizer_folder import VOCABULARIES
 from bert_keras.errors import InputError, first_line, with_flags
-from bert_keras.files import temporary_folder
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.pretraining import advice
 from bert_keras.tasks.pretraining.model import MaskedLm, Pretraining
@@ -160,7 +161,7 @@ def open_records(
         sound = in_folder(os.path.join(run.output_dir, SOUND))
         leaves_none = run.dry_run and not sound.are_made(inputs.paths)
         if leaves_none:
-            sound = in_folder(temporary_folder())
+            sound = in_folder(files.temporary_folder())
         if leaves_none or devices.host.is_chief:
             sound.make(inputs.paths)
         sum_over_hosts(*devices, 0)  # the others wait
@@ -296,6 +297,14 @@ class PretrainingTask(Task):
             given = inputs.train[:1], inputs.held_out[:1], inputs.general[:1]
             firsts = {*itertools.chain.from_iterable(given)}
             validate_records.check_pieces(sorted(firsts), tokenizer.load())
+            place = source or run
+            own = place.init_checkpoint and files.beside(
+                place.init_checkpoint, VOCABULARIES
+            )
+            validate_records.check_vocabulary(
+                [*inputs.train, *inputs.held_out, *inputs.general],
+                filter(None, (tokenizer.vocab_file, place.vocab_file, own)),
+            )
         self.context = RunContext(devices, run, model, tokenizer)
         self.kind = Pretraining if self.inputs.have_pairs else MaskedLm
         self.metric_names = ("loss", *self.kind.metric_names)

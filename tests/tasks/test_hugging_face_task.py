@@ -1,5 +1,6 @@
 """Tests of tasks/hugging_face_task.py."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -157,13 +158,27 @@ def test_a_folder_says_it_by_task_json_or_by_config_json(
     (folder / "tokenizer_config.json").write_text('{"model_max_length": 17}')
     found = folder_task(str(folder), CASED)
     assert found is not None and found.max_seq_length == 17
-    stored = TaskConfig("regression", 9, True)
+    labels = "no", "yes", "perhaps"
+    stored = TaskConfig("single_label", 9, True, labels=labels)
     (folder / "task.json").write_text(stored.to_json())
     assert folder_task(str(folder)) == stored
-    cased = TaskConfig("regression", 9, False, strip_accents=False)
+    cased = dataclasses.replace(
+        stored, do_lower_case=False, strip_accents=False
+    )
     (folder / "task.json").write_text(cased.to_json())
     (folder / "vocab.txt").unlink(missing_ok=True)
     assert folder_task(str(folder)) == cased  # without a vocabulary, too
+    other = TaskConfig("single_label", 9, False, labels=("no", "?", "perhaps"))
+    (folder / "task.json").write_text(other.to_json())
+    with pytest.raises(InputError, match=r"output 1: '\?' in task.* and 'yes'"):
+        folder_task(str(folder))
+    config = folder / "config.json"
+    problem = {"problem_type": "multi_label_classification"}
+    values = json.loads(config.read_text())
+    config.write_text(json.dumps(values | problem))
+    with pytest.raises(InputError, match="of the problem type: 'single_lab"):
+        folder_task(str(folder))
+    config.write_text(json.dumps(values))
     assert folder_task(str(GOLDEN / "hugging_face" / "pretraining")) is None
     assert folder_task(str(GOLDEN / "tiny_bert")) is None
     (folder / "task.json").unlink()

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 import bert_keras
+from bert_keras.data import validate_records
 from bert_keras.data.input_pipeline import RecordBatches
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.data.masking import MaskConfig
@@ -216,6 +217,29 @@ def test_records_are_made_by_a_script_without_a_guard(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.split()
     assert first == "once" and int(second) % 3 == 0
+
+
+def test_records_of_another_vocabulary_are_refused(tmp_path: Path) -> None:
+    vocab = Path(VOCAB).read_text().splitlines()
+    other = tmp_path / "other.txt"
+    other.write_text("\n".join(vocab[:5] + vocab[:4:-1]))  # as many tokens
+    made = [str(tmp_path / name) for name in ("a", "b")]
+    bert_keras.make_records(
+        CORPUS, ",".join(made), VOCAB, num_workers=1, **LENGTHS
+    )
+    check = validate_records.check_vocabulary
+    check(made, [VOCAB, str(other)])
+    for path in made:
+        with pytest.raises(InputError, match=f"{path} was made with another"):
+            check([path], [str(other)])
+    given = {**SHORT, "vocab_file": str(other), "model_size": "tiny"}
+    del given["init_checkpoint"]
+    with pytest.raises(InputError, match="a was made with another vocabulary"):
+        bert_keras.pretrain(made[0], tmp_path / "run", **given)
+    Path(made[0]).write_bytes(b"others, copied here")
+    check(made[:1], [str(other)])
+    shutil.rmtree(tmp_path / ".a.making")
+    check(made, [str(other)])
 
 
 def test_settings_that_do_not_fit_are_named(tmp_path: Path) -> None:
