@@ -72,7 +72,7 @@ FLAGS = Flags(
 
 
 def main() -> None:
-    fine_tuning.check_actions(FLAGS)
+    needed = fine_tuning.data_needed(FLAGS)
     tuning = fine_tuning.FineTuningCommand(FLAGS, "tags")
 
     from bert_keras.tasks.ner import task as ner_task
@@ -80,9 +80,7 @@ def main() -> None:
     used, stored = tuning.fixed_task, tuning.stored_task
     problem = ner_task.read_problem(
         FLAGS.make(ner_task.Files),
-        FLAGS.do_train,
-        FLAGS.do_eval or fine_tuning.compares_models(FLAGS),
-        FLAGS.do_predict,
+        *needed,
         stored.labels if stored else (),
     )
     stride = FLAGS.doc_stride or max(1, FLAGS.max_seq_length // 2)
@@ -96,7 +94,7 @@ def main() -> None:
         from bert_keras.tasks.ner.feature_based.task import FeatureBasedNerTask
 
         kind = FeatureBasedNerTask
-    tuning.execute(kind(problem, settings, *tuning.open(settings)))
+    tuning.execute(kind, problem, settings)
 
 
 cli = command.Command(__doc__, FLAGS, main)
