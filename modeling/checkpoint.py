@@ -83,29 +83,23 @@ class VariableMapping:
         return (*rows, width // self.num_blocks)
 
     def read(self) -> np.ndarray:
-        blocks = np.split(self.variable.numpy(), self.num_blocks, axis=-1)
-        if self._added is None:
-            return blocks[self.block]
-        return blocks[self.block] + self._added
+        value = self._block_of(self.variable.numpy())
+        if self.lora is not None and self.lora.rank:
+            value = value + self._block_of(self.lora.product())
+        return value
 
     def write(self, value: np.ndarray) -> None:
         """Makes `value` what `read` gives, whatever LoRA adds."""
-        added = self._added
-        if added is not None:
-            value = value - added
+        if self.lora is not None and self.lora.rank:
+            value = value - self._block_of(self.lora.product())
         if self.num_blocks > 1:
-            blocks = np.split(self.variable.numpy(), self.num_blocks, axis=-1)
-            blocks[self.block] = value
-            value = np.concatenate(blocks, axis=-1)
+            whole = self.variable.numpy().copy()
+            self._block_of(whole)[...] = value
+            value = whole
         self.variable.assign(value)
 
-    @property
-    def _added(self) -> np.ndarray | None:
-        """What LoRA adds to the block."""
-        if self.lora is None or not self.lora.rank:
-            return None
-        blocks = np.split(self.lora.product(), self.num_blocks, axis=-1)
-        return blocks[self.block]
+    def _block_of(self, whole: np.ndarray) -> np.ndarray:
+        return np.split(whole, self.num_blocks, axis=-1)[self.block]
 
 
 def layer_mappings(
