@@ -79,9 +79,7 @@ def main() -> None:
 
     used, stored = tuning.fixed_task, tuning.stored_task
     problem = ner_task.read_problem(
-        FLAGS.make(ner_task.Files),
-        *needed,
-        stored.labels if stored else (),
+        FLAGS.make(ner_task.Files), *needed, stored.labels if stored else ()
     )
     stride = FLAGS.doc_stride or max(1, FLAGS.max_seq_length // 2)
     if used and used.doc_stride and not FLAGS["doc_stride"].present:

@@ -163,10 +163,8 @@ class Flags(flags.FlagValues):
     def check(self) -> None:
         """Raises an InputError if a value is missing or cannot be used; names
         of local files lose their file://."""
-        needed = {
-            f"--{f.name}": f for f in self.table if f.group is Group.REQUIRED
-        }
-        missing = [name for name in needed if self[name[2:]].value is None]
+        needed = [f.name for f in self.table if f.group is Group.REQUIRED]
+        missing = [f"--{x}" for x in needed if self[x].value is None]
         if missing:
             *names, last = missing
             shown = f"{', '.join(names)} and {last}" if names else last
@@ -174,11 +172,11 @@ class Flags(flags.FlagValues):
                 f"{shown} {'are' if names else 'is'} missing; --help tells "
                 "what each flag means"
             )
-        for name, flag in needed.items():
-            if name.endswith("_dir") and self[flag.name].value == "":
+        for name in needed:
+            if name.endswith("_dir") and self[name].value == "":
                 # TensorFlow's name of where one is
                 raise InputError(
-                    f"{name} is empty; name a folder, or . for the one you "
+                    f"--{name} is empty; name a folder, or . for the one you "
                     "are in"
                 )
         for name, value in self.flag_values_dict().items():
