@@ -113,30 +113,27 @@ class Flags(flags.FlagValues):
         super().__init__()
         self.__dict__["table"] = table  # what is set by a dot is a flag
         for flag in table:
-            self._define(flag)
+            common: Any = {"flag_values": self, "help": flag.help}
+            common |= {"name": flag.name, "default": flag.default}
+            bounds: Any = {"lower_bound": flag.lower, "upper_bound": flag.upper}
+            if flag.choices:
+                flags.DEFINE_enum(enum_values=list(flag.choices), **common)
+            elif flag.kind is bool:
+                flags.DEFINE_bool(**common)
+            elif flag.kind is int:
+                flags.DEFINE_integer(**common, **bounds)
+            elif flag.kind is float:
+                flags.DEFINE_float(**common, **bounds)
+            elif flag.kind is list:
+                flags.DEFINE_list(**common)
+            else:
+                flags.DEFINE_string(**common)
+            if flag.alias:
+                flags.DEFINE_alias(flag.alias, flag.name, self)
         for name, short in HELP.items():
             flags.DEFINE_bool(name, False, "", self, short_name=short)
         for absls in flags.FLAGS.get_flags_for_module("absl.logging"):
             self[absls.name] = absls
-
-    def _define(self, flag: Flag) -> None:
-        common: Any = {"flag_values": self, "help": flag.help}
-        common |= {"name": flag.name, "default": flag.default}
-        bounds: Any = {"lower_bound": flag.lower, "upper_bound": flag.upper}
-        if flag.choices:
-            flags.DEFINE_enum(enum_values=list(flag.choices), **common)
-        elif flag.kind is bool:
-            flags.DEFINE_bool(**common)
-        elif flag.kind is int:
-            flags.DEFINE_integer(**common, **bounds)
-        elif flag.kind is float:
-            flags.DEFINE_float(**common, **bounds)
-        elif flag.kind is list:
-            flags.DEFINE_list(**common)
-        else:
-            flags.DEFINE_string(**common)
-        if flag.alias:
-            flags.DEFINE_alias(flag.alias, flag.name, self)
 
     def parse(self, argv: Sequence[str]) -> list[str]:
         """Takes the values from `argv`, which begins with the command's name;
