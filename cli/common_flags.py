@@ -287,7 +287,6 @@ def run_config(flags: Flags) -> "RunConfig":
             for name in names
             if name in flags and flags[name].value
         },
-        tokenizer=tokenizer_options(flags),
     )
 
 

@@ -11,16 +11,12 @@ from bert_keras.cli.flags import Flag, Flags, Group
 from bert_keras.errors import InputError
 from bert_keras.files import beside
 from bert_keras.tasks.distillation.config import TaskDistillation
-from bert_keras.training.config import (
-    DeviceConfig,
-    ModelSelection,
-    OptimizerConfig,
-)
+from bert_keras.tasks.task_config import TASK, TaskConfig
+from bert_keras.training.config import DeviceConfig, ModelSelection
 
 if TYPE_CHECKING:
     from bert_keras.tasks.fine_tuning import FineTuningTask
     from bert_keras.tasks.run_context import RunContext
-    from bert_keras.tasks.task_config import TaskConfig
 
 FINE_TUNING_FLAGS = (
     Flag("num_train_epochs", 3.0, Group.TRAINING,
@@ -116,11 +112,10 @@ class FineTuningCommand:
         if self.stored_task and self.stored_task.target not in targets:
             self.stored_task = None
 
-    def task_settings(self, **values: Any) -> "TaskConfig":
+    def task_settings(self, **values: Any) -> TaskConfig:
         """The task's settings: `values`, flags, and what follows from folders;
         for a model that is used as trained, its own where no flag is given."""
         from bert_keras.tasks import fine_tuning
-        from bert_keras.tasks.task_config import TaskConfig
 
         fields = fine_tuning.fields_of_folders(
             self.run, self.stored_task, "second_init_checkpoint" in self.flags
@@ -136,10 +131,9 @@ class FineTuningCommand:
                 "--init_checkpoint, and what names the task"
             )
 
-    def _open(self, settings: "TaskConfig") -> "RunContext":
+    def _open(self, settings: TaskConfig) -> "RunContext":
         """Says with what else a model was trained that is trained on."""
         from bert_keras.tasks import fine_tuning
-        from bert_keras.tasks.task_config import TASK
 
         if self.fixed_task:
             fine_tuning.check_use(
@@ -169,7 +163,7 @@ class FineTuningCommand:
         self,
         kind: "Callable[..., FineTuningTask]",
         problem: Any,
-        settings: "TaskConfig",
+        settings: TaskConfig,
     ) -> None:
         """Does what --do_train, --do_eval, --do_predict and --dry_run ask.
 
@@ -187,9 +181,7 @@ class FineTuningCommand:
         context = self._open(settings)
         config = self.flags.make(
             fine_tuning.FineTuningConfig,
-            optimizer=self.flags.make(OptimizerConfig),
             loop=common_flags.loop_config(self.flags),
-            selection=self.flags.make(ModelSelection),
         )
         task = kind(problem, settings, context, config)
         task.learn_from(self.flags.make(TaskDistillation))

@@ -194,7 +194,8 @@ class Flags(flags.FlagValues):
     def make(
         self, settings: type[Settings], stored: Any = None, **values: Any
     ) -> Settings:
-        """Fills a dataclass from `values` and the flags named like its fields.
+        """Fills a dataclass, and those in its fields, from `values` and the
+        flags named like the fields.
 
         Args:
             stored: whose fields stand in for flags that are not given.
@@ -202,11 +203,16 @@ class Flags(flags.FlagValues):
         assert dataclasses.is_dataclass(settings)
         found: dict[str, Any] = {}
         for field in dataclasses.fields(settings):
-            if (name := field.name) in self:
+            name, kind = field.name, field.type
+            if name in values:
+                continue
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+                found[name] = self.make(kind)
+            elif name in self:
                 flag = self[name]
                 is_stored = hasattr(stored, name) and not flag.present
                 found[name] = getattr(stored, name) if is_stored else flag.value
-        return settings(**(found | values))
+        return settings(**found, **values)
 
     def given_text(self) -> str:
         """The flags that were given, as a --flagfile that repeats the command.
