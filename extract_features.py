@@ -72,9 +72,7 @@ FLAGS = Flags(
     Flag("pooling_layer", -1, Group.OUTPUT,
          "Layer that is pooled, counted from 0, or from the last layer as -1, "
          "-2."),
-    common_flags.BATCH_SIZE,
-    *common_flags.PRECISION_AND_THREADS,
-    common_flags.USE_XLA,
+    *common_flags.INFERENCE_FLAGS,
     *common_flags.TPU_FLAGS,
     Flag("use_one_hot_embeddings", False, Group.COMPATIBILITY,
          "One-hot embedding lookup; ignored, since embeddings are gathered by "

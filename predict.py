@@ -67,9 +67,7 @@ FLAGS = Flags(
          "Answer each line before reading the next. Default: true if "
          "standard input is a terminal; otherwise many lines are read at "
          "once and sorted by length."),
-    common_flags.BATCH_SIZE,
-    *common_flags.PRECISION_AND_THREADS,
-    common_flags.USE_XLA,
+    *common_flags.INFERENCE_FLAGS,
 )  # fmt: skip
 
 
@@ -263,14 +261,10 @@ def _local_folder(folder: str) -> str:
     import tensorflow as tf
 
     copy = files.temporary_folder()
-    try:
+    with files.reading(f"--model_dir={folder}"):
         for name in tf.io.gfile.listdir(folder):
             if not files.is_dir(f"{folder}/{name}"):
                 tf.io.gfile.copy(f"{folder}/{name}", os.path.join(copy, name))
-    except tf.errors.OpError as error:
-        raise InputError(
-            f"cannot read --model_dir={folder}: {error.message}"
-        ) from error
     return copy
 
 

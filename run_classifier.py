@@ -60,7 +60,6 @@ FLAGS = Flags(
          'Weights of the classes in the loss: "balanced", or label=weight '
          "pairs, comma-separated. Default: equal weights."),
     *fine_tuning.COMBINATION_FLAGS,
-    *fine_tuning.TAUGHT_FLAGS,
     fine_tuning.KEEP_HEAD,
     *common_flags.evaluation_flags("texts"),
     Flag("window_pooling", "mean", Group.EVALUATION,
@@ -73,7 +72,7 @@ FLAGS = Flags(
 
 
 def main() -> None:
-    fine_tuning.check_actions(FLAGS)
+    wanted = fine_tuning.data_needed(FLAGS)
     own = FLAGS.train_file or FLAGS.eval_file or FLAGS.predict_file
     if bool(own) == bool(FLAGS.task_name):
         raise InputError(
@@ -88,11 +87,6 @@ def main() -> None:
     from bert_keras.tasks.classification.data import TableFormat
 
     used, stored = tuning.fixed_task, tuning.stored_task
-    wanted = (
-        FLAGS.do_train,
-        FLAGS.do_eval or fine_tuning.compares_models(FLAGS),
-        FLAGS.do_predict,
-    )
     if FLAGS.task_name:
         problem = classification_task.glue_problem(
             FLAGS.task_name, FLAGS.data_dir, *wanted
@@ -122,10 +116,7 @@ def main() -> None:
         labels=problem.target.labels,
         takes_pairs=problem.takes_pairs,
     )
-    task = classification_task.ClassificationTask(
-        problem, settings, *tuning.open(settings)
-    )
-    tuning.execute(task)
+    tuning.execute(classification_task.ClassificationTask, problem, settings)
 
 
 cli = command.Command(__doc__, FLAGS, main)

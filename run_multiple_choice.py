@@ -48,26 +48,20 @@ FLAGS = Flags(
 
 
 def main() -> None:
-    fine_tuning.check_actions(FLAGS)
-    uses = {
-        "train_file": FLAGS.do_train,
-        "eval_file": FLAGS.do_eval or fine_tuning.compares_models(FLAGS),
-        "predict_file": FLAGS.do_predict,
-    }
-    paths = [FLAGS[name].value if uses[name] else None for name in uses]
-    for name, path in zip(uses, paths, strict=True):
-        if uses[name] and not path:
+    names, paths = ("train_file", "eval_file", "predict_file"), []
+    needed = fine_tuning.data_needed(FLAGS)
+    for name, is_needed in zip(names, needed, strict=True):
+        path = FLAGS[name].value
+        if is_needed and not path:
             raise InputError(f"--{name} is missing: it names the questions")
+        paths.append(path if is_needed else None)
     tuning = fine_tuning.FineTuningCommand(FLAGS, "choice")
 
     from bert_keras.tasks.multiple_choice import task as multiple_choice_task
 
     problem = multiple_choice_task.read_problem(*paths)
     settings = tuning.task_settings(target="choice")
-    task = multiple_choice_task.MultipleChoiceTask(
-        problem, settings, *tuning.open(settings)
-    )
-    tuning.execute(task)
+    tuning.execute(multiple_choice_task.MultipleChoiceTask, problem, settings)
 
 
 cli = command.Command(__doc__, FLAGS, main)

@@ -72,18 +72,14 @@ FLAGS = Flags(
 
 
 def main() -> None:
-    fine_tuning.check_actions(FLAGS)
+    needed = fine_tuning.data_needed(FLAGS)
     tuning = fine_tuning.FineTuningCommand(FLAGS, "tags")
 
     from bert_keras.tasks.ner import task as ner_task
 
     used, stored = tuning.fixed_task, tuning.stored_task
     problem = ner_task.read_problem(
-        FLAGS.make(ner_task.Files),
-        FLAGS.do_train,
-        FLAGS.do_eval or fine_tuning.compares_models(FLAGS),
-        FLAGS.do_predict,
-        stored.labels if stored else (),
+        FLAGS.make(ner_task.Files), *needed, stored.labels if stored else ()
     )
     stride = FLAGS.doc_stride or max(1, FLAGS.max_seq_length // 2)
     if used and used.doc_stride and not FLAGS["doc_stride"].present:
@@ -96,7 +92,7 @@ def main() -> None:
         from bert_keras.tasks.ner.feature_based.task import FeatureBasedNerTask
 
         kind = FeatureBasedNerTask
-    tuning.execute(kind(problem, settings, *tuning.open(settings)))
+    tuning.execute(kind, problem, settings)
 
 
 cli = command.Command(__doc__, FLAGS, main)

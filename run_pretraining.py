@@ -31,7 +31,6 @@ from bert_keras.training.config import (
     Budget,
     DeviceConfig,
     LoopConfig,
-    ModelSelection,
     OptimizerConfig,
 )
 
@@ -150,11 +149,8 @@ def main() -> None:
     run = common_flags.run_config(FLAGS)
     config = FLAGS.make(
         PretrainingConfig,
-        masks=FLAGS.make(MaskConfig),
         mask_flags=[name for name in MASKS if FLAGS[name].present],
-        optimizer=FLAGS.make(OptimizerConfig),
         loop=common_flags.loop_config(FLAGS),
-        selection=FLAGS.make(ModelSelection),
         budget=FLAGS.make(
             Budget, keeps_warmup=FLAGS["num_warmup_steps"].present > 0
         ),

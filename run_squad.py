@@ -28,6 +28,7 @@ from bert_keras.cli.flags import Flag, Flags, Group
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.task_config import ANSWER_OFFSETS, TaskConfig
+from bert_keras.training.config import ModelSelection
 
 FLAGS = Flags(
     Flag("train_file", str, Group.DATA,
@@ -57,7 +58,6 @@ FLAGS = Flags(
          "and roughly halves the training time; loss values differ."),
     *fine_tuning.FINE_TUNING_FLAGS,
     *fine_tuning.COMBINATION_FLAGS,
-    *fine_tuning.TAUGHT_FLAGS,
     *common_flags.prediction_flags(
         "Answer the questions of --predict_file, after training if there is "
         "any.", "windows"
@@ -80,7 +80,8 @@ def main() -> None:
     if not (FLAGS.do_train or FLAGS.do_predict):
         raise InputError("nothing to do: give --do_train, --do_predict or both")
     # also to choose the best model by it
-    asks = FLAGS.do_predict or fine_tuning.compares_models(FLAGS)
+    compares = FLAGS.make(ModelSelection).compares(FLAGS.do_train)
+    asks = FLAGS.do_predict or compares
     needed = {"train_file": FLAGS.do_train, "predict_file": asks}
     for flag, is_needed in needed.items():
         if is_needed and not FLAGS[flag].value:
@@ -95,9 +96,7 @@ def main() -> None:
         predict_file=FLAGS.predict_file if asks else None,
     )
     squad_task.check_settings(squad, settings)
-    tuning.execute(
-        squad_task.SquadTask(squad, settings, *tuning.open(settings))
-    )
+    tuning.execute(squad_task.SquadTask, squad, settings)
 
 
 cli = command.Command(__doc__, FLAGS, main)

@@ -199,12 +199,11 @@ def explained(error: BaseException, flags: Iterable[str] = ()) -> str | None:
             "command resumes from there"
         )
     kind = type(error).__name__  # TensorFlow may not be imported
-    found = re.search(
+    full = kind == "ResourceExhaustedError" and re.search(
         "(OOM when|[Oo]ut of memory|[Ff]ailed to allocate)[^\n]*", str(error)
     )
-    is_full = kind == "ResourceExhaustedError" and found is not None
-    if is_full or isinstance(error, MemoryError):
-        shown = found[0] if is_full and found else error
+    if full or isinstance(error, MemoryError):
+        shown = full[0] if full else error
         advice = "make the batch, the model or the input smaller"
         if "num_accumulation_steps" in flags:
             sizes = [

@@ -225,9 +225,13 @@ TEACHER_FLAGS = (
          0.01),
 )  # fmt: skip
 
-BATCH_SIZE = Flag(
-    "batch_size", 32, Group.SPEED,
-    "Number of texts to compute at once; short texts form larger batches.", 1,
+# How a trained model is run.
+INFERENCE_FLAGS = (
+    Flag("batch_size", 32, Group.SPEED,
+         "Number of texts to compute at once; short texts form larger batches.",
+         1),
+    *PRECISION_AND_THREADS,
+    USE_XLA,
 )  # fmt: skip
 
 
@@ -283,7 +287,6 @@ def run_config(flags: Flags) -> "RunConfig":
             for name in names
             if name in flags and flags[name].value
         },
-        tokenizer=tokenizer_options(flags),
     )
 
 

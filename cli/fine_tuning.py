@@ -2,23 +2,21 @@
 to a trained model."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bert_keras.cli import command, common_flags
 from bert_keras.cli.flags import Flag, Flags, Group
 
 from bert_keras.errors import InputError
+from bert_keras.files import beside
 from bert_keras.tasks.distillation.config import TaskDistillation
-from bert_keras.training.config import (
-    DeviceConfig,
-    ModelSelection,
-    OptimizerConfig,
-)
+from bert_keras.tasks.task_config import TASK, TaskConfig
+from bert_keras.training.config import DeviceConfig, ModelSelection
 
 if TYPE_CHECKING:
-    from bert_keras.tasks.fine_tuning import FineTuningConfig, FineTuningTask
+    from bert_keras.tasks.fine_tuning import FineTuningTask
     from bert_keras.tasks.run_context import RunContext
-    from bert_keras.tasks.task_config import TaskConfig
 
 FINE_TUNING_FLAGS = (
     Flag("num_train_epochs", 3.0, Group.TRAINING,
@@ -40,7 +38,8 @@ FINE_TUNING_FLAGS = (
          -1),
 )  # fmt: skip
 
-# What may stand on an encoder, or beside it (encoder_variants.py).
+# What may stand on an encoder or beside it (encoder_variants.py), and a model
+# to learn from beside the labels.
 COMBINATION_FLAGS = (
     Flag("bilstm", False, Group.MODEL,
          "Add a randomly initialised BiLSTM between encoder and head."),
@@ -48,10 +47,6 @@ COMBINATION_FLAGS = (
          "Model folder of a second encoder, which may read in another "
          "direction; the outputs of both encoders are concatenated for the "
          "head."),
-)  # fmt: skip
-
-# A model to learn from, beside the labels.
-TAUGHT_FLAGS = (
     *common_flags.TEACHER_FLAGS,
     Flag("distillation_weight", TaskDistillation, Group.DISTILLATION,
          "Fraction of the loss that comes from the teacher; the rest "
@@ -67,17 +62,19 @@ KEEP_HEAD = Flag(
 )  # fmt: skip
 
 
-def check_actions(flags: Flags) -> None:
-    """Of commands with --do_train, --do_eval and --do_predict."""
+def data_needed(flags: Flags) -> tuple[bool, bool, bool]:
+    """Whether --do_train, --do_eval and --do_predict need data to train on, to
+    evaluate on and to predict. Models are also compared by evaluations.
+
+    Raises:
+        InputError: none of them is given.
+    """
     if not (flags.do_train or flags.do_eval or flags.do_predict):
         raise InputError(
             "nothing to do: give --do_train, --do_eval or --do_predict"
         )
-
-
-def compares_models(flags: Flags) -> bool:
-    """Whether models are compared while training, or several of them."""
-    return flags.do_train and (flags.eval_steps > 0 or flags.num_seeds > 1)
+    compares = flags.make(ModelSelection).compares(flags.do_train)
+    return flags.do_train, flags.do_eval or compares, flags.do_predict
 
 
 class FineTuningCommand:
@@ -115,11 +112,10 @@ class FineTuningCommand:
         if self.stored_task and self.stored_task.target not in targets:
             self.stored_task = None
 
-    def task_settings(self, **values: Any) -> "TaskConfig":
+    def task_settings(self, **values: Any) -> TaskConfig:
         """The task's settings: `values`, flags, and what follows from folders;
         for a model that is used as trained, its own where no flag is given."""
         from bert_keras.tasks import fine_tuning
-        from bert_keras.tasks.task_config import TaskConfig
 
         fields = fine_tuning.fields_of_folders(
             self.run, self.stored_task, "second_init_checkpoint" in self.flags
@@ -135,18 +131,9 @@ class FineTuningCommand:
                 "--init_checkpoint, and what names the task"
             )
 
-    def open(
-        self, settings: "TaskConfig"
-    ) -> tuple["RunContext", "FineTuningConfig"]:
-        """What a task is made with beside its settings and data.
-
-        Raises:
-            InputError: config, vocabulary and flags do not fit, or a model is
-                to be used with other settings than it was trained with.
-        """
-        from bert_keras.files import beside
+    def _open(self, settings: TaskConfig) -> "RunContext":
+        """Says with what else a model was trained that is trained on."""
         from bert_keras.tasks import fine_tuning
-        from bert_keras.tasks.task_config import TASK
 
         if self.fixed_task:
             fine_tuning.check_use(
@@ -170,40 +157,52 @@ class FineTuningCommand:
                         f"--{name} is not given: it is {value!r}, and "
                         f"--init_checkpoint was trained with {then!r}"
                     )
-        context = fine_tuning.open_context(self.devices, self.run, settings)
-        config = self.flags.make(
-            fine_tuning.FineTuningConfig,
-            optimizer=self.flags.make(OptimizerConfig),
-            loop=common_flags.loop_config(self.flags),
-            selection=self.flags.make(ModelSelection),
-        )
-        return context, config
+        return fine_tuning.open_context(self.devices, self.run, settings)
 
-    def execute(self, task: "FineTuningTask") -> None:
-        """Does what --do_train, --do_eval, --do_predict and --dry_run ask."""
+    def execute(
+        self,
+        kind: "Callable[..., FineTuningTask]",
+        problem: Any,
+        settings: TaskConfig,
+    ) -> None:
+        """Does what --do_train, --do_eval, --do_predict and --dry_run ask.
+
+        Args:
+            kind: the class of the task.
+            problem: its data, and what it is asked.
+
+        Raises:
+            InputError: config, vocabulary and flags do not fit, or a model is
+                to be used with other settings than it was trained with.
+        """
         from bert_keras.tasks import fine_tuning, run_context
         from bert_keras.tasks.trainer import Trainer
 
+        context = self._open(settings)
+        config = self.flags.make(
+            fine_tuning.FineTuningConfig,
+            loop=common_flags.loop_config(self.flags),
+        )
+        task = kind(problem, settings, context, config)
         task.learn_from(self.flags.make(TaskDistillation))
         run_context.claim_folder(
             self.run,
             self.devices.host,
             run_context.RECORDS,
-            task.config.selection.num_seeds > 1,
+            config.selection.num_seeds > 1,
         )
         task.prepare()
-        context, seed = task.context, task.config.seed
         if self.run.dry_run:
             from bert_keras.tasks import dry_run
 
-            if self.flags.do_train and task.config.selection.num_seeds > 1:
-                context = fine_tuning.of_seed(context, seed)
-            dry_run.report(task, context, seed)
+            if self.flags.do_train and config.selection.num_seeds > 1:
+                context = fine_tuning.of_seed(context, config.seed)
+            dry_run.report(task, context, config.seed)
             return
         if self.flags.do_train:
             trainer = fine_tuning.train(task)
         else:
-            trainer = Trainer(task, context, seed)
+            trainer = Trainer(task, context, config.seed)
             trainer.restore()
         if "do_eval" in self.flags and self.flags.do_eval:
             task.report(trainer)

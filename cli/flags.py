@@ -113,30 +113,27 @@ class Flags(flags.FlagValues):
         super().__init__()
         self.__dict__["table"] = table  # what is set by a dot is a flag
         for flag in table:
-            self._define(flag)
+            common: Any = {"flag_values": self, "help": flag.help}
+            common |= {"name": flag.name, "default": flag.default}
+            bounds: Any = {"lower_bound": flag.lower, "upper_bound": flag.upper}
+            if flag.choices:
+                flags.DEFINE_enum(enum_values=list(flag.choices), **common)
+            elif flag.kind is bool:
+                flags.DEFINE_bool(**common)
+            elif flag.kind is int:
+                flags.DEFINE_integer(**common, **bounds)
+            elif flag.kind is float:
+                flags.DEFINE_float(**common, **bounds)
+            elif flag.kind is list:
+                flags.DEFINE_list(**common)
+            else:
+                flags.DEFINE_string(**common)
+            if flag.alias:
+                flags.DEFINE_alias(flag.alias, flag.name, self)
         for name, short in HELP.items():
             flags.DEFINE_bool(name, False, "", self, short_name=short)
         for absls in flags.FLAGS.get_flags_for_module("absl.logging"):
             self[absls.name] = absls
-
-    def _define(self, flag: Flag) -> None:
-        common: Any = {"flag_values": self, "help": flag.help}
-        common |= {"name": flag.name, "default": flag.default}
-        bounds: Any = {"lower_bound": flag.lower, "upper_bound": flag.upper}
-        if flag.choices:
-            flags.DEFINE_enum(enum_values=list(flag.choices), **common)
-        elif flag.kind is bool:
-            flags.DEFINE_bool(**common)
-        elif flag.kind is int:
-            flags.DEFINE_integer(**common, **bounds)
-        elif flag.kind is float:
-            flags.DEFINE_float(**common, **bounds)
-        elif flag.kind is list:
-            flags.DEFINE_list(**common)
-        else:
-            flags.DEFINE_string(**common)
-        if flag.alias:
-            flags.DEFINE_alias(flag.alias, flag.name, self)
 
     def parse(self, argv: Sequence[str]) -> list[str]:
         """Takes the values from `argv`, which begins with the command's name;
@@ -163,10 +160,8 @@ class Flags(flags.FlagValues):
     def check(self) -> None:
         """Raises an InputError if a value is missing or cannot be used; names
         of local files lose their file://."""
-        needed = {
-            f"--{f.name}": f for f in self.table if f.group is Group.REQUIRED
-        }
-        missing = [name for name in needed if self[name[2:]].value is None]
+        needed = [f.name for f in self.table if f.group is Group.REQUIRED]
+        missing = [f"--{x}" for x in needed if self[x].value is None]
         if missing:
             *names, last = missing
             shown = f"{', '.join(names)} and {last}" if names else last
@@ -174,11 +169,11 @@ class Flags(flags.FlagValues):
                 f"{shown} {'are' if names else 'is'} missing; --help tells "
                 "what each flag means"
             )
-        for name, flag in needed.items():
-            if name.endswith("_dir") and self[flag.name].value == "":
+        for name in needed:
+            if name.endswith("_dir") and self[name].value == "":
                 # TensorFlow's name of where one is
                 raise InputError(
-                    f"{name} is empty; name a folder, or . for the one you "
+                    f"--{name} is empty; name a folder, or . for the one you "
                     "are in"
                 )
         for name, value in self.flag_values_dict().items():
@@ -199,7 +194,8 @@ class Flags(flags.FlagValues):
     def make(
         self, settings: type[Settings], stored: Any = None, **values: Any
     ) -> Settings:
-        """Fills a dataclass from `values` and the flags named like its fields.
+        """Fills a dataclass, and those in its fields, from `values` and the
+        flags named like the fields.
 
         Args:
             stored: whose fields stand in for flags that are not given.
@@ -207,11 +203,16 @@ class Flags(flags.FlagValues):
         assert dataclasses.is_dataclass(settings)
         found: dict[str, Any] = {}
         for field in dataclasses.fields(settings):
-            if (name := field.name) in self:
+            name, kind = field.name, field.type
+            if name in values:
+                continue
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+                found[name] = self.make(kind)
+            elif name in self:
                 flag = self[name]
                 is_stored = hasattr(stored, name) and not flag.present
                 found[name] = getattr(stored, name) if is_stored else flag.value
-        return settings(**(found | values))
+        return settings(**found, **values)
 
     def given_text(self) -> str:
         """The flags that were given, as a --flagfile that repeats the command.

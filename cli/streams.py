@@ -31,7 +31,9 @@ class _Forgiving(io.FileIO):
             return super().write(data) or 0
         except OSError as error:
             self.failure = error
-            _to_nowhere(self.fileno())  # TensorFlow writes there, too
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, self.fileno())  # TensorFlow writes there, too
+            os.close(nowhere)
             return len(data)
 
 
@@ -41,12 +43,6 @@ class _Terminal(io.TextIOWrapper):
     def write(self, text: str) -> int:
         shown = COMMANDING.sub(lambda found: ascii(found[0])[1:-1], text)
         return super().write(shown)
-
-
-def _to_nowhere(descriptor: int) -> None:
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
 
 
 def prepare() -> None:

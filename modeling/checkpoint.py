@@ -23,20 +23,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from bert_keras import files
 from bert_keras.checkpoint_index import read_index
 from bert_keras.errors import InputError, first_line, printable
-from bert_keras.files import (
-    BYTE_LEVEL,
-    MERGES,
-    VOCABULARY,
-    copy_vocabulary,
-    is_dir,
-    names_in,
-    refuse_stream,
-    remove,
-    vocabulary_files,
-    write_whole,
-)
 from bert_keras.modeling.attention import LowRank
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
@@ -83,29 +72,23 @@ class VariableMapping:
         return (*rows, width // self.num_blocks)
 
     def read(self) -> np.ndarray:
-        blocks = np.split(self.variable.numpy(), self.num_blocks, axis=-1)
-        if self._added is None:
-            return blocks[self.block]
-        return blocks[self.block] + self._added
+        value = self._block_of(self.variable.numpy())
+        if self.lora is not None and self.lora.rank:
+            value = value + self._block_of(self.lora.product())
+        return value
 
     def write(self, value: np.ndarray) -> None:
         """Makes `value` what `read` gives, whatever LoRA adds."""
-        added = self._added
-        if added is not None:
-            value = value - added
+        if self.lora is not None and self.lora.rank:
+            value = value - self._block_of(self.lora.product())
         if self.num_blocks > 1:
-            blocks = np.split(self.variable.numpy(), self.num_blocks, axis=-1)
-            blocks[self.block] = value
-            value = np.concatenate(blocks, axis=-1)
+            whole = self.variable.numpy().copy()
+            self._block_of(whole)[...] = value
+            value = whole
         self.variable.assign(value)
 
-    @property
-    def _added(self) -> np.ndarray | None:
-        """What LoRA adds to the block."""
-        if self.lora is None or not self.lora.rank:
-            return None
-        blocks = np.split(self.lora.product(), self.num_blocks, axis=-1)
-        return blocks[self.block]
+    def _block_of(self, whole: np.ndarray) -> np.ndarray:
+        return np.split(whole, self.num_blocks, axis=-1)[self.block]
 
 
 def layer_mappings(
@@ -231,11 +214,11 @@ def resolve_checkpoint(path: str) -> str:
     """
     import tensorflow as tf
 
-    prefix, is_folder = path, is_dir(path)
+    prefix, is_folder = path, files.is_dir(path)
     if is_folder:
         prefix = os.path.join(path, CHECKPOINT)
         if not tf.io.gfile.exists(prefix + ".index"):
-            refuse_stream(os.path.join(path, "checkpoint"))
+            files.refuse_stream(os.path.join(path, "checkpoint"))
             try:
                 state = tf.train.get_checkpoint_state(path)
                 if state is not None:
@@ -254,7 +237,7 @@ def resolve_checkpoint(path: str) -> str:
     if not tf.io.gfile.exists(prefix + ".index"):
         names = [path]
         if is_folder:
-            names = [os.path.join(path, n) for n in names_in(path)]
+            names = [os.path.join(path, n) for n in files.names_in(path)]
         for name in sorted(names):
             if name.endswith(PICKLES):
                 raise InputError(
@@ -474,7 +457,7 @@ def save_model_folder(
     # Everything is written into a folder inside, then moved. A killed run may
     # have left one.
     new = os.path.join(folder, f".{CHECKPOINT}.incomplete")
-    remove(new)
+    files.remove(new)
     tf.io.gfile.makedirs(new)
     try:
         tf.raw_ops.SaveV2(
@@ -485,12 +468,12 @@ def save_model_folder(
         )
         for name, text in {CONFIG: config.to_json(), **others}.items():
             if text is not None:
-                write_whole(os.path.join(new, name), text.encode())
+                files.write_whole(os.path.join(new, name), text.encode())
         if vocab_file is not None:
-            copy_vocabulary(vocab_file, new)
+            files.copy_vocabulary(vocab_file, new)
             # a vocabulary of the other kind would be read instead of it
-            stale |= {VOCABULARY, BYTE_LEVEL, MERGES}
-            stale -= vocabulary_files(vocab_file).keys()
+            stale |= {files.VOCABULARY, files.BYTE_LEVEL, files.MERGES}
+            stale -= files.vocabulary_files(vocab_file).keys()
         # Without an index a checkpoint does not exist: the old one goes first
         # and the new one comes last.
         index = f"{CHECKPOINT}.index"
@@ -503,8 +486,8 @@ def save_model_folder(
                     modes[name] = stat.S_IMODE(mode)
         for name in (index, *stale):
             path = os.path.join(folder, name)
-            if not is_dir(path):  # a folder is somebody else's
-                remove(path)
+            if not files.is_dir(path):  # a folder is somebody else's
+                files.remove(path)
         for name in sorted(names, key=lambda name: name == index):
             source = os.path.join(new, name)
             target = os.path.join(folder, name)
@@ -512,7 +495,7 @@ def save_model_folder(
                 os.chmod(source, modes[name])
             tf.io.gfile.rename(source, target, overwrite=True)
     finally:
-        remove(new)
+        files.remove(new)
 
 
 class AnyModel:

@@ -128,7 +128,13 @@ class Safetensors:
             places = self._tied if name in TIED else self._places
             google = TIED.get(name) or google_name(name) or name
             if google != name and google in places:
-                self._refuse_unequal(google, places[google], (file, name))
+                own, first = self._array(file, name), places[google]
+                if not np.array_equal(own, self._array(*first)):
+                    raise InputError(
+                        f"{path} holds {google} twice, as {first[1]} and "
+                        f"{name}, with other numbers; remove the one that is "
+                        "not the model's"
+                    )
             places[google] = file, name
         self._places = self._tied | self._places
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -151,16 +157,6 @@ class Safetensors:
                         "supported"
                     )
         return value.T if google.endswith("/kernel") else value
-
-    def _refuse_unequal(
-        self, google: str, one: tuple[Any, str], other: tuple[Any, str]
-    ) -> None:
-        if not np.array_equal(self._array(*one), self._array(*other)):
-            raise InputError(
-                f"{self.source} holds {google} twice, as {one[1]} and "
-                f"{other[1]}, with other numbers; remove the one that is not "
-                "the model's"
-            )
 
     def _array(self, file: Any, name: str) -> np.ndarray:
         dtype = file.get_slice(name).get_dtype()

@@ -15,17 +15,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from bert_keras import files
 from bert_keras.checkpoint_index import read_index
 from bert_keras.errors import InputError, first_line, one_line
-from bert_keras.files import (
-    copy_whole,
-    is_dir,
-    names_in,
-    read_json,
-    refuse_stream,
-    remove,
-    write_json,
-)
 
 FOLDER = "training_state"  # under output_dir
 SETTINGS = "settings.json"  # what a run that goes on has to have
@@ -63,24 +55,21 @@ def branch(
     name, target = f"step-{step}", os.path.join(output_dir, FOLDER)
     data = tf.io.gfile.glob(os.path.join(source, FOLDER, f"{name}.data-*"))
     for path in (*data, os.path.join(source, FOLDER, f"{name}.index")):
-        refuse_stream(path)
-        copy_whole(path, os.path.join(target, os.path.basename(path)))
+        files.refuse_stream(path)
+        files.copy_whole(path, os.path.join(target, os.path.basename(path)))
 
 
 def _steps(folder: str, ending: str) -> set[int]:
     """The steps of the files in a folder whose names are step-N and this."""
-    if not is_dir(folder):
-        return set()
-    found = (
-        re.fullmatch(rf"step-(\d+){ending}", name) for name in names_in(folder)
-    )
+    names = files.names_in(folder) if files.is_dir(folder) else []
+    found = (re.fullmatch(rf"step-(\d+){ending}", name) for name in names)
     return {int(match[1]) for match in found if match}
 
 
 def _remove(state: str) -> None:
     """The index first: without it there is no state."""
     for path in (f"{state}.index", *tf.io.gfile.glob(f"{state}.data-*")):
-        remove(path)
+        files.remove(path)
 
 
 NO_DAMAGE = (  # they pass, or can be mended
@@ -116,7 +105,7 @@ class TrainingState:
         self.kept_step = kept_step
         if is_chief:  # removes what a killed run was writing or removing
             for step in _steps(self.folder, "_temp"):
-                remove(os.path.join(self.folder, f"step-{step}_temp"))
+                files.remove(os.path.join(self.folder, f"step-{step}_temp"))
             whole = _steps(self.folder, r"\.index")
             for step in _steps(self.folder, r"\.data-.*") - whole:
                 if step < max(whole, default=0):
@@ -199,8 +188,8 @@ def read_settings(output_dir: str) -> dict[str, Any]:
     path = os.path.join(output_dir, FOLDER, SETTINGS)
     if not saved_states(output_dir) or not is_begun(output_dir):
         return {}
-    refuse_stream(path)
-    return read_json(
+    files.refuse_stream(path)
+    return files.read_json(
         path,
         "it says what the run was begun with and is damaged; remove it if the "
         "flags are still the same",
@@ -211,7 +200,7 @@ def write_settings(output_dir: str, settings: Mapping[str, Any]) -> None:
     """Stores the settings with which a run begins, or resumes."""
     path = os.path.join(output_dir, FOLDER, SETTINGS)
     tf.io.gfile.makedirs(os.path.dirname(path))
-    write_json(path, settings)
+    files.write_json(path, settings)
 
 
 def check_settings(
@@ -314,10 +303,10 @@ class BestCheckpoint:
         folder = os.path.join(self.parent, f"step-{step}")
         for path in (self.parent, folder):
             if _is_link(path):
-                remove(path)  # what it leads to is not ours
+                files.remove(path)  # what it leads to is not ours
         before = _step_if_any(self.seen)
         noted_in = _step_if_any(os.path.join(folder, METRICS))
-        names = names_in(folder) if is_dir(folder) else []
+        names = files.names_in(folder) if files.is_dir(folder) else []
         # A killed run may have left a name with a dot alone.
         if step not in (before, noted_in) and any(x[0] != "." for x in names):
             raise InputError(
@@ -326,10 +315,10 @@ class BestCheckpoint:
             )
         tf.io.gfile.makedirs(folder)
         noted = {"step": step, **metrics}
-        write_json(os.path.join(folder, METRICS), noted)
+        files.write_json(os.path.join(folder, METRICS), noted)
         save(folder)
-        write_json(self.seen, noted)
-        for name in names_in(self.parent):
+        files.write_json(self.seen, noted)
+        for name in files.names_in(self.parent):
             other = os.path.join(self.parent, name)
             if other == folder or not re.fullmatch(r"step-\d+", name):
                 continue
@@ -350,23 +339,23 @@ class BestCheckpoint:
             return False
         folder, _ = self.find()
         if _is_link(self.parent):
-            remove(self.parent)
+            files.remove(self.parent)
         else:
-            remove(self.seen)
+            files.remove(self.seen)
             _remove_model(folder)
         return True
 
     def finish(self) -> None:
         """output_dir's model is now the best one."""
-        copy_whole(self.seen, self.final)
+        files.copy_whole(self.seen, self.final)
 
     def note_adopted(self, step: int, metrics: dict[str, float]) -> None:
         """output_dir's model is now another run's best one."""
-        write_json(self.final, {"step": step, **metrics})
+        files.write_json(self.final, {"step": step, **metrics})
 
     def forget(self) -> None:
         """output_dir's model is a best one no more."""
-        remove(self.final)
+        files.remove(self.final)
 
     def final_step(self) -> int | None:
         """None: output_dir's model is not known to be a best one."""
@@ -380,11 +369,11 @@ def _is_link(path: str) -> bool:
 
 def _remove_model(folder: str) -> None:
     """Last what says that it is one, lest a kill leaves the rest."""
-    if is_dir(folder) and not _is_link(folder):
-        for name in names_in(folder):
+    if files.is_dir(folder) and not _is_link(folder):
+        for name in files.names_in(folder):
             if name != METRICS:
-                remove(os.path.join(folder, name))
-    remove(folder)
+                files.remove(os.path.join(folder, name))
+    files.remove(folder)
 
 
 def _step_if_any(path: str) -> int | None:
@@ -395,9 +384,9 @@ def _step_if_any(path: str) -> int | None:
 
 
 def _read_step(path: str) -> int:
-    refuse_stream(path)
+    files.refuse_stream(path)
     try:
-        step = read_json(path)["step"]
+        step = files.read_json(path)["step"]
         if type(step) is not int or step < 0:
             raise ValueError(f"its step is {step!r}")
         return step

@@ -26,16 +26,8 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
+from bert_keras import files
 from bert_keras.errors import InputError, warn
-from bert_keras.files import (
-    atomic,
-    content,
-    has_other_names,
-    parse_json,
-    remove,
-    to_json,
-    write_whole,
-)
 from bert_keras.training.distribution import Host
 
 # Told each step's number, from 1, its figures, and whether it is the run's
@@ -128,7 +120,7 @@ class Progress:
             self.sums.update(figures)
             figures["tokens_per_second"] = rate
             _write_scalars(self.events, figures, step)
-            self.log.write(to_json({"step": step, **figures}) + "\n")
+            self.log.write(files.to_json({"step": step, **figures}) + "\n")
         self.count += len(steps)
         self.num_tokens += num_tokens
         interval = SECONDS_BETWEEN_LINES
@@ -290,7 +282,7 @@ def forget_steps_after(path: str, step: int) -> None:
     more lines than these. The file is of this name alone afterwards: what a
     link leads to, and a copy by hard links, stay as they are."""
     if not tf.io.gfile.exists(path):
-        remove(path)  # a link that leads to nothing
+        files.remove(path)  # a link that leads to nothing
         return
     with tf.io.gfile.GFile(path, "rb") as log:
         text = log.read()
@@ -300,14 +292,14 @@ def forget_steps_after(path: str, step: int) -> None:
         if text[end - 1 : end] == b"\n" and _step_of(text[begin:end]) <= step:
             break
         end = begin
-    if end < len(text) or has_other_names(path):
-        write_whole(path, text[:end])
+    if end < len(text) or files.has_other_names(path):
+        files.write_whole(path, text[:end])
 
 
 def _step_of(line: bytes) -> float:
     """Of a line of a log; infinity if it is none."""
     try:
-        return float(parse_json(line)["step"])
+        return float(files.parse_json(line)["step"])
     except (ValueError, TypeError, LookupError, OverflowError):
         return float("inf")
 
@@ -323,7 +315,7 @@ class NonFiniteStepHandler:
         self.path = os.path.join(output_dir, NONFINITE_LOG)
         if host.is_chief:
             forget_steps_after(self.path, step)
-        lines = (content(self.path) or b"").splitlines()
+        lines = (files.content(self.path) or b"").splitlines()
         bad = [x for line in lines if (x := _step_of(line)) <= step]
         self.count = len(bad)
         self.num_in_a_row = 0
@@ -392,7 +384,7 @@ class NonFiniteStepHandler:
         if self.host.is_chief:
             line = {"step": step, **{k: str(v) for k, v in values.items()}}
             with tf.io.gfile.GFile(self.path, "a") as log:
-                log.write(to_json({**line, "batch": path}) + "\n")
+                log.write(files.to_json({**line, "batch": path}) + "\n")
         return path
 
 
@@ -400,7 +392,7 @@ def _write_rows(path: str, batch: Mapping[str, Any]) -> None:
     """A tf.train.Example a row, for inspect_records.py."""
     arrays = {name: np.asarray(values) for name, values in batch.items()}
     with (
-        atomic(path, overwrite=True) as unfinished,
+        files.atomic(path, overwrite=True) as unfinished,
         tf.io.TFRecordWriter(unfinished) as writer,
     ):
         for row in range(len(next(iter(arrays.values())))):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_keras import files
 from bert_keras.errors import InputError
-from bert_keras.modeling import checkpoint
 from bert_keras.modeling.checkpoint import (
     AnyModel,
     LoadReport,
@@ -277,7 +277,7 @@ def test_weights_appear_when_they_are_described(
     def full(path: str, content: bytes) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(checkpoint, "write_whole", full)
+    monkeypatch.setattr(files, "write_whole", full)
     with pytest.raises(OSError, match="No space"):
         save_model_folder(str(folder), TINY, model.mappings(), None)
     # the weights before are there, and what describes them

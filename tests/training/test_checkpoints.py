@@ -3,6 +3,7 @@
 import itertools
 import os
 import shutil
+import types
 from pathlib import Path
 from typing import Any
 
@@ -325,8 +326,9 @@ def test_a_kill_leaves_no_second_best_model(
     calls = itertools.count(-99)
     best = BestCheckpoint(str(tmp_path))
     best.keep(3, {"f1": 0.5}, save)
-    for name in ("write_json", "remove"):
-        monkeypatch.setattr(checkpoints, name, call(getattr(checkpoints, name)))
+    own = types.SimpleNamespace(**vars(checkpoints.files))
+    own.write_json, own.remove = call(own.write_json), call(own.remove)
+    monkeypatch.setattr(checkpoints, "files", own)
     calls = itertools.count()
     with pytest.raises(KeyboardInterrupt):
         best.keep(7, {"f1": 0.6}, save)
