@@ -212,7 +212,7 @@ def _output_format(
     given: str | None = FLAGS.output_format
     if given is None:
         output = FLAGS.output_file or ".csv"
-        names = [*plain, output]
+        names = [*plain, output.removesuffix(".gz")]
         is_csv = is_classifier and all(x.endswith(".csv") for x in names)
         return "csv" if is_csv and plain else "tsv"
     if given == "csv" and not (is_classifier and plain):

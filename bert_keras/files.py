@@ -48,6 +48,7 @@ END_BYTES = 1 << 20  # at each end of a file, of which a checksum is made
 DIGEST_BYTES = 1 << 30  # at most, of all the files that are compared
 BLOCK_BYTES = 1 << 18
 MAX_CONTENT = 1 << 31  # bytes of a file that is read whole
+GZIP = b"\x1f\x8b"  # how such a file begins
 BOMB_BYTES, MAX_RATIO = 1 << 26, 200  # of what is unpacked, to what is packed
 # In a JSON text, a string, or a word for a number that Python alone takes
 BARE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|(-?Infinity|NaN)', re.DOTALL)
@@ -171,11 +172,12 @@ def open_unpacked(path: str) -> Iterator[Any]:
 def _refuse_bomb(path: str, file: IO[bytes]) -> None:
     """Raises an InputError for a .gz that would fill the memory, or the disk:
     its last 4 bytes say to what size it unpacks, modulo 4 GiB."""
+    is_packed = file.read(2) == GZIP
     packed = file.seek(0, os.SEEK_END)
     file.seek(max(0, packed - 4))
     size = int.from_bytes(file.read(4), "little")
     file.seek(0)
-    if size > max(BOMB_BYTES, MAX_RATIO * packed):
+    if is_packed and size > max(BOMB_BYTES, MAX_RATIO * packed):
         raise InputError(
             f"{path} has {packed:,} bytes and unpacks to {size:,}, which no "
             "text does; unpack it if it is right"
@@ -611,7 +613,8 @@ def write_whole(path: str, content: bytes) -> str:
 
 @contextlib.contextmanager
 def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
-    """A file that appears whole, when the block ends, or not at all.
+    """A file that appears whole, when the block ends, or not at all; a name
+    that ends in .gz means GZIP.
 
     A device or a pipe is written through, and so is a link, but not one in
     output_dir, which is replaced.
@@ -646,7 +649,11 @@ def writing(path: str, argument: str) -> Iterator[IO[bytes]]:
         except (OSError, tf.errors.OpError) as error:
             raise _unwritable(path, argument, error) from error
         try:
-            with file:
+            with contextlib.ExitStack() as opened:
+                opened.enter_context(file)
+                if path.endswith(".gz") and mode == "wb":
+                    file = gzip.GzipFile("", mode, fileobj=file, mtime=0)
+                    opened.enter_context(file)
                 yield file
             stack.close()
         except OSError as error:  # the block's own work raises no such thing

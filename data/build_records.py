@@ -15,7 +15,6 @@ import contextlib
 import dataclasses
 import functools
 import gc
-import gzip
 import itertools
 import os
 import sys
@@ -381,11 +380,7 @@ def _join(build: RecordBuildConfig, num_parts: int) -> dict[str, str]:
             for part in range(num_parts)
             if output in outputs_of(part, num_parts, num_outputs)
         ]
-        with contextlib.ExitStack() as stack:
-            file: Any = stack.enter_context(files.writing(path, "output_file"))
-            if path.endswith(".gz"):
-                file = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
-                stack.enter_context(file)
+        with files.writing(path, "output_file") as file:
             # A chunk of each in turn, so that neighbours come from all parts
             for i in range(0, len(sources), MAX_OPEN_FILES):
                 group = map(read_chunks, sources[i : i + MAX_OPEN_FILES])

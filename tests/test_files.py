@@ -370,6 +370,30 @@ def test_a_file_that_unpacks_to_no_text(tmp_path: Path) -> None:
         assert len(file.read()) == 1 << 21
 
 
+def test_a_packed_file_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "answers.tsv.gz"
+    with files.writing(str(path), "output_file") as file:
+        file.write(b"the answers")
+    first = path.read_bytes()
+    assert gzip.decompress(first) == b"the answers"
+    with files.writing(str(path), "output_file") as file:
+        file.write(b"the answers")
+    assert path.read_bytes() == first  # it has no time in it
+    with (
+        pytest.raises(ZeroDivisionError),
+        files.writing(str(path), "output_file") as file,
+    ):
+        file.write(b"half of")
+        raise ZeroDivisionError
+    assert path.read_bytes() == first
+    path.write_bytes(b"plain" * 99)
+    with (
+        pytest.raises(InputError, match="ot a gzipped file"),
+        files.open_unpacked(str(path)) as file,
+    ):
+        file.read()
+
+
 def test_a_mounted_file_is_written(tmp_path: Path) -> None:
     outside, path = tmp_path / "outside", tmp_path / "a file"
     outside.write_text("old")

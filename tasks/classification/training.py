@@ -82,7 +82,9 @@ def train_classifier(
         InputError: data, models and settings do not fit each other.
         TypeError: a setting is not one of these flags.
     """
+    is_same = evaluation is train  # perhaps iterators, which are read once
     train, evaluation = map(_kept, (path_of(train), path_of(evaluation)))
+    evaluation = train if is_same else evaluation
     if _has_pairs(train):
         settings = {"text_pair_column": "text_pair", **settings}
     run = FineTuningRun(

@@ -10,6 +10,7 @@ import io
 import itertools
 import math
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -111,6 +112,9 @@ def pretrain_domain(
         claim_folder(dataclasses.replace(run, do_train=True), devices.host)
         work = os.path.join(output_dir, WORK)
         tf.io.gfile.makedirs(work)
+        private = (x for x in inputs["input_file"] if not _may_be_read(x))
+        if "://" not in work and any(private):  # as its parts are to be, too
+            os.chmod(work, 0o700)
         mark = os.path.join(work, ".made_here")
         domain = "\n".join(files.identities(inputs["input_file"])).encode()
         made_of = files.content(mark)
@@ -184,6 +188,11 @@ def pretrain_domain(
         files.write_whole(os.path.join(output_dir, REPORT), report.encode())
         _draw(trained.history, found, os.path.join(output_dir, PICTURE))
         return report
+
+
+def _may_be_read(path: str) -> bool:
+    """Whether every user may read a file."""
+    return "://" in path or bool(os.stat(path).st_mode & stat.S_IROTH)
 
 
 def _split(input_file: str, input_format: str, folder: str) -> dict[str, str]:

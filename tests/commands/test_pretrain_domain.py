@@ -51,7 +51,9 @@ def test_a_model_learns_a_domain_and_says_so(
     (out / "domain_data").mkdir(parents=True)
     for name in own:
         (out / name).write_text("mine")
+    texts["domain"].chmod(0o600)
     shown = forked("pretrain_domain.py", *args)
+    assert (out / "domain_data").stat().st_mode & 0o777 == 0o700
     for path in map(out.joinpath, own):
         moved = path.parent / "earlier_results" / path.name
         assert moved.read_text() == "mine"
