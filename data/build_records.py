@@ -57,7 +57,6 @@ from bert_keras.data.record_schema import (
 )
 from bert_keras.data.segment_sampling import Text
 from bert_keras.data.sentence_splitting import TextFormat
-from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.data.tokenizers import TokenizerSettings, load_tokenizer
 from bert_keras.errors import InputError
 from bert_keras.files import fingerprint
@@ -142,7 +141,6 @@ def line_tokenizer(build: RecordBuildConfig) -> BlockTokenizer:
     tokenizer = load_tokenizer(build.vocab_file, build.tokenizer_settings)
     if isinstance(tokenizer, ByteLevelBpe):
         return ByteLevelLines(tokenizer)
-    assert isinstance(tokenizer, FullTokenizer)
     kind = SpacedWordTokenizer if build.words_are_spaced else LineTokenizer
     return kind(tokenizer)
 
