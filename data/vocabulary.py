@@ -168,17 +168,16 @@ def _spellable(
     The commonest characters do, while they and their "##" forms fill at most
     half the room: a rare script must not crowd out the words.
     """
-    counts: collections.Counter[str] = collections.Counter()
-    for word, count in word_counts.items():
-        for i, char in enumerate(word):
-            counts["##" + char if i else char] += count
     totals: collections.Counter[str] = collections.Counter()
-    for form, count in counts.items():
-        totals[form[-1]] += count
+    inner: set[str] = set()
+    for word, count in word_counts.items():
+        inner.update(word[1:])
+        for char in word:
+            totals[char] += count
     kept: set[str] = set()
     num_forms = 0
     for char in sorted(totals, key=lambda char: (-totals[char], char)):
-        num_forms += 1 + ("##" + char in counts)
+        num_forms += 1 + (char in inner)
         if totals[char] < min_frequency or 2 * num_forms > room:
             break
         kept.add(char)
