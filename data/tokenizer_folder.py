@@ -31,11 +31,7 @@ from bert_keras.data.tokenizers import (
     load_tokenizer,
     special_tokens_of,
 )
-from bert_keras.data.vocabulary import (
-    MAX_PIECE_CHARS,
-    MAX_PIECES,
-    cased_share,
-)
+from bert_keras.data.vocabulary import MAX_PIECE_CHARS, MAX_PIECES, cased_share
 from bert_keras.errors import InputError, say_once
 
 TOKENIZER_CONFIG, TOKENIZER = "tokenizer_config.json", "tokenizer.json"

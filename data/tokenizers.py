@@ -11,11 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_keras.data.added_tokens import AddedToken
-from bert_keras.data.bpe import (
-    ByteLevelBpe,
-    check_byte_level,
-    load_byte_level,
-)
+from bert_keras.data.bpe import ByteLevelBpe, check_byte_level, load_byte_level
 from bert_keras.data.special_tokens import BERT, ROBERTA, SpecialTokens
 from bert_keras.data.tokenization import MAX_CHARS_PER_WORD, FullTokenizer
 from bert_keras.data.vocabulary import check_vocabulary
