@@ -59,7 +59,8 @@ def main() -> None:
 def format_summary(word_counts: dict[str, int], pieces: list[str]) -> str:
     """A little table: the text, and how the vocabulary spells it."""
     whole_words = sum(piece in word_counts for piece in pieces)
-    unknown_share = vocabulary.unknown_share(word_counts, pieces)
+    vocab = {piece: number for number, piece in enumerate(pieces)}
+    _, unknown_share = vocabulary.spelling(word_counts, vocab)
     rows = {
         "words": f"{sum(word_counts.values()):,}",
         "  [UNK]": f"{unknown_share:.2%}",

@@ -106,7 +106,7 @@ def main(*beam_options: str) -> None:
             "what follows a lone -- is for --runner"
         )
     command.import_tensorflow(computes=False)
-    from bert_keras.data.sentence_splitting import TextFormat
+    from bert_keras.data.corpus import TextFormat
     from bert_keras.tasks.pretraining import data
 
     summary = data.write_records(

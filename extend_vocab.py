@@ -22,6 +22,7 @@ Examples:
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -168,7 +169,11 @@ def _unused_places(
     """Places for words; not those of [unused] tokens that are in use, as
     tokens to be kept whole."""
     used = {token.id for token in opened.settings.added_tokens}
-    places = [x for x in vocabulary.unused_places(pieces) if x not in used]
+    places = sorted(
+        number
+        for piece, number in pieces.items()
+        if re.fullmatch(r"\[unused\d+\]", piece) and number not in used
+    )
     if not (places or FLAGS.num_words):
         raise InputError(
             f"{opened.vocab_file} has no [unused] place; say with --num_words "
@@ -226,21 +231,11 @@ def format_summary(
     counts: Mapping[str, int], old: Mapping[str, int], new: Mapping[str, int]
 ) -> str:
     """A little table: what both vocabularies make of the text's words."""
-    total = sum(counts.values())
-    pieces_a_word, unknown = [], []
-    for vocab in (old, new):
-        tokenizer = WordpieceTokenizer(vocab)
-        num_pieces = num_unknown = 0
-        for word, count in counts.items():
-            spans = tokenizer.split(word)
-            num_pieces += count * len(spans)
-            num_unknown += count * (spans[0].piece == vocabulary.UNKNOWN)
-        pieces_a_word.append(f"{num_pieces / total:.3f}")
-        unknown.append(f"{num_unknown / total:.2%}")
+    before, after = (vocabulary.spelling(counts, x) for x in (old, new))
     rows = [
         ("", "before", "after"),
-        ("tokens a word", *pieces_a_word),
-        ("  [UNK]", *unknown),
+        ("tokens a word", f"{before[0]:.3f}", f"{after[0]:.3f}"),
+        ("  [UNK]", f"{before[1]:.2%}", f"{after[1]:.2%}"),
     ]
     return "\n".join(f"{name:<20}{a:>12}{b:>12}" for name, a, b in rows)
 

@@ -119,8 +119,7 @@ def inspect(tokenizer: "Tokenizer", paths: list[str]) -> "RecordSummary | None":
 
     table = inspect_records.find_table(paths, FLAGS.max_seq_length)
     size = max(tokenizer.vocab.values()) + 1
-    names = {number: piece for piece, number in tokenizer.vocab.items()}
-    pieces = [names.get(number, "") for number in range(size)]
+    pieces = [tokenizer.inv_vocab.get(number, "") for number in range(size)]
     vocabulary = pieces, tokenizer.special_tokens
     for batch in inspect_records.read_batches(
         paths, table, size, FLAGS.num_records

@@ -203,6 +203,7 @@ def pack(
     }
 
 
+@dataclasses.dataclass
 class FeatureBatches:
     """Shuffled batches without end, of sentences of like length.
 
@@ -217,24 +218,18 @@ class FeatureBatches:
       labels: of each sentence, a number above 0 for each of its words.
     """
 
+    vectors: np.ndarray
+    labels: Sequence[Sequence[int]]
+    batch_size: int
+    seed: int
+    share: HostShard
+
     # a batch follows from its step alone
     tracked: ClassVar[Mapping[str, Any]] = {}
 
-    def __init__(
-        self,
-        vectors: np.ndarray,
-        labels: Sequence[Sequence[int]],
-        batch_size: int,
-        seed: int,
-        share: HostShard,
-    ):
-        self.vectors = vectors
-        self.labels = labels
-        self.lengths = np.array([len(own) for own in labels])
+    def __post_init__(self) -> None:
+        self.lengths = np.array([len(own) for own in self.labels])
         self.begins = np.cumsum(self.lengths) - self.lengths
-        self.batch_size = batch_size
-        self.seed = seed
-        self.share = share
         self.order = functools.lru_cache(maxsize=1)(self._order)
 
     def _order(self, epoch: int) -> np.ndarray:

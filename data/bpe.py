@@ -34,7 +34,7 @@ _BYTES = {char: byte for byte, char in enumerate(ALPHABET)}
 
 
 class ByteLevelBpe:
-    """Text to pieces, and pieces to ids and back; a `Tokenizer`.
+    """Text to pieces, and pieces to ids and back.
 
     Args:
       vocab: piece -> id.

@@ -34,7 +34,7 @@ from bert_keras.data import (
     vectorized_masking,
 )
 from bert_keras.data.bpe import ByteLevelBpe
-from bert_keras.data.corpus import FaultyText, FileSpan
+from bert_keras.data.corpus import FaultyText, FileSpan, TextFormat
 from bert_keras.data.fast_tokenization import (
     BlockTokenizer,
     ByteLevelLines,
@@ -54,8 +54,6 @@ from bert_keras.data.record_schema import (
     without_next_sentence,
 )
 from bert_keras.data.segment_sampling import Text
-from bert_keras.data.sentence_splitting import TextFormat
-from bert_keras.data.tokenization import FullTokenizer
 from bert_keras.data.tokenizers import TokenizerSettings, load_tokenizer
 from bert_keras.errors import InputError
 from bert_keras.files import fingerprint
@@ -139,7 +137,6 @@ def line_tokenizer(build: RecordBuildConfig) -> BlockTokenizer:
     tokenizer = load_tokenizer(build.vocab_file, build.tokenizer_settings)
     if isinstance(tokenizer, ByteLevelBpe):
         return ByteLevelLines(tokenizer)
-    assert isinstance(tokenizer, FullTokenizer)
     kind = SpacedWordTokenizer if build.words_are_spaced else LineTokenizer
     return kind(tokenizer)
 

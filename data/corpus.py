@@ -1,8 +1,10 @@
 """Text files of any size -> their pieces on disk, a span of a file at a time.
 
-Text is UTF-8, in one of the formats of sentence_splitting.py, plain or .gz. A
-plain file is read in spans of equal size, each beginning and ending where a
-document does, so that several processes can share it.
+Text is UTF-8, plain or .gz: sentences, paragraphs, or documents as JSON lines.
+All become what google-research/bert reads, a sentence a line with a blank line
+between documents; the sentencex library, which has rules for many languages,
+cuts paragraphs. A plain file is read in spans of equal size, each beginning and
+ending where a document does, so that several processes can share it.
 
 A span's pieces lie in three files of numbers: ids, the length of each sentence
 in pieces, and the length of each document in sentences.
@@ -11,19 +13,21 @@ Shapes: N pieces and D documents of a block.
 """
 
 import contextlib
+import dataclasses
 import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
 import numpy as np
+import sentencex
 import tensorflow as tf
 
 from bert_keras import files
 from bert_keras.data.fast_tokenization import BlockTokenizer
 from bert_keras.data.instances import Summary
 from bert_keras.data.segment_sampling import Text
-from bert_keras.data.sentence_splitting import LineError, TextFormat
+from bert_keras.data.text_files import without_half_characters
 from bert_keras.data.tokenization import is_ideograph
 from bert_keras.errors import InputError
 
@@ -37,6 +41,68 @@ DEALING = 1  # sets this use of the seed apart from the others
 
 class FaultyText(InputError):
     """The text itself has to change, or the flags that say what it is."""
+
+
+@dataclasses.dataclass(eq=False)
+class LineError(Exception):
+    """A line that cannot be used."""
+
+    number: int  # of the line in its block, from 0
+    fault: str  # the rest of a sentence that the line begins
+
+
+@dataclasses.dataclass(frozen=True)
+class TextFormat:
+    input_format: str = "sentences"  # or paragraphs, jsonl: what a line is
+    text_field: str = "text"  # of a JSON line
+    language: str = "en"  # ISO 639's code, to cut sentences by
+
+    @property
+    def document_end(self) -> "re.Pattern[bytes]":
+        """What a document ends with, white space in ASCII at least."""
+        is_jsonl = self.input_format == "jsonl"
+        return re.compile(rb"\n" if is_jsonl else rb"\n[ \t\r]*\n")
+
+    def to_sentences(self, block: bytes) -> bytes:
+        """A block of whole documents, a sentence a line.
+
+        Raises:
+            UnicodeDecodeError: it is not UTF-8.
+            LineError: a line is not of this format.
+        """
+        if self.input_format == "sentences":
+            return block
+        is_jsonl = self.input_format == "jsonl"
+        to_lines = self._from_json if is_jsonl else self._from_paragraphs
+        lines = to_lines(block.decode())
+        return "".join(f"{line}\n" for line in lines).encode()
+
+    def _from_paragraphs(self, text: str) -> Iterator[str]:
+        for paragraph in text.split("\n"):
+            sentences = sentencex.segment(self.language, paragraph)
+            stripped = [sentence.strip() for sentence in sentences]
+            # a paragraph without a sentence is a blank line
+            yield from filter(None, stripped) if any(stripped) else [""]
+
+    def _from_json(self, text: str) -> Iterator[str]:
+        for number, line in enumerate(text.split("\n")):
+            if not line.strip():
+                continue
+            try:
+                document = files.parse_json(line)
+            except ValueError as error:
+                raise LineError(number, f"is not JSON ({error})") from error
+            is_object = isinstance(document, dict)
+            found = document.get(self.text_field) if is_object else None
+            if not isinstance(found, str):
+                raise LineError(
+                    number,
+                    f"has no text in the field `text_field={self.text_field}`",
+                )
+            for paragraph in without_half_characters(found).split("\n"):
+                if paragraph.strip():
+                    yield from self._from_paragraphs(paragraph)
+            yield ""
 
 
 class Stretch(NamedTuple):

@@ -44,25 +44,22 @@ def features_of(
             "the dataset's elements are not dictionaries; expected tensors by "
             "the names of features, such as input_ids"
         )
-    kind = kind_of(spec) or Kind.MASKED
-
-    def length(name: str) -> int:
-        return int((_shape(spec, name).as_list() or [1])[0])
-
-    table = unmasked_features(length("input_ids"))
+    kind = kind_of(spec)
+    length = _length(spec, "input_ids")
+    table = unmasked_features(length)
     if kind is not Kind.UNMASKED:
-        lengths = length("input_ids"), length("masked_lm_positions")
+        lengths = length, _length(spec, "masked_lm_positions")
         table = pretraining_features(*lengths, type_vocab_size)
     if kind is Kind.PACKED:
-        starts = length("next_sentence_positions")
+        starts = _length(spec, "next_sentence_positions")
         table = packed_features(*lengths, starts, type_vocab_size)
     if NEXT_SENTENCE not in spec:
         table = without_next_sentence(table)
     for feature in table:
-        found = _shape(spec, feature.name).as_list() or [1]
-        if found != [feature.length]:
+        found = _length(spec, feature.name)
+        if found != feature.length:
             raise InputError(
-                f"the dataset has {feature.name} of length {found[0]}; "
+                f"the dataset has {feature.name} of length {found}; "
                 f"expected {feature.length}"
             )
         dtype = spec[feature.name].dtype
@@ -75,11 +72,11 @@ def features_of(
     return table
 
 
-def _shape(spec: Mapping[str, Any], name: str) -> tf.TensorShape:
-    """The shape of a feature of one example: [] or [length].
+def _length(spec: Mapping[str, Any], name: str) -> int:
+    """How many numbers a feature of one example has.
 
     Raises:
-        InputError: it has none that is fixed.
+        InputError: its shape is neither [] nor [length].
     """
     if name not in spec:
         raise InputError(
@@ -93,12 +90,12 @@ def _shape(spec: Mapping[str, Any], name: str) -> tf.TensorShape:
             "expected one example an element: give it before `batch`, or with "
             "`unbatch()`"
         )
-    if not shape.is_fully_defined() or 0 in shape.as_list():
+    if not shape.num_elements():
         raise InputError(
             f"the dataset has {name} of shape {shape}; expected a fixed "
             "length: pad its examples"
         )
-    return shape
+    return shape.num_elements()
 
 
 def check_resumable(dataset: tf.data.Dataset) -> None:

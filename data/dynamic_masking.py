@@ -12,6 +12,8 @@ section 5.1.
 Shapes: B rows of this host, S positions, P predictions.
 """
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 
@@ -40,24 +42,19 @@ def lay_out(
     }
 
 
+@dataclasses.dataclass(eq=False)
 class BatchMasker:
     """Makes of unmasked records what a model is trained on."""
 
-    def __init__(
-        self,
-        vocab: MaskingVocabulary,
-        config: MaskConfig,
-        seed: int,
-        share: HostShard = HostShard(),
-    ):
-        """`share`: the rows of the global batch that are to be masked here."""
-        config.check_shares()
-        self.config = config
-        self.seed = seed
-        self.share = share
-        self.vocab = vocab
-        self.all_ids = tf.constant(np.sort(vocab.replacements), tf.int32)
-        self.continues = tf.constant(vocab.continues)
+    vocab: MaskingVocabulary
+    config: MaskConfig
+    seed: int
+    share: HostShard = HostShard()  # of a global batch, what is masked here
+
+    def __post_init__(self) -> None:
+        self.config.check_shares()
+        self.all_ids = tf.constant(np.sort(self.vocab.replacements), tf.int32)
+        self.continues = tf.constant(self.vocab.continues)
 
     def mask(
         self, number: tf.Tensor, batch: dict[str, tf.Tensor]
@@ -163,15 +160,14 @@ class BatchMasker:
         return may_choose & tf.gather(is_taken, word, batch_dims=1)
 
 
+@dataclasses.dataclass(eq=False)
 class CausalLmLabels:
     """Makes of unmasked records what a model of one direction is trained on:
     nothing is masked, and every position predicts its neighbour. In the form of
     masks, so that model and loss are those of masks."""
 
-    def __init__(self, vocab: MaskingVocabulary, direction: str):
-        """`direction`: left_to_right or right_to_left, as in BertConfig."""
-        self.vocab = vocab
-        self.direction = direction
+    vocab: MaskingVocabulary
+    direction: str  # left_to_right or right_to_left, as in BertConfig
 
     def mask(
         self, number: tf.Tensor, batch: dict[str, tf.Tensor]

@@ -14,14 +14,13 @@ import contextlib
 import itertools
 import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from bert_keras.data.bpe import ByteLevelBpe
 from bert_keras.data.tokenization import FullTokenizer
-from bert_keras.data.tokenizers import Tokenizer
 
 NUM_CODE_POINTS = 0x110000
 UNSEEN, DISTRUSTED, TRUSTED, TRUSTED_BREAK = range(4)  # the last ends words
@@ -38,20 +37,6 @@ class Lines(NamedTuple):
     ids: np.ndarray  # int32 [N], line after line
     lengths: np.ndarray  # int64 [L], in pieces
     is_blank: np.ndarray  # bool [L], nothing but white space
-
-
-class BlockTokenizer(Protocol):
-    """What makes ids of a corpus."""
-
-    @property
-    def tokenizer(self) -> Tokenizer: ...
-
-    def encode(self, block: bytes) -> Lines:
-        """Lines end at "\\n" alone; "\\r" is dropped, as in Google's code.
-
-        Raises:
-            UnicodeDecodeError: the block is not UTF-8.
-        """
 
 
 class LineTokenizer:
@@ -194,7 +179,11 @@ class ByteLevelLines:
 
 
 def _read_lines(block: bytes) -> list[str]:
-    """Lines end at "\\n" alone; "\\r" is dropped, as in Google's code."""
+    """Lines end at "\\n" alone; "\\r" is dropped, as in Google's code.
+
+    Raises:
+        UnicodeDecodeError: the block is not UTF-8.
+    """
     text = block.replace(b"\r", b"").removesuffix(b"\n").decode()
     return text.split("\n")
 
@@ -205,6 +194,9 @@ def _join(ids: Sequence[list[int]], is_blank: Sequence[bool]) -> Lines:
         np.array([len(line) for line in ids], np.int64),
         np.array(is_blank),
     )
+
+
+BlockTokenizer = LineTokenizer | SpacedWordTokenizer | ByteLevelLines
 
 
 class _Library:

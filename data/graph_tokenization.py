@@ -14,8 +14,8 @@ has assigned nothing in its fourth plane.
 Shapes: B texts, N words of all texts, L lengths of a piece.
 """
 
+import dataclasses
 import functools
-import inspect
 import re
 import sys
 import unicodedata
@@ -97,8 +97,7 @@ class GraphTokenizer(tf.Module):
         self.cuts = cuts
         basic = tokenizer.basic_tokenizer
         word_pieces = tokenizer.wordpiece_tokenizer
-        names = inspect.signature(BasicTokenizer).parameters
-        table = rewrites(**{name: getattr(basic, name) for name in names})
+        table = rewrites(**dataclasses.asdict(basic))
         self.rewrites = _table(table, list(table.values()), UNCHANGED)
         self.drops_private_use = not basic.tokenize("\ue000")
         self.max_word_chars = word_pieces.max_input_chars_per_word

@@ -322,16 +322,11 @@ def _checks(
     checks = []
     for feature in features:
         name, values = feature.name, batch[feature.name]
-        if feature.dtype != "int64" and not feature.is_weight:
-            checks.append(tf.debugging.assert_all_finite(values, name))
-            continue
-        checks.append(tf.debugging.assert_non_negative(values, name))
-        if feature.is_weight:
-            checks.append(tf.debugging.assert_less_equal(values, 1.0, name))
-            continue
-        limit = feature.upper_limit(vocab_size)
-        if limit is not None:
-            checks.append(tf.debugging.assert_less(values, limit, name))
+        least, most = feature.bounds(vocab_size)
+        checks += [
+            tf.debugging.assert_greater_equal(values, least, name),
+            tf.debugging.assert_less_equal(values, most, name),
+        ]
     for name in BEGINS_ROW & batch.keys():
         first = batch[name][:, 0]
         checks.append(tf.debugging.assert_positive(first, name))

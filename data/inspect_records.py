@@ -144,8 +144,8 @@ def read_batches(
                     continue
                 numbers = values[feature.name]
                 limit = feature.upper_limit(vocab_size)
-                is_large = False if limit is None else numbers >= limit
-                wrong = np.argwhere((numbers < 0) | is_large)
+                least, most = feature.bounds(vocab_size)
+                wrong = np.argwhere((numbers < least) | (numbers > most))
                 if len(wrong):
                     row, column = wrong[0]
                     upper = "or more" if limit is None else f"to {limit - 1:,}"

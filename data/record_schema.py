@@ -33,6 +33,15 @@ class Feature:
         """Values are below it; None: no limit."""
         return vocab_size if self.is_piece_id else self.limit
 
+    def bounds(self, vocab_size: int | None) -> tuple[float, float]:
+        """The least and the largest value; without a limit the largest that an
+        int32 has, or of floats the largest that are finite."""
+        if self.dtype != "int64":
+            most = 1.0 if self.is_weight else float(np.finfo("float32").max)
+            return 0.0 if self.is_weight else -most, most
+        limit = self.upper_limit(vocab_size)
+        return 0, np.iinfo("int32").max if limit is None else limit - 1
+
 
 def pretraining_features(
     max_seq_length: int,

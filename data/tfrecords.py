@@ -8,6 +8,7 @@ Shapes: R records, L numbers in a feature, W bytes.
 """
 
 import contextlib
+import dataclasses
 import functools
 import gzip
 import itertools
@@ -37,7 +38,7 @@ ALWAYS = np.array([[True]])  # bytes that each record has
 def encode(
     features: Sequence[Feature], values: Mapping[str, Sequence[float]]
 ) -> bytes:
-    """One record: a serialized tf.train.Example."""
+    """One record: a serialized tf.train.Example, the same in each process."""
     example = tf.train.Example()
     for feature in features:
         numbers = values[feature.name]
@@ -49,7 +50,7 @@ def encode(
             target.int64_list.value.extend(numbers)
         else:
             target.float_list.value.extend(numbers)
-    return example.SerializeToString()
+    return example.SerializeToString(deterministic=True)
 
 
 class _Message(NamedTuple):
@@ -292,23 +293,20 @@ class DamagedRecord(InputError):
 READ_ERRORS = tf.errors.OpError, gzip.BadGzipFile, EOFError, zlib.error
 
 
+@dataclasses.dataclass(eq=False)
 class RecordReader:
-    """Iterates over a file's records, plain or .gz.
+    """Iterates over a file's records, plain or .gz."""
 
-    Args:
-        offset: bytes of the unpacked file to go on from, ...
-        num_read: ... the records before them.
-    """
+    path: str
+    offset: int = 0  # bytes of the unpacked file to go on from, ...
+    num_read: int = 0  # ... the records before them
 
-    def __init__(self, path: str, offset: int = 0, num_read: int = 0):
-        self.path = path
-        self.offset = offset
-        self.num_read = num_read
-        self._file: Any = tf.io.gfile.GFile(path, "rb")
-        if path.endswith(".gz"):
+    def __post_init__(self) -> None:
+        self._file: Any = tf.io.gfile.GFile(self.path, "rb")
+        if self.path.endswith(".gz"):
             self._file = gzip.GzipFile(fileobj=self._file)
         try:
-            self._file.seek(offset)
+            self._file.seek(self.offset)
         except READ_ERRORS as error:
             raise self._named(error) from error
 

@@ -7,6 +7,7 @@ apart from lower case are ours. Plain Python; exact for all of Unicode as the
 running Python's tables know it.
 """
 
+import dataclasses
 import functools
 import itertools
 import re
@@ -188,6 +189,7 @@ class FullTokenizer:
         return found
 
 
+@dataclasses.dataclass(eq=False)
 class BasicTokenizer:
     """Splits text at white space, punctuation and CJK ideographs.
 
@@ -195,24 +197,19 @@ class BasicTokenizer:
     becomes one kind, words are lower-cased and stripped of their accents.
     """
 
-    def __init__(
-        self,
-        do_lower_case: bool = True,
-        strip_accents: bool | None = None,
-        tokenize_chinese_chars: bool = True,
-        remove_private_use: bool = False,
-    ) -> None:
-        self.do_lower_case = do_lower_case
-        self.tokenize_chinese_chars = tokenize_chinese_chars
-        self.remove_private_use = remove_private_use
+    do_lower_case: bool = True
+    strip_accents: bool | None = None
+    tokenize_chinese_chars: bool = True
+    remove_private_use: bool = False
+
+    def __post_init__(self) -> None:
         self._cleaned = _CleanedCharacters(
-            tokenize_chinese_chars, remove_private_use
+            self.tokenize_chinese_chars, self.remove_private_use
         )
         # Theirs: accents go exactly when case goes. Ours: the same unless
         # told apart, because for many languages "ä" is a letter of its own.
-        self.strip_accents = (
-            do_lower_case if strip_accents is None else strip_accents
-        )
+        if self.strip_accents is None:
+            self.strip_accents = self.do_lower_case
 
     def tokenize(self, text: str | bytes) -> list[str]:
         return [
@@ -319,19 +316,16 @@ def cut(text: str, breaks: re.Pattern[str]) -> Iterator[tuple[int, str]]:
     yield begin, text[begin:]
 
 
+@dataclasses.dataclass(eq=False)
 class WordpieceTokenizer:
     """Greedy longest-match-first: "unaffable" gives un, ##aff, ##able."""
 
-    def __init__(
-        self,
-        vocab: Mapping[str, int],
-        unk_token: str = UNKNOWN,
-        max_input_chars_per_word: int = MAX_CHARS_PER_WORD,
-    ) -> None:
-        self.vocab = vocab
-        self.unk_token = unk_token
-        self.max_input_chars_per_word = max_input_chars_per_word
-        self._max_piece_chars = max(map(len, vocab), default=0)
+    vocab: Mapping[str, int]
+    unk_token: str = UNKNOWN
+    max_input_chars_per_word: int = MAX_CHARS_PER_WORD
+
+    def __post_init__(self) -> None:
+        self._max_piece_chars = max(map(len, self.vocab), default=0)
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """The pieces of words that `BasicTokenizer` has already split."""
@@ -429,8 +423,7 @@ def convert_to_unicode(text: str | bytes) -> str:
     return text if isinstance(text, str) else text.decode("utf-8", "ignore")
 
 
-def printable_text(text: str | bytes) -> str:
-    return convert_to_unicode(text)
+printable_text = convert_to_unicode
 
 
 def released_case(path: str) -> bool | None:

@@ -31,11 +31,7 @@ from bert_keras.data.tokenizers import (
     load_tokenizer,
     special_tokens_of,
 )
-from bert_keras.data.vocabulary import (
-    MAX_PIECE_CHARS,
-    MAX_PIECES,
-    cased_share,
-)
+from bert_keras.data.vocabulary import MAX_PIECE_CHARS, MAX_PIECES, cased_share
 from bert_keras.errors import InputError, say_once
 
 TOKENIZER_CONFIG, TOKENIZER = "tokenizer_config.json", "tokenizer.json"
@@ -123,22 +119,18 @@ def open_tokenizer(
         return None
     said = _Statements()
     for place in filter(None, (vocab_file, model)):
-        own = _read_statements(place)
+        before = dict(said.values)
+        _read_statements(place, said)
         for name in CASE:
-            if getattr(options, name) is not None or name not in own.values:
+            if getattr(options, name) is not None or name not in before:
                 continue
-            one, source = own.values[name]
-            other, other_source = said.values.get(name, (one, source))
+            one, source = said.values[name]
+            other, other_source = before[name]
             if other != one:
                 say_once(
                     f"tokenizer: {name} is {one} as {source} says; "
                     f"{other_source} says {other}"
                 )
-        said.values |= own.values
-        said.added |= own.added
-        said.named += own.named
-        said.completed |= own.completed
-        said.is_hugging_face = own.is_hugging_face
     is_own = not (model and vocab_file)
     vocab_file, vocab = _complete_vocabulary(path, said, is_own)
     for content in options.additional_special_tokens:
@@ -213,8 +205,8 @@ class _Statements:
             self.values[name] = values[name], source
 
 
-def _read_statements(path: str) -> _Statements:
-    """What the folder states that `path` is, or lies in.
+def _read_statements(path: str, said: _Statements) -> None:
+    """Adds what the folder states that `path` is, or lies in.
 
     Later ones count: Hugging Face's defaults, where the folder has its form;
     tokenizer.json; tokenizer_config.json; task.json. Of an added token:
@@ -227,7 +219,6 @@ def _read_statements(path: str) -> _Statements:
     tokenizer_file, config_file, listed_file, task_file = (
         files.beside(path, [name]) or "" for name in names
     )
-    said = _Statements()
     said.is_hugging_face = bool(
         files.beside(path, ["config.json"])
     ) and not files.beside(path, ["bert_config.json"])
@@ -251,23 +242,24 @@ def _read_statements(path: str) -> _Statements:
         if config_file:
             _check_config(config, special_tokens, bool(tokenizer_file))
             said.say(config, config_file)
+        named = []
         for name in EXTRA_TOKENS:
             extra = config.get(name) or ()
             extra = extra.values() if isinstance(extra, dict) else extra
-            said.named += [_token(token, 0).content for token in extra]
+            named += [_token(token, 0).content for token in extra]
         source = listed_file
         tokens = [
             dataclasses.replace(
                 _token(content, number),
-                special=content in said.named,
-                normalized=content not in said.named,
+                special=content in named,
+                normalized=content not in named,
             )
             for content, number in listed.items()
         ]
         source = config_file
         decoder = config.get("added_tokens_decoder") or {}
         tokens += [_token(token, int(key)) for key, token in decoder.items()]
-        said.completed = {
+        said.completed |= {
             token["content"]
             for token in decoder.values()
             if "is_word_piece" in token
@@ -284,10 +276,9 @@ def _read_statements(path: str) -> _Statements:
         ) from error
     # As in Google's code, "[MASK]" in a text is three tokens like any others.
     own = special_tokens.pieces
-    said.added = {t.content: t for t in tokens if t.content not in own}
-    said.named = [name for name in said.named if name not in own]
+    said.added |= {t.content: t for t in tokens if t.content not in own}
+    said.named += [name for name in named if name not in own]
     said.say({name: task[name] for name in CASE if name in task}, task_file)
-    return said
 
 
 def _token(value: Any, number: int) -> AddedToken:

@@ -7,16 +7,17 @@ pieces. data/tokenizer_folder.py finds both, with their settings, in a folder.
 import dataclasses
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from bert_keras.data.added_tokens import AddedToken
-from bert_keras.data.bpe import check_byte_level, load_byte_level
+from bert_keras.data.bpe import ByteLevelBpe, check_byte_level, load_byte_level
 from bert_keras.data.special_tokens import BERT, ROBERTA, SpecialTokens
-from bert_keras.data.tokenization import MAX_CHARS_PER_WORD, FullTokenizer, Span
+from bert_keras.data.tokenization import MAX_CHARS_PER_WORD, FullTokenizer
 from bert_keras.data.vocabulary import check_vocabulary
 from bert_keras.errors import InputError
 
+Tokenizer = FullTokenizer | ByteLevelBpe
 BYTE_LEVEL = ".json"  # how the name of such a vocabulary ends
 
 
@@ -37,38 +38,6 @@ class TokenizerSettings:
         """In JSON's types."""
         values = dataclasses.asdict(self)
         return values | {"added_tokens": list(values["added_tokens"])}
-
-
-class Tokenizer(Protocol):
-    """What every tokenizer does."""
-
-    @property
-    def special_tokens(self) -> SpecialTokens: ...
-
-    @property
-    def vocab(self) -> Mapping[str, int]: ...
-
-    @property
-    def inv_vocab(self) -> Mapping[int, str]: ...
-
-    def tokenize(self, text: str, enough: int | None = None) -> list[str]:
-        """The text's pieces; with `enough` of a long text, the rest may be
-        left out."""
-
-    def tokenize_with_offsets(self, text: str) -> list[Span]: ...
-
-    def tokenize_words(self, words: Sequence[str]) -> list[list[str]]:
-        """Each word's pieces in " ".join(words)."""
-
-    def to_text(self, pieces: Iterable[str]) -> str:
-        """What they read as, but for a space before."""
-
-    def split_like_pieces(self, text: str) -> list[str]:
-        """Joined by spaces: the text as `to_text` would give it."""
-
-    def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]: ...
-
-    def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]: ...
 
 
 def load_tokenizer(

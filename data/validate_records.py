@@ -286,14 +286,8 @@ def check_numbers(
     """
     is_sound = True
     for feature in features:
-        values, limit = parsed[feature.name], feature.upper_limit(None)
-        if feature.dtype == "int64":
-            is_sound &= bool(values.min() >= 0)
-            is_sound &= limit is None or bool(values.max() < limit)
-        elif feature.is_weight:
-            is_sound &= bool(((values >= 0) & (values <= 1)).all())
-        else:
-            is_sound &= bool(np.isfinite(values).all())
+        values, (least, most) = parsed[feature.name], feature.bounds(None)
+        is_sound &= bool(values.min() >= least and values.max() <= most)
     for name in BEGINS_ROW & parsed.keys():
         if OF_PRETRAINING & parsed.keys():
             is_sound &= bool(parsed[name][:, 0].all())

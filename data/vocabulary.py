@@ -8,7 +8,6 @@ special tokens, then pieces. With 99 slots [UNK], [CLS], [SEP] and [MASK] are
 """
 
 import collections
-import re
 import sys
 from collections.abc import Iterable, Mapping
 
@@ -169,17 +168,16 @@ def _spellable(
     The commonest characters do, while they and their "##" forms fill at most
     half the room: a rare script must not crowd out the words.
     """
-    counts: collections.Counter[str] = collections.Counter()
-    for word, count in word_counts.items():
-        for i, char in enumerate(word):
-            counts["##" + char if i else char] += count
     totals: collections.Counter[str] = collections.Counter()
-    for form, count in counts.items():
-        totals[form[-1]] += count
+    inner: set[str] = set()
+    for word, count in word_counts.items():
+        inner.update(word[1:])
+        for char in word:
+            totals[char] += count
     kept: set[str] = set()
     num_forms = 0
     for char in sorted(totals, key=lambda char: (-totals[char], char)):
-        num_forms += 1 + ("##" + char in counts)
+        num_forms += 1 + (char in inner)
         if totals[char] < min_frequency or 2 * num_forms > room:
             break
         kept.add(char)
@@ -191,18 +189,19 @@ def _spellable(
     }
 
 
-def unknown_share(
-    word_counts: Mapping[str, int], pieces: Iterable[str]
-) -> float:
-    """Share of the words, counted as often as they occur, that are [UNK]."""
-    vocab = {piece: number for number, piece in enumerate(pieces)}
+def spelling(
+    word_counts: Mapping[str, int], vocab: Mapping[str, int]
+) -> tuple[float, float]:
+    """Pieces of a word in the mean, and the share of words that are [UNK]; each
+    counts as often as it occurs."""
     tokenizer = tokenization.WordpieceTokenizer(vocab)
-    unknown = sum(
-        count
-        for word, count in word_counts.items()
-        if tokenizer.split(word)[0].piece == UNKNOWN
-    )
-    return unknown / sum(word_counts.values())
+    num_pieces = num_unknown = 0
+    for word, count in word_counts.items():
+        spans = tokenizer.split(word)
+        num_pieces += count * len(spans)
+        num_unknown += count * (spans[0].piece == UNKNOWN)
+    total = sum(word_counts.values())
+    return num_pieces / total, num_unknown / total
 
 
 def new_words(
@@ -215,12 +214,3 @@ def new_words(
         if word not in vocab and len(word) <= tokenization.MAX_CHARS_PER_WORD
     ]
     return sorted(words, key=lambda word: (-word_counts[word], word))
-
-
-def unused_places(vocab: Mapping[str, int]) -> list[int]:
-    """The ids of [unused0], [unused1], ..., in their order."""
-    return sorted(
-        number
-        for piece, number in vocab.items()
-        if re.fullmatch(r"\[unused\d+\]", piece)
-    )

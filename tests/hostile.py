@@ -34,7 +34,6 @@ from bert_keras.data import (
     corpus,
     fast_tokenization,
     inspect_records,
-    sentence_splitting,
     tfrecords,
     tokenization,
     validate_records,
@@ -358,7 +357,7 @@ def read_glue(case: tuple[str, bytes]) -> None:
 def read_corpus(case: tuple[str, bytes]) -> None:
     input_format, content = case
     path = write("text.txt", content)
-    wanted = sentence_splitting.TextFormat(input_format)
+    wanted = corpus.TextFormat(input_format)
 
     def blocks() -> list[corpus.Block]:
         return [

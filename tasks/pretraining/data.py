@@ -18,8 +18,8 @@ from bert_keras.data import (
     tfrecords,
     vocabulary,
 )
+from bert_keras.data.corpus import TextFormat
 from bert_keras.data.instances import InstanceConfig, Summary
-from bert_keras.data.sentence_splitting import TextFormat
 from bert_keras.data.special_tokens import BERT
 from bert_keras.data.tokenization import BasicTokenizer
 from bert_keras.data.tokenizer_folder import (

@@ -18,9 +18,9 @@ from bert_keras.data.build_records import (
     read_chunks,
     writing_chunks,
 )
+from bert_keras.data.corpus import TextFormat
 from bert_keras.data.instances import InstanceConfig, Summary
 from bert_keras.data.record_schema import pretraining_features
-from bert_keras.data.sentence_splitting import TextFormat
 from bert_keras.data.text_files import expand_patterns
 from bert_keras.data.tfrecords import parse_batch, read_records
 from bert_keras.data.tokenizers import TokenizerSettings

@@ -201,7 +201,7 @@ def test_learn_is_deterministic() -> None:
     assert len(learned) == 1
 
 
-def test_unknown_share() -> None:
+def test_spelling() -> None:
     counts = {"sea": 3, "seas": 2, "zoo": 15}
-    pieces = ["[UNK]", "sea", "##s"]
-    assert vocabulary.unknown_share(counts, pieces) == 0.75
+    vocab = {"[UNK]": 0, "sea": 1, "##s": 2}
+    assert vocabulary.spelling(counts, vocab) == (1.1, 0.75)

@@ -15,12 +15,12 @@ import tensorflow as tf
 
 import bert_keras
 from bert_keras.data import validate_records
+from bert_keras.data.corpus import TextFormat
 from bert_keras.data.input_pipeline import RecordBatches
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.data.masking import MaskConfig
 from bert_keras.data.record_dataset import record_dataset
 from bert_keras.data.record_schema import pretraining_features
-from bert_keras.data.sentence_splitting import TextFormat
 from bert_keras.data.tfrecords import parse_batch
 from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.data.validate_records import read_first, table_of
