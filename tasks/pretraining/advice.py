@@ -30,8 +30,7 @@ LOW_ACCURACY = 0.2  # of masked tokens; models that learn are soon above it
 LEAST_AT_END = 100  # steps, of which the last are compared with a guess
 LITTLE = 0.02  # accuracy above that of a guess
 REMEDIES = (
-    "try `bias_correction` first, in another `output_dir`; then a longer "
-    "warm-up (`num_warmup_steps`), a higher `learning_rate`, a larger "
+    "a longer warm-up (`num_warmup_steps`), a higher `learning_rate`, a larger "
     "initializer_range in bert_config.json where the model is narrow (0.06 at "
     "a hidden_size of 128), no dropout there (hidden_dropout_prob 0) where "
     "each text is seen once, or a smaller vocabulary"
@@ -125,10 +124,15 @@ class PlateauWatch:
     Args:
         guess: the accuracy of always answering the most frequent token; None:
             it is not known.
+        corrects_bias: whether `bias_correction` is given already.
     """
 
-    def __init__(self, guess: float | None) -> None:
+    def __init__(
+        self, guess: float | None, corrects_bias: bool = False
+    ) -> None:
         self._guess = guess
+        first = "" if corrects_bias else "`bias_correction` first; then "
+        self._advice = f"try {first}{REMEDIES} (in another `output_dir`)"
         self._rate = math.inf
         # loss and accuracy of a step
         self._seen = collections.deque[tuple[float, float]](maxlen=2 * WINDOW)
@@ -156,7 +160,7 @@ class PlateauWatch:
                     f"the model has learned little: in the last {LEAST_AT_END} "
                     f"steps {accuracy:.1%} of masked tokens were right, and "
                     "always answering the most frequent one gives "
-                    f"{self._guess:.1%}; train for longer, or {REMEDIES}"
+                    f"{self._guess:.1%}; train for longer, or {self._advice}"
                 )
         if len(self._seen) < 2 * WINDOW or step % STEPS_BETWEEN_LOOKS:
             return None
@@ -171,5 +175,5 @@ class PlateauWatch:
             f"step {step:,}: the loss of masked tokens is on a plateau, "
             f"{loss:.2f} after {before:.2f} in means of {WINDOW:,} steps, and "
             f"{accuracy:.1%} of them are right, little more than by their "
-            f"frequencies alone; {REMEDIES}"
+            f"frequencies alone; {self._advice}"
         )

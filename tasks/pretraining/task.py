@@ -380,7 +380,7 @@ class PretrainingTask(Task):
                     f"guessing by frequency alone: loss {both:.2f}, mlm_loss "
                     f"{loss:.2f}, mlm_acc {guess:.4f}"
                 )
-            watch = advice.PlateauWatch(guess)
+            watch = advice.PlateauWatch(guess, config.optimizer.bias_correction)
         ramp = {}
         if config.loop.batch_ramp_steps:
             ramp["batch_ramp_steps's beginning"] = self._batch_size(0)

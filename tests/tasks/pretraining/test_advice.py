@@ -133,6 +133,11 @@ def test_a_short_run_that_learned_nothing_is_told_so(
     if said:
         assert "in the last 100 steps 6.0% of masked tokens" in said
         assert "most frequent one gives 5.0%; train for longer" in said
+        assert "or try `bias_correction` first; then a longer warm-up" in said
+        watch = PlateauWatch(guess, corrects_bias=True)
+        for step in range(1, steps + 1):
+            said = watch(step, figures, step == steps)
+        assert said and "or try a longer warm-up" in said
 
 
 def test_progress_prints_what_its_watch_says(
