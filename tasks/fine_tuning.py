@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
@@ -20,12 +20,13 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.data.batching import HostShard, InMemoryBatches
-from bert_keras.data.input_features import InputFeatures
+from bert_keras.data.input_features import InputFeatures, bucket_by_length
 from bert_keras.data.tokenizer_folder import CASE
 from bert_keras.data.tokenizers import TokenizerSettings
 from bert_keras.errors import InputError
 from bert_keras.files import content, is_stream, parse_json, write_json
 from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.checkpoint_compatibility import second_config
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.hugging_face_task import folder_task
@@ -56,6 +57,7 @@ from bert_keras.training.config import (
 )
 from bert_keras.training.distribution import check_batch_size
 from bert_keras.training.early_stopping import sort_key
+from bert_keras.training.inference import predict
 from bert_keras.training.loop import Callback, Source
 from bert_keras.training.monitor import LOG
 
@@ -237,6 +239,29 @@ class FineTuningTask(Task):
         )
         self.metric(self.config.selection)
         return self.training_data()
+
+    def outputs(
+        self,
+        trainer: Trainer,
+        texts: Sequence[Sequence[InputFeatures]],
+        batch_size: int,
+    ) -> Iterator[list[Outputs]]:
+        """Yields those of each text's rows; rows of like length are batched
+        together.
+
+        Args:
+            batch_size: rows of max_seq_length that are not too much at once.
+        """
+        rows = [row for text in texts for row in text]
+        batches = bucket_by_length(
+            rows,
+            batch_size,
+            self.settings.max_seq_length,
+            trainer.predictor.shapes_are_cheap,
+        )
+        outputs = predict(trainer.predictor, batches, len(rows))
+        for text in texts:
+            yield [next(outputs) for _ in text]
 
     def _evaluation_files(self, run: RunConfig) -> dict[str, Any]:
         """What the best model is chosen by, where it is a file."""

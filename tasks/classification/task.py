@@ -332,12 +332,9 @@ class ClassificationTask(FineTuningTask):
         batch_size: int,
     ) -> np.ndarray:
         """[N, C]; the windows of a document joined."""
-        rows = [row for rows in encoded for row in rows]
-        length = self.settings.max_seq_length
-        outputs = trainer.outputs(rows, batch_size, length)
-        logits = (output["logits"] for output in outputs)
         pooling = self.settings.window_pooling
-        return np.array(list(pool_windows(logits, encoded, pooling)))
+        outputs = self.outputs(trainer, encoded, batch_size)
+        return np.array([pool_windows(own, pooling) for own in outputs])
 
 
 def glue_problem(

@@ -149,11 +149,5 @@ class MultipleChoiceTask(FineTuningTask):
         encoded: list[list[InputFeatures]],
         batch_size: int,
     ) -> list[np.ndarray]:
-        """Log-probabilities [C] of each question; rows are batched by their
-        lengths."""
-        rows = [row for own in encoded for row in own]
-        length = self.settings.max_seq_length
-        scores = trainer.outputs(rows, batch_size, length)
-        return [
-            log_shares([next(scores)["logits"] for _ in own]) for own in encoded
-        ]
+        """Log-probabilities [C] of each question."""
+        return [*map(log_shares, self.outputs(trainer, encoded, batch_size))]

@@ -268,14 +268,12 @@ class NerTask(FineTuningTask):
         self, trainer: Trainer, words: WordFile, batch_size: int
     ) -> list[np.ndarray]:
         """Each sentence's [T, C]."""
-        length = self.settings.max_seq_length
-        outputs = trainer.outputs(words.rows, batch_size, length)
-        logits = (output["logits"] for output in outputs)
-        joined = (
-            text.join(list(itertools.islice(logits, len(text.rows))))
-            for text in words.texts
+        rows = [text.rows for text in words.texts]
+        outputs = self.outputs(trainer, rows, batch_size)
+        return words.by_sentence(
+            text.join(own, "logits")
+            for text, own in zip(words.texts, outputs, strict=True)
         )
-        return words.by_sentence(joined)
 
     def prepare(self) -> None:
         """Cuts up what is evaluated and tagged: faults are to show before the

@@ -20,7 +20,7 @@ from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.squad.postprocessing import (
     NOTHING,
     Answerer,
-    Logits,
+    logits_of,
 )
 from bert_keras.tasks.task_config import TaskConfig
 
@@ -117,7 +117,7 @@ class QuestionAnsweringPipeline(TaskPipeline):
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
         example, windows = question.content
-        logits = list(map(Logits.of_row, question.rows, outputs))
+        logits = logits_of(windows, outputs)
         found = self.answerer.answer(example, windows, logits)
         text = found.text(self.settings.null_score_diff_threshold)
         place = [entry.text for entry in found.nbest].index(text)

@@ -47,8 +47,8 @@ from bert_keras.tasks.squad.postprocessing import (
     NOTHING,
     NULL_ODDS,
     Answerer,
-    Logits,
     Prediction,
+    logits_of,
     to_files,
 )
 from bert_keras.tasks.task_config import TASK, TaskConfig
@@ -330,13 +330,16 @@ class SquadTask(FineTuningTask):
                 writer.write(encode(features, values))
 
     def _predict(self, trainer: Trainer) -> list[Prediction]:
-        rows = [window.row for window in self.asked.flat]
-        outputs = trainer.outputs(
-            rows, self.config.predict_batch_size, self.settings.max_seq_length
-        )
-        logits = map(Logits.of_row, rows, outputs)
+        examples, windows = self.asked
+        rows = [[window.row for window in own] for own in windows]
+        outputs = self.outputs(trainer, rows, self.config.predict_batch_size)
         answerer = Answerer(self.tokenizer, self.settings)
-        return list(answerer.answer_all(*self.asked, logits))
+        return [
+            answerer.answer(example, own, logits_of(own, found))
+            for example, own, found in zip(
+                examples, windows, outputs, strict=True
+            )
+        ]
 
     def _evaluate(self, predictions: Sequence[Prediction]) -> dict[str, float]:
         golds = [example.golds or () for example in self.asked.examples]

@@ -164,7 +164,7 @@ class FeatureBasedNerTask(NerTask):
                 features.shape,
             )
             for text, outputs in with_progress(results, len(texts)):
-                yield text.join([output["vectors"] for output in outputs])
+                yield text.join(outputs, "vectors")
 
         stem = os.path.splitext(os.path.basename(path))[0]
         name = f"{stem}-{zlib.crc32(os.path.abspath(path).encode()):08x}"
