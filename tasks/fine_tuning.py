@@ -12,8 +12,8 @@ import dataclasses
 import functools
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -85,54 +85,42 @@ class FineTuningConfig:
     selection: ModelSelection = ModelSelection()
 
 
-class Data(Protocol):
+@dataclasses.dataclass(frozen=True)
+class TrainingData:
     """What is trained on."""
 
-    num_examples: int  # of which an epoch consists
+    num_examples: int  # that make an epoch; windows make more rows
     num_rows: int
     longest: int  # pieces of a row
     packs: bool  # whether the model reads packed rows, with the same loss
-
-    @property
-    def digest(self) -> str:
-        """Tells other data from these."""
-
-    def batches(
-        self,
-        batch_size: int,
-        max_seq_length: int,
-        seed: int,
-        share: HostShard,
-        num_pieces: int,
-    ) -> Source:
-        """The arguments are InMemoryBatches's."""
+    digest: str  # tells other data from these
+    # of batch_size, max_seq_length, seed, share and num_pieces, which are
+    # InMemoryBatches's
+    batches: Callable[[int, int, int, HostShard, int], Source]
 
 
-@dataclasses.dataclass(eq=False)
-class TrainingData:
-    """Rows with their labels."""
-
-    rows: list[InputFeatures]
-    labels: Mapping[str, np.ndarray]
-    num_examples: int  # that make an epoch; windows make more rows
-    packs: bool
-    group_size: int = 1  # how many rows share a label (data/batching.py)
-
-    def __post_init__(self) -> None:
-        self.num_rows = len(self.rows)
-        self.longest = max(len(row.input_ids) for row in self.rows)
-        self.batches = functools.partial(
-            InMemoryBatches, self.rows, self.labels, group_size=self.group_size
-        )
-
-    @functools.cached_property
-    def digest(self) -> str:
-        crc = 0
-        for row in self.rows:
-            crc = zlib.crc32(np.array(row.input_ids).tobytes(), crc)
-        for name in sorted(self.labels):
-            crc = zlib.crc32(self.labels[name].tobytes(), crc)
-        return f"{len(self.rows)} rows, checksum {crc:08x}"
+def labelled_rows(
+    rows: list[InputFeatures],
+    labels: Mapping[str, np.ndarray],
+    num_examples: int,
+    packs: bool,
+    group_size: int = 1,
+) -> TrainingData:
+    """Rows with their labels, to train on; `group_size`: how many of them share
+    a label (data/batching.py)."""
+    crc = 0
+    for row in rows:
+        crc = zlib.crc32(np.array(row.input_ids).tobytes(), crc)
+    for name in sorted(labels):
+        crc = zlib.crc32(labels[name].tobytes(), crc)
+    return TrainingData(
+        num_examples,
+        len(rows),
+        max(len(row.input_ids) for row in rows),
+        packs,
+        f"{len(rows)} rows, checksum {crc:08x}",
+        functools.partial(InMemoryBatches, rows, labels, group_size=group_size),
+    )
 
 
 class FineTuningTask(Task):
@@ -208,7 +196,7 @@ class FineTuningTask(Task):
             self.teacher.load(model)
 
     @abc.abstractmethod
-    def training_data(self) -> Data: ...
+    def training_data(self) -> TrainingData: ...
 
     @abc.abstractmethod
     def prepare(self) -> None:
@@ -229,7 +217,7 @@ class FineTuningTask(Task):
         """Writes the files of predictions: `do_predict`."""
 
     @functools.cached_property
-    def data(self) -> Data:
+    def data(self) -> TrainingData:
         """The training data, where the batch size fits the devices."""
         check_batch_size(
             self.context.devices.strategy,

@@ -41,6 +41,7 @@ from bert_keras.tasks.classification.model import (
 from bert_keras.tasks.fine_tuning import (
     FineTuningTask,
     TrainingData,
+    labelled_rows,
     train_losses,
 )
 from bert_keras.tasks.label_names import in_stored_order
@@ -106,7 +107,7 @@ class ClassificationTask(FineTuningTask):
         encoded = self._encode(examples, "train")
         labels = self._labels(examples)
         counts = [len(rows) for rows in encoded]
-        return TrainingData(
+        return labelled_rows(
             [row for rows in encoded for row in rows],
             {LABELS: np.repeat(labels, counts, axis=0)},
             sum(counts),

@@ -20,6 +20,7 @@ from bert_keras.tasks.classification.model import LABELS
 from bert_keras.tasks.fine_tuning import (
     FineTuningTask,
     TrainingData,
+    labelled_rows,
     train_losses,
 )
 from bert_keras.tasks.metrics import diagnose_losses
@@ -86,7 +87,7 @@ class MultipleChoiceTask(FineTuningTask):
         questions = self.problem.train
         encoded = self._encode(questions)
         rows, most = pad_choices(encoded)
-        return TrainingData(
+        return labelled_rows(
             rows,
             {
                 LABELS: np.array([[q.label] for q in questions], np.int32),

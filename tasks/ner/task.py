@@ -19,7 +19,11 @@ from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, one_line, warn, with_flags
 from bert_keras.files import beside
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.fine_tuning import Data, FineTuningTask, TrainingData
+from bert_keras.tasks.fine_tuning import (
+    FineTuningTask,
+    TrainingData,
+    labelled_rows,
+)
 from bert_keras.tasks.label_names import shown
 from bert_keras.tasks.ner.data import (
     Sentence,
@@ -243,13 +247,15 @@ class NerTask(FineTuningTask):
     def make_model(self, config: BertConfig) -> Any:
         return TokenClassifier(config, len(self.settings.labels))
 
-    def training_data(self) -> Data:
+    def training_data(self) -> TrainingData:
         words = read_texts(self.problem.train, self.tokenizer, self.settings)
         number_of = {tag: i for i, tag in enumerate(self.settings.labels)}
         numbers = [[number_of[tag] for tag in tags] for tags in words.golds]
         return self.numbered_data(words, numbers)
 
-    def numbered_data(self, words: WordFile, numbers: list[list[int]]) -> Data:
+    def numbered_data(
+        self, words: WordFile, numbers: list[list[int]]
+    ) -> TrainingData:
         """What is trained on.
 
         Args:
@@ -262,7 +268,7 @@ class NerTask(FineTuningTask):
         # Where the labels are is told by an array of theirs.
         rows = [row._replace(positions=()) for row in words.rows]
         labels = label_arrays(words.texts, of_texts)
-        return TrainingData(rows, labels, len(rows), packs=True)
+        return labelled_rows(rows, labels, len(rows), packs=True)
 
     def logits(
         self, trainer: Trainer, words: WordFile, batch_size: int

@@ -27,6 +27,7 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.fine_tuning import (
     FineTuningTask,
     TrainingData,
+    labelled_rows,
     train_losses,
 )
 from bert_keras.tasks.metrics import diagnose_losses
@@ -141,7 +142,7 @@ class SquadTask(FineTuningTask):
         )
         starts = [[window.start_position] for window in windows]
         ends = [[window.end_position] for window in windows]
-        return TrainingData(
+        return labelled_rows(
             [window.row for window in windows],
             {
                 "start_positions": np.array(starts, np.int32),
