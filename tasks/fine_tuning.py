@@ -251,13 +251,6 @@ class FineTuningTask(Task):
         for text in texts:
             yield [next(outputs) for _ in text]
 
-    def _evaluation_files(self, run: RunConfig) -> dict[str, Any]:
-        """What the best model is chosen by, where it is a file."""
-        path = run.data_files.get(self.eval_argument, "")
-        if not tf.io.gfile.exists(path) or is_stream(path):
-            return {}
-        return file_settings(self.eval_argument, [path])
-
     def data_size(self) -> DataSize:
         examples, rows = self.data.num_examples, self.data.num_rows
         return DataSize(
@@ -289,6 +282,10 @@ class FineTuningTask(Task):
         num_replicas = strategy.num_replicas_in_sync // host.count
         num_pieces = num_replicas * config.loop.num_accumulation_steps
         eval_steps = config.selection.eval_steps
+        chosen_by = {}
+        path = trainer.run.data_files.get(self.eval_argument, "")
+        if eval_steps and tf.io.gfile.exists(path) and not is_stream(path):
+            chosen_by = file_settings(self.eval_argument, [path])
         return TrainingPlan(
             data.batches(
                 batch_size,
@@ -324,7 +321,7 @@ class FineTuningTask(Task):
                 if eval_steps
                 else None,
                 "training data": data.digest,
-                **(self._evaluation_files(trainer.run) if eval_steps else {}),
+                **chosen_by,
                 **self.loss_settings,
             },
             begins_at_random=not trainer.run.init_checkpoint,
