@@ -23,7 +23,7 @@ from bert_keras.data.batching import HostShard, InMemoryBatches
 from bert_keras.data.input_features import InputFeatures, bucket_by_length
 from bert_keras.data.tokenizer_folder import CASE
 from bert_keras.data.tokenizers import TokenizerSettings
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, warn
 from bert_keras.files import content, is_stream, parse_json, write_json
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import Outputs
@@ -203,9 +203,14 @@ class FineTuningTask(Task):
         """Checks the other data, so that its faults show before training."""
 
     @abc.abstractmethod
+    def diagnosis(self, trainer: Trainer) -> str | None:
+        """A sentence on a trained model that has learnt nothing, by the
+        evaluation that has just been made."""
+
     def check(self, trainer: Trainer) -> None:
-        """Warns of a trained model that has learnt nothing, by the evaluation
-        that has just been made."""
+        """Warns of a trained model that has learnt nothing."""
+        if sentence := self.diagnosis(trainer):
+            warn(sentence)
 
     def report(self, trainer: Trainer) -> None:
         """Writes eval_results.txt: `do_eval`."""

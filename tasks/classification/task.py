@@ -164,25 +164,22 @@ class ClassificationTask(FineTuningTask):
         """The metrics of the first evaluation set."""
         return self.evaluate_set(trainer, next(iter(self.problem.evaluation)))
 
-    def check(self, trainer: Trainer) -> None:
-        """Warns of one class for everything, or of a loss that never fell."""
+    def diagnosis(self, trainer: Trainer) -> str | None:
+        """Of one class for everything, or of a loss that never fell."""
         if self.latest is None:
-            return
+            return None
         scores, labels = self.latest
         if isinstance(self.target, SingleLabel):
-            warning = diagnose_classes(
+            return diagnose_classes(
                 scores.argmax(-1),
                 labels[:, 0],
                 train_losses(trainer.folder),
                 self.target.labels,
                 self.target.class_weights,
             )
-        elif isinstance(self.target, MultiLabel):
-            warning = diagnose_labels(scores > 0.5, labels)
-        else:
-            warning = diagnose_values(scores[:, 0], labels[:, 0])
-        if warning:
-            warn(warning)
+        if isinstance(self.target, MultiLabel):
+            return diagnose_labels(scores > 0.5, labels)
+        return diagnose_values(scores[:, 0], labels[:, 0])
 
     def evaluate_set(self, trainer: Trainer, name: str) -> dict[str, float]:
         """The metrics on problem.evaluation[name], "loss" and "eval_loss"."""

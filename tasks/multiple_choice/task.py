@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from bert_keras.data.input_features import InputFeatures, describe_lengths
-from bert_keras.errors import warn, with_flags
+from bert_keras.errors import with_flags
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.classification.model import LABELS
 from bert_keras.tasks.fine_tuning import (
@@ -110,15 +110,14 @@ class MultipleChoiceTask(FineTuningTask):
             "eval_loss": float(np.mean(losses)),
         }
 
-    def check(self, trainer: Trainer) -> None:
-        """Warns of a training loss that never fell below guessing's."""
+    def diagnosis(self, trainer: Trainer) -> str | None:
+        """Of a training loss that never fell below guessing's."""
         if not self.problem.train:
-            return
+            return None
         numbers = (len(question.choices) for question in self.problem.train)
         guess = statistics.fmean(map(math.log, numbers))
         losses = train_losses(trainer.folder)
-        if warning := diagnose_losses(losses, guess, "guessing a choice"):
-            warn(warning)
+        return diagnose_losses(losses, guess, "guessing a choice")
 
     def predict(self, trainer: Trainer) -> None:
         """Writes test_results.tsv: a line a question, a share a choice."""

@@ -306,14 +306,15 @@ class NerTask(FineTuningTask):
         tags = self._tags(trainer, self.evaluated, self.config.eval_batch_size)
         return self._scores(self.evaluated, tags)
 
-    def check(self, trainer: Trainer) -> None:
-        """Warns of a model that finds nothing."""
-        if self.finds_nothing:
-            warn(
-                "degenerate run: not one entity is found in "
-                f"{self.evaluated.file.path}; more `num_train_epochs`, another "
-                "`seed` or `learning_rate` may help"
-            )
+    def diagnosis(self, trainer: Trainer) -> str | None:
+        """Of a model that finds nothing."""
+        if not self.finds_nothing:
+            return None
+        return (
+            "degenerate run: not one entity is found in "
+            f"{self.evaluated.file.path}; more `num_train_epochs`, another "
+            "`seed` or `learning_rate` may help"
+        )
 
     def predict(self, trainer: Trainer) -> None:
         """Writes test_predictions.txt (.jsonl for JSON) and, if the tags are

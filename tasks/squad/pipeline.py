@@ -22,7 +22,6 @@ from bert_keras.tasks.squad.postprocessing import (
     Answerer,
     logits_of,
 )
-from bert_keras.tasks.task_config import TaskConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,12 +83,6 @@ class QuestionAnsweringPipeline(TaskPipeline):
             batch_size,
             progress,
         )
-
-    @staticmethod
-    def exported(
-        outputs: dict[str, Any], settings: TaskConfig
-    ) -> dict[str, Any]:
-        return outputs
 
     def preprocess(self, number: int, texts: Sequence[str]) -> Question:
         question, paragraph = texts[0], "\t".join(texts[1:])

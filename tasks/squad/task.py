@@ -21,7 +21,7 @@ from bert_keras import files
 from bert_keras.data.input_features import describe_lengths
 from bert_keras.data.record_schema import span_features
 from bert_keras.data.tfrecords import RecordWriter, encode
-from bert_keras.errors import InputError, warn, with_flags
+from bert_keras.errors import InputError, with_flags
 from bert_keras.files import write_whole
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.fine_tuning import (
@@ -159,20 +159,19 @@ class SquadTask(FineTuningTask):
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         return self._evaluate(self._predict(trainer))
 
-    def check(self, trainer: Trainer) -> None:
-        """Warns of answers to nothing, or of a loss that never fell."""
+    def diagnosis(self, trainer: Trainer) -> str | None:
+        """Of answers to nothing, or of a loss that never fell."""
         if self.num_answered == 0 and any(e.golds for e in self.asked.examples):
-            warn(
+            return (
                 f"degenerate run: not one of {len(self.asked.examples)} "
                 "questions is answered; another `seed`, a lower "
                 "`learning_rate` or a higher `null_score_diff_threshold` may "
                 "help"
             )
-        elif self.prior is not None:
-            losses = train_losses(trainer.folder)
-            warning = diagnose_losses(losses, self.prior, "guessing a token")
-            if warning:
-                warn(warning)
+        if self.prior is None:
+            return None
+        losses = train_losses(trainer.folder)
+        return diagnose_losses(losses, self.prior, "guessing a token")
 
     def prepare(self) -> None:
         """Reads predict_file: its faults are to show before the training."""
