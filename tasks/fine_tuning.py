@@ -212,6 +212,10 @@ class FineTuningTask(Task):
         if sentence := self.diagnosis(trainer):
             warn(sentence)
 
+    def score(self, trainer: Trainer) -> dict[str, float]:
+        """The metrics of the trained model."""
+        return self.evaluate(trainer)
+
     def report(self, trainer: Trainer) -> None:
         """Writes eval_results.txt: `do_eval`."""
         trainer.write_results(self.evaluate(trainer))
