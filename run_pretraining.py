@@ -132,8 +132,11 @@ def main() -> None:
     command.import_tensorflow(FLAGS)
 
     from bert_keras.data import text_files
-    from bert_keras.tasks.pretraining.setup import MASKS, make_task
-    from bert_keras.tasks.pretraining.task import PretrainingConfig
+    from bert_keras.tasks.pretraining.task import (
+        MASKS,
+        PretrainingConfig,
+        make_task,
+    )
     from bert_keras.tasks.run_context import make_devices
     from bert_keras.tasks.trainer import Trainer, print_how_to_predict
 

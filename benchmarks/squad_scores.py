@@ -128,13 +128,15 @@ def score(
     examples, windows = dev
     lengths = [len(w.row.input_ids) for own in windows for w in own]
     starts, ends = logits["start_logits"], logits["end_logits"]
-    of_windows = [
+    of_windows = (
         Logits(start[:length], end[:length])
         for start, end, length in zip(starts, ends, lengths, strict=True)
-    ]
+    )
     answerer = Answerer(tokenizer, SETTINGS)
-    predictions = answerer.answer_all(examples, windows, of_windows)
-    texts = [prediction.text(0.0) for prediction in predictions]
+    texts = [
+        answerer.answer(example, own, [next(of_windows) for _ in own]).text(0.0)
+        for example, own in zip(examples, windows, strict=True)
+    ]
     return evaluate_v1(texts, [example.golds or () for example in examples])
 
 

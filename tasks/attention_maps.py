@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_keras.data.input_features import InputFeatures, build_inputs, pad
+from bert_keras.data.input_features import pad
 from bert_keras.data.special_tokens import ROBERTA
 from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.data.tokenizers import Tokenizer
@@ -28,7 +28,7 @@ from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import encoder_mappings, load_checkpoint
 from bert_keras.modeling.encoder import Encoder, attention_maps
 from bert_keras.tasks.base import missing_weight, open_with_task
-from bert_keras.tasks.features import place_of
+from bert_keras.tasks.features import make_document, place_of
 
 PAGE = Path(__file__).with_name("attention_page.html")
 DATA = "{{data}}"  # where the page has it
@@ -80,26 +80,23 @@ class AttentionReader:
         """Raises an InputError where there is nothing to look at."""
         tokenizer = self.tokenizer
         special_tokens = tokenizer.special_tokens
-        first = tokenizer.tokenize(text)
-        second = tokenizer.tokenize(text_pair or "") or None
-        if not first:
+        if not tokenizer.tokenize(text):
             raise InputError("there is nothing readable in `text`")
         length = min(max_seq_length, self.max_length)
-        tokens, segments = build_inputs(first, second, length, special_tokens)
-        row = InputFeatures(tokenizer.convert_tokens_to_ids(tokens), segments)
-        batch = pad([row], len(tokens), 1)
+        document = make_document(text, text_pair, tokenizer, length)
+        tokens = document.tokens
+        batch = pad(document.rows, len(tokens), 1)
         names = "input_ids", "input_mask", "segment_ids"
         # To compile takes longer than one text does.
         with fused_ops.uncompiled():
             maps = attention_maps(self.encoder, *(batch[n] for n in names))
         marks = special_tokens.start, special_tokens.end
-        num_marks = special_tokens.count(second is not None)
         return AttentionMap(
             [_shown(token, tokenizer) for token in tokens],
             [token in marks for token in tokens],
             tokens.index(special_tokens.end) + 1,
             np.asarray(maps, np.float32)[:, 0],
-            len(tokens) < len(first) + len(second or ()) + num_marks,
+            document.is_cut,
             text if text_pair is None else f"{text} | {text_pair}",
             self.name,
         )

@@ -119,11 +119,9 @@ def read_document(
             it is cut. A pair that is longer is always cut.
     """
     pair = PAIR.match(line.strip())
-    if pair:
-        return make_document(pair[1], pair[2], tokenizer, max_length, stride)
     # A line's end is not text; byte-level vocabularies have a token for it.
-    text = line.rstrip("\r\n")
-    return make_document(text, None, tokenizer, max_length, stride)
+    text, text_b = pair.groups() if pair else (line.rstrip("\r\n"), None)
+    return make_document(text, text_b, tokenizer, max_length, stride)
 
 
 def make_document(

@@ -12,20 +12,21 @@ import dataclasses
 import functools
 import os
 import zlib
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from bert_keras.data.batching import HostShard, InMemoryBatches
-from bert_keras.data.input_features import InputFeatures
+from bert_keras.data.input_features import InputFeatures, bucket_by_length
 from bert_keras.data.tokenizer_folder import CASE
 from bert_keras.data.tokenizers import TokenizerSettings
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, warn
 from bert_keras.files import content, is_stream, parse_json, write_json
 from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.checkpoint_compatibility import second_config
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.hugging_face_task import folder_task
@@ -56,6 +57,7 @@ from bert_keras.training.config import (
 )
 from bert_keras.training.distribution import check_batch_size
 from bert_keras.training.early_stopping import sort_key
+from bert_keras.training.inference import predict
 from bert_keras.training.loop import Callback, Source
 from bert_keras.training.monitor import LOG
 
@@ -83,54 +85,42 @@ class FineTuningConfig:
     selection: ModelSelection = ModelSelection()
 
 
-class Data(Protocol):
+@dataclasses.dataclass(frozen=True)
+class TrainingData:
     """What is trained on."""
 
-    num_examples: int  # of which an epoch consists
+    num_examples: int  # that make an epoch; windows make more rows
     num_rows: int
     longest: int  # pieces of a row
     packs: bool  # whether the model reads packed rows, with the same loss
-
-    @property
-    def digest(self) -> str:
-        """Tells other data from these."""
-
-    def batches(
-        self,
-        batch_size: int,
-        max_seq_length: int,
-        seed: int,
-        share: HostShard,
-        num_pieces: int,
-    ) -> Source:
-        """The arguments are InMemoryBatches's."""
+    digest: str  # tells other data from these
+    # of batch_size, max_seq_length, seed, share and num_pieces, which are
+    # InMemoryBatches's
+    batches: Callable[[int, int, int, HostShard, int], Source]
 
 
-@dataclasses.dataclass(eq=False)
-class TrainingData:
-    """Rows with their labels."""
-
-    rows: list[InputFeatures]
-    labels: Mapping[str, np.ndarray]
-    num_examples: int  # that make an epoch; windows make more rows
-    packs: bool
-    group_size: int = 1  # how many rows share a label (data/batching.py)
-
-    def __post_init__(self) -> None:
-        self.num_rows = len(self.rows)
-        self.longest = max(len(row.input_ids) for row in self.rows)
-        self.batches = functools.partial(
-            InMemoryBatches, self.rows, self.labels, group_size=self.group_size
-        )
-
-    @functools.cached_property
-    def digest(self) -> str:
-        crc = 0
-        for row in self.rows:
-            crc = zlib.crc32(np.array(row.input_ids).tobytes(), crc)
-        for name in sorted(self.labels):
-            crc = zlib.crc32(self.labels[name].tobytes(), crc)
-        return f"{len(self.rows)} rows, checksum {crc:08x}"
+def labelled_rows(
+    rows: list[InputFeatures],
+    labels: Mapping[str, np.ndarray],
+    num_examples: int,
+    packs: bool,
+    group_size: int = 1,
+) -> TrainingData:
+    """Rows with their labels, to train on; `group_size`: how many of them share
+    a label (data/batching.py)."""
+    crc = 0
+    for row in rows:
+        crc = zlib.crc32(np.array(row.input_ids).tobytes(), crc)
+    for name in sorted(labels):
+        crc = zlib.crc32(labels[name].tobytes(), crc)
+    return TrainingData(
+        num_examples,
+        len(rows),
+        max(len(row.input_ids) for row in rows),
+        packs,
+        f"{len(rows)} rows, checksum {crc:08x}",
+        functools.partial(InMemoryBatches, rows, labels, group_size=group_size),
+    )
 
 
 class FineTuningTask(Task):
@@ -206,16 +196,25 @@ class FineTuningTask(Task):
             self.teacher.load(model)
 
     @abc.abstractmethod
-    def training_data(self) -> Data: ...
+    def training_data(self) -> TrainingData: ...
 
     @abc.abstractmethod
     def prepare(self) -> None:
         """Checks the other data, so that its faults show before training."""
 
     @abc.abstractmethod
+    def diagnosis(self, trainer: Trainer) -> str | None:
+        """A sentence on a trained model that has learnt nothing, by the
+        evaluation that has just been made."""
+
     def check(self, trainer: Trainer) -> None:
-        """Warns of a trained model that has learnt nothing, by the evaluation
-        that has just been made."""
+        """Warns of a trained model that has learnt nothing."""
+        if sentence := self.diagnosis(trainer):
+            warn(sentence)
+
+    def score(self, trainer: Trainer) -> dict[str, float]:
+        """The metrics of the trained model."""
+        return self.evaluate(trainer)
 
     def report(self, trainer: Trainer) -> None:
         """Writes eval_results.txt: `do_eval`."""
@@ -227,7 +226,7 @@ class FineTuningTask(Task):
         """Writes the files of predictions: `do_predict`."""
 
     @functools.cached_property
-    def data(self) -> Data:
+    def data(self) -> TrainingData:
         """The training data, where the batch size fits the devices."""
         check_batch_size(
             self.context.devices.strategy,
@@ -238,12 +237,28 @@ class FineTuningTask(Task):
         self.metric(self.config.selection)
         return self.training_data()
 
-    def _evaluation_files(self, run: RunConfig) -> dict[str, Any]:
-        """What the best model is chosen by, where it is a file."""
-        path = run.data_files.get(self.eval_argument, "")
-        if not tf.io.gfile.exists(path) or is_stream(path):
-            return {}
-        return file_settings(self.eval_argument, [path])
+    def outputs(
+        self,
+        trainer: Trainer,
+        texts: Sequence[Sequence[InputFeatures]],
+        batch_size: int,
+    ) -> Iterator[list[Outputs]]:
+        """Yields those of each text's rows; rows of like length are batched
+        together.
+
+        Args:
+            batch_size: rows of max_seq_length that are not too much at once.
+        """
+        rows = [row for text in texts for row in text]
+        batches = bucket_by_length(
+            rows,
+            batch_size,
+            self.settings.max_seq_length,
+            trainer.predictor.shapes_are_cheap,
+        )
+        outputs = predict(trainer.predictor, batches, len(rows))
+        for text in texts:
+            yield [next(outputs) for _ in text]
 
     def data_size(self) -> DataSize:
         examples, rows = self.data.num_examples, self.data.num_rows
@@ -276,6 +291,10 @@ class FineTuningTask(Task):
         num_replicas = strategy.num_replicas_in_sync // host.count
         num_pieces = num_replicas * config.loop.num_accumulation_steps
         eval_steps = config.selection.eval_steps
+        chosen_by = {}
+        path = trainer.run.data_files.get(self.eval_argument, "")
+        if eval_steps and tf.io.gfile.exists(path) and not is_stream(path):
+            chosen_by = file_settings(self.eval_argument, [path])
         return TrainingPlan(
             data.batches(
                 batch_size,
@@ -311,7 +330,7 @@ class FineTuningTask(Task):
                 if eval_steps
                 else None,
                 "training data": data.digest,
-                **(self._evaluation_files(trainer.run) if eval_steps else {}),
+                **chosen_by,
                 **self.loss_settings,
             },
             begins_at_random=not trainer.run.init_checkpoint,

@@ -5,7 +5,7 @@ import contextlib
 import os
 import random
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -27,7 +27,6 @@ from bert_keras.tasks.run_context import (
     make_devices,
 )
 from bert_keras.tasks.task_config import TaskConfig
-from bert_keras.tasks.trainer import Trainer
 from bert_keras.training.config import (
     DeviceConfig,
     LoopConfig,
@@ -209,21 +208,12 @@ class FineTuningRun:
         return settings, context, self.config
 
     @one_training()
-    def train(
-        self,
-        task: FineTuningTask,
-        callback: Callback | None,
-        score: Callable[[Trainer], dict[str, float]] | None = None,
-    ) -> Any:
+    def train(self, task: FineTuningTask, callback: Callback | None) -> Any:
         """Trains, evaluates and loads what has become of output_dir.
-
-        Args:
-            score: what evaluates; None: the task's own.
 
         Returns:
             The folder's pipeline, with its `metrics` and `history`.
         """
-        score = score or task.evaluate
         task.learn_from(self.make(TaskDistillation))
         with as_before():
             claim_folder(
@@ -236,7 +226,7 @@ class FineTuningRun:
             trainer = fine_tuning.train(task, callback)
             metrics = {}
             if self.evaluates:
-                metrics = score(trainer)
+                metrics = task.score(trainer)
                 task.check(trainer)
         best = task.context
         if self.config.selection.num_seeds > 1:

@@ -380,9 +380,9 @@ class TaskPipeline(Pipeline):
         return cls.model_class.from_settings(config, settings)
 
     @staticmethod
-    @abc.abstractmethod
     def exported(
         outputs: dict[str, Any], settings: TaskConfig
     ) -> dict[str, Any]:
         """The model's outputs as an exported model gives them, in a TensorFlow
         graph and by predict.py's names."""
+        return outputs

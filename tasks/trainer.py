@@ -14,14 +14,13 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data.input_features import InputFeatures, bucket_by_length
 from bert_keras.data.tokenizer_folder import (
     TOKENIZER_CONFIG,
     OpenedTokenizer,
@@ -92,7 +91,7 @@ from bert_keras.training.config import (
 )
 from bert_keras.training.distribution import sum_over_hosts
 from bert_keras.training.early_stopping import EVAL_LOG, EarlyStopping
-from bert_keras.training.inference import Predictor, predict
+from bert_keras.training.inference import Predictor
 from bert_keras.training.loop import (
     Callback,
     Evaluation,
@@ -646,18 +645,6 @@ class Trainer:
     @functools.cached_property
     def evaluation(self) -> Evaluation:
         return Evaluation(self.model, *self.devices)
-
-    def outputs(
-        self, rows: Sequence[InputFeatures], batch_size: int, max_length: int
-    ) -> Iterator[dict[str, Any]]:
-        """Each row's, in order; rows of like length are batched together.
-
-        Args:
-            batch_size: rows of `max_length` that are not too much at once.
-        """
-        fine_buckets = self.predictor.shapes_are_cheap
-        batches = bucket_by_length(rows, batch_size, max_length, fine_buckets)
-        return predict(self.predictor, batches, len(rows))
 
     def write_results(
         self,

@@ -11,14 +11,13 @@ Shapes: B batch, S positions, N examples, C outputs, W windows of a document.
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import keras
 import numpy as np
 from keras import ops
 
-from bert_keras.data.input_features import InputFeatures
 from bert_keras.data.record_schema import Feature
 from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
@@ -32,6 +31,7 @@ from bert_keras.modeling.heads import (
     squared_error,
 )
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
+from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.classification.data import Label
 from bert_keras.tasks.label_names import class_key, names_of, to_number
 from bert_keras.tasks.metrics import (
@@ -452,18 +452,11 @@ class TextClassifier(PooledClassifier):
         return keras.KerasTensor(shape, "float32")
 
 
-def pool_windows(
-    logits: Iterable[np.ndarray],
-    rows: Sequence[Sequence[InputFeatures]],
-    pooling: str,
-) -> Iterator[np.ndarray]:
-    """Joins the logits [C] of each document's W windows into one [C].
+def pool_windows(outputs: Sequence[Outputs], pooling: str) -> np.ndarray:
+    """Joins the logits [C] of a document's W windows into one [C].
 
     Args:
-        logits: of all windows, document after document.
         pooling: "mean" or "max".
     """
-    windows = iter(logits)
-    for document in rows:
-        members = [next(windows) for _ in document]
-        yield np.mean(members, 0) if pooling == "mean" else np.max(members, 0)
+    logits = [window["logits"] for window in outputs]
+    return np.mean(logits, 0) if pooling == "mean" else np.max(logits, 0)

@@ -139,9 +139,7 @@ class TextClassificationPipeline(TaskPipeline):
     def postprocess(
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
-        logits = (output["logits"] for output in outputs)
-        pooling = self.settings.window_pooling
-        (pooled,) = pool_windows(logits, [question.rows], pooling)  # [C]
+        pooled = pool_windows(outputs, self.settings.window_pooling)  # [C]
         scores = self.model.target.scores(pooled).tolist()
         if self.settings.target == "regression":
             return {"value": scores[0]}, [f"{scores[0]:.6f}"]

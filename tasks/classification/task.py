@@ -41,6 +41,7 @@ from bert_keras.tasks.classification.model import (
 from bert_keras.tasks.fine_tuning import (
     FineTuningTask,
     TrainingData,
+    labelled_rows,
     train_losses,
 )
 from bert_keras.tasks.label_names import in_stored_order
@@ -106,7 +107,7 @@ class ClassificationTask(FineTuningTask):
         encoded = self._encode(examples, "train")
         labels = self._labels(examples)
         counts = [len(rows) for rows in encoded]
-        return TrainingData(
+        return labelled_rows(
             [row for rows in encoded for row in rows],
             {LABELS: np.repeat(labels, counts, axis=0)},
             sum(counts),
@@ -163,25 +164,22 @@ class ClassificationTask(FineTuningTask):
         """The metrics of the first evaluation set."""
         return self.evaluate_set(trainer, next(iter(self.problem.evaluation)))
 
-    def check(self, trainer: Trainer) -> None:
-        """Warns of one class for everything, or of a loss that never fell."""
+    def diagnosis(self, trainer: Trainer) -> str | None:
+        """Of one class for everything, or of a loss that never fell."""
         if self.latest is None:
-            return
+            return None
         scores, labels = self.latest
         if isinstance(self.target, SingleLabel):
-            warning = diagnose_classes(
+            return diagnose_classes(
                 scores.argmax(-1),
                 labels[:, 0],
                 train_losses(trainer.folder),
                 self.target.labels,
                 self.target.class_weights,
             )
-        elif isinstance(self.target, MultiLabel):
-            warning = diagnose_labels(scores > 0.5, labels)
-        else:
-            warning = diagnose_values(scores[:, 0], labels[:, 0])
-        if warning:
-            warn(warning)
+        if isinstance(self.target, MultiLabel):
+            return diagnose_labels(scores > 0.5, labels)
+        return diagnose_values(scores[:, 0], labels[:, 0])
 
     def evaluate_set(self, trainer: Trainer, name: str) -> dict[str, float]:
         """The metrics on problem.evaluation[name], "loss" and "eval_loss"."""
@@ -332,12 +330,9 @@ class ClassificationTask(FineTuningTask):
         batch_size: int,
     ) -> np.ndarray:
         """[N, C]; the windows of a document joined."""
-        rows = [row for rows in encoded for row in rows]
-        length = self.settings.max_seq_length
-        outputs = trainer.outputs(rows, batch_size, length)
-        logits = (output["logits"] for output in outputs)
         pooling = self.settings.window_pooling
-        return np.array(list(pool_windows(logits, encoded, pooling)))
+        outputs = self.outputs(trainer, encoded, batch_size)
+        return np.array([pool_windows(own, pooling) for own in outputs])
 
 
 def glue_problem(

@@ -22,6 +22,7 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
+from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.classification.model import LABELS, PooledClassifier
 from bert_keras.tasks.keyword_settings import plain
 from bert_keras.tasks.metrics import log_softmax
@@ -136,6 +137,6 @@ def _weights(batch: Batch) -> Tensor:
     return ops.cast(batch[NUM_CHOICES][:, 0] > 0, "float32")
 
 
-def log_shares(scores: Sequence[np.ndarray]) -> np.ndarray:
+def log_shares(outputs: Sequence[Outputs]) -> np.ndarray:
     """The logits [1] of a question's rows -> log-probabilities [C]."""
-    return log_softmax(np.concatenate(scores))
+    return log_softmax(np.concatenate([row["logits"] for row in outputs]))

@@ -93,7 +93,7 @@ class MultipleChoicePipeline(TaskPipeline):
     def postprocess(
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
-        logs = log_shares([output["logits"] for output in outputs])
+        logs = log_shares(outputs)
         best, shares = int(logs.argmax()), np.exp(logs).tolist()
         text = question.content[best]
         fields = {"choice": best, "text": text, "probabilities": shares}

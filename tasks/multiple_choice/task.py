@@ -14,12 +14,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from bert_keras.data.input_features import InputFeatures, describe_lengths
-from bert_keras.errors import warn, with_flags
+from bert_keras.errors import with_flags
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.classification.model import LABELS
 from bert_keras.tasks.fine_tuning import (
     FineTuningTask,
     TrainingData,
+    labelled_rows,
     train_losses,
 )
 from bert_keras.tasks.metrics import diagnose_losses
@@ -86,7 +87,7 @@ class MultipleChoiceTask(FineTuningTask):
         questions = self.problem.train
         encoded = self._encode(questions)
         rows, most = pad_choices(encoded)
-        return TrainingData(
+        return labelled_rows(
             rows,
             {
                 LABELS: np.array([[q.label] for q in questions], np.int32),
@@ -109,15 +110,14 @@ class MultipleChoiceTask(FineTuningTask):
             "eval_loss": float(np.mean(losses)),
         }
 
-    def check(self, trainer: Trainer) -> None:
-        """Warns of a training loss that never fell below guessing's."""
+    def diagnosis(self, trainer: Trainer) -> str | None:
+        """Of a training loss that never fell below guessing's."""
         if not self.problem.train:
-            return
+            return None
         numbers = (len(question.choices) for question in self.problem.train)
         guess = statistics.fmean(map(math.log, numbers))
         losses = train_losses(trainer.folder)
-        if warning := diagnose_losses(losses, guess, "guessing a choice"):
-            warn(warning)
+        return diagnose_losses(losses, guess, "guessing a choice")
 
     def predict(self, trainer: Trainer) -> None:
         """Writes test_results.tsv: a line a question, a share a choice."""
@@ -149,11 +149,5 @@ class MultipleChoiceTask(FineTuningTask):
         encoded: list[list[InputFeatures]],
         batch_size: int,
     ) -> list[np.ndarray]:
-        """Log-probabilities [C] of each question; rows are batched by their
-        lengths."""
-        rows = [row for own in encoded for row in own]
-        length = self.settings.max_seq_length
-        scores = trainer.outputs(rows, batch_size, length)
-        return [
-            log_shares([next(scores)["logits"] for _ in own]) for own in encoded
-        ]
+        """Log-probabilities [C] of each question."""
+        return [*map(log_shares, self.outputs(trainer, encoded, batch_size))]

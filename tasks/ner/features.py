@@ -22,6 +22,7 @@ from bert_keras.data.input_features import (
     windows,
 )
 from bert_keras.data.tokenizers import Tokenizer
+from bert_keras.tasks.base import Outputs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,9 +33,9 @@ class WordText:
     places: list[tuple[int, int]]  # of each word: its window, and number in it
     num_tokens: int  # of the text, whatever the windows
 
-    def join(self, outputs: Sequence[np.ndarray]) -> np.ndarray:
+    def join(self, outputs: Sequence[Outputs], name: str) -> np.ndarray:
         """The windows' [P, ...] to the words' [T, ...]."""
-        return np.stack([outputs[window][i] for window, i in self.places])
+        return np.stack([outputs[w][name][i] for w, i in self.places])
 
 
 def read_words(

@@ -125,7 +125,7 @@ class TokenClassificationPipeline(TaskPipeline):
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
         line, spans, text = question.content
-        logits = text.join([output["logits"] for output in outputs])  # [T, C]
+        logits = text.join(outputs, "logits")  # [T, C]
         labels = [self.settings.labels[i] for i in logits.argmax(-1)]
         words = [line[begin:end] for begin, end in spans]
         if not are_tags(self.settings.labels):

@@ -19,7 +19,11 @@ from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, one_line, warn, with_flags
 from bert_keras.files import beside
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.fine_tuning import Data, FineTuningTask, TrainingData
+from bert_keras.tasks.fine_tuning import (
+    FineTuningTask,
+    TrainingData,
+    labelled_rows,
+)
 from bert_keras.tasks.label_names import shown
 from bert_keras.tasks.ner.data import (
     Sentence,
@@ -243,13 +247,15 @@ class NerTask(FineTuningTask):
     def make_model(self, config: BertConfig) -> Any:
         return TokenClassifier(config, len(self.settings.labels))
 
-    def training_data(self) -> Data:
+    def training_data(self) -> TrainingData:
         words = read_texts(self.problem.train, self.tokenizer, self.settings)
         number_of = {tag: i for i, tag in enumerate(self.settings.labels)}
         numbers = [[number_of[tag] for tag in tags] for tags in words.golds]
         return self.numbered_data(words, numbers)
 
-    def numbered_data(self, words: WordFile, numbers: list[list[int]]) -> Data:
+    def numbered_data(
+        self, words: WordFile, numbers: list[list[int]]
+    ) -> TrainingData:
         """What is trained on.
 
         Args:
@@ -262,20 +268,18 @@ class NerTask(FineTuningTask):
         # Where the labels are is told by an array of theirs.
         rows = [row._replace(positions=()) for row in words.rows]
         labels = label_arrays(words.texts, of_texts)
-        return TrainingData(rows, labels, len(rows), packs=True)
+        return labelled_rows(rows, labels, len(rows), packs=True)
 
     def logits(
         self, trainer: Trainer, words: WordFile, batch_size: int
     ) -> list[np.ndarray]:
         """Each sentence's [T, C]."""
-        length = self.settings.max_seq_length
-        outputs = trainer.outputs(words.rows, batch_size, length)
-        logits = (output["logits"] for output in outputs)
-        joined = (
-            text.join(list(itertools.islice(logits, len(text.rows))))
-            for text in words.texts
+        rows = [text.rows for text in words.texts]
+        outputs = self.outputs(trainer, rows, batch_size)
+        return words.by_sentence(
+            text.join(own, "logits")
+            for text, own in zip(words.texts, outputs, strict=True)
         )
-        return words.by_sentence(joined)
 
     def prepare(self) -> None:
         """Cuts up what is evaluated and tagged: faults are to show before the
@@ -302,14 +306,15 @@ class NerTask(FineTuningTask):
         tags = self._tags(trainer, self.evaluated, self.config.eval_batch_size)
         return self._scores(self.evaluated, tags)
 
-    def check(self, trainer: Trainer) -> None:
-        """Warns of a model that finds nothing."""
-        if self.finds_nothing:
-            warn(
-                "degenerate run: not one entity is found in "
-                f"{self.evaluated.file.path}; more `num_train_epochs`, another "
-                "`seed` or `learning_rate` may help"
-            )
+    def diagnosis(self, trainer: Trainer) -> str | None:
+        """Of a model that finds nothing."""
+        if not self.finds_nothing:
+            return None
+        return (
+            "degenerate run: not one entity is found in "
+            f"{self.evaluated.file.path}; more `num_train_epochs`, another "
+            "`seed` or `learning_rate` may help"
+        )
 
     def predict(self, trainer: Trainer) -> None:
         """Writes test_predictions.txt (.jsonl for JSON) and, if the tags are

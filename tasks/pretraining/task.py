@@ -11,7 +11,7 @@ import itertools
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -37,6 +37,7 @@ from bert_keras.data.record_schema import (
 from bert_keras.data.tokenizer_folder import VOCABULARIES
 from bert_keras.errors import InputError, first_line, with_flags
 from bert_keras.modeling.config import BertConfig
+from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
 from bert_keras.tasks.pretraining import advice
 from bert_keras.tasks.pretraining.model import MaskedLm, Pretraining
 from bert_keras.tasks.run_context import (
@@ -65,6 +66,16 @@ from bert_keras.training.loop import Source
 
 NUM_SAMPLES = 4  # records whose predictions are shown
 SOUND = "sound_records"  # folder under output_dir: copies of damaged files
+# What masks the records that have no masks.
+MASKS = (
+    "masked_lm_prob", "eval_masked_lm_prob", "do_whole_word_mask", "mask_share",
+    "random_share",
+)  # fmt: skip
+LESSON = {
+    field.name
+    for kind in (StudentConfig, DistilBertLoss)
+    for field in dataclasses.fields(kind)
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,12 +105,12 @@ class PretrainingConfig:
 
 
 class Inputs(NamedTuple):
-    train: list[str]  # files
+    train: list[str]  # files; none where there is a dataset
     held_out: list[str]
     features: tuple[Feature, ...]  # of the first record
     given: list[str]  # to be trained on, with what is damaged
-    dataset: tf.data.Dataset | None = None  # in the place of `train`
-    general: Sequence[str] = ()  # files of another kind of text
+    dataset: tf.data.Dataset | None
+    general: list[str]  # files of another kind of text
 
     @property
     def paths(self) -> list[str]:
@@ -120,40 +131,61 @@ def open_records(
     model: BertConfig,
     devices: Devices,
 ) -> Inputs:
-    """The files, all of whose records are of the first one's kind.
+    """What is trained and evaluated on: all records are of the kind of the
+    first one, or of a dataset's examples.
 
     Raises:
         InputError: they do not fit the model or what is asked.
     """
-    if not isinstance(config.input_file, str):
-        return _open_dataset(config, config.input_file, model)
-    train = held_out = text_files.expand_patterns(config.input_file)
+    dataset, train = None, []
+    if isinstance(config.input_file, str):
+        train = text_files.expand_patterns(config.input_file)
+    else:
+        dataset = config.input_file
+    held_out, general = train, []
     if config.eval_file:
         held_out = text_files.expand_patterns(config.eval_file, "eval_file")
-    general = _general_files(config)
-    may_skip = config.skip_corrupt_records
-    if sum_over_hosts(*devices, int(may_skip)) != may_skip * devices.host.count:
-        raise InputError(
-            "`skip_corrupt_records` was given to some hosts and not to others; "
-            "give it to all of them"
+    if config.general_eval_file:
+        general = text_files.expand_patterns(
+            config.general_eval_file, "general_eval_file"
         )
-    features = validate_records.table_of(
-        validate_records.read_first_known(train)
-        if may_skip
-        else validate_records.read_first(train[0]),
-        config.max_seq_length,
-        config.masks.max_predictions_per_seq,
-        model.type_vocab_size or None,
-    )
-    if config.next_sentence_prediction and not has_next_sentence(features):
-        raise InputError(
+    may_skip = config.skip_corrupt_records
+    if dataset is not None:
+        if may_skip:
+            raise InputError(
+                "`skip_corrupt_records` is for files of records, and a dataset "
+                "is trained on; leave it out"
+            )
+        features = features_of(dataset, model.type_vocab_size or None)
+        fault = (
+            "the dataset has no next_sentence_labels, on which "
+            "`next_sentence_prediction` could be trained; leave it out"
+        )
+    else:
+        num_hosts = devices.host.count
+        if sum_over_hosts(*devices, int(may_skip)) != may_skip * num_hosts:
+            raise InputError(
+                "`skip_corrupt_records` was given to some hosts and not to "
+                "others; give it to all of them"
+            )
+        features = validate_records.table_of(
+            validate_records.read_first_known(train)
+            if may_skip
+            else validate_records.read_first(train[0]),
+            config.max_seq_length,
+            config.masks.max_predictions_per_seq,
+            model.type_vocab_size or None,
+        )
+        fault = (
             f"{train[0]} has records without next_sentence_labels, on which "
             "`next_sentence_prediction` cannot be trained; leave it out, or "
             "make records with `sequence_format=segment_pair`"
         )
+    if config.next_sentence_prediction and not has_next_sentence(features):
+        raise InputError(fault)
     if config.next_sentence_prediction is False:
         features = without_next_sentence(features)
-    inputs = Inputs(train, held_out, features, train, general=general)
+    inputs = Inputs(train, held_out, features, train, dataset, general)
     if may_skip:
         in_folder = functools.partial(
             validate_records.CleanRecords, features, model.vocab_size
@@ -165,55 +197,17 @@ def open_records(
         if leaves_none or devices.host.is_chief:
             sound.make(inputs.paths)
         sum_over_hosts(*devices, 0)  # the others wait
-        inputs = Inputs(
-            sound.files(train),
-            sound.files(held_out),
-            features,
-            train,
+        inputs = inputs._replace(
+            train=sound.files(train),
+            held_out=sound.files(held_out),
             general=sound.files(general) if general else [],
         )
     validate_records.check_files(
         inputs.paths, features, vocab_size=model.vocab_size
     )
-    validate_records.check_masks(inputs.train, features)
+    if train:
+        validate_records.check_masks(inputs.train, features)
     return inputs
-
-
-def _open_dataset(
-    config: PretrainingConfig, dataset: tf.data.Dataset, model: BertConfig
-) -> Inputs:
-    """What is trained on; `eval_file` holds records of the same kind.
-
-    Raises:
-        InputError: the examples do not fit the model or what is asked.
-    """
-    if config.skip_corrupt_records:
-        raise InputError(
-            "`skip_corrupt_records` is for files of records, and a dataset is "
-            "trained on; leave it out"
-        )
-    features = features_of(dataset, model.type_vocab_size or None)
-    if config.next_sentence_prediction and not has_next_sentence(features):
-        raise InputError(
-            "the dataset has no next_sentence_labels, on which "
-            "`next_sentence_prediction` could be trained; leave it out"
-        )
-    if config.next_sentence_prediction is False:
-        features = without_next_sentence(features)
-    held_out = []
-    if config.eval_file:
-        held_out = text_files.expand_patterns(config.eval_file, "eval_file")
-    general = _general_files(config)
-    paths = [*held_out, *general]
-    validate_records.check_files(paths, features, model.vocab_size)
-    return Inputs([], held_out, features, [], dataset, general)
-
-
-def _general_files(config: PretrainingConfig) -> list[str]:
-    if not config.general_eval_file:
-        return []
-    name = "general_eval_file"
-    return text_files.expand_patterns(config.general_eval_file, name)
 
 
 def check_direction(
@@ -579,3 +573,47 @@ class PretrainingTask(Task):
         if direction != "bidirectional":
             return CausalLmLabels(pieces, direction)
         return BatchMasker(pieces, masks, seed, share)
+
+
+def make_task(
+    devices: Devices,
+    run: RunConfig,
+    config: PretrainingConfig,
+    student: StudentConfig,
+    loss: DistilBertLoss,
+    given: Collection[str],
+) -> PretrainingTask:
+    """Pre-training, with a teacher if `student` names one.
+
+    Args:
+        given: names of the settings that do not merely have their defaults.
+
+    Raises:
+        InputError: records, model and settings do not fit each other.
+    """
+    if config.budget.given and "num_train_steps" in given:
+        raise InputError(
+            f"`num_train_steps` and `{config.budget.given[0]}` both say how "
+            "long to train; give one of them"
+        )
+    if student.teacher_model_dir:
+        if config.next_sentence_prediction:
+            raise InputError(
+                "`next_sentence_prediction` is not part of what a teacher "
+                "teaches; leave it or `teacher_model_dir` out"
+            )
+        from bert_keras.tasks.distillation.pretraining import (
+            DistilledPretrainingTask,
+        )
+
+        return DistilledPretrainingTask(student, loss, devices, run, config)
+    for name in sorted(LESSON - {"teacher_model_dir"}):
+        if name in given:
+            raise InputError(
+                f"`{name}` is for a model with a teacher; give "
+                "`teacher_model_dir`, or leave it out"
+            )
+    # Settings of a teacher are stored as None where there is none.
+    return PretrainingTask(
+        devices, run, config, other_settings=dict.fromkeys(LESSON)
+    )

@@ -20,8 +20,11 @@ from bert_keras.tasks.fine_tuning_run import (
 )
 from bert_keras.tasks.keyword_settings import Settings, make, types_of
 from bert_keras.tasks.pretraining.data import names_of_files
-from bert_keras.tasks.pretraining.setup import MASKS, make_task
-from bert_keras.tasks.pretraining.task import PretrainingConfig
+from bert_keras.tasks.pretraining.task import (
+    MASKS,
+    PretrainingConfig,
+    make_task,
+)
 from bert_keras.tasks.run_context import RunConfig, make_devices
 from bert_keras.tasks.trainer import Trainer
 from bert_keras.training.config import (

@@ -20,9 +20,8 @@ from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.squad.postprocessing import (
     NOTHING,
     Answerer,
-    Logits,
+    logits_of,
 )
-from bert_keras.tasks.task_config import TaskConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,12 +84,6 @@ class QuestionAnsweringPipeline(TaskPipeline):
             progress,
         )
 
-    @staticmethod
-    def exported(
-        outputs: dict[str, Any], settings: TaskConfig
-    ) -> dict[str, Any]:
-        return outputs
-
     def preprocess(self, number: int, texts: Sequence[str]) -> Question:
         question, paragraph = texts[0], "\t".join(texts[1:])
         if not question.strip() or not paragraph.strip():
@@ -117,7 +110,7 @@ class QuestionAnsweringPipeline(TaskPipeline):
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
         example, windows = question.content
-        logits = list(map(Logits.of_row, question.rows, outputs))
+        logits = logits_of(windows, outputs)
         found = self.answerer.answer(example, windows, logits)
         text = found.text(self.settings.null_score_diff_threshold)
         place = [entry.text for entry in found.nbest].index(text)

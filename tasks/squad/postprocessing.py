@@ -13,12 +13,11 @@ Shapes: S positions of a window, K candidates.
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from bert_keras.data.input_features import InputFeatures
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.files import to_json
 from bert_keras.tasks.base import Outputs
@@ -44,14 +43,19 @@ class Logits(NamedTuple):
     start: np.ndarray  # [S]
     end: np.ndarray  # [S]
 
-    @classmethod
-    def of_row(cls, row: InputFeatures, outputs: Outputs) -> "Logits":
-        # Theirs: logits of all max_seq_length positions, and those of padding
-        # compete with others for the n best. Ours: of the row's positions
-        # alone, so that answers do not depend on how rows are batched.
-        length = len(row.input_ids)
-        start, end = outputs["start_logits"], outputs["end_logits"]
-        return cls(start[:length], end[:length])
+
+def logits_of(
+    windows: Sequence[SquadFeatures], outputs: Sequence[Outputs]
+) -> list[Logits]:
+    """Those of a question's windows."""
+    # Theirs: logits of all max_seq_length positions, and those of padding
+    # compete with others for the n best. Ours: of the row's positions alone,
+    # so that answers do not depend on how rows are batched.
+    lengths = [len(window.row.input_ids) for window in windows]
+    return [
+        Logits(x["start_logits"][:length], x["end_logits"][:length])
+        for x, length in zip(outputs, lengths, strict=True)
+    ]
 
 
 class Scored(NamedTuple):
@@ -92,22 +96,6 @@ class Answerer:
         self._cut_word = functools.lru_cache(maxsize=100_000)(
             lambda word: " ".join(tokenizer.split_like_pieces(word))
         )
-
-    def answer_all(
-        self,
-        examples: Sequence[SquadExample],
-        windows: Sequence[Sequence[SquadFeatures]],
-        logits: Iterable[Logits],
-    ) -> Iterator[Prediction]:
-        """Yields each question's prediction.
-
-        Args:
-            windows: of each question.
-            logits: of all windows, question after question.
-        """
-        remaining = iter(logits)
-        for example, own in zip(examples, windows, strict=True):
-            yield self.answer(example, own, [next(remaining) for _ in own])
 
     def answer(
         self,

@@ -21,12 +21,13 @@ from bert_keras import files
 from bert_keras.data.input_features import describe_lengths
 from bert_keras.data.record_schema import span_features
 from bert_keras.data.tfrecords import RecordWriter, encode
-from bert_keras.errors import InputError, warn, with_flags
+from bert_keras.errors import InputError, with_flags
 from bert_keras.files import write_whole
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.fine_tuning import (
     FineTuningTask,
     TrainingData,
+    labelled_rows,
     train_losses,
 )
 from bert_keras.tasks.metrics import diagnose_losses
@@ -47,8 +48,8 @@ from bert_keras.tasks.squad.postprocessing import (
     NOTHING,
     NULL_ODDS,
     Answerer,
-    Logits,
     Prediction,
+    logits_of,
     to_files,
 )
 from bert_keras.tasks.task_config import TASK, TaskConfig
@@ -141,7 +142,7 @@ class SquadTask(FineTuningTask):
         )
         starts = [[window.start_position] for window in windows]
         ends = [[window.end_position] for window in windows]
-        return TrainingData(
+        return labelled_rows(
             [window.row for window in windows],
             {
                 "start_positions": np.array(starts, np.int32),
@@ -158,20 +159,19 @@ class SquadTask(FineTuningTask):
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         return self._evaluate(self._predict(trainer))
 
-    def check(self, trainer: Trainer) -> None:
-        """Warns of answers to nothing, or of a loss that never fell."""
+    def diagnosis(self, trainer: Trainer) -> str | None:
+        """Of answers to nothing, or of a loss that never fell."""
         if self.num_answered == 0 and any(e.golds for e in self.asked.examples):
-            warn(
+            return (
                 f"degenerate run: not one of {len(self.asked.examples)} "
                 "questions is answered; another `seed`, a lower "
                 "`learning_rate` or a higher `null_score_diff_threshold` may "
                 "help"
             )
-        elif self.prior is not None:
-            losses = train_losses(trainer.folder)
-            warning = diagnose_losses(losses, self.prior, "guessing a token")
-            if warning:
-                warn(warning)
+        if self.prior is None:
+            return None
+        losses = train_losses(trainer.folder)
+        return diagnose_losses(losses, self.prior, "guessing a token")
 
     def prepare(self) -> None:
         """Reads predict_file: its faults are to show before the training."""
@@ -330,13 +330,16 @@ class SquadTask(FineTuningTask):
                 writer.write(encode(features, values))
 
     def _predict(self, trainer: Trainer) -> list[Prediction]:
-        rows = [window.row for window in self.asked.flat]
-        outputs = trainer.outputs(
-            rows, self.config.predict_batch_size, self.settings.max_seq_length
-        )
-        logits = map(Logits.of_row, rows, outputs)
+        examples, windows = self.asked
+        rows = [[window.row for window in own] for own in windows]
+        outputs = self.outputs(trainer, rows, self.config.predict_batch_size)
         answerer = Answerer(self.tokenizer, self.settings)
-        return list(answerer.answer_all(*self.asked, logits))
+        return [
+            answerer.answer(example, own, logits_of(own, found))
+            for example, own, found in zip(
+                examples, windows, outputs, strict=True
+            )
+        ]
 
     def _evaluate(self, predictions: Sequence[Prediction]) -> dict[str, float]:
         golds = [example.golds or () for example in self.asked.examples]

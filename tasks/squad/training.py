@@ -114,4 +114,4 @@ def train_question_answering(
         predict_file=read(evaluation, "evaluation"),
     )
     task = SquadTask(problem, *run.open(task_config))
-    return run.train(task, callback, task.score)
+    return run.train(task, callback)

@@ -19,6 +19,7 @@ from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.squad.postprocessing import Answerer, Logits
 from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, TINY, fails_with, forked, results, run
+from tests.tasks.squad.test_postprocessing import answers
 
 QUESTIONS = GOLDEN / "squad" / "train.json"
 RECORDED = np.load(GOLDEN / "squad" / "training.npz")
@@ -133,7 +134,7 @@ def test_answers_are_those_of_the_originals_logits(
         )
     ]
     answerer = Answerer(tokenizer, SETTINGS)
-    expected = list(answerer.answer_all(examples, windows, logits))
+    expected = answers(answerer, examples, windows, logits)
     predictions = read_json(folder / "predictions.json")
     nbest = read_json(folder / "nbest_predictions.json")
     odds = read_json(folder / "null_odds.json")

@@ -191,24 +191,21 @@ class FeatureTagger(Tagger):
                 [B, 1], the words of each sentence.
             seed: as in TaskModel.
         """
-        return self._logits(batch["vectors"], batch["lengths"], seed)
+        x = batch["vectors"]
+        rows, words = ops.shape(x)[:2]
+        if self.mix is not None:
+            x = self.mix(x)
+        x = ops.reshape(x, (rows, words, self.width))
+        x = self.lstm(x, batch["lengths"][:, 0])
+        return self.head(x, fused_ops.dropout_seed(seed, 0))
 
     def outputs_by_name(self, batch: Batch) -> dict[str, Tensor]:
         """{"logits": [B, P, C]} without dropout: of vectors and lengths, or of
         rows with positions [B, P] of words. (At 0 there is none.)"""
-        if "vectors" in batch:
-            vectors, lengths = batch["vectors"], batch["lengths"]
-        else:
-            vectors = self.features.outputs_by_name(batch)["vectors"]
+        if "vectors" not in batch:
             is_word = ops.cast(batch["positions"] > 0, "int32")
-            lengths = ops.sum(is_word, axis=1, keepdims=True)
-        return {"logits": self._logits(vectors, lengths, None)}
-
-    def _logits(
-        self, vectors: Tensor, lengths: Tensor, seed: Tensor | None
-    ) -> Tensor:
-        x = vectors if self.mix is None else self.mix(vectors)
-        rows, words = ops.shape(vectors)[:2]
-        x = ops.reshape(x, (rows, words, self.width))
-        x = self.lstm(x, lengths[:, 0])
-        return self.head(x, fused_ops.dropout_seed(seed, 0))
+            batch = {
+                **self.features.outputs_by_name(batch),
+                "lengths": ops.sum(is_word, axis=1, keepdims=True),
+            }
+        return {"logits": self.logits(batch, None)}

@@ -9,7 +9,7 @@ tags.
 import itertools
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -20,6 +20,7 @@ from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import missing_weight
 from bert_keras.tasks.features import encode_documents
+from bert_keras.tasks.fine_tuning import TrainingData
 from bert_keras.tasks.ner.feature_based.feature_cache import cached, digest_of
 from bert_keras.tasks.ner.feature_based.lstm_tagger import (
     FeatureTagger,
@@ -30,40 +31,6 @@ from bert_keras.tasks.trainer import Trainer
 from bert_keras.training.inference import Predictor, with_progress
 
 BATCH_SIZE = 32  # of the encoder
-
-
-class VectorData:
-    """What tasks/fine_tuning.py trains on."""
-
-    packs = True  # padding changes no loss
-
-    def __init__(
-        self,
-        vectors: np.ndarray,
-        labels: Sequence[Sequence[int]],
-        digest: str,
-        longest: int,
-    ):
-        """`labels`: of each sentence's words, from 1; `longest`: see Data."""
-        self.longest = longest
-        self.vectors = vectors
-        self.labels = labels
-        self.num_examples = self.num_rows = len(labels)
-        numbers = np.array(list(itertools.chain.from_iterable(labels)))
-        crc = zlib.crc32(numbers.tobytes())
-        self.digest = f"vectors {digest[:16]}, labels' checksum {crc:08x}"
-
-    def batches(
-        self,
-        batch_size: int,
-        max_seq_length: int,
-        seed: int,
-        share: HostShard,
-        num_pieces: int,
-    ) -> FeatureBatches:
-        return FeatureBatches(
-            self.vectors, self.labels, batch_size, seed, share
-        )
 
 
 class FeatureBasedNerTask(NerTask):
@@ -108,7 +75,7 @@ class FeatureBasedNerTask(NerTask):
 
     def numbered_data(
         self, words: WordFile, numbers: list[list[int]]
-    ) -> VectorData:
+    ) -> TrainingData:
         # Vectors are there before there is a model: of an encoder with the
         # weights that are started from.
         keras.config.set_dtype_policy(self.context.run.precision)
@@ -123,8 +90,18 @@ class FeatureBasedNerTask(NerTask):
             )
         labels = [[number + 1 for number in own] for own in numbers]
         vectors, digest = self._vectors(words, features)
-        longest = max(len(row.input_ids) for row in words.rows)
-        return VectorData(vectors, labels, digest, longest)
+        flat = np.array(list(itertools.chain.from_iterable(labels)))
+        crc = zlib.crc32(flat.tobytes())
+        return TrainingData(
+            len(labels),
+            len(labels),
+            max(len(row.input_ids) for row in words.rows),
+            packs=True,  # padding changes no loss
+            digest=f"vectors {digest[:16]}, labels' checksum {crc:08x}",
+            batches=lambda batch_size, _, seed, share, num_pieces: (
+                FeatureBatches(vectors, labels, batch_size, seed, share)
+            ),
+        )
 
     def logits(
         self, trainer: Trainer, words: WordFile, batch_size: int
@@ -164,7 +141,7 @@ class FeatureBasedNerTask(NerTask):
                 features.shape,
             )
             for text, outputs in with_progress(results, len(texts)):
-                yield text.join([output["vectors"] for output in outputs])
+                yield text.join(outputs, "vectors")
 
         stem = os.path.splitext(os.path.basename(path))[0]
         name = f"{stem}-{zlib.crc32(os.path.abspath(path).encode()):08x}"

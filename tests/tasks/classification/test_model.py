@@ -423,9 +423,9 @@ def test_depth_counts_from_the_embeddings() -> None:
 
 def test_windows_of_a_document_become_one() -> None:
     logits = np.array([[1.0, 5.0], [0, 2], [4, 4], [2, 9]])
-    row = InputFeatures([2, 3], [0, 0])
-    documents = [[row], [row, row, row]]
-    mean = list(pool_windows(iter(logits), documents, "mean"))
-    np.testing.assert_array_equal(mean, [[1, 5], [2, 5]])
-    highest = list(pool_windows(iter(logits), documents, "max"))
-    np.testing.assert_array_equal(highest, [[1, 5], [4, 9]])
+    outputs = [{"logits": own} for own in logits]
+    for pooling, expected in {"mean": [2, 5], "max": [4, 9]}.items():
+        one = pool_windows(outputs[:1], pooling)
+        np.testing.assert_array_equal(one, [1, 5])
+        three = pool_windows(outputs[1:], pooling)
+        np.testing.assert_array_equal(three, expected)

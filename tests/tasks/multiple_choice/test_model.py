@@ -166,5 +166,9 @@ def test_padding_counts_for_nothing(model: MultipleChoice) -> None:
 
 
 def test_log_shares() -> None:
-    scores = [np.array([math.log(x)], np.float32) for x in (1, 2, 5)]
-    np.testing.assert_allclose(np.exp(log_shares(scores)), [0.125, 0.25, 0.625])
+    outputs = [
+        {"logits": np.array([math.log(x)], np.float32)} for x in (1, 2, 5)
+    ]
+    np.testing.assert_allclose(
+        np.exp(log_shares(outputs)), [0.125, 0.25, 0.625]
+    )

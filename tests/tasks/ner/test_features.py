@@ -44,8 +44,9 @@ def test_windows_answer_where_a_word_has_most_context() -> None:
         *[(2, 0), (2, 1)],  # nothing, saw
         *[(3, 1), (3, 2), (3, 3)],  # the sea .
     ]
-    outputs = [np.arange(10) + 10 * i for i in range(4)]
-    assert text.join(outputs).tolist() == [0, 1, 2, 20, 21, 31, 32, 33]
+    outputs = [{"logits": np.arange(10) + 10 * i} for i in range(4)]
+    joined = text.join(outputs, "logits")
+    assert joined.tolist() == [0, 1, 2, 20, 21, 31, 32, 33]
 
 
 def test_a_window_in_which_no_word_begins() -> None:

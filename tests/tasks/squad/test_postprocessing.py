@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import unicodedata
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from bert_keras.data.tokenization import BasicTokenizer, FullTokenizer
 from bert_keras.tasks.squad.data import SquadExample, read_examples, split_words
-from bert_keras.tasks.squad.features import make_windows
+from bert_keras.tasks.squad.features import SquadFeatures, make_windows
 from bert_keras.tasks.squad.postprocessing import (
     NBEST,
     NO_CANDIDATE,
@@ -30,6 +31,20 @@ TOKENIZER = FullTokenizer(str(FOLDER / "vocab.txt"))
 SETTINGS = TaskConfig("span", 48, True, doc_stride=16, max_query_length=12)
 
 
+def answers(
+    answerer: Answerer,
+    examples: Sequence[SquadExample],
+    windows: Sequence[Sequence[SquadFeatures]],
+    logits: Iterable[Logits],
+) -> list[Prediction]:
+    """Of the logits of all windows, question after question."""
+    rest = iter(logits)
+    return [
+        answerer.answer(example, own, [next(rest) for _ in own])
+        for example, own in zip(examples, windows, strict=True)
+    ]
+
+
 def predict(
     settings: TaskConfig, context: str, *scored: tuple[int, float, float]
 ) -> Prediction:
@@ -45,7 +60,7 @@ def predict(
         start[place], end[place] = start_logit, end_logit
     logits = [Logits(start, end)] * len(windows[0])
     answerer = Answerer(TOKENIZER, settings)
-    (prediction,) = answerer.answer_all([example], windows, logits)
+    (prediction,) = answers(answerer, [example], windows, logits)
     return prediction
 
 
@@ -73,12 +88,13 @@ def test_files_are_googles_to_the_byte(
         recorded[f"{version}_end_logits"],
         strict=True,
     )
-    predictions = Answerer(TOKENIZER, settings).answer_all(
+    predictions = answers(
+        Answerer(TOKENIZER, settings),
         examples,
         make_windows(examples, TOKENIZER, settings),
         (Logits(*both) for both in logits),
     )
-    files = to_files(examples, list(predictions), settings)
+    files = to_files(examples, predictions, settings)
     assert (NULL_ODDS in files) == (version == "v2")
     for name, content in files.items():
         path = FOLDER / f"{version}_{name}"
@@ -120,12 +136,13 @@ def test_files_of_real_questions_are_googles(
     tokenizer = FullTokenizer(str(vocabulary))
     examples = read_examples(str(folder / "input.json"), version == "v2", False)
     recorded = np.load(folder / "logits.npz")
-    predictions = Answerer(tokenizer, settings).answer_all(
+    predictions = answers(
+        Answerer(tokenizer, settings),
         examples,
         make_windows(examples, tokenizer, settings),
         map(Logits, recorded["start"], recorded["end"]),
     )
-    files = to_files(examples, list(predictions), settings)
+    files = to_files(examples, predictions, settings)
     for name, content in files.items():
         theirs = (folder / name).read_text()
         if name == NBEST:

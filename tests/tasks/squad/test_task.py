@@ -2,14 +2,17 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
+from bert_keras.data.batching import HostShard, InMemoryBatches
 from bert_keras.errors import InputError
-from bert_keras.tasks.fine_tuning import FineTuningConfig
+from bert_keras.tasks.fine_tuning import FineTuningConfig, TrainingData
 from bert_keras.tasks.squad.evaluation import (
     best_thresholds,
     evaluate_v1,
@@ -70,6 +73,12 @@ def test_models_can_be_compared_by_what_is_measured(
     assert ("best_exact" if is_v2 else "exact_match") in others
 
 
+def labels_of(data: TrainingData) -> Mapping[str, np.ndarray]:
+    source = data.batches(1, 20, 0, HostShard(), 0)
+    assert isinstance(source, InMemoryBatches)
+    return source.labels
+
+
 def test_an_epoch_has_as_many_rows_as_there_are_questions(
     tmp_path: Path,
 ) -> None:
@@ -79,12 +88,12 @@ def test_an_epoch_has_as_many_rows_as_there_are_questions(
         version_2_with_negative=True,
     )  # fmt: skip
     data = long.training_data()
-    assert data.num_examples == 6 < len(data.rows)
+    assert data.num_examples == 6 < data.num_rows
     assert not data.packs
     long.problem = dataclasses.replace(long.problem, padding_in_loss=False)
     assert long.training_data().packs
-    for positions in data.labels.values():
-        assert positions.shape == (len(data.rows), 1)
+    for positions in labels_of(data).values():
+        assert positions.shape == (data.num_rows, 1)
 
 
 @pytest.mark.parametrize(("offsets", "place"), [("exact", 6), ("google", 4)])
@@ -100,7 +109,7 @@ def test_answer_offsets_reach_the_labels(
     asked = job(tmp_path, str(path))
     asked.problem = SquadConfig(str(path))
     asked.settings = dataclasses.replace(asked.settings, answer_offsets=offsets)
-    labels = asked.training_data().labels
+    labels = labels_of(asked.training_data())
     assert labels["start_positions"].tolist() == [[place]]
     assert labels["end_positions"].tolist() == [[place]]
 
