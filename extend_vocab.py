@@ -126,9 +126,9 @@ def main() -> None:
         )
         copy_pooling(FLAGS.init_checkpoint, folder)
     print(
-        f"{FLAGS.output_dir} is written: {len(places):,} words more, and "
-        f"{len(words[num_words:]):,} that are not a token yet; vocab_size is "
-        f"{size:,} instead of {config.vocab_size:,}\n"
+        f"{FLAGS.output_dir} is written: {len(places):,} words added, "
+        f"{len(words[num_words:]):,} left out; vocab_size is {size:,} (was "
+        f"{config.vocab_size:,})\n"
         + format_summary(counts, pieces, {**pieces, **places})
     )
 

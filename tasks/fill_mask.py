@@ -25,7 +25,8 @@ from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import Outputs
-from bert_keras.tasks.pipeline import BATCH_SIZE, Pipeline, Question, as_list
+from bert_keras.tasks.keyword_settings import as_list
+from bert_keras.tasks.pipeline import BATCH_SIZE, Pipeline, Question
 from bert_keras.tasks.pretraining.model import MaskedLm
 
 

@@ -199,6 +199,11 @@ class FineTuningTask(Task):
     def training_data(self) -> TrainingData: ...
 
     @abc.abstractmethod
+    def compared_on(self) -> Iterable[tuple[Any, ...]]:
+        """What is read and expected of each example that models are compared
+        on."""
+
+    @abc.abstractmethod
     def prepare(self) -> None:
         """Checks the other data, so that its faults show before training."""
 
@@ -291,10 +296,15 @@ class FineTuningTask(Task):
         num_replicas = strategy.num_replicas_in_sync // host.count
         num_pieces = num_replicas * config.loop.num_accumulation_steps
         eval_steps = config.selection.eval_steps
-        chosen_by = {}
+        chosen_by: dict[str, Any] = {}
         path = trainer.run.data_files.get(self.eval_argument, "")
         if eval_steps and tf.io.gfile.exists(path) and not is_stream(path):
-            chosen_by = file_settings(self.eval_argument, [path])
+            chosen_by = dict(file_settings(self.eval_argument, [path]))
+        elif eval_steps:  # from Python, or a file of a folder
+            crc = 0
+            for example in self.compared_on():
+                crc = zlib.crc32(repr(example).encode(), crc)
+            chosen_by = {"evaluation data": f"checksum {crc:08x}"}
         return TrainingPlan(
             data.batches(
                 batch_size,

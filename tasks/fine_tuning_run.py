@@ -5,7 +5,7 @@ import contextlib
 import os
 import random
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -142,12 +142,12 @@ class FineTuningRun:
         given: Mapping[str, Any],
         init_checkpoint: str | os.PathLike[str] | None,
         output_dir: str | os.PathLike[str],
-        target: str | None = None,
+        targets: Collection[str],
         **data: Any,
     ):
         """
         Args:
-            target: stored settings of another one do not count.
+            targets: stored settings of another one do not count.
             data: train_file and, by the command's argument, what is evaluated
                 on; None: nothing.
 
@@ -185,7 +185,7 @@ class FineTuningRun:
             DeviceConfig(), output_dir=self.run.output_dir
         )
         self.stored = fine_tuning.stored_settings(self.run)
-        if self.stored and target and self.stored.target != target:
+        if self.stored and self.stored.target not in targets:
             self.stored = None
 
     def make(self, kind: Any, **others: Any) -> Any:

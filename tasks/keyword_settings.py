@@ -5,6 +5,7 @@ the function of Python that does the same fills them here. Names and defaults
 are the command's; so are the bounds, which tests compare with its flags.
 """
 
+import contextlib
 import dataclasses
 import difflib
 import math
@@ -166,6 +167,37 @@ def plain(data: Any) -> Any:
     if isinstance(data, tuple | list | Iterator):
         return [plain(value) for value in data]
     return data
+
+
+def as_list(texts: Any, one: Any = str) -> list[Any]:
+    """One text, or several, as a list.
+
+    Args:
+        one: the type of a single one.
+
+    Raises:
+        InputError: they are something else. A table, for one, would be read as
+            the names of its columns.
+    """
+    if isinstance(texts, one):
+        return [texts]
+    is_table = isinstance(texts, Mapping) or hasattr(texts, "columns")
+    several = None
+    # A set's order is any, and so would be that of the answers.
+    if not is_table and not isinstance(texts, bytes | set | frozenset):
+        with contextlib.suppress(TypeError):  # of what is not a list
+            several = iter(texts)
+    if several is None:
+        raise InputError(
+            f"expected a text or a list of texts, found {type_of(texts)}"
+            + ("; give one column of it as a list" if is_table else "")
+        )
+    return list(several)
+
+
+def type_of(value: Any) -> str:
+    """For a sentence."""
+    return "None" if value is None else f"one of type {type(value).__name__}"
 
 
 def _checked(name: str, value: Any, kind: Any) -> Any:

@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +32,7 @@ from bert_keras.tasks.features import (
     encode_documents,
     make_document,
 )
+from bert_keras.tasks.keyword_settings import as_list, type_of
 from bert_keras.tasks.sentence_pooling import (
     POOLINGS,
     SentencePooling,
@@ -308,32 +309,6 @@ class Pipeline(abc.ABC):
             return Question(number, [], error=with_flags(str(error)))
 
 
-def as_list(texts: Any, one: Any = str) -> list[Any]:
-    """One text, or several, as a list.
-
-    Args:
-        one: the type of a single one.
-
-    Raises:
-        InputError: they are something else. A table, for one, would be read as
-            the names of its columns.
-    """
-    if isinstance(texts, one):
-        return [texts]
-    is_table = isinstance(texts, Mapping) or hasattr(texts, "columns")
-    several = None
-    # A set's order is any, and so would be that of the answers.
-    if not is_table and not isinstance(texts, bytes | set | frozenset):
-        with contextlib.suppress(TypeError):  # of what is not a list
-            several = iter(texts)
-    if several is None:
-        raise InputError(
-            f"expected a text or a list of texts, found {_shown(texts)}"
-            + ("; give one column of it as a list" if is_table else "")
-        )
-    return list(several)
-
-
 def pairs_of(
     name: str, ones: list[Any], other_name: str, others: list[Any]
 ) -> list[tuple[Any, Any]]:
@@ -352,12 +327,8 @@ def check_are_texts(lines: Sequence[Any]) -> None:
         for text in line:
             if not isinstance(text, str):
                 raise InputError(
-                    f"number {number}: expected a text, found {_shown(text)}"
+                    f"number {number}: expected a text, found {type_of(text)}"
                 )
-
-
-def _shown(value: Any) -> str:
-    return "None" if value is None else f"one of type {type(value).__name__}"
 
 
 class TaskPipeline(Pipeline):

@@ -47,9 +47,8 @@ from bert_keras.tasks.classifier_head import (
     without_head,
 )
 from bert_keras.tasks.hugging_face_task import folder_task
-from bert_keras.tasks.keyword_settings import Settings, plain, types_of
+from bert_keras.tasks.keyword_settings import Settings, as_list, plain, types_of
 from bert_keras.tasks.label_names import names_of
-from bert_keras.tasks.pipeline import as_list
 from bert_keras.tasks.task_config import TASK, TaskConfig
 from bert_keras.training.checkpoints import saved_states
 

@@ -12,11 +12,11 @@ from bert_keras.errors import InputError
 from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.classification.data import InputExample, encode_example
 from bert_keras.tasks.classification.model import TextClassifier, pool_windows
+from bert_keras.tasks.keyword_settings import as_list
 from bert_keras.tasks.pipeline import (
     BATCH_SIZE,
     Question,
     TaskPipeline,
-    as_list,
 )
 from bert_keras.tasks.task_config import TaskConfig
 

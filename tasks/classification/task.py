@@ -9,7 +9,7 @@ Shapes: N examples, C outputs.
 import collections
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -163,6 +163,10 @@ class ClassificationTask(FineTuningTask):
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """The metrics of the first evaluation set."""
         return self.evaluate_set(trainer, next(iter(self.problem.evaluation)))
+
+    def compared_on(self) -> Iterable[tuple[object, ...]]:
+        examples = next(iter(self.problem.evaluation.values()))
+        return ((x.text_a, x.text_b, x.label) for x in examples)
 
     def diagnosis(self, trainer: Trainer) -> str | None:
         """Of one class for everything, or of a loss that never fell."""

@@ -10,6 +10,7 @@ from bert_keras.tasks.classification.data import (
     TableFormat,
     to_examples,
 )
+from bert_keras.tasks.classification.model import TARGETS
 from bert_keras.tasks.classification.pipeline import TextClassificationPipeline
 from bert_keras.tasks.classification.task import (
     ClassificationTask,
@@ -92,6 +93,7 @@ def train_classifier(
         settings,
         init_checkpoint,
         output_dir,
+        TARGETS,
         train_file=train,
         eval_file=evaluation,
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.base import Outputs
+from bert_keras.tasks.keyword_settings import as_list
 from bert_keras.tasks.multiple_choice.data import (
     CHOICES_TOO,
     MultipleChoiceExample,
@@ -18,7 +19,6 @@ from bert_keras.tasks.pipeline import (
     BATCH_SIZE,
     Question,
     TaskPipeline,
-    as_list,
     pairs_of,
 )
 from bert_keras.tasks.task_config import TaskConfig

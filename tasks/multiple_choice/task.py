@@ -110,6 +110,11 @@ class MultipleChoiceTask(FineTuningTask):
             "eval_loss": float(np.mean(losses)),
         }
 
+    def compared_on(self) -> Iterable[tuple[object, ...]]:
+        return (
+            (x.context, x.choices, x.label) for x in self.problem.evaluation
+        )
+
     def diagnosis(self, trainer: Trainer) -> str | None:
         """Of a training loss that never fell below guessing's."""
         if not self.problem.train:

@@ -83,6 +83,7 @@ def train_multiple_choice(
         settings,
         init_checkpoint,
         output_dir,
+        ["choice"],
         train_file=train,
         eval_file=evaluation,
     )

@@ -9,6 +9,7 @@ from typing import Any
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.classification.pipeline import label_outputs
+from bert_keras.tasks.keyword_settings import as_list
 from bert_keras.tasks.ner.feature_based.lstm_tagger import FeatureTagger
 from bert_keras.tasks.ner.features import read_words
 from bert_keras.tasks.ner.iob_tags import are_tags, entities, to_tags
@@ -17,7 +18,6 @@ from bert_keras.tasks.pipeline import (
     BATCH_SIZE,
     Question,
     TaskPipeline,
-    as_list,
 )
 from bert_keras.tasks.task_config import TaskConfig
 

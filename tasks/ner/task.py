@@ -306,6 +306,9 @@ class NerTask(FineTuningTask):
         tags = self._tags(trainer, self.evaluated, self.config.eval_batch_size)
         return self._scores(self.evaluated, tags)
 
+    def compared_on(self) -> Iterable[tuple[object, ...]]:
+        return ((x.words, x.tags) for x in self.evaluated.file.sentences)
+
     def diagnosis(self, trainer: Trainer) -> str | None:
         """Of a model that finds nothing."""
         if not self.finds_nothing:

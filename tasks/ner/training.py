@@ -82,7 +82,7 @@ def train_token_classifier(
         settings,
         init_checkpoint,
         output_dir,
-        "tags",
+        ["tags"],
         train_file=train,
         eval_file=evaluation,
     )

@@ -7,11 +7,11 @@ from typing import Any
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.base import Outputs
+from bert_keras.tasks.keyword_settings import as_list
 from bert_keras.tasks.pipeline import (
     BATCH_SIZE,
     Question,
     TaskPipeline,
-    as_list,
     pairs_of,
 )
 from bert_keras.tasks.squad.data import SquadExample, split_words

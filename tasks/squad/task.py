@@ -12,7 +12,7 @@ import os
 import random
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -172,6 +172,10 @@ class SquadTask(FineTuningTask):
             return None
         losses = train_losses(trainer.folder)
         return diagnose_losses(losses, self.prior, "guessing a token")
+
+    def compared_on(self) -> Iterable[tuple[object, ...]]:
+        for x in self.asked.examples:
+            yield x.question, x.paragraph.context, x.golds
 
     def prepare(self) -> None:
         """Reads predict_file: its faults are to show before the training."""

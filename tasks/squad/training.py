@@ -84,6 +84,7 @@ def train_question_answering(
         settings,
         init_checkpoint,
         output_dir,
+        ["span"],
         train_file=train,
         predict_file=evaluation,
     )

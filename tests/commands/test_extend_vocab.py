@@ -60,7 +60,7 @@ def variables(folder: Path) -> dict[str, np.ndarray]:
 @pytest.mark.slow
 def test_words_begin_as_the_mean_of_their_pieces(model: Path) -> None:
     output = run(COMMAND, *flags(model, num_words=9))
-    assert "9 words more, and 2 that are not a token yet" in output
+    assert "9 words added, 2 left out" in output
     assert "vocab_size is 103 instead of 101" in output
     assert output.splitlines()[-3:] == SUMMARY
     extended = model.parent / "extended"

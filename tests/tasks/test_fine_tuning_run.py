@@ -5,6 +5,7 @@ import contextvars
 import dataclasses
 import importlib
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +26,7 @@ from bert_keras.tasks.load import load
 from bert_keras.tasks.multiple_choice import training as multiple_choice
 from bert_keras.tasks.ner import training as ner
 from bert_keras.tasks.squad import training as squad
+from bert_keras.tasks.task_config import TaskConfig
 from tests.conftest import GOLDEN, forked
 
 MODEL: dict[str, Any] = {
@@ -348,6 +350,48 @@ def test_arrays_tuples_and_iterators_are_data(
         for form in (arrays, tuples, iter):
             data = form(WORDS), form(TAGS)
             assert problem(data) == problem((WORDS, TAGS))
+
+
+def test_settings_of_another_task_do_not_count(tmp_path: Path) -> None:
+    start = tmp_path / "start"
+    shutil.copytree(GOLDEN / "tiny_bert", start)
+    shutil.copy(GOLDEN / "tiny_vocab.txt", start / "vocab.txt")
+    stored = TaskConfig(
+        "single_label", 16, True, labels=("a", "b"),
+        second_direction="right_to_left",
+    )  # fmt: skip
+    (start / "task.json").write_text(stored.to_json())
+    for module, target, expected in (
+        (classification, "single_label", stored),
+        (squad, "span", None),
+        (multiple_choice, "choice", None),
+        (ner, "tags", None),
+    ):
+        run = FineTuningRun(
+            module.SETTINGS, {}, start, tmp_path / "run", [target]
+        )
+        assert run.stored == expected
+        if target == "span":
+            assert run.task_config(target=target).second_direction is None
+
+
+def test_a_changed_evaluation_does_not_go_on(tmp_path: Path) -> None:
+    texts, labels = ["the sea", "a storm", "the ship", "rain"], [0, 1, 0, 1]
+    given = {
+        "train": (texts, labels),
+        "init_checkpoint": str(GOLDEN / "tiny_bert"),
+        "vocab_file": str(GOLDEN / "tiny_vocab.txt"),
+        "output_dir": tmp_path / "run",
+        "max_seq_length": 8,
+        "train_batch_size": 2,
+        "eval_steps": 2,
+    }
+    train: Any = classification.train_classifier
+    with uncompiled():
+        train(evaluation=(texts[:2], [0, 1]), num_train_epochs=1, **given)
+        with pytest.raises(InputError, match="`evaluation data` is 'checksum"):
+            train(evaluation=(texts[:2], [1, 1]), num_train_epochs=2, **given)
+        train(evaluation=(texts[:2], [0, 1]), num_train_epochs=2, **given)
 
 
 def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
