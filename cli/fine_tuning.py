@@ -175,7 +175,7 @@ class FineTuningCommand:
             InputError: config, vocabulary and flags do not fit, or a model is
                 to be used with other settings than it was trained with.
         """
-        from bert_keras.tasks import fine_tuning, run_context
+        from bert_keras.tasks import fine_tuning
         from bert_keras.tasks.trainer import Trainer
 
         context = self._open(settings)
@@ -184,14 +184,7 @@ class FineTuningCommand:
             loop=common_flags.loop_config(self.flags),
         )
         task = kind(problem, settings, context, config)
-        task.learn_from(self.flags.make(TaskDistillation))
-        run_context.claim_folder(
-            self.run,
-            self.devices.host,
-            run_context.RECORDS,
-            config.selection.num_seeds > 1,
-        )
-        task.prepare()
+        fine_tuning.begin(task, self.flags.make(TaskDistillation))
         if self.run.dry_run:
             from bert_keras.tasks import dry_run
 

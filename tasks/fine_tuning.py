@@ -32,6 +32,7 @@ from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.metrics import summarize
 from bert_keras.tasks.run_context import (
+    RECORDS,
     Devices,
     RunConfig,
     RunContext,
@@ -346,6 +347,15 @@ class FineTuningTask(Task):
             begins_at_random=not trainer.run.init_checkpoint,
             hints=hints,
         )
+
+
+def begin(task: FineTuningTask, distillation: TaskDistillation) -> None:
+    """Reads what a task needs beside its model, and claims output_dir."""
+    context = task.context
+    task.learn_from(distillation)
+    has_seeds = task.config.selection.num_seeds > 1
+    claim_folder(context.run, context.devices.host, RECORDS, has_seeds)
+    task.prepare()
 
 
 def train(task: FineTuningTask, callback: Callback | None = None) -> Trainer:

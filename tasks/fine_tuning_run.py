@@ -20,10 +20,8 @@ from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.fine_tuning import FineTuningConfig, FineTuningTask
 from bert_keras.tasks.keyword_settings import Settings, make, types_of
 from bert_keras.tasks.run_context import (
-    RECORDS,
     RunConfig,
     RunContext,
-    claim_folder,
     make_devices,
 )
 from bert_keras.tasks.task_config import TaskConfig
@@ -214,15 +212,8 @@ class FineTuningRun:
         Returns:
             The folder's pipeline, with its `metrics` and `history`.
         """
-        task.learn_from(self.make(TaskDistillation))
         with as_before():
-            claim_folder(
-                self.run,
-                self.devices.host,
-                RECORDS,
-                self.config.selection.num_seeds > 1,
-            )
-            task.prepare()
+            fine_tuning.begin(task, self.make(TaskDistillation))
             trainer = fine_tuning.train(task, callback)
             metrics = {}
             if self.evaluates:

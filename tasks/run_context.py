@@ -38,7 +38,7 @@ from bert_keras.tasks.results import (
 from bert_keras.tasks.task_config import TASK
 from bert_keras.training.checkpoints import (
     BEST,
-    FOLDER,
+    STATES,
     BestCheckpoint,
     is_begun,
     saved_states,
@@ -68,7 +68,7 @@ FILES = WRITTEN | {
     *VOCABULARIES,
 }  # fmt: skip
 # and the folders there
-FOLDERS = {FOLDER, BEST, EARLIER, TENSORBOARD}
+FOLDERS = {STATES, BEST, EARLIER, TENSORBOARD}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -254,8 +254,8 @@ def _refuse_parts_of_a_run(folder: str, trains: bool) -> None:
     replaced, or its states are another run's."""
     path = os.path.realpath(folder)
     while path != (parent := os.path.dirname(path)):
-        is_run = os.path.isdir(os.path.join(parent, FOLDER))
-        if is_run and os.path.basename(path) in (FOLDER, BEST):
+        is_run = os.path.isdir(os.path.join(parent, STATES))
+        if is_run and os.path.basename(path) in (STATES, BEST):
             raise InputError(
                 f"`output_dir={folder}` lies in {path}, which the run in "
                 f"{parent} changes; name another folder"
@@ -274,7 +274,7 @@ def _refuse_parts_of_a_run(folder: str, trains: bool) -> None:
             trains and MODEL_WEIGHTS.fullmatch(name) and files.is_mounted(path)
         ):
             kind = "weights that are mounted by themselves"
-        elif trains and name in (FOLDER, BEST) and os.path.islink(path):
+        elif trains and name in (STATES, BEST) and os.path.islink(path):
             other, there = os.path.split(os.path.realpath(path))
             found = files.names_in(other) if os.path.isdir(other) else ()
             if there == name and not FILES.isdisjoint(found):
@@ -332,7 +332,7 @@ def claim_folder(
             init_checkpoint=run.init_checkpoint,
             second_init_checkpoint=run.second_init_checkpoint,
         )
-    is_new = not files.exists(os.path.join(folder, FOLDER))
+    is_new = not files.exists(os.path.join(folder, STATES))
     goes_on = has_seeds and _has_seeds(folder)
     _refuse_anothers_model(folder, run.do_train and not goes_on)
     if run.dry_run:
@@ -346,7 +346,7 @@ def claim_folder(
     if not host.is_chief:
         return
     if run.do_train:
-        files.lock_until_exit(os.path.join(folder, FOLDER), "output_dir")
+        files.lock_until_exit(os.path.join(folder, STATES), "output_dir")
     has_results = files.exists(os.path.join(folder, RESULTS))
     if is_new and (run.do_train or not has_results):  # they are somebody's own
         Results(folder).move(records)

@@ -72,7 +72,7 @@ from bert_keras.tasks.run_context import (
 from bert_keras.tasks.task_config import TASK, TaskConfig
 from bert_keras.training import monitor
 from bert_keras.training.checkpoints import (
-    METRICS,
+    BEST_JSON,
     BestCheckpoint,
     TrainingState,
     check_settings,
@@ -469,7 +469,7 @@ class Trainer:
         is_new = not saved_states(self.folder) and not is_begun(self.folder)
         if is_new and may_write:
             logs = monitor.LOG, EVAL_LOG, monitor.NONFINITE_LOG
-            self.results.move([*logs, METRICS])
+            self.results.move([*logs, BEST_JSON])
         if plan.budget.decay_from and not saved_states(self.folder):
             budget.begin_branch(self, plan, settings, may_write)
         states = saved_states(self.folder)

@@ -19,15 +19,15 @@ from bert_keras import files
 from bert_keras.checkpoint_index import read_index
 from bert_keras.errors import InputError, first_line, one_line
 
-FOLDER = "training_state"  # under output_dir
+STATES = "training_state"  # under output_dir
 SETTINGS = "settings.json"  # what a run that goes on has to have
 BEST = "best"  # folder under output_dir
-METRICS = "best.json"  # step and metrics of the best model
+BEST_JSON = "best.json"  # step and metrics of the best model
 
 
 def saved_states(output_dir: str) -> list[str]:
     """The prefixes of the states of a run, newest first."""
-    folder = os.path.join(output_dir, FOLDER)
+    folder = os.path.join(output_dir, STATES)
     steps = sorted(_steps(folder, r"\.index"), reverse=True)
     return [os.path.join(folder, f"step-{step}") for step in steps]
 
@@ -52,9 +52,9 @@ def branch(
     settings of the run that resumes from it. The index, without which there is
     no state, comes last."""
     write_settings(output_dir, settings)
-    name, target = f"step-{step}", os.path.join(output_dir, FOLDER)
-    data = tf.io.gfile.glob(os.path.join(source, FOLDER, f"{name}.data-*"))
-    for path in (*data, os.path.join(source, FOLDER, f"{name}.index")):
+    name, target = f"step-{step}", os.path.join(output_dir, STATES)
+    data = tf.io.gfile.glob(os.path.join(source, STATES, f"{name}.data-*"))
+    for path in (*data, os.path.join(source, STATES, f"{name}.index")):
         files.refuse_stream(path)
         files.copy_whole(path, os.path.join(target, os.path.basename(path)))
 
@@ -97,7 +97,7 @@ class TrainingState:
         Python objects (tf.train.experimental.PythonState). The state after
         `kept_step` is kept beside the newest `max_to_keep`."""
         self.output_dir = output_dir
-        self.folder = os.path.join(output_dir, FOLDER)
+        self.folder = os.path.join(output_dir, STATES)
         self.is_chief = is_chief
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self.checkpoint = tf.train.Checkpoint(step=self.step, **tracked)
@@ -168,7 +168,7 @@ class TrainingState:
             return int(self.step.numpy())
         if states or max(_steps(self.folder, r"\.data-.*"), default=0) > 0:
             raise InputError(
-                f"every checkpoint in {self.output_dir}/{FOLDER} is damaged; "
+                f"every checkpoint in {self.output_dir}/{STATES} is damaged; "
                 "remove that folder, or give another `output_dir`"
             )
         return 0
@@ -176,7 +176,7 @@ class TrainingState:
 
 def is_begun(output_dir: str) -> bool:
     """Whether a run has begun in output_dir, which may not have saved yet."""
-    return bool(tf.io.gfile.exists(os.path.join(output_dir, FOLDER, SETTINGS)))
+    return bool(tf.io.gfile.exists(os.path.join(output_dir, STATES, SETTINGS)))
 
 
 def read_settings(output_dir: str) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def read_settings(output_dir: str) -> dict[str, Any]:
     Raises:
         InputError: the file that stores them is damaged.
     """
-    path = os.path.join(output_dir, FOLDER, SETTINGS)
+    path = os.path.join(output_dir, STATES, SETTINGS)
     if not saved_states(output_dir) or not is_begun(output_dir):
         return {}
     files.refuse_stream(path)
@@ -198,7 +198,7 @@ def read_settings(output_dir: str) -> dict[str, Any]:
 
 def write_settings(output_dir: str, settings: Mapping[str, Any]) -> None:
     """Stores the settings with which a run begins, or resumes."""
-    path = os.path.join(output_dir, FOLDER, SETTINGS)
+    path = os.path.join(output_dir, STATES, SETTINGS)
     tf.io.gfile.makedirs(os.path.dirname(path))
     files.write_json(path, settings)
 
@@ -285,8 +285,10 @@ class BestCheckpoint:
 
     def __init__(self, output_dir: str):
         self.parent = os.path.join(output_dir, BEST)
-        self.seen = os.path.join(self.parent, METRICS)  # up to now
-        self.final = os.path.join(output_dir, METRICS)  # of output_dir's model
+        self.seen = os.path.join(self.parent, BEST_JSON)  # up to now
+        self.final = os.path.join(
+            output_dir, BEST_JSON
+        )  # of output_dir's model
 
     def keep(
         self,
@@ -305,7 +307,7 @@ class BestCheckpoint:
             if _is_link(path):
                 files.remove(path)  # what it leads to is not ours
         before = _step_if_any(self.seen)
-        noted_in = _step_if_any(os.path.join(folder, METRICS))
+        noted_in = _step_if_any(os.path.join(folder, BEST_JSON))
         names = files.names_in(folder) if files.is_dir(folder) else []
         # A killed run may have left a name with a dot alone.
         if step not in (before, noted_in) and any(x[0] != "." for x in names):
@@ -315,7 +317,7 @@ class BestCheckpoint:
             )
         tf.io.gfile.makedirs(folder)
         noted = {"step": step, **metrics}
-        files.write_json(os.path.join(folder, METRICS), noted)
+        files.write_json(os.path.join(folder, BEST_JSON), noted)
         save(folder)
         files.write_json(self.seen, noted)
         for name in files.names_in(self.parent):
@@ -323,7 +325,7 @@ class BestCheckpoint:
             if other == folder or not re.fullmatch(r"step-\d+", name):
                 continue
             # Or what a killed run did not get to remove
-            own = _step_if_any(os.path.join(other, METRICS))
+            own = _step_if_any(os.path.join(other, BEST_JSON))
             if name in (f"step-{before}", f"step-{own}"):
                 _remove_model(other)
 
@@ -371,7 +373,7 @@ def _remove_model(folder: str) -> None:
     """Last what says that it is one, lest a kill leaves the rest."""
     if files.is_dir(folder) and not _is_link(folder):
         for name in files.names_in(folder):
-            if name != METRICS:
+            if name != BEST_JSON:
                 files.remove(os.path.join(folder, name))
     files.remove(folder)
 

@@ -278,18 +278,15 @@ def write_records(
             config,
         )
         summary = _write_vectorized(build, settings, beam_options, begin)
-    for hint in (
-        summary
-        and record_hints.summary_hints(
+    if summary:
+        for hint in record_hints.summary_hints(
             summary,
             config,
             text_format.input_format == "sentences",
             settings.words_are_spaced,
             is_googles,
-        )
-        or ()
-    ):
-        warn(hint)
+        ):
+            warn(hint)
     return summary
 
 

@@ -22,6 +22,7 @@ from bert_keras.data.masking import MaskConfig
 from bert_keras.data.tokenizer_folder import (
     TOKENIZER_CONFIG,
     VOCABULARIES,
+    OpenedTokenizer,
     settings_json,
 )
 from bert_keras.errors import InputError, warn
@@ -110,59 +111,19 @@ def pretrain_domain(
     devices = make_devices(DeviceConfig(), output_dir=output_dir)
     with as_before():
         claim_folder(dataclasses.replace(run, do_train=True), devices.host)
-        work = os.path.join(output_dir, WORK)
-        tf.io.gfile.makedirs(work)
-        private = (x for x in inputs["input_file"] if not _may_be_read(x))
-        if "://" not in work and any(private):  # as its parts are to be, too
-            os.chmod(work, 0o700)
-        mark = os.path.join(work, ".made_here")
-        domain = "\n".join(files.identities(inputs["input_file"])).encode()
-        made_of = files.content(mark)
-        if made_of and made_of != domain and saved_states(output_dir):
-            raise InputError(
-                f"`output_dir={output_dir}` has a run on other text than "
-                f"`input_file={input_file}`; name another folder"
-            )
-        if made_of is None:  # what is there is somebody's own
-            Results(output_dir).move([REPORT, PICTURE])
-            vocab_folder = os.path.dirname(
-                os.path.realpath(tokenizer.vocab_file)
-            )
-            is_given = vocab_folder == os.path.realpath(work)
-            Results(work).move(TEXTS if is_given else TEXTS + TOKENIZER_FILES)
-        files.write_whole(mark, domain)
-        texts = _split(input_file, config.input_format, work)
-        if config.general_file:
-            texts["general"] = config.general_file
+        work = _claim_work(
+            output_dir, inputs["input_file"], tokenizer.vocab_file
+        )
         lengths: dict[str, Any] = {
             "max_seq_length": config.max_seq_length,
             "max_predictions_per_seq": max(
                 1, round(config.masked_lm_prob * config.max_seq_length)
             ),
         }
-        # with its case beside it, which may stand elsewhere or be given by a
-        # name
-        vocab_file = files.copy_vocabulary(tokenizer.vocab_file, work)
-        files.write_whole(
-            os.path.join(work, TOKENIZER_CONFIG),
-            settings_json(tokenizer).encode(),
-        )
-        records = {}
-        for name, text in texts.items():
-            records[name] = os.path.join(work, f"{name}.tfrecord")
-            if files.has_other_names(records[name]):
-                files.remove(records[name])  # what a link leads to is not ours
-            make_records(
-                text,
-                records[name],
-                vocab_file,
-                input_format=config.input_format,
-                dynamic_masking=True,
-                dupe_factor=1,
-                sequence_format="full_sentences",
-                text_field=config.text_field,
-                **lengths,
-            )
+        texts = _split(input_file, config.input_format, work)
+        if config.general_file:
+            texts["general"] = config.general_file
+        records = _make_records(texts, config, lengths, tokenizer, work)
         held_out = {k: x for k, x in records.items() if k != "train"}
         found = {
             "before": _scores(init_checkpoint, held_out, run, lengths, work)
@@ -190,9 +151,71 @@ def pretrain_domain(
         return report
 
 
+def _claim_work(
+    output_dir: str, input_files: Sequence[str], vocab_file: str
+) -> str:
+    """Makes the folder of texts and records, where a person's own files are
+    moved; returns its path.
+
+    Raises:
+        InputError: output_dir has a run on other text.
+    """
+    work = os.path.join(output_dir, WORK)
+    tf.io.gfile.makedirs(work)
+    if "://" not in work and not all(map(_may_be_read, input_files)):
+        os.chmod(work, 0o700)  # parts of a private text are private
+    mark = os.path.join(work, ".made_here")
+    domain = "\n".join(files.identities(input_files)).encode()
+    made_of = files.content(mark)
+    if made_of and made_of != domain and saved_states(output_dir):
+        raise InputError(
+            f"`output_dir={output_dir}` has a run on other text than "
+            "`input_file`; name another folder"
+        )
+    if made_of is None:
+        Results(output_dir).move([REPORT, PICTURE])
+        vocab_folder = os.path.dirname(os.path.realpath(vocab_file))
+        is_given = vocab_folder == os.path.realpath(work)
+        Results(work).move(TEXTS if is_given else TEXTS + TOKENIZER_FILES)
+    files.write_whole(mark, domain)
+    return work
+
+
 def _may_be_read(path: str) -> bool:
     """Whether every user may read a file."""
     return "://" in path or bool(os.stat(path).st_mode & stat.S_IROTH)
+
+
+def _make_records(
+    texts: Mapping[str, str],
+    config: DomainConfig,
+    lengths: Mapping[str, Any],
+    tokenizer: OpenedTokenizer,
+    work: str,
+) -> dict[str, str]:
+    """Makes each text's records; returns the files by the texts' names."""
+    # with its case beside it, which may stand elsewhere or be given by a name
+    vocab_file = files.copy_vocabulary(tokenizer.vocab_file, work)
+    files.write_whole(
+        os.path.join(work, TOKENIZER_CONFIG), settings_json(tokenizer).encode()
+    )
+    records = {}
+    for name, text in texts.items():
+        records[name] = os.path.join(work, f"{name}.tfrecord")
+        if files.has_other_names(records[name]):
+            files.remove(records[name])  # what a link leads to is not ours
+        make_records(
+            text,
+            records[name],
+            vocab_file,
+            input_format=config.input_format,
+            dynamic_masking=True,
+            dupe_factor=1,
+            sequence_format="full_sentences",
+            text_field=config.text_field,
+            **lengths,
+        )
+    return records
 
 
 def _split(input_file: str, input_format: str, folder: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ from bert_keras.tasks.trainer import (
     settings_of,
     weights_contents,
 )
-from bert_keras.training.checkpoints import FOLDER, check_settings
+from bert_keras.training.checkpoints import STATES, check_settings
 from bert_keras.training.config import (
     LoopConfig,
     ModelSelection,
@@ -115,8 +115,8 @@ def test_a_model_is_not_used_by_other_labels_or_case(
             check_use(dataclasses.replace(TASK, **change), TASK, folder)
     others = dataclasses.replace(TASK, labels=("pos", "neg"))
     check_use(others, TASK, folder)  # the head is found by its labels' names
-    (tmp_path / FOLDER).mkdir()
-    (tmp_path / FOLDER / "step-3.index").touch()  # of the state of a run
+    (tmp_path / STATES).mkdir()
+    (tmp_path / STATES / "step-3.index").touch()  # of the state of a run
     with pytest.raises(InputError, match="answers would be wrong"):
         check_use(others, TASK, folder)
     pairs = dataclasses.replace(TASK, takes_pairs=True)
@@ -157,11 +157,11 @@ def test_what_is_replaced_says_nothing_of_the_model_that_is_trained(
     assert case_and_file(train) == (False, str(start / "vocab.txt"))
     at_random = dataclasses.replace(train, init_checkpoint=None)
     assert case_and_file(at_random) == (True, str(out / "vocab.txt"))
-    (out / FOLDER).mkdir()
-    (out / FOLDER / "step-3.index").touch()  # the run resumes
+    (out / STATES).mkdir()
+    (out / STATES / "step-3.index").touch()  # the run resumes
     assert case_and_file(train) == (True, str(out / "vocab.txt"))
     # a checkpoint without a vocabulary
-    (out / FOLDER / "step-3.index").unlink()
+    (out / STATES / "step-3.index").unlink()
     (start / "vocab.txt").unlink()
     given = dataclasses.replace(train, vocab_file=str(out / "vocab.txt"))
     assert case_and_file(given) == (False, str(out / "vocab.txt"))
