@@ -615,5 +615,5 @@ def make_task(
             )
     # Settings of a teacher are stored as None where there is none.
     return PretrainingTask(
-        devices, run, config, other_settings=dict.fromkeys(LESSON)
+        devices, run, config, other_settings=dict.fromkeys(sorted(LESSON))
     )
