@@ -61,7 +61,7 @@ def variables(folder: Path) -> dict[str, np.ndarray]:
 def test_words_begin_as_the_mean_of_their_pieces(model: Path) -> None:
     output = run(COMMAND, *flags(model, num_words=9))
     assert "9 words added, 2 left out" in output
-    assert "vocab_size is 103 instead of 101" in output
+    assert "vocab_size is 103 (was 101)" in output
     assert output.splitlines()[-3:] == SUMMARY
     extended = model.parent / "extended"
     old = (model / "vocab.txt").read_text().splitlines()

@@ -121,6 +121,7 @@ def test_bad_flags(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_input_that_grows_is_refused(tmp_path: Path) -> None:
     text, out = tmp_path / "text.txt", tmp_path / "vectors.npy"
     text.write_text("the sea\n" * 50_000)

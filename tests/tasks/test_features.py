@@ -137,6 +137,7 @@ def test_numbers_are_rounded_as_python_does() -> None:
     assert line == json.dumps({"linex_index": 3, "features": expected})
 
 
+@pytest.mark.slow
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     num_read = 0
 

@@ -375,6 +375,7 @@ def test_settings_of_another_task_do_not_count(tmp_path: Path) -> None:
             assert run.task_config(target=target).second_direction is None
 
 
+@pytest.mark.slow
 def test_a_changed_evaluation_does_not_go_on(tmp_path: Path) -> None:
     texts, labels = ["the sea", "a storm", "the ship", "rain"], [0, 1, 0, 1]
     given = {

@@ -68,6 +68,7 @@ def test_the_loss_is_a_mean_over_labelled_words() -> None:
     assert float(sums["accuracy"][1]) == 42
 
 
+@pytest.mark.slow
 def test_packed_rows_learn_what_padded_rows_do() -> None:
     """Twelve rows, as three micro-batches."""
     num_pieces = 3
