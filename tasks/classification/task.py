@@ -169,7 +169,7 @@ class ClassificationTask(FineTuningTask):
         return ((x.text_a, x.text_b, x.label) for x in examples)
 
     def diagnosis(self, trainer: Trainer) -> str | None:
-        """Of one class for everything, or of a loss that never fell."""
+        """Tells one class for everything, or a loss that never fell."""
         if self.latest is None:
             return None
         scores, labels = self.latest

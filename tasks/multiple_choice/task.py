@@ -116,7 +116,7 @@ class MultipleChoiceTask(FineTuningTask):
         )
 
     def diagnosis(self, trainer: Trainer) -> str | None:
-        """Of a training loss that never fell below guessing's."""
+        """Tells a training loss that never fell below guessing's."""
         if not self.problem.train:
             return None
         numbers = (len(question.choices) for question in self.problem.train)

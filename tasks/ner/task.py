@@ -310,7 +310,7 @@ class NerTask(FineTuningTask):
         return ((x.words, x.tags) for x in self.evaluated.file.sentences)
 
     def diagnosis(self, trainer: Trainer) -> str | None:
-        """Of a model that finds nothing."""
+        """Tells a model that finds nothing."""
         if not self.finds_nothing:
             return None
         return (

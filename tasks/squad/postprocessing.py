@@ -47,7 +47,7 @@ class Logits(NamedTuple):
 def logits_of(
     windows: Sequence[SquadFeatures], outputs: Sequence[Outputs]
 ) -> list[Logits]:
-    """Those of a question's windows."""
+    """The logits of a question's windows."""
     # Theirs: logits of all max_seq_length positions, and those of padding
     # compete with others for the n best. Ours: of the row's positions alone,
     # so that answers do not depend on how rows are batched.

@@ -160,7 +160,7 @@ class SquadTask(FineTuningTask):
         return self._evaluate(self._predict(trainer))
 
     def diagnosis(self, trainer: Trainer) -> str | None:
-        """Of answers to nothing, or of a loss that never fell."""
+        """Tells answers to nothing, or a loss that never fell."""
         if self.num_answered == 0 and any(e.golds for e in self.asked.examples):
             return (
                 f"degenerate run: not one of {len(self.asked.examples)} "
