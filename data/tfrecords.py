@@ -298,8 +298,8 @@ class RecordReader:
     """Iterates over a file's records, plain or .gz."""
 
     path: str
-    offset: int = 0  # bytes of the unpacked file to go on from, ...
-    num_read: int = 0  # ... the records before them
+    offset: int = 0  # of the record to go on from, in unpacked bytes
+    num_read: int = 0  # records before it
 
     def __post_init__(self) -> None:
         self._file: Any = tf.io.gfile.GFile(self.path, "rb")

@@ -57,7 +57,7 @@ IN_TOKENIZER = {
 # Defaults of transformers.
 HUGGING_FACE = {"max_input_chars_per_word": 100, "remove_private_use": True}
 # Classes of transformers that tokenize as BERT and RoBERTa do. The last two
-# follow tokenizer.json.
+# follow tokenizer.json, whatever tokenizer_config.json says of the same.
 GENERIC = "PreTrainedTokenizerFast"
 CLASSES = (
     "BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer",
@@ -241,7 +241,17 @@ def _read_statements(path: str, said: _Statements) -> None:
         source = config_file
         if config_file:
             _check_config(config, special_tokens, bool(tokenizer_file))
-            said.say(config, config_file)
+            kind = str(config.get("tokenizer_class")).removesuffix("Fast")
+            is_generic = bool(tokenizer_file) and kind in CLASSES[-2:]
+            ignored = {*IN_TOKENIZER, "strip_accents"} - {"add_prefix_space"}
+            said.say(
+                {
+                    name: value
+                    for name, value in config.items()
+                    if not (is_generic and name in ignored)
+                },
+                config_file,
+            )
         named = []
         for name in EXTRA_TOKENS:
             extra = config.get(name) or ()

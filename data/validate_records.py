@@ -173,8 +173,8 @@ def check_pieces(paths: Sequence[str], tokenizer: Tokenizer) -> None:
 
 def check_vocabulary(paths: Sequence[str], vocabularies: Iterable[str]) -> None:
     """Raises an InputError for records that create_pretraining_data has made
-    with another vocabulary, by what it keeps in a folder beside them. Those of
-    `sampler=google`, or copied without the folder, do not tell.
+    with another vocabulary, as the folder that it leaves beside them says.
+    Records of `sampler=google`, and copies without that folder, pass.
 
     Args:
         vocabularies: files, one of which it should have been.

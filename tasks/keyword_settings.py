@@ -196,7 +196,7 @@ def as_list(texts: Any, one: Any = str) -> list[Any]:
 
 
 def type_of(value: Any) -> str:
-    """For a sentence."""
+    """What a sentence says of a value that is not a text."""
     return "None" if value is None else f"one of type {type(value).__name__}"
 
 

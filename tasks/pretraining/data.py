@@ -258,11 +258,11 @@ def write_records(
     hint = record_hints.mask_hint(config.max_seq_length, config)
     if hint and not config.dynamic_masking:
         warn(hint)
+    is_googles = settings.sampler == "google"
     if text_format.input_format != "jsonl":
         lines = text_files.read_lines(paths[0])
         if hint := record_hints.broken_lines_hint(lines):
-            warn(hint)
-    is_googles = settings.sampler == "google"
+            warn(hint + record_hints.NOT_GOOGLES * is_googles)
     summary: Summary | None
     if is_googles:
         summary = _write_googles(config, opened, paths, outputs)

@@ -188,6 +188,25 @@ def folder_with(path: Path, words: str, **values: dict[str, Any]) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    "kind", ["PreTrainedTokenizerFast", "TokenizersBackend"]
+)
+def test_a_generic_class_follows_tokenizer_json(
+    tmp_path: Path, kind: str
+) -> None:
+    """As transformers, whose class has no settings of a normalizer."""
+    library = word_pieces(tmp_path, [], 20, lowercase=True, strip_accents=None)
+    others = {
+        "do_lower_case": False, "strip_accents": False,
+        "tokenize_chinese_chars": False, "max_input_chars_per_word": 3,
+    }  # fmt: skip
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({**others, "tokenizer_class": kind}))
+    compare(opened(tmp_path), library)
+    path.write_text(json.dumps({**others, "tokenizer_class": "BertTokenizer"}))
+    assert opened(tmp_path).settings.do_lower_case is False
+
+
 def said(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err
 
