@@ -81,12 +81,12 @@ def main() -> None:
         )
     if FLAGS.task_name and not FLAGS.data_dir:
         raise InputError("--task_name needs --data_dir, where its files are")
-    tuning = fine_tuning.FineTuningCommand(FLAGS, *TARGETS)
+    tuning = fine_tuning.from_flags(FLAGS, *TARGETS)
 
     from bert_keras.tasks.classification import task as classification_task
     from bert_keras.tasks.classification.data import TableFormat
 
-    used, stored = tuning.fixed_task, tuning.stored_task
+    used, stored = tuning.used, tuning.stored
     if FLAGS.task_name:
         problem = classification_task.glue_problem(
             FLAGS.task_name, FLAGS.data_dir, *wanted
@@ -111,12 +111,14 @@ def main() -> None:
             f"these are {kinds[problem.takes_pairs]}; check "
             "--text_pair_column, and what names the task"
         )
-    settings = tuning.task_settings(
+    settings = tuning.task_config(
         target=problem.target.kind,
         labels=problem.target.labels,
         takes_pairs=problem.takes_pairs,
     )
-    tuning.execute(classification_task.ClassificationTask, problem, settings)
+    fine_tuning.execute(
+        tuning, classification_task.ClassificationTask, problem, settings
+    )
 
 
 cli = command.Command(__doc__, FLAGS, main)

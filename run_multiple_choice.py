@@ -55,13 +55,15 @@ def main() -> None:
         if is_needed and not path:
             raise InputError(f"--{name} is missing: it names the questions")
         paths.append(path if is_needed else None)
-    tuning = fine_tuning.FineTuningCommand(FLAGS, "choice")
+    tuning = fine_tuning.from_flags(FLAGS, "choice")
 
     from bert_keras.tasks.multiple_choice import task as multiple_choice_task
 
     problem = multiple_choice_task.read_problem(*paths)
-    settings = tuning.task_settings(target="choice")
-    tuning.execute(multiple_choice_task.MultipleChoiceTask, problem, settings)
+    settings = tuning.task_config(target="choice")
+    fine_tuning.execute(
+        tuning, multiple_choice_task.MultipleChoiceTask, problem, settings
+    )
 
 
 cli = command.Command(__doc__, FLAGS, main)

@@ -73,18 +73,18 @@ FLAGS = Flags(
 
 def main() -> None:
     needed = fine_tuning.data_needed(FLAGS)
-    tuning = fine_tuning.FineTuningCommand(FLAGS, "tags")
+    tuning = fine_tuning.from_flags(FLAGS, "tags")
 
     from bert_keras.tasks.ner import task as ner_task
 
-    used, stored = tuning.fixed_task, tuning.stored_task
+    used, stored = tuning.used, tuning.stored
     problem = ner_task.read_problem(
         FLAGS.make(ner_task.Files), *needed, stored.labels if stored else ()
     )
     stride = FLAGS.doc_stride or max(1, FLAGS.max_seq_length // 2)
     if used and used.doc_stride and not FLAGS["doc_stride"].present:
         stride = used.doc_stride
-    settings = tuning.task_settings(
+    settings = tuning.task_config(
         target="tags", labels=problem.labels, doc_stride=stride
     )
     kind = ner_task.NerTask
@@ -92,7 +92,7 @@ def main() -> None:
         from bert_keras.tasks.ner.feature_based.task import FeatureBasedNerTask
 
         kind = FeatureBasedNerTask
-    tuning.execute(kind, problem, settings)
+    fine_tuning.execute(tuning, kind, problem, settings)
 
 
 cli = command.Command(__doc__, FLAGS, main)

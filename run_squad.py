@@ -86,17 +86,17 @@ def main() -> None:
     for flag, is_needed in needed.items():
         if is_needed and not FLAGS[flag].value:
             raise InputError(f"--{flag} is missing: it names SQuAD's JSON")
-    tuning = fine_tuning.FineTuningCommand(FLAGS, "span")
+    tuning = fine_tuning.from_flags(FLAGS, "span")
 
     from bert_keras.tasks.squad import task as squad_task
 
-    settings = tuning.task_settings(target="span")
+    settings = tuning.task_config(target="span")
     squad = FLAGS.make(
         squad_task.SquadConfig,
         predict_file=FLAGS.predict_file if asks else None,
     )
     squad_task.check_settings(squad, settings)
-    tuning.execute(squad_task.SquadTask, squad, settings)
+    fine_tuning.execute(tuning, squad_task.SquadTask, squad, settings)
 
 
 cli = command.Command(__doc__, FLAGS, main)

@@ -12,7 +12,14 @@ import dataclasses
 import functools
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any
 
 import keras
@@ -33,11 +40,11 @@ from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.metrics import summarize
 from bert_keras.tasks.run_context import (
     RECORDS,
-    Devices,
     RunConfig,
     RunContext,
     claim_folder,
     find_tokenizer,
+    make_devices,
     read_config,
     uses_state,
 )
@@ -52,6 +59,7 @@ from bert_keras.tasks.trainer import (
 )
 from bert_keras.training.checkpoints import read_settings
 from bert_keras.training.config import (
+    DeviceConfig,
     LoopConfig,
     ModelSelection,
     OptimizerConfig,
@@ -72,7 +80,8 @@ TRAINED_WITH = (
 
 @dataclasses.dataclass(frozen=True)
 class FineTuningConfig:
-    """How long, how many rows at once, and by which optimizer."""
+    """How a model is fine-tuned: how long, how many rows at once, by which
+    optimizer."""
 
     train_batch_size: int = 32
     num_train_epochs: float = 3.0
@@ -84,6 +93,7 @@ class FineTuningConfig:
     optimizer: OptimizerConfig = OptimizerConfig()
     loop: LoopConfig = LoopConfig()
     selection: ModelSelection = ModelSelection()
+    distillation: TaskDistillation = TaskDistillation()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,8 +157,9 @@ class FineTuningTask(Task):
         context: RunContext,
         config: FineTuningConfig,
     ):
-        """Raises an InputError if a row has no room for a pair of texts."""
-        assert context.tokenizer is not None, "open_context has found it"
+        """Raises an InputError if a row has no room for a pair of texts, or
+        the teacher is not one for the task."""
+        assert context.tokenizer is not None, "`begin` has found it"
         self.problem = problem
         self.settings = settings
         self.context = context
@@ -161,24 +172,12 @@ class FineTuningTask(Task):
                 f"least {least}, for the special tokens of a pair and one token"
             )
         self.set_up()
-
-    def set_up(self) -> None:
-        """Makes what a task has beside this, at the end of its construction."""
-        return
-
-    def learn_from(self, distillation: TaskDistillation) -> None:
-        """Has the model learn from a teacher, if one is named.
-
-        Raises:
-            InputError: the teacher is not one for the task, or only its
-                settings are given.
-        """
-        lesson = dataclasses.asdict(distillation)
-        if distillation.teacher_model_dir:
+        lesson = dataclasses.asdict(config.distillation)
+        if config.distillation.teacher_model_dir:
             from bert_keras.tasks.distillation.fine_tuning import Teacher
 
-            self.teacher = Teacher(self, distillation)
-        elif distillation != TaskDistillation():
+            self.teacher = Teacher(self, config.distillation)
+        elif config.distillation != TaskDistillation():
             raise InputError(
                 "`distillation_temperature` and `distillation_weight` are for "
                 "a model with a teacher; give `teacher_model_dir`, or leave "
@@ -187,6 +186,10 @@ class FineTuningTask(Task):
         else:  # which the run's settings say
             lesson = dict.fromkeys(lesson)
         self.loss_settings = {**self.loss_settings, **lesson}
+
+    def set_up(self) -> None:
+        """Makes what a task has beside this, once its settings are known."""
+        return
 
     def make_objective(self, config: BertConfig) -> Any:
         model = self.make_model(config)
@@ -349,13 +352,106 @@ class FineTuningTask(Task):
         )
 
 
-def begin(task: FineTuningTask, distillation: TaskDistillation) -> None:
-    """Reads what a task needs beside its model, and claims output_dir."""
-    context = task.context
-    task.learn_from(distillation)
-    has_seeds = task.config.selection.num_seeds > 1
-    claim_folder(context.run, context.devices.host, RECORDS, has_seeds)
-    task.prepare()
+class FineTuning:
+    """A call of a command, or of Python's function, that fine-tunes a model or
+    uses one that was.
+
+    Attributes:
+        given: the flags or keywords of the call, whose `make` fills a
+            dataclass.
+        stored: what task.json says of the model in output_dir, else of that in
+            init_checkpoint.
+        used: the same without training: a model is used as trained.
+    """
+
+    def __init__(
+        self,
+        given: Any,
+        run: RunConfig,
+        config: FineTuningConfig,
+        devices: DeviceConfig,
+        targets: Collection[str],
+    ):
+        """
+        Args:
+            targets: that the call is for; where it trains, stored settings of
+                another one do not count.
+
+        Raises:
+            InputError: a model that was trained for another is to be used.
+        """
+        self.given = given
+        self.run = run
+        self.config = config
+        self.devices = make_devices(devices, output_dir=run.output_dir)
+        self.stored = stored_settings(run)
+        self.used = None if run.do_train else self.stored
+        self.check_target(*targets)
+        if self.stored and self.stored.target not in targets:
+            self.stored = None
+
+    def check_target(self, *targets: str) -> None:
+        """Refuses to use a model that was trained for none of these."""
+        if self.used and self.used.target not in targets:
+            raise InputError(
+                f"the model was trained for {self.used.target}, not for "
+                f"{' or '.join(targets)}; check `output_dir` and "
+                "`init_checkpoint`, and what names the task"
+            )
+
+    def task_config(self, **values: Any) -> TaskConfig:
+        """The task's settings: `values`, what was given, the case of the
+        tokenizer and the direction of a second encoder; for a model that is
+        used as trained, its own where nothing is given."""
+        tokenizer = find_tokenizer(self.run, None)  # `begin` wants one
+        case = tokenizer.settings if tokenizer else TokenizerSettings()
+        values |= {name: getattr(case, name) for name in CASE}
+        if "second_init_checkpoint" in self.given:
+            second = second_config(
+                self.run.init_checkpoint, self.run.second_init_checkpoint
+            )
+            values["second_direction"] = (
+                second.direction
+                if second
+                else self.stored and self.stored.second_direction
+            )
+        config: TaskConfig = self.given.make(TaskConfig, self.used, **values)
+        return config
+
+    def begin(
+        self,
+        kind: Callable[..., FineTuningTask],
+        problem: Any,
+        settings: TaskConfig,
+    ) -> FineTuningTask:
+        """Makes the task, reads what it needs beside its model, and claims
+        output_dir.
+
+        Args:
+            kind: the class of the task.
+            problem: its data, and what it is asked.
+
+        Raises:
+            InputError: config, vocabulary and settings do not fit, or a model
+                is to be used with other settings than it was trained with.
+        """
+        run = self.run
+        if self.used:
+            check_use(settings, self.used, run.output_dir)
+        config = read_config(run, settings.max_seq_length)
+        tokenizer = find_tokenizer(run, config)
+        if tokenizer is None:
+            raise InputError(
+                "the vocabulary is not known: give `vocab_file`, or an "
+                "`init_checkpoint` with a vocab.txt beside it (or a vocab.json "
+                "and a merges.txt)"
+            )
+        context = RunContext(self.devices, run, config, tokenizer)
+        task = kind(problem, settings, context, self.config)
+        has_seeds = self.config.selection.num_seeds > 1
+        claim_folder(run, self.devices.host, RECORDS, has_seeds)
+        task.prepare()
+        return task
 
 
 def train(task: FineTuningTask, callback: Callback | None = None) -> Trainer:
@@ -418,46 +514,6 @@ def _train_seeds(
             },
         )
     return trainer
-
-
-def open_context(
-    devices: Devices, run: RunConfig, settings: TaskConfig
-) -> RunContext:
-    """Reads config and tokenizer of a model that is fine-tuned, or used so.
-
-    Raises:
-        InputError: one is missing, or they do not fit each other.
-    """
-    config = read_config(run, settings.max_seq_length)
-    tokenizer = find_tokenizer(run, config)
-    if tokenizer is None:
-        raise InputError(
-            "the vocabulary is not known: give `vocab_file`, or an "
-            "`init_checkpoint` with a vocab.txt beside it (or a vocab.json and "
-            "a merges.txt)"
-        )
-    return RunContext(devices, run, config, tokenizer)
-
-
-def fields_of_folders(
-    run: RunConfig, stored: TaskConfig | None, takes_second: bool
-) -> dict[str, Any]:
-    """Fields of a TaskConfig: the case of the run's tokenizer, and in which
-    direction a second encoder reads.
-
-    Args:
-        stored: of the model that is used or started from, which may have one.
-        takes_second: whether a model of the task may have one.
-    """
-    found = find_tokenizer(run, None)  # if there is none, open_context says so
-    case = found.settings if found else TokenizerSettings()
-    fields: dict[str, Any] = {name: getattr(case, name) for name in CASE}
-    if takes_second:
-        second = second_config(run.init_checkpoint, run.second_init_checkpoint)
-        fields["second_direction"] = (
-            second.direction if second else stored and stored.second_direction
-        )
-    return fields
 
 
 def stored_settings(run: RunConfig) -> TaskConfig | None:

@@ -1,11 +1,11 @@
-"""Fine-tuning from Python: from keyword settings to a trained model, as
+"""Training from Python: from keyword settings to a trained model, as
 cli/fine_tuning.py goes from flags."""
 
 import contextlib
 import os
 import random
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -16,14 +16,13 @@ from bert_keras import files
 from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
 from bert_keras.tasks import fine_tuning, load
-from bert_keras.tasks.distillation.config import TaskDistillation
-from bert_keras.tasks.fine_tuning import FineTuningConfig, FineTuningTask
-from bert_keras.tasks.keyword_settings import Settings, make, types_of
-from bert_keras.tasks.run_context import (
-    RunConfig,
-    RunContext,
-    make_devices,
+from bert_keras.tasks.fine_tuning import (
+    FineTuning,
+    FineTuningConfig,
+    FineTuningTask,
 )
+from bert_keras.tasks.keyword_settings import Keywords, Settings, types_of
+from bert_keras.tasks.run_context import RunConfig
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.training.config import (
     DeviceConfig,
@@ -47,8 +46,9 @@ TYPES = {
 # arguments of their own.
 NOT_SETTINGS = {
     "init_checkpoint", "output_dir", "steps_per_call", "optimizer", "loop",
-    "selection", "tokenizer", "flags", "data_files", "do_train", "dry_run",
-    "adam_beta_1", "max_gradient_norm", "weight_decay_rate",
+    "selection", "distillation", "tokenizer", "flags", "data_files",
+    "do_train", "dry_run", "adam_beta_1", "max_gradient_norm",
+    "weight_decay_rate",
 }  # fmt: skip
 # What pre-training alone has.
 OF_PRETRAINING = {
@@ -124,108 +124,77 @@ def as_before() -> Iterator[None]:
         files.unlock(held)
 
 
-class FineTuningRun:
-    """One call of a function that fine-tunes.
+def from_keywords(
+    settings: Settings,
+    given: Mapping[str, Any],
+    init_checkpoint: str | os.PathLike[str] | None,
+    output_dir: str | os.PathLike[str],
+    targets: Collection[str],
+    train: Any,
+    evaluation: Any,
+    eval_argument: str = "eval_file",
+) -> FineTuning:
+    """A call of a function.
 
-    Attributes:
-        values: the settings, by name.
-        evaluates: whether there is something to evaluate on.
-        stored: what task.json says of the model in output_dir, else of that in
-            init_checkpoint.
+    Args:
+        targets: stored settings of another one do not count.
+        train: what is trained on.
+        evaluation: what is evaluated on; None: nothing.
+        eval_argument: the command's for `evaluation`.
+
+    Raises:
+        InputError: a setting does not fit.
+        TypeError: a setting does not exist.
     """
-
-    def __init__(
-        self,
-        settings: Settings,
-        given: Mapping[str, Any],
-        init_checkpoint: str | os.PathLike[str] | None,
-        output_dir: str | os.PathLike[str],
-        targets: Collection[str],
-        **data: Any,
-    ):
-        """
-        Args:
-            targets: stored settings of another one do not count.
-            data: train_file and, by the command's argument, what is evaluated
-                on; None: nothing.
-
-        Raises:
-            InputError: a setting does not fit.
-            TypeError: a setting does not exist.
-        """
-        self.types = settings.types
-        self.values = settings.read(given) | {
-            "init_checkpoint": init_checkpoint and os.fspath(init_checkpoint),
-            "output_dir": os.fspath(output_dir),
-            "do_train": True,
-        }
-        selection = self.make(ModelSelection)
-        self.evaluates = any(
-            x is not None for name, x in data.items() if name != "train_file"
+    values = settings.read(given) | {
+        "init_checkpoint": init_checkpoint and os.fspath(init_checkpoint),
+        "output_dir": os.fspath(output_dir),
+        "do_train": True,
+        "do_eval": evaluation is not None,
+    }
+    keywords = Keywords(settings, values)
+    config = keywords.make(FineTuningConfig)
+    if config.selection.compares(do_train=True) and evaluation is None:
+        raise InputError(
+            "`eval_steps` and `num_seeds` compare models: give `evaluation`, "
+            "the data to compare them on"
         )
-        if selection.compares(do_train=True) and not self.evaluates:
-            raise InputError(
-                "`eval_steps` and `num_seeds` compare models: give "
-                "`evaluation`, the data to compare them on"
-            )
-        self.config = self.make(
-            FineTuningConfig,
-            optimizer=self.make(OptimizerConfig),
-            loop=self.make(LoopConfig),
-            selection=selection,
-        )
-        self.run = self.make(
-            RunConfig,
-            tokenizer=self.make(TokenizerOptions),
-            data_files={n: x for n, x in data.items() if isinstance(x, str)},
-        )
-        self.devices = make_devices(
-            DeviceConfig(), output_dir=self.run.output_dir
-        )
-        self.stored = fine_tuning.stored_settings(self.run)
-        if self.stored and self.stored.target not in targets:
-            self.stored = None
+    data = {"train_file": train, eval_argument: evaluation}
+    paths = {name: x for name, x in data.items() if isinstance(x, str)}
+    run = keywords.make(RunConfig, data_files=paths)
+    return FineTuning(keywords, run, config, DeviceConfig(), targets)
 
-    def make(self, kind: Any, **others: Any) -> Any:
-        """A dataclass of the settings and `others`."""
-        return make(kind, self.values, **others)
 
-    def task_config(self, **values: Any) -> TaskConfig:
-        """The task's settings: `values`, keywords, and what follows from
-        folders."""
-        fields = fine_tuning.fields_of_folders(
-            self.run, self.stored, "second_init_checkpoint" in self.types
-        )
-        return self.make(TaskConfig, **fields, **values)
+@one_training()
+def train(
+    tuning: FineTuning,
+    kind: Callable[..., FineTuningTask],
+    problem: Any,
+    settings: TaskConfig,
+    callback: Callback | None,
+) -> Any:
+    """Trains, evaluates and loads what has become of output_dir.
 
-    def open(
-        self, settings: TaskConfig
-    ) -> tuple[TaskConfig, RunContext, FineTuningConfig]:
-        """What a task is made with beside its data."""
-        context = fine_tuning.open_context(self.devices, self.run, settings)
-        return settings, context, self.config
+    Args:
+        kind: the class of the task.
+        problem: its data.
 
-    @one_training()
-    def train(self, task: FineTuningTask, callback: Callback | None) -> Any:
-        """Trains, evaluates and loads what has become of output_dir.
-
-        Returns:
-            The folder's pipeline, with its `metrics` and `history`.
-        """
-        with as_before():
-            fine_tuning.begin(task, self.make(TaskDistillation))
-            trainer = fine_tuning.train(task, callback)
-            metrics = {}
-            if self.evaluates:
-                metrics = task.score(trainer)
-                task.check(trainer)
-        best = task.context
-        if self.config.selection.num_seeds > 1:
-            best = fine_tuning.of_seed(best, trainer.seed)
-        with as_before():  # once more: the model is as the caller has it
-            return trained_model(
-                self.run.output_dir, metrics, best.run.output_dir
-            )
+    Returns:
+        The folder's pipeline, with its `metrics` and `history`.
+    """
+    with as_before():
+        task = tuning.begin(kind, problem, settings)
+        trainer = fine_tuning.train(task, callback)
+        metrics = {}
+        if tuning.given.values["do_eval"]:
+            metrics = task.score(trainer)
+            task.check(trainer)
+    best = task.context
+    if tuning.config.selection.num_seeds > 1:
+        best = fine_tuning.of_seed(best, trainer.seed)
+    with as_before():  # once more: the model is as the caller has it
+        folder = tuning.run.output_dir
+        return trained_model(folder, metrics, best.run.output_dir)
 
 
 def trained_model(output_dir: str, metrics: dict[str, float], logs: str) -> Any:

@@ -138,9 +138,34 @@ class Settings:
 
 
 def make(kind: Any, values: Mapping[str, Any], **others: Any) -> Any:
-    """A dataclass of what `values` has for its fields, and of `others`."""
-    names = [field.name for field in dataclasses.fields(kind)]
-    return kind(**{**{n: values[n] for n in names if n in values}, **others})
+    """A dataclass, and those in its fields, of what `values` has for their
+    fields, and of `others`."""
+    found = dict(others)
+    for field in dataclasses.fields(kind):
+        if field.name in others:
+            continue
+        if dataclasses.is_dataclass(field.type):
+            found[field.name] = make(field.type, values)
+        elif field.name in values:
+            found[field.name] = values[field.name]
+    return kind(**found)
+
+
+class Keywords:
+    """What a function was given by name, to be read as a command's Flags."""
+
+    def __init__(self, settings: Settings, values: Mapping[str, Any]):
+        self.settings = settings
+        self.values = values
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the function has such a setting."""
+        return name in self.settings.types
+
+    def make(self, kind: Any, stored: None = None, **others: Any) -> Any:
+        """A dataclass of the values; nothing is `stored`, as functions
+        train."""
+        return make(kind, self.values, **others)
 
 
 def path_of(data: Any) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from bert_keras.errors import InputError
+from bert_keras.tasks import fine_tuning_run
 from bert_keras.tasks.classification.data import (
     InputExample,
     TableFormat,
@@ -18,11 +19,10 @@ from bert_keras.tasks.classification.task import (
     table_problem,
 )
 from bert_keras.tasks.distillation.config import TaskDistillation
-from bert_keras.tasks.fine_tuning_run import FineTuningRun, fine_tuning_settings
 from bert_keras.tasks.keyword_settings import path_of, plain, records_of
 from bert_keras.training.loop import Callback
 
-SETTINGS = fine_tuning_settings(
+SETTINGS = fine_tuning_run.fine_tuning_settings(
     "train_classifier",
     [TaskDistillation, TableFormat, TableFiles],
     ["max_seq_length", "doc_stride", "window_pooling", "bilstm"],
@@ -88,17 +88,17 @@ def train_classifier(
     evaluation = train if is_same else evaluation
     if _has_pairs(train):
         settings = {"text_pair_column": "text_pair", **settings}
-    run = FineTuningRun(
+    tuning = fine_tuning_run.from_keywords(
         SETTINGS,
         settings,
         init_checkpoint,
         output_dir,
         TARGETS,
-        train_file=train,
-        eval_file=evaluation,
+        train,
+        evaluation,
     )
-    table, stored = run.make(TableFormat), run.stored
-    files = run.make(
+    table, stored = tuning.given.make(TableFormat), tuning.stored
+    files = tuning.given.make(
         TableFiles,
         train_file=_read("train", train, table),
         eval_file=_read("evaluation", evaluation, table),
@@ -108,15 +108,15 @@ def train_classifier(
         files,
         table,
         trains=True,
-        evaluates=run.evaluates,
+        evaluates=evaluation is not None,
         predicts=False,
         stored_labels=known,
     )
-    task_config = run.task_config(
+    task_config = tuning.task_config(
         labels=problem.target.labels, takes_pairs=problem.takes_pairs
     )
-    return run.train(
-        ClassificationTask(problem, *run.open(task_config)), callback
+    return fine_tuning_run.train(
+        tuning, ClassificationTask, problem, task_config, callback
     )
 
 

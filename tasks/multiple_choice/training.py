@@ -4,7 +4,7 @@ it."""
 import os
 from typing import Any
 
-from bert_keras.tasks.fine_tuning_run import FineTuningRun, fine_tuning_settings
+from bert_keras.tasks import fine_tuning_run
 from bert_keras.tasks.keyword_settings import path_of, records_of
 from bert_keras.tasks.multiple_choice.pipeline import MultipleChoicePipeline
 from bert_keras.tasks.multiple_choice.task import (
@@ -13,7 +13,7 @@ from bert_keras.tasks.multiple_choice.task import (
 )
 from bert_keras.training.loop import Callback
 
-SETTINGS = fine_tuning_settings(
+SETTINGS = fine_tuning_run.fine_tuning_settings(
     "train_multiple_choice",
     [],
     ["max_seq_length"],
@@ -78,16 +78,17 @@ def train_multiple_choice(
         TypeError: a setting is not one of these flags.
     """
     train, evaluation = map(records_of, (path_of(train), path_of(evaluation)))
-    run = FineTuningRun(
+    tuning = fine_tuning_run.from_keywords(
         SETTINGS,
         settings,
         init_checkpoint,
         output_dir,
         ["choice"],
-        train_file=train,
-        eval_file=evaluation,
+        train,
+        evaluation,
     )
     problem = read_problem(train, evaluation, None)
-    task_config = run.task_config(target="choice")
-    task = MultipleChoiceTask(problem, *run.open(task_config))
-    return run.train(task, callback)
+    task_config = tuning.task_config(target="choice")
+    return fine_tuning_run.train(
+        tuning, MultipleChoiceTask, problem, task_config, callback
+    )

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from bert_keras.errors import InputError
-from bert_keras.tasks.fine_tuning_run import FineTuningRun, fine_tuning_settings
+from bert_keras.tasks import fine_tuning_run
 from bert_keras.tasks.keyword_settings import path_of, plain, records_of
 from bert_keras.tasks.ner.data import TAGS, WORDS, TaggedFile, tagged_objects
 from bert_keras.tasks.ner.feature_based.task import FeatureBasedNerTask
@@ -13,7 +13,7 @@ from bert_keras.tasks.ner.task import Files, NerTask, read_problem
 from bert_keras.tasks.tables import JsonObject
 from bert_keras.training.loop import Callback
 
-SETTINGS = fine_tuning_settings(
+SETTINGS = fine_tuning_run.fine_tuning_settings(
     "train_token_classifier",
     [Files],
     [
@@ -77,35 +77,34 @@ def train_token_classifier(
         TypeError: a setting is not one of these flags.
     """
     train, evaluation = path_of(train), path_of(evaluation)
-    run = FineTuningRun(
+    tuning = fine_tuning_run.from_keywords(
         SETTINGS,
         settings,
         init_checkpoint,
         output_dir,
         ["tags"],
-        train_file=train,
-        eval_file=evaluation,
+        train,
+        evaluation,
     )
-    values = run.values
+    values = tuning.given.values
     columns = values.get("word_column"), values.get("tag_column")
     problem = read_problem(
-        run.make(
+        tuning.given.make(
             Files,
             train_file=_read("train", train, *columns),
             eval_file=_read("evaluation", evaluation, *columns),
         ),
         True,
-        run.evaluates,
+        evaluation is not None,
         False,
-        run.stored.labels if run.stored else (),
+        tuning.stored.labels if tuning.stored else (),
     )
-    values["doc_stride"] = values.get("doc_stride") or max(
-        1, values["max_seq_length"] // 2
+    stride = values.get("doc_stride") or max(1, values["max_seq_length"] // 2)
+    task_config = tuning.task_config(
+        target="tags", labels=problem.labels, doc_stride=stride
     )
-    task_config = run.task_config(target="tags", labels=problem.labels)
     kind = FeatureBasedNerTask if task_config.feature_layers else NerTask
-    task = kind(problem, *run.open(task_config))
-    return run.train(task, callback)
+    return fine_tuning_run.train(tuning, kind, problem, task_config, callback)
 
 
 def _read(

@@ -5,15 +5,15 @@ import os
 from typing import Any
 
 from bert_keras.errors import InputError
+from bert_keras.tasks import fine_tuning_run
 from bert_keras.tasks.distillation.config import TaskDistillation
-from bert_keras.tasks.fine_tuning_run import FineTuningRun, fine_tuning_settings
 from bert_keras.tasks.keyword_settings import path_of, records_of
 from bert_keras.tasks.squad.data import read_examples
 from bert_keras.tasks.squad.pipeline import QuestionAnsweringPipeline
 from bert_keras.tasks.squad.task import SquadConfig, SquadTask, check_settings
 from bert_keras.training.loop import Callback
 
-SETTINGS = fine_tuning_settings(
+SETTINGS = fine_tuning_run.fine_tuning_settings(
     "train_question_answering",
     [TaskDistillation, SquadConfig],
     [
@@ -79,19 +79,22 @@ def train_question_answering(
         TypeError: a setting is not one of these flags.
     """
     train, evaluation = path_of(train), path_of(evaluation)
-    run = FineTuningRun(
+    tuning = fine_tuning_run.from_keywords(
         SETTINGS,
         settings,
         init_checkpoint,
         output_dir,
         ["span"],
-        train_file=train,
-        predict_file=evaluation,
+        train,
+        evaluation,
+        "predict_file",
     )
-    task_config = run.task_config(target="span")
-    squad: SquadConfig = run.make(SquadConfig, scores=run.evaluates)
+    task_config = tuning.task_config(target="span")
+    squad: SquadConfig = tuning.given.make(
+        SquadConfig, scores=evaluation is not None
+    )
     check_settings(squad, task_config)
-    if squad.apply_best_null_threshold and not run.evaluates:
+    if squad.apply_best_null_threshold and evaluation is None:
         raise InputError(
             "`apply_best_null_threshold` finds the threshold by the answers in "
             "`evaluation`: give it"
@@ -114,5 +117,6 @@ def train_question_answering(
         train_file=read(train, "train"),
         predict_file=read(evaluation, "evaluation"),
     )
-    task = SquadTask(problem, *run.open(task_config))
-    return run.train(task, callback)
+    return fine_tuning_run.train(
+        tuning, SquadTask, problem, task_config, callback
+    )

@@ -19,8 +19,9 @@ import tensorflow as tf
 from bert_keras import files
 from bert_keras.errors import InputError
 from bert_keras.modeling.fused_ops import uncompiled
+from bert_keras.tasks import fine_tuning_run
 from bert_keras.tasks.classification import training as classification
-from bert_keras.tasks.fine_tuning_run import FineTuningRun, one_training
+from bert_keras.tasks.fine_tuning_run import one_training
 from bert_keras.tasks.keyword_settings import BOUNDS, CHOICES, Settings
 from bert_keras.tasks.load import load
 from bert_keras.tasks.multiple_choice import training as multiple_choice
@@ -333,12 +334,12 @@ def tuples(data: Any) -> Any:
 def test_arrays_tuples_and_iterators_are_data(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FineTuningRun, "train", lambda _, task, *__: task)
+    monkeypatch.setattr(fine_tuning_run, "train", lambda *given: given[2])
     case = CASES[name]
 
     def problem(data: Any) -> str:
         folder = tmp_path / "run"
-        return repr(case.train(data, output_dir=folder, **case.given).problem)
+        return repr(case.train(data, output_dir=folder, **case.given))
 
     rows = {"question_answering": SQUAD_ROWS, "token_classifier": ENTRIES}
     given: Any = rows.get(name, QUESTIONS)
@@ -367,12 +368,12 @@ def test_settings_of_another_task_do_not_count(tmp_path: Path) -> None:
         (multiple_choice, "choice", None),
         (ner, "tags", None),
     ):
-        run = FineTuningRun(
-            module.SETTINGS, {}, start, tmp_path / "run", [target]
+        tuning = fine_tuning_run.from_keywords(
+            module.SETTINGS, {}, start, tmp_path / "run", [target], None, None
         )
-        assert run.stored == expected
+        assert tuning.stored == expected
         if target == "span":
-            assert run.task_config(target=target).second_direction is None
+            assert tuning.task_config(target=target).second_direction is None
 
 
 @pytest.mark.slow

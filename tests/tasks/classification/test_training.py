@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from bert_keras.errors import InputError
+from bert_keras.tasks import fine_tuning_run
 from bert_keras.tasks.classification import training
 from bert_keras.tasks.classification.training import train_classifier
-from bert_keras.tasks.fine_tuning_run import FineTuningRun
 from tests.conftest import GOLDEN, ROOT, forked
 
 TEXTS = ["the sea", "an old captain", "the storm", "the old sea", "a captain"]
@@ -163,10 +163,10 @@ def examples_of(
     monkeypatch: pytest.MonkeyPatch, folder: Path, data: Any, **settings: Any
 ) -> list[tuple[Any, ...]]:
     """What would be trained on: texts and labels."""
-    monkeypatch.setattr(FineTuningRun, "train", lambda _, task, callback: task)
+    monkeypatch.setattr(fine_tuning_run, "train", lambda *given: given[2])
     settings = SETTINGS | {"output_dir": str(folder), **settings}
-    train = train_classifier(data, **settings).problem.train
-    return [(x.text_a, x.text_b, x.label) for x in train]
+    problem: Any = train_classifier(data, **settings)
+    return [(x.text_a, x.text_b, x.label) for x in problem.train]
 
 
 def test_arrays_tuples_and_iterators_are_data(
@@ -205,10 +205,10 @@ def test_arrays_tuples_and_iterators_are_data(
 def test_the_separator_of_a_table_without_header_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FineTuningRun, "train", lambda _, task, callback: task)
+    monkeypatch.setattr(fine_tuning_run, "train", lambda *given: given[3])
     table = tmp_path / "table.csv"
     table.write_text("the sea;0\na captain;1\n")
-    task = train_classifier(
+    task_config: Any = train_classifier(
         table,
         output_dir=str(tmp_path / "run"),
         has_header=False,
@@ -217,7 +217,7 @@ def test_the_separator_of_a_table_without_header_is_kept(
         separator=";",
         **SETTINGS,
     )
-    assert task.settings.separator == ";"
+    assert task_config.separator == ";"
 
 
 def test_what_does_not_fit_is_said(
