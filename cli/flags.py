@@ -12,13 +12,12 @@ import math
 import re
 import typing
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from absl import flags, logging  # noqa: F401 (which has flags, too)
 
 from bert_keras.errors import InputError
-
-Settings = TypeVar("Settings")
+from bert_keras.tasks.keyword_settings import Made, make
 
 # Ends of the names of flags that name files or folders
 FILES = ("_file", "_dir", "_checkpoint", "_json", "_png")
@@ -191,28 +190,20 @@ class Flags(flags.FlagValues):
                     "the names of files; rename it"
                 )
 
-    def make(
-        self, settings: type[Settings], stored: Any = None, **values: Any
-    ) -> Settings:
+    def make(self, kind: type[Made], stored: Any = None, **values: Any) -> Made:
         """Fills a dataclass, and those in its fields, from `values` and the
         flags named like the fields.
 
         Args:
             stored: whose fields stand in for flags that are not given.
         """
-        assert dataclasses.is_dataclass(settings)
-        found: dict[str, Any] = {}
-        for field in dataclasses.fields(settings):
-            name, kind = field.name, field.type
-            if name in values:
-                continue
-            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-                found[name] = self.make(kind)
-            elif name in self:
-                flag = self[name]
-                is_stored = hasattr(stored, name) and not flag.present
-                found[name] = getattr(stored, name) if is_stored else flag.value
-        return settings(**found, **values)
+        given = {
+            name: getattr(stored, name)
+            if hasattr(stored, name) and not self[name].present
+            else self[name].value
+            for name in self
+        }
+        return make(kind, given, **values)
 
     def given_text(self) -> str:
         """The flags that were given, as a --flagfile that repeats the command.

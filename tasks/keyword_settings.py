@@ -1,8 +1,8 @@
 """Keyword arguments of Python's functions: flags of a command, by name.
 
-A command fills dataclasses from its flags (cli/flags.py, `Flags.make`), and
-the function of Python that does the same fills them here. Names and defaults
-are the command's; so are the bounds, which tests compare with its flags.
+`make` fills dataclasses, from a command's flags (cli/flags.py) as from the
+keywords of the function that does the same. Names and defaults are the
+command's; so are the bounds, which tests compare with its flags.
 """
 
 import contextlib
@@ -11,11 +11,12 @@ import difflib
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 from bert_keras.errors import InputError
 from bert_keras.training.config import OPTIMIZERS
 
+Made = TypeVar("Made")
 # The least and the largest value; None: no bound.
 BOUNDS: Mapping[str, tuple[float, float | None]] = {
     "adam_beta_2": (0, 0.999999),
@@ -137,17 +138,19 @@ class Settings:
             )
 
 
-def make(kind: Any, values: Mapping[str, Any], **others: Any) -> Any:
+def make(kind: type[Made], values: Mapping[str, Any], **others: Any) -> Made:
     """A dataclass, and those in its fields, of what `values` has for their
     fields, and of `others`."""
+    assert dataclasses.is_dataclass(kind)
     found = dict(others)
     for field in dataclasses.fields(kind):
-        if field.name in others:
+        name, of = field.name, field.type
+        if name in others:
             continue
-        if dataclasses.is_dataclass(field.type):
-            found[field.name] = make(field.type, values)
-        elif field.name in values:
-            found[field.name] = values[field.name]
+        if isinstance(of, type) and dataclasses.is_dataclass(of):
+            found[name] = make(of, values)
+        elif name in values:
+            found[name] = values[name]
     return kind(**found)
 
 
@@ -162,9 +165,10 @@ class Keywords:
         """Whether the function has such a setting."""
         return name in self.settings.types
 
-    def make(self, kind: Any, stored: None = None, **others: Any) -> Any:
-        """A dataclass of the values; nothing is `stored`, as functions
-        train."""
+    def make(
+        self, kind: type[Made], stored: None = None, **others: Any
+    ) -> Made:
+        """A dataclass of the values; `stored` is None, as functions train."""
         return make(kind, self.values, **others)
 
 
