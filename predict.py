@@ -79,77 +79,92 @@ def main(*texts: str) -> None:
     command.import_tensorflow(FLAGS)
 
     from bert_keras.data.text_files import expand_patterns
-    from bert_keras.tasks.pipeline import EMPTY
     from bert_keras.training.inference import with_progress
 
-    paths = None
+    paths, output_file = None, FLAGS.output_file
     if FLAGS.input_file is not None:
         paths = expand_patterns(FLAGS.input_file, takes_pipes=True)
-        if FLAGS.output_file:
-            files.refuse_inputs(
-                "output_file", FLAGS.output_file, input_file=paths
-            )
-    if path := FLAGS.output_file:
-        files.refuse_model_file("output_file", path, FLAGS.model_dir)
+    if output_file:
+        files.refuse_inputs("output_file", output_file, input_file=paths or [])
+        files.refuse_model_file("output_file", output_file, FLAGS.model_dir)
     if sys.stderr.isatty():
         print(f"loading {FLAGS.model_dir}", file=sys.stderr)
-    notices = command.Notices()
     settings, answer_all = _load(_local_folder(FLAGS.model_dir))
-    output_format = _output_format(paths, settings)
-    labelled = None
-    if settings and output_format == "csv":
-        labelled = LabelledTable(settings)
-    lines = _decoded(_read(texts, paths, settings, labelled, notices), notices)
+    output = Output(_output_format(paths, settings), settings)
+
+    lines = _decoded(_read(texts, paths, settings, output), output.notices)
+    is_terminal = not FLAGS.input_file and sys.stdin.isatty()
+    if is_terminal and not texts:
+        print("type a line to be answered, Ctrl-D to end", file=sys.stderr)
     line_by_line = FLAGS.line_by_line
     if line_by_line is None:
-        line_by_line = not FLAGS.input_file and sys.stdin.isatty()
+        line_by_line = is_terminal
     answers = answer_all(lines)
-    if not texts and not FLAGS.input_file and sys.stdin.isatty():
-        print("type a line to be answered, Ctrl-D to end", file=sys.stderr)
     if line_by_line:
         answers = (
             answer
             for number, line in enumerate(lines, 1)
             for answer in answer_all([line], first_number=number)
         )
-    counts: collections.Counter[bool] = collections.Counter()
 
-    def formatted() -> Iterator[str]:
-        for answer in answers:
-            error = answer.fields.get("error")
-            if error != EMPTY:
-                counts[error is None] += 1
-            for sentence in filter(None, (answer.note, error)):
-                notices.say(answer.number, sentence)
-            if labelled:
-                yield from labelled.lines(answer)
-            elif output_format == "jsonl":
-                yield files.to_json({"line": answer.number, **answer.fields})
-            else:
-                yield "\t".join(map(files.tsv_field, answer.columns))
-
-    def check() -> None:
-        notices.close()
-        if counts[False] and not counts[True]:
-            raise InputError(
-                f"no line has an answer: none of {counts[False]:,} is what "
-                "this model takes; the sentences above say why"
-            )
-
-    shown = formatted()
-    if FLAGS.output_file or not sys.stdout.isatty():
+    shown = output.lines(answers)
+    if output_file or not sys.stdout.isatty():
         shown = with_progress(shown)
-    if FLAGS.output_file:
-        with files.writing(FLAGS.output_file, "output_file") as file:
+    if output_file:
+        with files.writing(output_file, "output_file") as file:
             for text in shown:
                 file.write((text + "\n").encode())
-            check()  # while a file of an earlier run is still there
+            output.close()  # while a file of an earlier run is still there
     else:
         for text in shown:
             print(text)
             if not streams.output_is_read():  # | head
                 break
-        check()
+        output.close()
+
+
+class Output:
+    """Answers as text, and what standard error says of them.
+
+    Attributes:
+        notices: what is odd about lines.
+        table: whose rows are written beside their answers: --output_format=csv.
+    """
+
+    def __init__(self, output_format: str, settings: "TaskConfig | None"):
+        self.format = output_format
+        self.notices = command.Notices()
+        self.table: LabelledTable | None = None
+        if settings and output_format == "csv":
+            self.table = LabelledTable(settings)
+        # of lines that are not empty, by whether they have an answer
+        self.counts: collections.Counter[bool] = collections.Counter()
+
+    def lines(self, answers: "Iterator[Answer]") -> Iterator[str]:
+        """Yields the lines of the answers."""
+        from bert_keras.tasks.pipeline import EMPTY
+
+        for answer in answers:
+            error = answer.fields.get("error")
+            if error != EMPTY:
+                self.counts[error is None] += 1
+            for sentence in filter(None, (answer.note, error)):
+                self.notices.say(answer.number, sentence)
+            if self.table:
+                yield from self.table.lines(answer)
+            elif self.format == "jsonl":
+                yield files.to_json({"line": answer.number, **answer.fields})
+            else:
+                yield "\t".join(map(files.tsv_field, answer.columns))
+
+    def close(self) -> None:
+        """Raises an InputError if there was no answer at all."""
+        self.notices.close()
+        if self.counts[False] and not self.counts[True]:
+            raise InputError(
+                f"no line has an answer: none of {self.counts[False]:,} is "
+                "what this model takes; the sentences above say why"
+            )
 
 
 class LabelledTable:
@@ -203,19 +218,21 @@ class LabelledTable:
         yield csv_line([*row.cells, *cells])
 
 
+def _classifies(settings: "TaskConfig | None") -> bool:
+    return settings is not None and settings.target in TARGETS
+
+
 def _output_format(
     paths: "Sequence[str] | None", settings: "TaskConfig | None"
 ) -> str:
     """--output_format, or what suits the files."""
-    is_classifier = settings is not None and settings.target in TARGETS
-    plain = [path.removesuffix(".gz") for path in paths or ()]
+    may_be_csv = bool(paths) and _classifies(settings)
     given: str | None = FLAGS.output_format
     if given is None:
-        output = FLAGS.output_file or ".csv"
-        names = [*plain, output.removesuffix(".gz")]
-        is_csv = is_classifier and all(x.endswith(".csv") for x in names)
-        return "csv" if is_csv and plain else "tsv"
-    if given == "csv" and not (is_classifier and plain):
+        names = [*(paths or ()), FLAGS.output_file or ".csv"]
+        are_csv = all(x.removesuffix(".gz").endswith(".csv") for x in names)
+        return "csv" if may_be_csv and are_csv else "tsv"
+    if given == "csv" and not may_be_csv:
         raise InputError(
             "--output_format=csv adds labels to the rows of a table; give a "
             "model that classifies texts and a table as --input_file, or "
@@ -272,8 +289,7 @@ def _read(
     texts: tuple[str, ...],
     paths: "Sequence[str] | None",
     settings: "TaskConfig | None",
-    labelled: LabelledTable | None,
-    notices: command.Notices,
+    output: Output,
 ) -> "Iterator[Line]":
     """Lines of the arguments, else of files, else of standard input."""
     from bert_keras.data.text_files import numbered, read_text_lines, text_lines
@@ -297,22 +313,22 @@ def _read(
                 path = files.seekable(path)  # its header is read first
             table = _table(path, settings)
             if table is None:
-                if labelled:
+                if output.table:
                     raise InputError(
                         f"--input_file={path} is read as lines, and "
                         "--output_format=csv needs a table; give "
                         "--text_column, or another format"
                     )
-                notices.unit = "line"
+                output.notices.unit = "line"
                 yield from read_text_lines(path, FLAGS.encoding, refuses=False)
                 continue
-            notices.unit = "row"
+            output.notices.unit = "row"
             rows = [*table_rows(path, table, has_labels=False)]
             by_name = (row.by_name() for row in rows)
             examples = to_examples(by_name, table, has_labels=False)
             for row, example in zip(rows, examples, strict=True):
-                if labelled:
-                    labelled.add(row)
+                if output.table:
+                    output.table.add(row)
                 pair = () if example.text_b is None else (example.text_b,)
                 yield (example.text_a, *pair)
 
@@ -332,18 +348,14 @@ def _table(path: str, settings: "TaskConfig | None") -> "TableFormat | None":
         FLAGS[flag].present
         for flag in ("text_column", "text_pair_column", "has_header")
     )
-    has_columns = is_asked_for or (
-        settings is not None and settings.target in TARGETS
-    )
     plain = path.removesuffix(".gz")
     if not is_asked_for:
-        if not plain.endswith(ENDINGS):
+        is_table = plain.endswith(ENDINGS)
+        if plain.endswith(".tsv"):  # which may be lines with tabs
+            is_table = _classifies(settings) and names_text_columns(path, table)
+        if not is_table:
             return None
-        if plain.endswith(".tsv") and not (
-            has_columns and names_text_columns(path, table)
-        ):
-            return None
-    if not has_columns:
+    if not (is_asked_for or _classifies(settings)):
         raise InputError(
             f"--input_file={path} is a table; give --text_column, the column "
             "of the text (and --text_pair_column), or a file of lines"
