@@ -73,7 +73,7 @@ def read_examples(
 
     Args:
         source: a path; or a SQuAD file's object, or a list of its entries.
-        answer_offsets: as in TaskSettings. With "exact" all white space is
+        answer_offsets: as in TaskConfig. With "exact" all white space is
             equal where an answer is looked for.
         name: of `source` in errors, where it is not a path.
 
@@ -137,7 +137,7 @@ def _to_train(
             )
         num_several += len(answers) > 1
         first = answers[0]
-        text, begin = first.get("text", str), first.begin()
+        text, begin = first.get("text", str), first.answer_start()
         answer = locate(text, begin, example.paragraph, answer_offsets)
         if answer is not None:
             examples.append(dataclasses.replace(example, answer=answer))
@@ -203,12 +203,12 @@ def _questions(
             )
         for paragraph, nodes in groups:
             for node in nodes:
-                name = str(node.get("id", str, int))
+                key = str(node.get("id", str, int))
                 question = node.get("question", str)
-                node = node._replace(place=f"{node.place} (id {name})")
+                node = node._replace(place=f"{node.place} (id {key})")
                 yield (
                     node,
-                    SquadExample(name, question, paragraph, article=article),
+                    SquadExample(key, question, paragraph, article=article),
                 )
 
 
@@ -295,7 +295,7 @@ class _Node(NamedTuple):
             )
         return word in ("true", "1")
 
-    def begin(self) -> int:
+    def answer_start(self) -> int:
         """An answer's first character: 79, also "79" and 79.0, as in tables."""
         value = self.get("answer_start", int, float, str)
         with contextlib.suppress(ValueError, OverflowError):

@@ -43,7 +43,7 @@ class ParagraphTokens(NamedTuple):
     """A paragraph cut by the tokenizer."""
 
     tokens: list[str]
-    words: list[int]  # of each piece
+    word_of: list[int]  # of each piece
     first_piece: list[int]  # of each word, and one past the last
 
 
@@ -89,7 +89,7 @@ def make_windows(
             of_words = tokenizer.tokenize_words(example.paragraph.words)
             cut[example.paragraph] = ParagraphTokens(
                 tokens=[piece for own in of_words for piece in own],
-                words=[i for i, own in enumerate(of_words) for _ in own],
+                word_of=[i for i, own in enumerate(of_words) for _ in own],
                 first_piece=[0, *itertools.accumulate(map(len, of_words))],
             )
         pieces = cut[example.paragraph]

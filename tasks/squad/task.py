@@ -68,7 +68,7 @@ class SquadConfig:
     predict_file: str | list[SquadExample] | None = None  # None: nothing asked
     verbose_logging: bool = False
     padding_in_loss: bool = True  # as in QuestionAnsweringModel
-    scores: bool = False  # whether predict_file is to score what is trained
+    needs_answers: bool = False  # predict_file scores what is trained
     # The best threshold of null odds on predict_file takes the place of the
     # one in task.json.
     apply_best_null_threshold: bool = False
@@ -117,7 +117,7 @@ class SquadTask(FineTuningTask):
         self.metric_names = metric_names(self.settings.version_2_with_negative)
         if self.problem.apply_best_null_threshold:
             self.metric_names = ("best_f1", *self.metric_names)
-        self.prior: float | None = None  # nats that guessing a piece costs
+        self.guess_loss: float | None = None  # nats that guessing a piece costs
         self.num_answered: int | None = None  # at the latest evaluation
 
     def make_model(self, config: BertConfig) -> QuestionAnsweringModel:
@@ -137,7 +137,7 @@ class SquadTask(FineTuningTask):
                 f"{_named('train_file', self.problem.train_file)} has nothing "
                 "readable in its paragraphs; expected text to find answers in"
             )
-        self.prior = statistics.mean(
+        self.guess_loss = statistics.mean(
             math.log(len(window.row.input_ids)) for window in windows
         )
         starts = [[window.start_position] for window in windows]
@@ -157,7 +157,7 @@ class SquadTask(FineTuningTask):
         self._write_records("train", self.trained.flat)
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
-        return self._evaluate(self._predict(trainer))
+        return self._evaluate(self._predictions(trainer))
 
     def diagnosis(self, trainer: Trainer) -> str | None:
         """Tells answers to nothing, or a loss that never fell."""
@@ -168,10 +168,10 @@ class SquadTask(FineTuningTask):
                 "`learning_rate` or a higher `null_score_diff_threshold` may "
                 "help"
             )
-        if self.prior is None:
+        if self.guess_loss is None:
             return None
         losses = train_losses(trainer.folder)
-        return diagnose_losses(losses, self.prior, "guessing a token")
+        return diagnose_losses(losses, self.guess_loss, "guessing a token")
 
     def compared_on(self) -> Iterable[tuple[object, ...]]:
         for x in self.asked.examples:
@@ -183,7 +183,7 @@ class SquadTask(FineTuningTask):
             return
         missing = self._num_without_answers
         compares = self.config.selection.compares(self.context.run.do_train)
-        if missing and (compares or self.problem.scores):
+        if missing and (compares or self.problem.needs_answers):
             name = _named("predict_file", self.problem.predict_file)
             raise InputError(
                 f"{name} has no answers for {missing} of its questions, so "
@@ -203,32 +203,32 @@ class SquadTask(FineTuningTask):
 
     def predict(self, trainer: Trainer) -> None:
         """Writes the JSON files and, if answers are known, what they score."""
-        predictions = self._predict(trainer)
+        predictions = self._predictions(trainer)
         if self._num_without_answers:
             print(
                 f"not evaluated: {self._num_without_answers} of "
                 f"{len(self.asked.examples)} questions have no answers given"
             )
         else:
-            metrics = self._score(trainer, predictions)
+            metrics = self._with_best_threshold(trainer, predictions)
             trainer.write_results(metrics, data="predict_file")
             self.check(trainer)
-        files = to_files(self.asked.examples, predictions, self.settings)
-        for name, text in files.items():
+        results = to_files(self.asked.examples, predictions, self.settings)
+        for name, text in results.items():
             trainer.write_result(name, text, "predict_file")
         if self.context.writes:  # what other questions or settings have left
             is_scored = not self._num_without_answers
             scores = set() if is_scored else {"eval_results.txt"}
-            trainer.results.drop(scores | ({NULL_ODDS} - files.keys()))
+            trainer.results.drop(scores | ({NULL_ODDS} - results.keys()))
 
     def score(self, trainer: Trainer) -> dict[str, float]:
-        """The metrics of the trained model, by the best threshold if that is
-        to be used."""
-        return self._score(trainer, self._predict(trainer))
+        return self._with_best_threshold(trainer, self._predictions(trainer))
 
-    def _score(
+    def _with_best_threshold(
         self, trainer: Trainer, predictions: Sequence[Prediction]
     ) -> dict[str, float]:
+        """The metrics; by the best threshold, which becomes the model's, if
+        that is asked for."""
         metrics = self._evaluate(predictions)
         if not self.problem.apply_best_null_threshold:
             return metrics
@@ -285,7 +285,7 @@ class SquadTask(FineTuningTask):
             self._write_records(name, questions.flat)
         count, most = len(examples), self.settings.max_query_length
         print(
-            f"{self._records(name)}: {count:,} questions, "
+            f"{self._record_path(name)}: {count:,} questions, "
             f"{len(questions.flat):,} windows"
         )
         firsts = [windows[0] for windows in questions.windows if windows]
@@ -317,7 +317,7 @@ class SquadTask(FineTuningTask):
             )
         return questions
 
-    def _records(self, name: str) -> str:
+    def _record_path(self, name: str) -> str:
         return os.path.join(self.context.run.output_dir, f"{name}.tf_record")
 
     def _write_records(self, name: str, windows: list[SquadFeatures]) -> None:
@@ -326,14 +326,14 @@ class SquadTask(FineTuningTask):
             return
         length = self.settings.max_seq_length
         features = span_features(length, has_answers=name == "train")
-        with RecordWriter([self._records(name)], "output_dir") as writer:
+        with RecordWriter([self._record_path(name)], "output_dir") as writer:
             for number, window in enumerate(
                 with_progress(windows, len(windows), " windows", "records")
             ):
                 values = record_values(number, window, length)
                 writer.write(encode(features, values))
 
-    def _predict(self, trainer: Trainer) -> list[Prediction]:
+    def _predictions(self, trainer: Trainer) -> list[Prediction]:
         examples, windows = self.asked
         rows = [[window.row for window in own] for own in windows]
         outputs = self.outputs(trainer, rows, self.config.predict_batch_size)

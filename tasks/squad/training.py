@@ -22,7 +22,7 @@ SETTINGS = fine_tuning_run.fine_tuning_settings(
         *("null_score_diff_threshold", "answer_offsets", "bilstm"),
     ],
     without=[
-        *("train_file", "predict_file", "scores", "eval_batch_size"),
+        *("train_file", "predict_file", "needs_answers", "eval_batch_size"),
         "keep_classifier_head",
     ],
     max_seq_length=384,
@@ -91,7 +91,7 @@ def train_question_answering(
     )
     task_config = tuning.task_config(target="span")
     squad: SquadConfig = tuning.given.make(
-        SquadConfig, scores=evaluation is not None
+        SquadConfig, needs_answers=evaluation is not None
     )
     check_settings(squad, task_config)
     if squad.apply_best_null_threshold and evaluation is None:
