@@ -181,7 +181,6 @@ class LabelledTable:
         }[settings.target]
         self.first: Row | None = None
         self.rows: collections.deque[Row] = collections.deque()  # unanswered
-        self.has_header = FLAGS.has_header
 
     def add(self, row: "Row") -> None:
         """Takes the row of the next line."""
@@ -200,7 +199,7 @@ class LabelledTable:
         from bert_keras.tasks.tables import csv_line
 
         row = self.rows.popleft()
-        if row is self.first and self.has_header:
+        if row is self.first and FLAGS.has_header:
             prefix = ""
             while {prefix + name for name in self.new_names} & {*row.names}:
                 prefix += "predicted_"

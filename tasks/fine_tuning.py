@@ -12,14 +12,7 @@ import dataclasses
 import functools
 import os
 import zlib
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -370,7 +363,7 @@ class FineTuning:
         run: RunConfig,
         config: FineTuningConfig,
         devices: DeviceConfig,
-        targets: Collection[str],
+        targets: Sequence[str],
     ):
         """
         Args:

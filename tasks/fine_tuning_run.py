@@ -5,7 +5,7 @@ import contextlib
 import os
 import random
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -129,7 +129,7 @@ def from_keywords(
     given: Mapping[str, Any],
     init_checkpoint: str | os.PathLike[str] | None,
     output_dir: str | os.PathLike[str],
-    targets: Collection[str],
+    targets: Sequence[str],
     train: Any,
     evaluation: Any,
     eval_argument: str = "eval_file",

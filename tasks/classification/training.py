@@ -93,7 +93,7 @@ def train_classifier(
         settings,
         init_checkpoint,
         output_dir,
-        TARGETS,
+        [*TARGETS],
         train,
         evaluation,
     )
