@@ -14,6 +14,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from bert_keras import files
@@ -63,6 +64,7 @@ from bert_keras.training.config import (
 )
 from bert_keras.training.distribution import check_batch_size, sum_over_hosts
 from bert_keras.training.loop import Source
+from bert_keras.training.monitor import Watch
 
 NUM_SAMPLES = 4  # records whose predictions are shown
 SOUND = "sound_records"  # folder under output_dir: copies of damaged files
@@ -317,6 +319,12 @@ class PretrainingTask(Task):
         text = f"{about}{number:,} records in {len(paths):,} files"
         return DataSize(number, self.config.max_seq_length, text)
 
+    @property
+    def is_causal(self) -> bool:
+        """Whether the model reads in one direction and predicts what comes
+        next."""
+        return self.context.config.direction != "bidirectional"
+
     def plan(self, trainer: Trainer) -> TrainingPlan:
         config, inputs, host = self.config, self.inputs, trainer.devices.host
         share = HostShard(host.index, host.count)
@@ -333,15 +341,12 @@ class PretrainingTask(Task):
                 masker,
                 num_ahead=2 * config.loop.steps_per_call + 2,
             )
-            data = file_settings("input_file", inputs.given)
-            first = advice.first_records(inputs.features, inputs.train)
-            hints = advice.length_hint(first, config.max_seq_length)
+        elif config.loop.batch_ramp_steps:
+            raise InputError(
+                "`batch_ramp_steps` is for files of records, not for a "
+                "dataset; leave it out"
+            )
         else:
-            if config.loop.batch_ramp_steps:
-                raise InputError(
-                    "`batch_ramp_steps` is for files of records, not for a "
-                    "dataset; leave it out"
-                )
             source = DatasetBatches(
                 inputs.dataset,
                 inputs.features,
@@ -350,35 +355,29 @@ class PretrainingTask(Task):
                 share,
                 masker,
             )
+        hints, notes, watch = self._advice(masker)
+        return TrainingPlan(
+            source,
+            config.optimizer,
+            config.loop,
+            config.selection,
+            self._settings(masker),
+            begins_at_random=self.begins_at_random,
+            hints=hints,
+            budget=config.budget,
+            notes=notes,
+            watch=watch,
+        )
+
+    def _settings(self, masker: Masker | None) -> dict[str, Any]:
+        """What else changes what is learnt, in the order in which it is stored;
+        None where the runs of earlier versions store nothing."""
+        config, inputs = self.config, self.inputs
+        data: dict[str, Any] = file_settings("input_file", inputs.given)
+        if inputs.dataset is not None:
             names = sorted(feature.name for feature in inputs.features)
             data = {"input_file": [f"a dataset of {', '.join(names)}"]}
-            first, hints = {}, []
-        masks, notes = {}, []
-        if isinstance(masker, BatchMasker):
-            masks = dataclasses.asdict(masker.config)
-            percent = 100 * masker.config.masked_lm_prob
-            in_words = ", whole words" * masker.config.do_whole_word_mask
-            notes = [f"masking {percent:.4g}% of the tokens{in_words}"]
-            if hint := mask_hint(config.max_seq_length, masker.config):
-                hints = [*hints, hint]
-        direction = self.context.config.direction
-        is_causal = direction != "bidirectional"
-        watch = None
-        if not is_causal:
-            ids, guess = advice.answers(first, _never_masked(masker)), None
-            if ids.size:
-                loss, guess = advice.guessing(ids)
-                # and of whether B is next a coin's
-                both = loss + math.log(2.0) * inputs.have_pairs
-                notes.append(
-                    f"guessing by frequency alone: loss {both:.2f}, mlm_loss "
-                    f"{loss:.2f}, mlm_acc {guess:.4f}"
-                )
-            watch = advice.PlateauWatch(guess, config.optimizer.bias_correction)
-        ramp = {}
-        if config.loop.batch_ramp_steps:
-            ramp["batch_ramp_steps's beginning"] = self._batch_size(0)
-        watched = {
+        watched: dict[str, Any] = {
             "eval_steps": config.selection.eval_steps,
             "best_metric": self.metric(config.selection),
             **file_settings("eval_file", inputs.held_out),
@@ -386,40 +385,65 @@ class PretrainingTask(Task):
             "max_eval_steps": config.max_eval_steps,
             "eval_masked_lm_prob": config.eval_masked_lm_prob,
         }
+        if not self.watches:
+            watched = dict.fromkeys(watched)
         general: dict[str, Any] = {"general_eval_file": None}
         if inputs.general:
-            general = dict(file_settings("general_eval_file", inputs.general))
-        return TrainingPlan(
-            source,
-            config.optimizer,
-            config.loop,
-            config.selection,
-            # None where the runs of earlier versions store nothing
-            {
-                "max_seq_length": config.max_seq_length,
-                "max_predictions_per_seq": config.masks.max_predictions_per_seq,
-                "skip_corrupt_records": config.skip_corrupt_records or None,
-                **data,
-                "train_batch_size": config.train_batch_size,
-                "seed": config.seed,
-                "direction": direction if is_causal else None,
-                "next_sentence_prediction": None
-                if inputs.have_pairs
-                else False,
-                **(watched if self.watches else dict.fromkeys(watched)),
-                "train_hours": config.budget.train_hours,
-                "train_tokens": config.budget.train_tokens,
-                **general,
-                **self.other_settings,
-                **ramp,
-                **masks,
-            },
-            begins_at_random=self.begins_at_random,
-            hints=hints,
-            budget=config.budget,
-            notes=notes,
-            watch=watch,
-        )
+            general |= file_settings("general_eval_file", inputs.general)
+        ramp = {}
+        if config.loop.batch_ramp_steps:
+            ramp["batch_ramp_steps's beginning"] = self._batch_size(0)
+        masks = {}
+        if isinstance(masker, BatchMasker):
+            masks = dataclasses.asdict(masker.config)
+        direction = self.context.config.direction
+        return {
+            "max_seq_length": config.max_seq_length,
+            "max_predictions_per_seq": config.masks.max_predictions_per_seq,
+            "skip_corrupt_records": config.skip_corrupt_records or None,
+            **data,
+            "train_batch_size": config.train_batch_size,
+            "seed": config.seed,
+            "direction": direction if self.is_causal else None,
+            "next_sentence_prediction": None if inputs.have_pairs else False,
+            **watched,
+            "train_hours": config.budget.train_hours,
+            "train_tokens": config.budget.train_tokens,
+            **general,
+            **self.other_settings,
+            **ramp,
+            **masks,
+        }
+
+    def _advice(
+        self, masker: Masker | None
+    ) -> tuple[list[str], list[str], Watch | None]:
+        """What the data leads to expect: sentences to warn of, sentences to
+        print, and who watches whether the model learns."""
+        config, inputs = self.config, self.inputs
+        found: dict[str, np.ndarray] = {}
+        if inputs.dataset is None:
+            found = advice.first_records(inputs.features, inputs.train)
+        hints, notes = advice.length_hint(found, config.max_seq_length), []
+        if isinstance(masker, BatchMasker):
+            percent = 100 * masker.config.masked_lm_prob
+            in_words = ", whole words" * masker.config.do_whole_word_mask
+            notes.append(f"masking {percent:.4g}% of the tokens{in_words}")
+            if hint := mask_hint(config.max_seq_length, masker.config):
+                hints.append(hint)
+        if self.is_causal:
+            return hints, notes, None
+        ids, guess = advice.answers(found, _never_masked(masker)), None
+        if ids.size:
+            loss, guess = advice.guessing(ids)
+            # and of whether B is next a coin's
+            both = loss + math.log(2.0) * inputs.have_pairs
+            notes.append(
+                f"guessing by frequency alone: loss {both:.2f}, mlm_loss "
+                f"{loss:.2f}, mlm_acc {guess:.4f}"
+            )
+        corrects_bias = config.optimizer.bias_correction
+        return hints, notes, advice.PlateauWatch(guess, corrects_bias)
 
     def _batch_size(self, step: int) -> int:
         """Rows of the batch that follows `step` finished ones."""
@@ -449,9 +473,8 @@ class PretrainingTask(Task):
         """The first held-out records: [sat] was predicted where "sat" was
         masked, and [sat->ran] where "ran" was predicted instead."""
         tokenizer = self.context.tokenizer
-        is_causal = self.context.config.direction != "bidirectional"
         num_replicas = trainer.devices.strategy.num_replicas_in_sync
-        if tokenizer is None or is_causal or num_replicas > 1:
+        if tokenizer is None or self.is_causal or num_replicas > 1:
             return ""
         names = tokenizer.load().inv_vocab
         batches = self._evaluation_batches(trainer, self.inputs.held_out)
@@ -508,7 +531,7 @@ class PretrainingTask(Task):
             print(with_flags(f"{text}; give `eval_file` for other records"))
         data = "eval_file" if self.config.eval_file else "input_file"
         trainer.write_results(self.evaluate(trainer), data=data)
-        if self.context.config.direction == "bidirectional":
+        if not self.is_causal:
             masker = self._masker(self.config.masks, 0, HostShard())
             ids, seen = (
                 advice.answers(
@@ -569,9 +592,8 @@ class PretrainingTask(Task):
         tokenizer = self.context.tokenizer.load()
         vocab, specials = tokenizer.vocab, tokenizer.special_tokens
         pieces = read_masking_vocabulary(vocab, specials)
-        direction = self.context.config.direction
-        if direction != "bidirectional":
-            return CausalLmLabels(pieces, direction)
+        if self.is_causal:
+            return CausalLmLabels(pieces, self.context.config.direction)
         return BatchMasker(pieces, masks, seed, share)
 
 
