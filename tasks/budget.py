@@ -24,7 +24,7 @@ from bert_keras.training.distribution import (
     split_between_replicas,
     sum_over_hosts,
 )
-from bert_keras.training.loop import StepFunction, stack
+from bert_keras.training.loop import stack
 
 if TYPE_CHECKING:
     from bert_keras.tasks.trainer import Trainer, TrainingPlan
@@ -114,9 +114,7 @@ def _steps_in(trainer: "Trainer", plan: "TrainingPlan", seconds: float) -> int:
         num_warmup_steps=0,
         optimizer_type=plan.optimizer.optimizer_type,
     )
-    run_steps = StepFunction(
-        trainer.model, trainer.make_optimizer(at_rest), strategy, plan.loop
-    )
+    run_steps = trainer.step_function(at_rest, plan.loop)
     # of its own: training reads the same batches from the first one on
     source = trainer.task.plan(trainer).source
     per_call = plan.loop.steps_per_call

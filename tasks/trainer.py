@@ -96,6 +96,7 @@ from bert_keras.training.loop import (
     Callback,
     Evaluation,
     Source,
+    StepFunction,
     check_hosts_agree,
     train,
 )
@@ -410,12 +411,8 @@ class Trainer:
                 lambda: self.task.samples(self),
             )
         step = train(
-            self.model,
-            self.make_optimizer(plan.optimizer),
+            self.step_function(plan.optimizer, plan.loop),
             plan.source,
-            strategy,
-            host,
-            plan.loop,
             self.folder,
             early_stopping,
             callback,
@@ -436,9 +433,11 @@ class Trainer:
                 self.best.forget()
             print(f"the model is in {self.folder}")
 
-    def make_optimizer(self, config: OptimizerConfig) -> AdamW:
-        """An optimiser for the trainable variables, with a rate for each layer
-        if asked."""
+    def step_function(
+        self, config: OptimizerConfig, loop: LoopConfig
+    ) -> StepFunction:
+        """Steps that train the trainable variables, with a learning rate for
+        each layer if asked."""
         model = self.model
         variables = model.trainable_variables
         top = len(model.encoder.layers) + 1
@@ -447,13 +446,15 @@ class Trainer:
             for variable in variables
         ]
         blocks = {id(m.variable): m.num_blocks for m in model.mappings()}
-        with self.devices.strategy.scope():
-            return (Lamb if config.optimizer_type == "lamb" else AdamW)(
+        strategy = self.devices.strategy
+        with strategy.scope():
+            optimizer = (Lamb if config.optimizer_type == "lamb" else AdamW)(
                 variables,
                 config,
                 rate_scales,
                 [blocks[id(variable)] for variable in variables],
             )
+        return StepFunction(model, optimizer, strategy, loop)
 
     def load_start_or_check_settings(
         self, plan: TrainingPlan, settings: dict[str, Any], may_write: bool

@@ -23,6 +23,7 @@ from bert_keras.training.distribution import (
     of_any_shape,
     split_between_replicas,
     sum_over_hosts,
+    this_host,
 )
 from bert_keras.training.early_stopping import EarlyStopping, evaluation_names
 from bert_keras.training.monitor import (
@@ -79,12 +80,8 @@ class Source(Protocol):
 
 
 def train(
-    objective: Objective,
-    optimizer: AdamW,
+    run_steps: "StepFunction",
     source: Source,
-    strategy: tf.distribute.Strategy,
-    host: Host,
-    config: LoopConfig,
     output_dir: str,
     early_stopping: EarlyStopping | None = None,
     callback: Callback | None = None,
@@ -93,7 +90,6 @@ def train(
     """Trains all of the optimiser's steps, from the state in output_dir if any.
 
     Args:
-        objective: built in the strategy's scope, like `optimizer`.
         callback: called after each step, when what there is to save of it is
             saved, on every host.
         watch: told each step on the chief; what it says is printed.
@@ -105,8 +101,10 @@ def train(
         InputError: a loss or gradient is not finite, or hosts disagree.
         SystemExit: a signal of StopRequest's came, and the state is saved.
     """
+    optimizer, config = run_steps.optimizer, run_steps.config
+    strategy, host = run_steps.strategy, this_host(run_steps.strategy)
     tracked = {
-        "weights": [v.value for v in objective.weights],
+        "weights": [v.value for v in run_steps.objective.weights],
         "first_moments": optimizer.first_moments,
         "second_moments": optimizer.second_moments,
         **source.tracked,
@@ -134,7 +132,6 @@ def train(
     nonfinite_steps = NonFiniteStepHandler(
         output_dir, host, step, config.skip_nonfinite_steps
     )
-    run_steps = StepFunction(objective, optimizer, strategy, config)
     periods = [config.save_checkpoints_steps]
     if early_stopping is not None:
         periods.append(early_stopping.every_steps)
@@ -215,7 +212,11 @@ def stack(batches: Sequence[Mapping[str, Any]]) -> Batch:
 
 class StepFunction:
     """Runs training steps. One trace is made for each number of steps; also one
-    for each shape of batches, except on a single CPU without XLA."""
+    for each shape of batches, except on a single CPU without XLA.
+
+    Args:
+        objective: built in the strategy's scope, like `optimizer`.
+    """
 
     def __init__(
         self,
