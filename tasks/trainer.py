@@ -459,77 +459,75 @@ class Trainer:
     def load_start_or_check_settings(
         self, plan: TrainingPlan, settings: dict[str, Any], may_write: bool
     ) -> None:
-        """Loads `init_checkpoint` if output_dir has no state to resume from;
-        else compares the settings with those that the run was begun with. The
-        state itself is read by `training.loop.train`.
+        """Begins a run from `init_checkpoint`; checks the settings of one that
+        resumes, whose state is read by `training.loop.train`.
 
         Args:
             settings: what `settings_of` says of the plan.
-            may_write: whether they may be stored.
+            may_write: whether output_dir may change.
         """
-        is_new = not saved_states(self.folder) and not is_begun(self.folder)
-        if is_new and may_write:
-            logs = monitor.LOG, EVAL_LOG, monitor.NONFINITE_LOG
-            self.results.move([*logs, BEST_JSON])
-        if plan.budget.decay_from and not saved_states(self.folder):
-            budget.begin_branch(self, plan, settings, may_write)
-        states = saved_states(self.folder)
-        if not states:
+        if not saved_states(self.folder):
+            if may_write and not is_begun(self.folder):
+                logs = monitor.LOG, EVAL_LOG, monitor.NONFINITE_LOG
+                self.results.move([*logs, BEST_JSON])  # somebody's own
+            if plan.budget.decay_from:
+                budget.begin_branch(self, plan, settings, may_write)
+        if saved_states(self.folder):  # a branch has one, too
+            self._prepare_to_resume(plan.optimizer, settings, may_write)
+        else:
             if self.run.init_checkpoint:
                 self.load_start(self.run.init_checkpoint)
             if may_write:
                 write_settings(self.folder, settings)
                 monitor.write_settings_to_tensorboard(self.folder, settings)
-        else:
-            began = read_settings(self.folder)
-            if began:  # by an earlier version, which has no such batches
-                began = {"batch_ramp_steps": None, **began}
-            task = TaskConfig.from_folder(self.folder) if began else None
-            if task is not None and self.task.settings is not None:
-                # Earlier versions did not store a task's settings.
-                began = {**json.loads(task.to_json()), **began}
-            source = "init_checkpoint"
-            if self.run.init_checkpoint:
-                text = f"`{source}` is not read again: this run resumes"
-                print(with_flags(text))
-            elif began.get(source):
-                text = (
-                    f"{self.folder} was begun from `{source}={began[source]}`"
-                )
-                print(with_flags(text))
-                settings = {
-                    name: value
-                    for name, value in settings.items()
-                    if name not in (source, f"{source}'s contents")
-                }
-            if began:
-                for notice in check_settings(
-                    self.folder, began, settings, MAY_CHANGE
-                ):
-                    print(with_flags(notice))
-            newest = step_of(states[0])
-            stable = self._stable_step(plan.optimizer, began, newest)
-            is_there = stable in [step_of(state) for state in states]
-            if stable is not None and is_there:
-                goes = "going back" if may_write else "would go back"
-                print(
-                    f"{self.folder}: {goes} to step {stable:,}, after which "
-                    "the learning rate had begun to fall"
-                )
-                if may_write:
-                    if self.best.forget_after(stable):  # its evaluations, too
-                        self.results.move([EVAL_LOG])
-                    go_back(self.folder, stable)
-                    newest = stable
-            is_over = newest >= plan.optimizer.num_train_steps
-            if may_write and not is_over:
-                write_settings(self.folder, {**began, **settings})
         if self.devices.host.is_chief:
             for note in plan.notes:
                 print(note)
         hints = optimizer_hints(plan.optimizer, plan.begins_at_random)
         for hint in (*hints, *plan.hints):
             warn(hint)
+
+    def _prepare_to_resume(
+        self, config: OptimizerConfig, settings: dict[str, Any], may_write: bool
+    ) -> None:
+        """Compares the settings with those that the run was begun with; goes
+        back to the step before wsd's decay if the run is lengthened."""
+        steps = [step_of(state) for state in saved_states(self.folder)]
+        began = read_settings(self.folder)
+        if began:  # perhaps by an earlier version, which stored less
+            began = {"batch_ramp_steps": None, **began}
+            task = TaskConfig.from_folder(self.folder)
+            if task is not None and self.task.settings is not None:
+                began = {**json.loads(task.to_json()), **began}
+        first = began.get("init_checkpoint")
+        if self.run.init_checkpoint:
+            text = "`init_checkpoint` is not read again: this run resumes"
+            print(with_flags(text))
+        elif first:
+            text = f"{self.folder} was begun from `init_checkpoint={first}`"
+            print(with_flags(text))
+            left_out = "init_checkpoint", "init_checkpoint's contents"
+            settings = {k: x for k, x in settings.items() if k not in left_out}
+        if began:
+            for notice in check_settings(
+                self.folder, began, settings, MAY_CHANGE
+            ):
+                print(with_flags(notice))
+        newest = steps[0]
+        stable = self._stable_step(config, began, newest)
+        if stable is not None and stable in steps:
+            goes = "going back" if may_write else "would go back"
+            print(
+                f"{self.folder}: {goes} to step {stable:,}, after which the "
+                "learning rate had begun to fall"
+            )
+            if may_write:
+                if self.best.forget_after(stable):  # its evaluations, too
+                    self.results.move([EVAL_LOG])
+                go_back(self.folder, stable)
+                newest = stable
+        if may_write and newest < config.num_train_steps:  # it goes on
+            write_settings(self.folder, {**began, **settings})
 
     def _stable_step(
         self, config: OptimizerConfig, began: Mapping[str, Any], newest: int
