@@ -9,11 +9,12 @@ Names in the files: transformers tokenization_utils_base.py and
 tokenization_bert.py; tokenizers' serialization of its models.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,12 +57,12 @@ IN_TOKENIZER = {
 }
 # Defaults of transformers.
 HUGGING_FACE = {"max_input_chars_per_word": 100, "remove_private_use": True}
-# Classes of transformers that tokenize as BERT and RoBERTa do. The last two
+# Classes of transformers that tokenize as BERT and RoBERTa do. Generic ones
 # follow tokenizer.json, whatever tokenizer_config.json says of the same.
-GENERIC = "PreTrainedTokenizerFast"
+GENERIC = "PreTrainedTokenizer", "TokenizersBackend"
 CLASSES = (
     "BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer",
-    "RobertaTokenizer", "PreTrainedTokenizer", "TokenizersBackend",
+    "RobertaTokenizer", *GENERIC,
 )  # fmt: skip
 EXTRA_TOKENS = "additional_special_tokens", "extra_special_tokens"
 CASED_SHARE = 0.05  # share of tokens with capitals in cased vocabularies
@@ -212,22 +213,18 @@ def _read_statements(path: str, said: _Statements) -> None:
     tokenizer.json; tokenizer_config.json; task.json. Of an added token:
     added_tokens.json, tokenizer_config.json, tokenizer.json.
     """
-    names = TOKENIZER, TOKENIZER_CONFIG, ADDED, TASK
-    tokenizer, config, listed, task = (
-        files.json_beside(path, name) for name in names
-    )
-    tokenizer_file, config_file, listed_file, task_file = (
-        files.beside(path, [name]) or "" for name in names
-    )
+    tokenizer_file, tokenizer = _read(path, TOKENIZER)
+    config_file, config = _read(path, TOKENIZER_CONFIG)
+    listed_file, listed = _read(path, ADDED)
+    task_file, task = _read(path, TASK)
     said.is_hugging_face = bool(
         files.beside(path, ["config.json"])
     ) and not files.beside(path, ["bert_config.json"])
     if config_file or tokenizer_file or said.is_hugging_face:
         said.say(HUGGING_FACE, "Hugging Face")
     special_tokens = BERT if files.beside(path, [files.VOCABULARY]) else ROBERTA
-    source = tokenizer_file
-    try:
-        if tokenizer_file:
+    if tokenizer_file:
+        with _naming(tokenizer_file):
             special_tokens = _check_tokenizer(tokenizer)
             _check_same_tokens(path, tokenizer)
             values = {
@@ -238,26 +235,20 @@ def _read_statements(path: str, said: _Statements) -> None:
             if normalizer := tokenizer.get("normalizer"):
                 values["strip_accents"] = normalizer.get("strip_accents")
             said.say(values, tokenizer_file)
-        source = config_file
-        if config_file:
-            _check_config(config, special_tokens, bool(tokenizer_file))
-            kind = str(config.get("tokenizer_class")).removesuffix("Fast")
-            is_generic = bool(tokenizer_file) and kind in CLASSES[-2:]
-            ignored = {*IN_TOKENIZER, "strip_accents"} - {"add_prefix_space"}
-            said.say(
-                {
-                    name: value
-                    for name, value in config.items()
-                    if not (is_generic and name in ignored)
-                },
-                config_file,
-            )
-        named = []
-        for name in EXTRA_TOKENS:
-            extra = config.get(name) or ()
-            extra = extra.values() if isinstance(extra, dict) else extra
-            named += [_token(token, 0).content for token in extra]
-        source = listed_file
+    named = []
+    if config_file:
+        with _naming(config_file):
+            kind = _check_config(config, special_tokens, bool(tokenizer_file))
+            values = config
+            if tokenizer_file and kind in GENERIC:
+                own = {*IN_TOKENIZER, "strip_accents"} - {"add_prefix_space"}
+                values = {k: x for k, x in config.items() if k not in own}
+            said.say(values, config_file)
+            for name in EXTRA_TOKENS:
+                extra = config.get(name) or ()
+                extra = extra.values() if isinstance(extra, dict) else extra
+                named += [_token(token, 0).content for token in extra]
+    with _naming(listed_file):
         tokens = [
             dataclasses.replace(
                 _token(content, number),
@@ -266,7 +257,7 @@ def _read_statements(path: str, said: _Statements) -> None:
             )
             for content, number in listed.items()
         ]
-        source = config_file
+    with _naming(config_file):
         decoder = config.get("added_tokens_decoder") or {}
         tokens += [_token(token, int(key)) for key, token in decoder.items()]
         said.completed |= {
@@ -274,21 +265,35 @@ def _read_statements(path: str, said: _Statements) -> None:
             for token in decoder.values()
             if "is_word_piece" in token
         }
-        source = tokenizer_file
+    with _naming(tokenizer_file):
         tokens += [
             _token(token, token["id"])
             for token in tokenizer.get("added_tokens") or ()
         ]
+    # As in Google's code, "[MASK]" in a text is three tokens like any others.
+    pieces = special_tokens.pieces
+    said.added |= {t.content: t for t in tokens if t.content not in pieces}
+    said.named += [name for name in named if name not in pieces]
+    said.say({name: task[name] for name in CASE if name in task}, task_file)
+
+
+def _read(path: str, name: str) -> tuple[str, dict[str, Any]]:
+    """The path and the object of a JSON file beside `path`; both empty without
+    one."""
+    file = files.beside(path, [name])
+    return (file, files.read_json(file)) if file else ("", {})
+
+
+@contextlib.contextmanager
+def _naming(file: str) -> Iterator[None]:
+    """Names the file in which something is not as in tokenizers like BERT's."""
+    try:
+        yield
     except MALFORMED as error:
         raise InputError(
-            f"{source} does not describe a tokenizer like BERT's or RoBERTa's "
+            f"{file} does not describe a tokenizer like BERT's or RoBERTa's "
             f"({error})"
         ) from error
-    # As in Google's code, "[MASK]" in a text is three tokens like any others.
-    own = special_tokens.pieces
-    said.added |= {t.content: t for t in tokens if t.content not in own}
-    said.named += [name for name in named if name not in own]
-    said.say({name: task[name] for name in CASE if name in task}, task_file)
 
 
 def _token(value: Any, number: int) -> AddedToken:
@@ -396,8 +401,9 @@ def _check_config(
     config: Mapping[str, Any],
     special_tokens: SpecialTokens,
     has_tokenizer: bool,
-) -> None:
-    """Refuses a tokenizer_config.json of another kind of tokenizer."""
+) -> str:
+    """Refuses a tokenizer_config.json of another kind of tokenizer; returns
+    transformers' class of the one it is, without Fast."""
     kind = str(config.get("tokenizer_class") or CLASSES[0])
     if kind.removesuffix("Fast") not in CLASSES and not has_tokenizer:
         raise ValueError(f"tokenizer_class is {kind}")
@@ -413,6 +419,7 @@ def _check_config(
         value = value.get("content") if isinstance(value, dict) else value
         if value is not None and value != supported:
             raise ValueError(f"{name} is {value!r}, and not {supported!r}")
+    return kind.removesuffix("Fast")
 
 
 def _named_tokens(special_tokens: SpecialTokens) -> dict[str, str]:
@@ -439,37 +446,14 @@ def _complete_vocabulary(
         path: of a vocab.txt, a vocab.json or a tokenizer.json.
         is_own: whether it lies in the folder that lists the added tokens.
     """
+    merges = None
     if path.endswith(TOKENIZER):
-        try:
-            model = files.json_beside(path, TOKENIZER)["model"]
-            vocab = {
-                str(token): int(model["vocab"][token])
-                for token in model["vocab"]
-            }
-            for piece, number in vocab.items():
-                _check_token(piece, number)
-            if len({*vocab.values()}) < len(vocab):
-                raise ValueError("two of its tokens have one id")
-            pairs = [
-                pair if isinstance(pair, str) else " ".join(pair)
-                for pair in model.get("merges") or ()
-            ]
-        except MALFORMED as error:
-            raise InputError(
-                f"{path} does not hold a vocabulary like BERT's or RoBERTa's "
-                f"({error}); put a {files.VOCABULARY}, or a "
-                f"{files.BYTE_LEVEL} and a {files.MERGES}, beside it"
-            ) from error
-        merges = "".join(f"{pair}\n" for pair in pairs)
-        is_byte_level = model.get("type") == "BPE"
+        vocab, merges = _vocabulary_in(path)
     else:
         path = files.local(path, is_vocabulary=True)
         vocab = check_any_vocabulary(path)
-        is_byte_level = special_tokens_of(path) == ROBERTA
-        merges_file = files.vocabulary_files(path).get(files.MERGES)
-        merges = (
-            (files.content(merges_file) or b"").decode() if merges_file else ""
-        )
+        if merges_file := files.vocabulary_files(path).get(files.MERGES):
+            merges = (files.content(merges_file) or b"").decode()
     for content, token in list(said.added.items()):
         if vocab.get(content, token.id) == token.id:
             continue
@@ -503,7 +487,7 @@ def _complete_vocabulary(
                 "of its own"
             )
     vocab = {k: v for k, v in vocab.items() if v not in taken} | added
-    if is_byte_level:
+    if merges is not None:
         contents = {files.BYTE_LEVEL: json.dumps(vocab), files.MERGES: merges}
     else:
         # What cannot be a line, such as "\n", stands in the settings alone.
@@ -518,6 +502,30 @@ def _complete_vocabulary(
         Path(folder, name).write_bytes(text.encode())
     path = os.path.join(folder, next(iter(contents)))
     return path, check_any_vocabulary(path)
+
+
+def _vocabulary_in(path: str) -> tuple[dict[str, int], str | None]:
+    """What a tokenizer.json lists, and the text of a merges.txt; word pieces
+    have none."""
+    try:
+        model = files.json_beside(path, TOKENIZER)["model"]
+        vocab = {str(k): int(model["vocab"][k]) for k in model["vocab"]}
+        for piece, number in vocab.items():
+            _check_token(piece, number)
+        if len({*vocab.values()}) < len(vocab):
+            raise ValueError("two of its tokens have one id")
+        pairs = [
+            pair if isinstance(pair, str) else " ".join(pair)
+            for pair in model.get("merges") or ()
+        ]
+    except MALFORMED as error:
+        raise InputError(
+            f"{path} does not hold a vocabulary like BERT's or RoBERTa's "
+            f"({error}); put a {files.VOCABULARY}, or a {files.BYTE_LEVEL} and "
+            f"a {files.MERGES}, beside it"
+        ) from error
+    is_byte_level = model.get("type") == "BPE"
+    return vocab, "".join(f"{x}\n" for x in pairs) if is_byte_level else None
 
 
 def settings_json(tokenizer: OpenedTokenizer) -> str:
@@ -613,7 +621,8 @@ def hugging_face_files(
         key=lambda token: token["id"],
     )
     if settings.max_input_chars_per_word != 100:
-        config["tokenizer_class"] = GENERIC  # BertTokenizer has no other limit
+        # BertTokenizer has no other limit
+        config["tokenizer_class"] = f"{GENERIC[0]}Fast"
     segments = ["token_type_ids"] * has_segments
     config["model_input_names"] = ["input_ids", *segments, "attention_mask"]
     return {
