@@ -390,14 +390,8 @@ class PretrainingTask(Task):
         general: dict[str, Any] = {"general_eval_file": None}
         if inputs.general:
             general |= file_settings("general_eval_file", inputs.general)
-        ramp = {}
-        if config.loop.batch_ramp_steps:
-            ramp["batch_ramp_steps's beginning"] = self._batch_size(0)
-        masks = {}
-        if isinstance(masker, BatchMasker):
-            masks = dataclasses.asdict(masker.config)
         direction = self.context.config.direction
-        return {
+        settings = {
             "max_seq_length": config.max_seq_length,
             "max_predictions_per_seq": config.masks.max_predictions_per_seq,
             "skip_corrupt_records": config.skip_corrupt_records or None,
@@ -411,9 +405,12 @@ class PretrainingTask(Task):
             "train_tokens": config.budget.train_tokens,
             **general,
             **self.other_settings,
-            **ramp,
-            **masks,
         }
+        if config.loop.batch_ramp_steps:
+            settings["batch_ramp_steps's beginning"] = self._batch_size(0)
+        if isinstance(masker, BatchMasker):
+            settings |= dataclasses.asdict(masker.config)
+        return settings
 
     def _advice(
         self, masker: Masker | None
