@@ -221,39 +221,12 @@ class Encoder(BertLayer):
             training: whether there is dropout, where no `seed` says it; Keras
                 gives it.
         """
-        if isinstance(input_ids, Mapping):
-            check_names(input_ids)
-            input_mask = input_ids.get("input_mask", input_mask)
-            segment_ids = input_ids.get("segment_ids", segment_ids)
-            input_ids = input_ids["input_ids"]
-        elif isinstance(input_ids, list | tuple):
-            input_ids, input_mask, segment_ids = input_ids
-        if len(input_ids.shape) != 2:
-            raise ValueError(
-                f"input_ids has the shape {tuple(input_ids.shape)}; expected "
-                "(batch, positions)"
-            )
-        longest = self.config.max_position_embeddings
-        if (input_ids.shape[1] or 0) > longest:
-            raise ValueError(
-                f"input_ids has {input_ids.shape[1]} positions; expected at "
-                f"most {longest}, the config's max_position_embeddings"
-            )
-        if input_mask is None:
-            input_mask = ops.ones_like(input_ids)
-        if segment_ids is None:
-            segment_ids = ops.zeros_like(input_ids)
-        input_mask = of_same_shape("input_mask", input_mask, input_ids)
-        segment_ids = of_same_shape("segment_ids", segment_ids, input_ids)
-        if position_ids is not None:
-            position_ids = of_same_shape(
-                "position_ids", position_ids, input_ids
-            )
-        # Where Keras builds a model that it loads, they are floating-point.
-        if keras.backend.is_float_dtype(input_ids.dtype):
-            input_ids = ops.cast(input_ids, "int32")
-        if keras.backend.is_float_dtype(segment_ids.dtype):
-            segment_ids = ops.cast(segment_ids, "int32")
+        input_ids, input_mask, segment_ids = unpacked(
+            input_ids, input_mask, segment_ids
+        )
+        input_ids, input_mask, segment_ids, position_ids = checked(
+            self.config, input_ids, input_mask, segment_ids, position_ids
+        )
         if training and seed is None:
             seed = self.keys.draw()
         mask = additive_mask(input_mask, self.config.direction)
@@ -304,12 +277,7 @@ class Encoder(BertLayer):
         sequence_positions: Tensor | None = None,
         **kwargs: Any,
     ) -> EncoderOutputs:
-        ids = input_ids
-        if isinstance(ids, Mapping):
-            ids = ids["input_ids"]
-        elif isinstance(ids, list | tuple):
-            ids = ids[0]
-        rows, length = ids.shape
+        rows, length = unpacked(input_ids)[0].shape
 
         def vectors(*shape: int | None) -> keras.KerasTensor:
             shape = rows, *shape, self.config.hidden_size
@@ -340,6 +308,58 @@ def check_names(inputs: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"the inputs have {theirs!r}; expected the name {ours!r}"
             )
+
+
+def unpacked(
+    input_ids: Tensor | Batch,
+    input_mask: Tensor | None = None,
+    segment_ids: Tensor | None = None,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The three, which the first may hold as a list or a dictionary."""
+    if isinstance(input_ids, list | tuple):
+        input_ids, input_mask, segment_ids = input_ids
+    elif isinstance(input_ids, Mapping):
+        check_names(input_ids)
+        input_mask = input_ids.get("input_mask", input_mask)
+        segment_ids = input_ids.get("segment_ids", segment_ids)
+        input_ids = input_ids["input_ids"]
+    return input_ids, input_mask, segment_ids
+
+
+def checked(
+    config: BertConfig,
+    input_ids: Tensor,
+    input_mask: Tensor | None,
+    segment_ids: Tensor | None,
+    position_ids: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """The four as `Encoder.call` reads them, with defaults in place of None; a
+    ValueError where their shapes do not fit."""
+    if len(input_ids.shape) != 2:
+        raise ValueError(
+            f"input_ids has the shape {tuple(input_ids.shape)}; expected "
+            "(batch, positions)"
+        )
+    longest = config.max_position_embeddings
+    if (input_ids.shape[1] or 0) > longest:
+        raise ValueError(
+            f"input_ids has {input_ids.shape[1]} positions; expected at "
+            f"most {longest}, the config's max_position_embeddings"
+        )
+    if input_mask is None:
+        input_mask = ops.ones_like(input_ids)
+    if segment_ids is None:
+        segment_ids = ops.zeros_like(input_ids)
+    input_mask = of_same_shape("input_mask", input_mask, input_ids)
+    segment_ids = of_same_shape("segment_ids", segment_ids, input_ids)
+    if position_ids is not None:
+        position_ids = of_same_shape("position_ids", position_ids, input_ids)
+    # Where Keras builds a model that it loads, they are floating-point.
+    if keras.backend.is_float_dtype(input_ids.dtype):
+        input_ids = ops.cast(input_ids, "int32")
+    if keras.backend.is_float_dtype(segment_ids.dtype):
+        segment_ids = ops.cast(segment_ids, "int32")
+    return input_ids, input_mask, segment_ids, position_ids
 
 
 def of_same_shape(name: str, x: Tensor, input_ids: Tensor) -> Tensor:
