@@ -21,20 +21,13 @@ import numpy as np
 
 from bert_keras.data.input_features import InputFeatures, pad, padded_length
 from bert_keras.data.packing import best_fit, pack_sequences
+from bert_keras.data.record_schema import HostShard
 from bert_keras.errors import InputError
 
 # Different numbers of packed rows, at most: another one costs as much time to
 # compile as some three steps, and ten where it is traced as well.
 ROW_COUNTS = 16
 BATCHES_SORTED = 10  # are taken at a time to have sentences of like length
-
-
-@dataclasses.dataclass(frozen=True)
-class HostShard:
-    """Rows index, index + count, ... of every global batch: one host's."""
-
-    index: int = 0
-    count: int = 1
 
 
 def checked_batch_size(batch_size: Any) -> int:

@@ -12,11 +12,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_keras.data.batching import HostShard
 from bert_keras.data.input_pipeline import Batch, Masker, batch_maker
 from bert_keras.data.record_schema import (
     NEXT_SENTENCE,
     Feature,
+    HostShard,
     packed_features,
     pretraining_features,
     unmasked_features,

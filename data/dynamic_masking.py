@@ -17,10 +17,9 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data.batching import HostShard
 from bert_keras.data.input_features import segment_masks
 from bert_keras.data.masking import MaskConfig, MaskingVocabulary
-from bert_keras.data.record_schema import NEXT_SENTENCE
+from bert_keras.data.record_schema import NEXT_SENTENCE, HostShard
 
 # Kinds of random numbers of one batch
 CHOICE, REPLACEMENT, PIECE = range(3)

@@ -24,9 +24,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data.batching import HostShard
 from bert_keras.data.dynamic_masking import BatchMasker, CausalLmLabels
-from bert_keras.data.record_schema import Feature
+from bert_keras.data.record_schema import Feature, HostShard
 from bert_keras.data.tfrecords import RecordReader, parse_batch, read_records
 from bert_keras.data.validate_records import BEGINS_ROW
 from bert_keras.errors import InputError

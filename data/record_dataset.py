@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data.batching import HostShard, checked_batch_size
+from bert_keras.data.batching import checked_batch_size
 from bert_keras.data.dynamic_masking import BatchMasker
 from bert_keras.data.input_pipeline import (
     Batch,
@@ -15,7 +15,7 @@ from bert_keras.data.input_pipeline import (
     evaluation_batches,
 )
 from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
-from bert_keras.data.record_schema import Feature
+from bert_keras.data.record_schema import Feature, HostShard
 from bert_keras.data.text_files import expand_patterns
 from bert_keras.data.tokenizer_folder import open_tokenizer
 from bert_keras.data.validate_records import (

@@ -1,16 +1,14 @@
-"""Hints on flags of create_pretraining_data.py that do not suit the text, and
-on masks that are drawn in training.
+"""Hints on flags of create_pretraining_data.py that do not suit the text.
 
-The records can be trained on, but teach less than they could: masks were cut,
-nearly all pairs are random, lines are half sentences, words are single
-ideographs, or the vocabulary does not fit.
+The records can be trained on, but teach less than they could: nearly all
+pairs are random, lines are half sentences, words are single ideographs, or the
+vocabulary does not fit.
 """
 
 import itertools
 from collections.abc import Iterable, Iterator
 
 from bert_keras.data.instances import InstanceConfig, Summary
-from bert_keras.data.masking import MaskConfig
 
 MOST_RANDOM = 0.6  # of pairs; half of them are meant to be
 LINES_LOOKED_AT = 2000
@@ -18,25 +16,6 @@ MOST_BROKEN = 0.5  # of lines with another below
 MOST_UNKNOWN = 0.01  # of tokens
 MOST_TOKENS_PER_WORD = 2.0
 NOT_GOOGLES = " (and leave out `sampler=google`, which does not have it)"
-
-
-def mask_hint(length: int, config: MaskConfig) -> str | None:
-    """Says by how much `max_predictions_per_seq` cuts the masks, if it does.
-
-    Args:
-        length: max_seq_length.
-    """
-    most = config.max_predictions_per_seq
-    wanted = round(config.masked_lm_prob * length)
-    if most > 0.9 * wanted:
-        return None
-    return (
-        f"`masked_lm_prob={config.masked_lm_prob:g}` asks for {wanted} masked "
-        f"tokens in a record of `max_seq_length={length}`, and "
-        f"`max_predictions_per_seq={most}` leaves {most}, which is "
-        f"{most / length:.1%} of it; `max_predictions_per_seq={wanted}` keeps "
-        "all of them"
-    )
 
 
 def broken_lines_hint(lines: Iterable[str]) -> str | None:

@@ -17,6 +17,14 @@ PREDICTIONS = "max_predictions_per_seq"
 
 
 @dataclasses.dataclass(frozen=True)
+class HostShard:
+    """Rows index, index + count, ... of every global batch: one host's."""
+
+    index: int = 0
+    count: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
 class Feature:
     """One list of numbers in a record."""
 

@@ -19,8 +19,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data.batching import HostShard, InMemoryBatches
+from bert_keras.data.batching import InMemoryBatches
 from bert_keras.data.input_features import InputFeatures, bucket_by_length
+from bert_keras.data.record_schema import HostShard
 from bert_keras.data.tokenizer_folder import CASE
 from bert_keras.data.tokenizers import TokenizerSettings
 from bert_keras.errors import InputError, warn

@@ -20,6 +20,7 @@ from bert_keras.data import (
 )
 from bert_keras.data.corpus import TextFormat
 from bert_keras.data.instances import InstanceConfig, Summary
+from bert_keras.data.masking import mask_hint
 from bert_keras.data.special_tokens import BERT
 from bert_keras.data.tokenization import BasicTokenizer
 from bert_keras.data.tokenizer_folder import (
@@ -255,7 +256,7 @@ def write_records(
     for path in outputs:
         files.refuse_inputs("output_file", path, **read)
         files.refuse_model_file("output_file", path, vocab_file)
-    hint = record_hints.mask_hint(config.max_seq_length, config)
+    hint = mask_hint(config.max_seq_length, config)
     if hint and not config.dynamic_masking:
         warn(hint)
     is_googles = settings.sampler == "google"

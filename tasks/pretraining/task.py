@@ -19,7 +19,6 @@ import tensorflow as tf
 
 from bert_keras import files
 from bert_keras.data import text_files, validate_records
-from bert_keras.data.batching import HostShard
 from bert_keras.data.dataset_batches import DatasetBatches, features_of
 from bert_keras.data.dynamic_masking import BatchMasker, CausalLmLabels
 from bert_keras.data.input_pipeline import (
@@ -28,10 +27,14 @@ from bert_keras.data.input_pipeline import (
     count_records,
     evaluation_batches,
 )
-from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
-from bert_keras.data.record_hints import mask_hint
+from bert_keras.data.masking import (
+    MaskConfig,
+    mask_hint,
+    read_masking_vocabulary,
+)
 from bert_keras.data.record_schema import (
     Feature,
+    HostShard,
     has_next_sentence,
     without_next_sentence,
 )

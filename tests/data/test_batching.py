@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from bert_keras.data.batching import HostShard, InMemoryBatches, pack
+from bert_keras.data.batching import InMemoryBatches, pack
 from bert_keras.data.input_features import InputFeatures
+from bert_keras.data.record_schema import HostShard
 
 ROWS = [
     InputFeatures([i] * (1 + i % 23), [0] * (1 + i % 23)) for i in range(53)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.data.batching import HostShard
 from bert_keras.data.dynamic_masking import BatchMasker
 from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
+from bert_keras.data.record_schema import HostShard
 from bert_keras.data.special_tokens import BERT
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", *"abcdefg", "##x", "##y"]

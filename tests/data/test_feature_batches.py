@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from bert_keras.data import batching
-from bert_keras.data.batching import FeatureBatches, HostShard
+from bert_keras.data.batching import FeatureBatches
+from bert_keras.data.record_schema import HostShard
 
 LENGTHS = [1 + 7 * i % 31 for i in range(47)]
 LABELS = [[1 + i] * length for i, length in enumerate(LENGTHS)]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.data.batching import HostShard
 from bert_keras.data.dynamic_masking import BatchMasker
 from bert_keras.data.input_pipeline import (
     BLOCK_RECORDS,
@@ -20,6 +19,7 @@ from bert_keras.data.input_pipeline import (
 )
 from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
 from bert_keras.data.record_schema import (
+    HostShard,
     pretraining_features,
     unmasked_features,
 )

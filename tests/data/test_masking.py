@@ -6,7 +6,11 @@ import pytest
 
 from bert_keras.data import masking
 from bert_keras.data.instances import InstanceConfig
-from bert_keras.data.masking import MaskConfig, read_masking_vocabulary
+from bert_keras.data.masking import (
+    MaskConfig,
+    mask_hint,
+    read_masking_vocabulary,
+)
 from bert_keras.data.special_tokens import BERT, ROBERTA
 from bert_keras.errors import InputError
 
@@ -148,3 +152,19 @@ def test_bytes() -> None:
     assert pieces.replacements.tolist() == [4, 5]  # no mark
     assert pieces.continues[[4, 5]].tolist() == [False, True]
     assert not pieces.joins_over_special_tokens
+
+
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        # 76.8 of 512 tokens are asked for, and 20 are 3.9 % of them
+        ({"max_seq_length": 512}, "leaves 20, which is 3.9% of it"),
+        ({"masked_lm_prob": 0.5}, "leaves 20, which is 15.6% of it"),
+        ({"max_seq_length": 512, "max_predictions_per_seq": 76}, None),
+        ({}, None),
+    ],
+)
+def test_masks_that_are_cut(changes: dict[str, int], left: str | None) -> None:
+    config = InstanceConfig(**changes)  # type: ignore[arg-type]
+    hint = mask_hint(config.max_seq_length, config)
+    assert hint is None if left is None else hint and left in hint

@@ -2,12 +2,9 @@
 
 import dataclasses
 
-import pytest
-
 from bert_keras.data.instances import InstanceConfig, Summary
 from bert_keras.data.record_hints import (
     broken_lines_hint,
-    mask_hint,
     summary_hints,
     vocabulary_hints,
 )
@@ -106,19 +103,3 @@ def test_whole_words_of_ideographs() -> None:
     assert hints(whole, num_ideographs=1000) == hints(num_ideographs=2000) == []
     (hint,) = hints(whole, is_googles=True, num_ideographs=1860)
     assert "leave out `sampler=google`" in hint
-
-
-@pytest.mark.parametrize(
-    ("changes", "left"),
-    [
-        # 76.8 of 512 tokens are asked for, and 20 are 3.9 % of them
-        ({"max_seq_length": 512}, "leaves 20, which is 3.9% of it"),
-        ({"masked_lm_prob": 0.5}, "leaves 20, which is 15.6% of it"),
-        ({"max_seq_length": 512, "max_predictions_per_seq": 76}, None),
-        ({}, None),
-    ],
-)
-def test_masks_that_are_cut(changes: dict[str, int], left: str | None) -> None:
-    config = InstanceConfig(**changes)  # type: ignore[arg-type]
-    hint = mask_hint(config.max_seq_length, config)
-    assert hint is None if left is None else hint and left in hint

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
-from bert_keras.data.batching import FeatureBatches, HostShard
+from bert_keras.data.batching import FeatureBatches
+from bert_keras.data.record_schema import HostShard
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.modeling.config import BertConfig

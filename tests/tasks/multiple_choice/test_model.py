@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_keras.data.batching import HostShard, InMemoryBatches
+from bert_keras.data.batching import InMemoryBatches
 from bert_keras.data.input_features import InputFeatures, pad
+from bert_keras.data.record_schema import HostShard
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.tasks.classification.model import LABELS

@@ -10,7 +10,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from bert_keras.data.batching import HostShard, InMemoryBatches
+from bert_keras.data.batching import InMemoryBatches
+from bert_keras.data.record_schema import HostShard
 from bert_keras.errors import InputError
 from bert_keras.tasks.fine_tuning import FineTuningConfig, TrainingData
 from bert_keras.tasks.squad.evaluation import (
