@@ -68,18 +68,30 @@ def test_new_processes_run_nothing_of_the_working_directory(
     work = tmp_path / "here"
     work.mkdir()
     (work / "multiprocessing.py").write_text("open('imported', 'w')")
+    # A task that fails in a process writes nothing, which would take
+    # TensorFlow, and its error comes back.
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "tasks_of_test.py").write_text(
+        "def count(text):\n    raise ValueError(f'asked of {text}')\n"
+    )
     program = (
-        "import functools; from bert_keras.data import task_pool;"
-        "from tests.data.test_task_pool import count\n"
+        "from bert_keras.data import task_pool\n"
+        "from tasks_of_test import count\n"
         f"with task_pool.Workers({str(tmp_path)!r}, 2, dict) as workers:\n"
         "    workers.run('text', count, [('the',), ('sea',)])"
     )
     path = tmp_path / "program.py"
     path.write_text(program)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run(
-        [sys.executable, path], cwd=work, env=environment, check=True
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{code}"}
+    done = subprocess.run(
+        [sys.executable, path],
+        cwd=work,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
+    assert "ValueError: asked of " in done.stderr, done.stderr
     assert os.listdir(work) == ["multiprocessing.py"]
 
 
