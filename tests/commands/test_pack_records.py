@@ -24,7 +24,6 @@ from tests.conftest import (
     fails_with,
     forked,
     results,
-    run,
     tiny_record,
 )
 
@@ -55,7 +54,7 @@ def test_rows_and_summary_by_hand(tmp_path: Path) -> None:
             for length in lengths:
                 record = record_of(length)
                 writer.write(encode(pretraining_features(10, 5), record))
-    output = run(
+    output = forked(
         "pack_records.py",
         f"--input_file={tmp_path}/a,{tmp_path}/b.gz",
         f"--output_file={tmp_path}/new/one,{tmp_path}/new/two.gz",
