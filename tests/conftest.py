@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,17 @@ def tiny_batch(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
 def shows_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a program, whatever command a test before has run."""
     monkeypatch.setattr(errors, "_shows_flags", False)
+
+
+@pytest.fixture
+def uncompiled_chains() -> Iterator[None]:
+    """Element-wise chains as in the commands that `forked` starts: XLA takes
+    longer to compile them than a tiny model to run. tests/modeling/, where
+    Google's and Hugging Face's numbers are, has them compiled."""
+    from bert_keras.modeling.fused_ops import uncompiled
+
+    with uncompiled():
+        yield
 
 
 @pytest.fixture(scope="session")

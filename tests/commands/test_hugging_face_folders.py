@@ -25,6 +25,8 @@ from bert_keras.tasks.pipeline import Answer
 from bert_keras.training.inference import Predictor, predict
 from tests.conftest import GOLDEN, TINY, forked, results
 
+pytestmark = pytest.mark.usefixtures("uncompiled_chains")
+
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PAIR = "piece1 piece7\tpiece30"
 BERT_LOGITS = [1.1176898, 0.8301011, 1.1988990]

@@ -6,7 +6,7 @@ import dataclasses
 import importlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ import tensorflow as tf
 
 from bert_keras import files
 from bert_keras.errors import InputError
-from bert_keras.modeling.fused_ops import uncompiled
 from bert_keras.tasks import fine_tuning_run
 from bert_keras.tasks.classification import training as classification
 from bert_keras.tasks.fine_tuning_run import one_training
@@ -28,7 +27,10 @@ from bert_keras.tasks.multiple_choice import training as multiple_choice
 from bert_keras.tasks.ner import training as ner
 from bert_keras.tasks.squad import training as squad
 from bert_keras.tasks.task_config import TaskConfig
+from tests.command_world import copy_tiny_bert
 from tests.conftest import GOLDEN, forked
+
+pytestmark = pytest.mark.usefixtures("uncompiled_chains")
 
 MODEL: dict[str, Any] = {
     "init_checkpoint": str(GOLDEN / "tiny_bert"),
@@ -131,13 +133,6 @@ NOT_IN_PYTHON = {
     "num_threads", "use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master",
     "num_tpu_cores", "iterations_per_loop", "do_lower",
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def element_wise_chains_are_not_compiled() -> Iterator[None]:
-    """As in the commands that `forked` starts."""
-    with uncompiled():
-        yield
 
 
 def weights(folder: Path) -> dict[str, np.ndarray]:
@@ -293,8 +288,12 @@ def test_a_new_run_moves_a_person_s_own_files(tmp_path: Path) -> None:
     out.mkdir()
     for name, content in own.items():
         (out / name).write_bytes(content)
-    config = GOLDEN / "tiny_bert" / "bert_config.json"
-    given = {**case.given, "bert_config_file": config}
+    copy_tiny_bert(tmp_path / "model")
+    given = {
+        **case.given,
+        "init_checkpoint": str(tmp_path / "model"),
+        "bert_config_file": tmp_path / "model" / "bert_config.json",
+    }
     case.train(QUESTIONS[:3], output_dir=out, **given)
     for name, content in own.items():
         folder = out if name == "notes.txt" else out / "earlier_results"
@@ -389,11 +388,10 @@ def test_a_changed_evaluation_does_not_go_on(tmp_path: Path) -> None:
         "eval_steps": 2,
     }
     train: Any = classification.train_classifier
-    with uncompiled():
-        train(evaluation=(texts[:2], [0, 1]), num_train_epochs=1, **given)
-        with pytest.raises(InputError, match="`evaluation data` is 'checksum"):
-            train(evaluation=(texts[:2], [1, 1]), num_train_epochs=2, **given)
-        train(evaluation=(texts[:2], [0, 1]), num_train_epochs=2, **given)
+    train(evaluation=(texts[:2], [0, 1]), num_train_epochs=1, **given)
+    with pytest.raises(InputError, match="`evaluation data` is 'checksum"):
+        train(evaluation=(texts[:2], [1, 1]), num_train_epochs=2, **given)
+    train(evaluation=(texts[:2], [0, 1]), num_train_epochs=2, **given)
 
 
 def test_what_does_not_fit_is_said(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ from bert_keras.training.config import DeviceConfig
 from bert_keras.training.inference import Predictor, predict
 from tests.conftest import GOLDEN, ONE_LAYER
 
+pytestmark = pytest.mark.usefixtures("uncompiled_chains")
+
 VOCAB = str(GOLDEN / "tiny_vocab.txt")
 LABELS = ("no", "yes", "maybe")
 

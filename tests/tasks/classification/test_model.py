@@ -23,6 +23,8 @@ from bert_keras.tasks.classification.model import (
 from tests.conftest import GOLDEN, TINY
 from tests.tasks.learning import assert_packing_changes_nothing
 
+pytestmark = pytest.mark.usefixtures("uncompiled_chains")
+
 TARGETS: dict[str, LabelType] = {
     "single label": SingleLabel(("a", "b", "c"), (0.5, 3.0, 2.0)),
     "multi-label": MultiLabel(("a", "b")),

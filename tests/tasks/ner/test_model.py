@@ -22,6 +22,8 @@ from bert_keras.tasks.task_config import FEATURE_LAYERS
 from tests.conftest import TINY
 from tests.tasks.learning import as_tensors, assert_packing_changes_nothing
 
+pytestmark = pytest.mark.usefixtures("uncompiled_chains")
+
 NUM_TAGS, LSTM_SIZE = 7, 11
 ROWS = [InputFeatures(list(range(2, 4 + i)), [0] * (2 + i)) for i in range(14)]
 SEED = tf.constant([3, 5])

@@ -5,7 +5,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from bert_keras.data.tfrecords import parse_batch
 from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.data.validate_records import read_first, table_of
 from bert_keras.errors import InputError
-from bert_keras.modeling.fused_ops import uncompiled
 from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
 from bert_keras.tasks.pretraining import data, training
 from bert_keras.tasks.pretraining.config import RecordsConfig, VocabularyConfig
@@ -45,6 +43,8 @@ from tests.tasks.test_fine_tuning_run import (
     defaults_of,
 )
 
+pytestmark = pytest.mark.usefixtures("uncompiled_chains")
+
 CORPUS = GOLDEN / "tiny_corpus.txt"
 VOCAB = str(GOLDEN / "tiny_vocab.txt")
 LENGTHS: dict[str, Any] = {"max_seq_length": 32, "max_predictions_per_seq": 5}
@@ -54,13 +54,6 @@ SHORT: dict[str, Any] = {
     "init_checkpoint": str(GOLDEN / "tiny_bert"), "vocab_file": VOCAB,
 }  # fmt: skip
 FEATURES = pretraining_features(32, 5)
-
-
-@pytest.fixture(autouse=True)
-def element_wise_chains_are_not_compiled() -> Iterator[None]:
-    """As in the commands that `forked` starts."""
-    with uncompiled():
-        yield
 
 
 @pytest.fixture(scope="module")

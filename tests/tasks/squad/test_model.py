@@ -12,6 +12,8 @@ from bert_keras.training.inference import Predictor, predict
 from tests.conftest import GOLDEN, TINY, tiny_batch
 from tests.tasks.learning import as_tensors, assert_packing_changes_nothing
 
+pytestmark = pytest.mark.usefixtures("uncompiled_chains")
+
 
 @pytest.fixture(scope="module")
 def model() -> QuestionAnsweringModel:
