@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_keras
 from bert_keras.modeling.checkpoint import save_model_folder
@@ -46,6 +47,7 @@ Ann saw a film.
 The film was wonderful.
 Bob saw a boring film.
 """
+FITS = "Pretraining", "TextClassifier"  # whose examples call `fit`
 METHODS: dict[str, Callable[..., Any]] = {
     f"{each.__qualname__}": each
     for each in (
@@ -170,7 +172,10 @@ def write_models() -> None:
     )
 
 
-@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed")  # Keras's own
+@pytest.mark.filterwarnings(
+    "ignore:`shuffle=True` was passed",  # Keras's own
+    "ignore:Even though the `tf.config.experimental_run_functions_eagerly`",
+)
 @pytest.mark.parametrize(
     "name",
     [
@@ -189,5 +194,11 @@ def test_the_example_runs(
         thing, name, globs=names
     )
     assert example.examples, f"{name} has no example"
-    failed, _ = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example)
+    # XLA would take longer to compile the whole step than the steps take.
+    tf.config.run_functions_eagerly(name in FITS)
+    try:
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+        failed, _ = runner.run(example)
+    finally:
+        tf.config.run_functions_eagerly(False)
     assert failed == 0, capsys.readouterr().out
