@@ -195,7 +195,8 @@ def start_fork(
 
     Args:
         compiles: element-wise chains, as for users: in test_every_task.py,
-            where runs are killed, and in real processes.
+            where runs are killed, where the original's losses are repeated
+            (in test_run_pretraining.py), and in real processes.
     """
     return forking().start(
         script,
