@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, get_args, get_origin
 
 from bert_keras.errors import InputError
-from bert_keras.training.config import OPTIMIZERS
+from bert_keras.training.config import OPTIMIZERS, SCHEDULES
 
 Made = TypeVar("Made")
 # The least and the largest value; None: no bound.
@@ -66,14 +66,24 @@ BOUNDS: Mapping[str, tuple[float, float | None]] = {
     "worker_memory_mb": (16, None),
 }
 CHOICES: Mapping[str, Sequence[str]] = {
+    "answer_offsets": ("exact", "google"),
     "direction": ("bidirectional", "left_to_right", "right_to_left"),
+    "feature_layers": (
+        "embeddings", "second_to_last", "last", "sum_last_four", "sum_all",
+        "weighted_sum_last_four", "weighted_sum_all", "concat_last_four",
+    ),
     "input_format": ("sentences", "paragraphs", "jsonl"),
+    "learning_rate_schedule": SCHEDULES,
     "model_size": ("tiny", "mini", "small", "medium", "base", "large"),
     "optimizer_type": OPTIMIZERS,
     "precision": ("float32", "mixed_bfloat16"),
     "sampler": ("vectorized", "google"),
+    "sequence_format": (
+        "segment_pair", "sentence_pair", "full_sentences", "doc_sentences",
+    ),
     "target": ("single_label", "multi_label", "regression"),
-}
+    "window_pooling": ("mean", "max"),
+}  # fmt: skip
 KINDS: Mapping[Any, str] = {
     bool: "True or False",
     int: "a whole number",

@@ -181,8 +181,7 @@ def check_settings(
         # Without bounds a command's dataclass checks the value itself.
         if flag["bounds"] != [None, None] and name != "max_seq_length":
             assert [least, most] == flag["bounds"], name
-        if name in CHOICES:
-            assert list(CHOICES[name]) == flag["choices"]
+        assert list(CHOICES.get(name, [])) == flag["choices"], name
         default = settings.defaults.get(name, kinds.get(name))
         assert (default or None) == (flag["default"] or None), name
 
