@@ -158,7 +158,8 @@ class Output:
                 yield "\t".join(map(files.tsv_field, answer.columns))
 
     def close(self) -> None:
-        """Raises an InputError if there was no answer at all."""
+        """Says how often each notice came; raises an InputError if no line has
+        an answer."""
         self.notices.close()
         if self.counts[False] and not self.counts[True]:
             raise InputError(

@@ -77,8 +77,8 @@ def data_needed(flags: Flags) -> tuple[bool, bool, bool]:
 
 
 def from_flags(flags: Flags, *targets: str) -> "FineTuning":
-    """A command that is for these targets. Loads TensorFlow; flags are to be
-    checked before.
+    """What a command for these targets was asked to do. Loads TensorFlow; flags
+    are to be checked before.
 
     Raises:
         InputError: a model that was trained for another target is to be used.

@@ -241,8 +241,8 @@ def _read_statements(path: str, said: _Statements) -> None:
             kind = _check_config(config, special_tokens, bool(tokenizer_file))
             values = config
             if tokenizer_file and kind in GENERIC:
-                own = {*IN_TOKENIZER, "strip_accents"} - {"add_prefix_space"}
-                values = {k: x for k, x in config.items() if k not in own}
+                unread = {*IN_TOKENIZER, "strip_accents"} - {"add_prefix_space"}
+                values = {k: x for k, x in config.items() if k not in unread}
             said.say(values, config_file)
             for name in EXTRA_TOKENS:
                 extra = config.get(name) or ()
@@ -403,7 +403,7 @@ def _check_config(
     has_tokenizer: bool,
 ) -> str:
     """Refuses a tokenizer_config.json of another kind of tokenizer; returns
-    transformers' class of the one it is, without Fast."""
+    its tokenizer_class, without Fast."""
     kind = str(config.get("tokenizer_class") or CLASSES[0])
     if kind.removesuffix("Fast") not in CLASSES and not has_tokenizer:
         raise ValueError(f"tokenizer_class is {kind}")
@@ -452,8 +452,11 @@ def _complete_vocabulary(
     else:
         path = files.local(path, is_vocabulary=True)
         vocab = check_any_vocabulary(path)
-        if merges_file := files.vocabulary_files(path).get(files.MERGES):
-            merges = (files.content(merges_file) or b"").decode()
+        if special_tokens_of(path) == ROBERTA:
+            merges_file = files.vocabulary_files(path).get(files.MERGES)
+            merges = ""
+            if merges_file:
+                merges = (files.content(merges_file) or b"").decode()
     for content, token in list(said.added.items()):
         if vocab.get(content, token.id) == token.id:
             continue

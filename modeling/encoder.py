@@ -221,10 +221,10 @@ class Encoder(BertLayer):
             training: whether there is dropout, where no `seed` says it; Keras
                 gives it.
         """
-        input_ids, input_mask, segment_ids = unpacked(
+        input_ids, input_mask, segment_ids = unpacked_inputs(
             input_ids, input_mask, segment_ids
         )
-        input_ids, input_mask, segment_ids, position_ids = checked(
+        input_ids, input_mask, segment_ids, position_ids = checked_inputs(
             self.config, input_ids, input_mask, segment_ids, position_ids
         )
         if training and seed is None:
@@ -277,7 +277,7 @@ class Encoder(BertLayer):
         sequence_positions: Tensor | None = None,
         **kwargs: Any,
     ) -> EncoderOutputs:
-        rows, length = unpacked(input_ids)[0].shape
+        rows, length = unpacked_inputs(input_ids)[0].shape
 
         def vectors(*shape: int | None) -> keras.KerasTensor:
             shape = rows, *shape, self.config.hidden_size
@@ -310,7 +310,7 @@ def check_names(inputs: Mapping[str, Any]) -> None:
             )
 
 
-def unpacked(
+def unpacked_inputs(
     input_ids: Tensor | Batch,
     input_mask: Tensor | None = None,
     segment_ids: Tensor | None = None,
@@ -326,7 +326,7 @@ def unpacked(
     return input_ids, input_mask, segment_ids
 
 
-def checked(
+def checked_inputs(
     config: BertConfig,
     input_ids: Tensor,
     input_mask: Tensor | None,

@@ -12,7 +12,14 @@ import dataclasses
 import functools
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any
 
 import keras
@@ -348,7 +355,7 @@ class FineTuningTask(Task):
 
 class FineTuning:
     """A call of a command, or of Python's function, that fine-tunes a model or
-    uses one that was.
+    uses a fine-tuned one.
 
     Attributes:
         given: the flags or keywords of the call, whose `make` fills a
@@ -364,7 +371,7 @@ class FineTuning:
         run: RunConfig,
         config: FineTuningConfig,
         devices: DeviceConfig,
-        targets: Sequence[str],
+        targets: Collection[str],
     ):
         """
         Args:

@@ -1,11 +1,11 @@
-"""Training from Python: from keyword settings to a trained model, as
-cli/fine_tuning.py goes from flags."""
+"""Fine-tuning from Python: from keyword settings to a trained model, as
+cli/fine_tuning.py goes from flags. Some of it is pre-training's, too."""
 
 import contextlib
 import os
 import random
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -129,12 +129,12 @@ def from_keywords(
     given: Mapping[str, Any],
     init_checkpoint: str | os.PathLike[str] | None,
     output_dir: str | os.PathLike[str],
-    targets: Sequence[str],
+    targets: Collection[str],
     train: Any,
     evaluation: Any,
     eval_argument: str = "eval_file",
 ) -> FineTuning:
-    """A call of a function.
+    """What a call of one of Python's functions asks for.
 
     Args:
         targets: stored settings of another one do not count.
@@ -150,7 +150,6 @@ def from_keywords(
         "init_checkpoint": init_checkpoint and os.fspath(init_checkpoint),
         "output_dir": os.fspath(output_dir),
         "do_train": True,
-        "do_eval": evaluation is not None,
     }
     keywords = Keywords(settings, values)
     config = keywords.make(FineTuningConfig)
@@ -171,6 +170,7 @@ def train(
     kind: Callable[..., FineTuningTask],
     problem: Any,
     settings: TaskConfig,
+    evaluates: bool,
     callback: Callback | None,
 ) -> Any:
     """Trains, evaluates and loads what has become of output_dir.
@@ -178,6 +178,7 @@ def train(
     Args:
         kind: the class of the task.
         problem: its data.
+        evaluates: whether it has data to be evaluated on.
 
     Returns:
         The folder's pipeline, with its `metrics` and `history`.
@@ -186,7 +187,7 @@ def train(
         task = tuning.begin(kind, problem, settings)
         trainer = fine_tuning.train(task, callback)
         metrics = {}
-        if tuning.given.values["do_eval"]:
+        if evaluates:
             metrics = task.score(trainer)
             task.check(trainer)
     best = task.context

@@ -105,8 +105,8 @@ def shows_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def uncompiled_chains() -> Iterator[None]:
     """Element-wise chains as in the commands that `forked` starts: XLA takes
-    longer to compile them than a tiny model to run. tests/modeling/, where
-    Google's and Hugging Face's numbers are, has them compiled."""
+    longer to compile them than a tiny model to run. tests/modeling/ compares
+    the encoder with the originals' numbers with them compiled."""
     from bert_keras.modeling.fused_ops import uncompiled
 
     with uncompiled():

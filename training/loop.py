@@ -90,6 +90,7 @@ def train(
     """Trains all of the optimiser's steps, from the state in output_dir if any.
 
     Args:
+        run_steps: of the model and optimiser to train.
         callback: called after each step, when what there is to save of it is
             saved, on every host.
         watch: told each step on the chief; what it says is printed.

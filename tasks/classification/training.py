@@ -93,7 +93,7 @@ def train_classifier(
         settings,
         init_checkpoint,
         output_dir,
-        [*TARGETS],
+        TARGETS,
         train,
         evaluation,
     )
@@ -116,7 +116,12 @@ def train_classifier(
         labels=problem.target.labels, takes_pairs=problem.takes_pairs
     )
     return fine_tuning_run.train(
-        tuning, ClassificationTask, problem, task_config, callback
+        tuning,
+        ClassificationTask,
+        problem,
+        task_config,
+        evaluation is not None,
+        callback,
     )
 
 

@@ -90,5 +90,10 @@ def train_multiple_choice(
     problem = read_problem(train, evaluation, None)
     task_config = tuning.task_config(target="choice")
     return fine_tuning_run.train(
-        tuning, MultipleChoiceTask, problem, task_config, callback
+        tuning,
+        MultipleChoiceTask,
+        problem,
+        task_config,
+        evaluation is not None,
+        callback,
     )

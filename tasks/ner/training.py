@@ -104,7 +104,9 @@ def train_token_classifier(
         target="tags", labels=problem.labels, doc_stride=stride
     )
     kind = FeatureBasedNerTask if task_config.feature_layers else NerTask
-    return fine_tuning_run.train(tuning, kind, problem, task_config, callback)
+    return fine_tuning_run.train(
+        tuning, kind, problem, task_config, evaluation is not None, callback
+    )
 
 
 def _read(

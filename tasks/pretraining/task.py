@@ -373,11 +373,14 @@ class PretrainingTask(Task):
         )
 
     def _settings(self, masker: Masker | None) -> dict[str, Any]:
-        """What else changes what is learnt, in the order in which it is stored;
-        None where the runs of earlier versions store nothing."""
+        """Settings that change what is learnt, beside the optimiser's and the
+        loop's, in the order in which they are stored; None where the runs of
+        earlier versions store nothing."""
         config, inputs = self.config, self.inputs
-        data: dict[str, Any] = file_settings("input_file", inputs.given)
-        if inputs.dataset is not None:
+        data: dict[str, Any]
+        if inputs.dataset is None:
+            data = file_settings("input_file", inputs.given)
+        else:
             names = sorted(feature.name for feature in inputs.features)
             data = {"input_file": [f"a dataset of {', '.join(names)}"]}
         watched: dict[str, Any] = {

@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from bert_keras.data.dataset_batches import features_of
 from bert_keras.data.masking import MaskConfig
-from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
 from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
 from bert_keras.tasks.fill_mask import FillMaskPipeline
@@ -30,9 +29,6 @@ from bert_keras.tasks.trainer import Trainer
 from bert_keras.training.config import (
     Budget,
     DeviceConfig,
-    LoopConfig,
-    ModelSelection,
-    OptimizerConfig,
 )
 from bert_keras.training.loop import Callback
 
@@ -144,7 +140,6 @@ def pretrain(
     run = make(
         RunConfig,
         values,
-        tokenizer=make(TokenizerOptions, values),
         data_files={n: x for n, x in read.items() if isinstance(x, str)},
     )
     config = make(
@@ -152,11 +147,7 @@ def pretrain(
         values,
         **files,
         do_eval=evaluation is not None,
-        masks=make(MaskConfig, values),
         mask_flags=[name for name in MASKS if name in settings],
-        optimizer=make(OptimizerConfig, values),
-        loop=make(LoopConfig, values),
-        selection=make(ModelSelection, values),
         budget=make(
             Budget, values, keeps_warmup="num_warmup_steps" in settings
         ),

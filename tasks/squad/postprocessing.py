@@ -58,7 +58,7 @@ def logits_of(
     ]
 
 
-class Entry(NamedTuple):
+class NbestPrediction(NamedTuple):
     """One of the n best answers."""
 
     text: str  # "": there is no answer
@@ -74,7 +74,7 @@ class Entry(NamedTuple):
 class Prediction(NamedTuple):
     """What is predicted for one question."""
 
-    nbest: list[Entry]  # the best first; with 2.0 "" is among them
+    nbest: list[NbestPrediction]  # the best first; with 2.0 "" is among them
     probabilities: list[float]  # theirs, adding up to 1
     best_text: str  # the best that is not ""; "" if there is none
     null_odds: float | None  # score of "" less that of best_text; 2.0 only
@@ -107,15 +107,19 @@ class Answerer:
     ) -> Prediction:
         has_null = self.settings.version_2_with_negative
         # "No answer", as the window that believes it least scores it.
-        nulls = [Entry("", float(s[0]), float(e[0])) for s, e in logits]
-        null = min(nulls, key=lambda n: n.score, default=Entry("", 0.0, 0.0))
+        nulls = [
+            NbestPrediction("", float(s[0]), float(e[0])) for s, e in logits
+        ]
+        null = min(
+            nulls, key=lambda n: n.score, default=NbestPrediction("", 0.0, 0.0)
+        )
         candidates = _candidates(windows, logits, self.settings)
         if has_null:
             row = [0, 0, 0, null.start_logit, null.end_logit]
             candidates = np.append(candidates, [row], axis=0)
         # Of equal scores the first one counts as the better.
         order = np.argsort(-candidates[:, 3:].sum(axis=1), kind="stable")
-        found: dict[str, Entry] = {}  # the n best of different texts
+        found: dict[str, NbestPrediction] = {}  # the n best of different texts
         for number, start, end, *scores in candidates[order].tolist():
             if len(found) >= self.settings.n_best_size:
                 break
@@ -124,10 +128,10 @@ class Answerer:
                 window = windows[int(number)]
                 text, place = self._span(example, window, int(start), int(end))
             if text not in found:
-                found[text] = Entry(text, scores[0], scores[1], place)
+                found[text] = NbestPrediction(text, scores[0], scores[1], place)
         if has_null:
             found.setdefault("", null)
-        nbest = list(found.values()) or [Entry(NOTHING, 0.0, 0.0)]
+        nbest = list(found.values()) or [NbestPrediction(NOTHING, 0.0, 0.0)]
         best = next((entry for entry in nbest if entry.text), None)
         odds = None
         if has_null:

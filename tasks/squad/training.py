@@ -118,5 +118,10 @@ def train_question_answering(
         predict_file=read(evaluation, "evaluation"),
     )
     return fine_tuning_run.train(
-        tuning, SquadTask, problem, task_config, callback
+        tuning,
+        SquadTask,
+        problem,
+        task_config,
+        evaluation is not None,
+        callback,
     )

@@ -18,7 +18,7 @@ from bert_keras.tasks.squad.features import make_windows
 from bert_keras.tasks.squad.model import QuestionAnsweringModel
 from bert_keras.tasks.squad.postprocessing import Answerer, Logits
 from bert_keras.tasks.task_config import TaskConfig
-from tests.conftest import GOLDEN, TINY, fails_with, forked, results
+from tests.conftest import GOLDEN, TINY, fails_with, forked, results, run
 from tests.tasks.squad.test_postprocessing import answers
 
 QUESTIONS = GOLDEN / "squad" / "train.json"
@@ -52,7 +52,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     model.head.output_bias.assign(RECORDED["initial/output_bias"])
     save_model_folder(str(start), TINY, model.mappings(), VOCABULARY)
     folder = tmp_path_factory.mktemp("trained")
-    output = forked(
+    output = run(
         "run_squad.py",
         *FLAGS,
         f"--init_checkpoint={start}",

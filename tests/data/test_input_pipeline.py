@@ -119,7 +119,7 @@ def test_an_id_outside_the_vocabulary_stops_the_data(tiny_records: str) -> None:
 
 
 def test_a_number_out_of_its_range_stops_the_data(tmp_path: Path) -> None:
-    """One set of batches reads what is in its file when it is asked."""
+    """The same batches read the file anew after `deserialize`."""
     features = pretraining_features(SEQ_LENGTH, NUM_PREDICTIONS, 2)
     good = tiny_record(np.random.default_rng(3))
     path = str(tmp_path / "one.tfrecord")

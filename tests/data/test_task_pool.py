@@ -68,8 +68,8 @@ def test_new_processes_run_nothing_of_the_working_directory(
     work = tmp_path / "here"
     work.mkdir()
     (work / "multiprocessing.py").write_text("open('imported', 'w')")
-    # A task that fails in a process writes nothing, which would take
-    # TensorFlow, and its error comes back.
+    # The task fails: its error comes back, and no result is written, for which
+    # TensorFlow would be imported.
     code = tmp_path / "code"
     code.mkdir()
     (code / "tasks_of_test.py").write_text(
@@ -92,6 +92,7 @@ def test_new_processes_run_nothing_of_the_working_directory(
         text=True,
     )
     assert "ValueError: asked of " in done.stderr, done.stderr
+    assert "_RemoteTraceback" in done.stderr  # it ran in another process
     assert os.listdir(work) == ["multiprocessing.py"]
 
 
