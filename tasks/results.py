@@ -24,7 +24,7 @@ from bert_keras.files import (
 RESULTS = "results.json"
 EARLIER = "earlier_results"  # folder
 SEEDS = "seeds.json"
-# What earlier versions wrote without a results.json.
+# What earlier versions, without a results.json, may have written.
 NAMES = (
     "eval_results.txt", "eval_results_mismatched.txt", "eval_results_test.txt",
     "test_results.tsv", "test_results_mismatched.tsv", "test_predictions.txt",

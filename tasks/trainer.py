@@ -577,8 +577,9 @@ class Trainer:
         reorder(mappings, rows)
 
     def restore(self) -> None:
-        """Loads the weights of output_dir: its best model, else its newest
-        state, else its bert_model.ckpt; where it has none, `init_checkpoint`.
+        """Loads the weights of output_dir: its newest state's, unless best.json
+        says that bert_model.ckpt is the best model, or bert_model.ckpt's; where
+        it has neither, those of `init_checkpoint`.
         """
         if uses_state(self.folder):
             self.restore_state()
@@ -720,8 +721,8 @@ class Trainer:
             self.best.keep(step, metrics, self._save)
 
     def _replace(self, logs: Sequence[str]) -> None:
-        """Writes the model to output_dir, and moves what describes another one,
-        its results and these logs out of its way."""
+        """Writes the model to output_dir unless it is there, and moves what
+        describes another one, its results and these logs out of its way."""
         if not self._is_written():
             self.results.put_away([*logs, *self._others_descriptions()])
             self.best.forget()

@@ -171,6 +171,11 @@ def train(
             if stopped or is_last or is_due or is_asked or step == stable:
                 progress.flush()
                 state.save(step)
+            if callback is not None:
+                with progress.paused():
+                    for number, values in zip(numbers, figures, strict=True):
+                        own = seen if number == step else {}
+                        callback(number, {**values, **own})
             if is_asked:
                 # No host leaves while the chief saves. One that has left since
                 # was there till then.
@@ -178,11 +183,6 @@ def train(
                     check_hosts_agree(strategy, host, step)
                 progress.close()
                 request.exit_as_requested(step)
-            if callback is not None:
-                with progress.paused():
-                    for number, values in zip(numbers, figures, strict=True):
-                        own = seen if number == step else {}
-                        callback(number, {**values, **own})
     return step
 
 

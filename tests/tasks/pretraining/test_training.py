@@ -2,7 +2,9 @@
 model in Python, as the commands do it."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -354,6 +356,24 @@ def test_a_dataset_is_trained_on_and_resumes_to_the_same_bits(
     assert_same_weights(straight, cut)
     losses = [[line["loss"] for line in x.history] for x in (whole, rest)]
     assert losses[0] == losses[1]
+
+
+@pytest.mark.slow
+def test_a_callback_hears_of_the_step_at_which_a_signal_stops(
+    records: Path, tmp_path: Path
+) -> None:
+    heard: list[int] = []
+
+    def callback(step: int, metrics: dict[str, float]) -> None:
+        heard.append(step)
+        if heard == [1]:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(SystemExit):
+        bert_keras.pretrain(records, tmp_path, callback=callback, **SHORT)
+    assert heard == [1, 2]  # the signal is noted during step 2
+    bert_keras.pretrain(records, tmp_path, callback=callback, **SHORT)
+    assert heard == [1, 2, 3, 4]
 
 
 @pytest.mark.slow
