@@ -526,7 +526,7 @@ class Trainer:
                     self.results.move([EVAL_LOG])
                 go_back(self.folder, stable)
                 newest = stable
-        if may_write and newest < config.num_train_steps:  # it goes on
+        if may_write and newest < config.num_train_steps:  # it resumes
             write_settings(self.folder, {**began, **settings})
 
     def _stable_step(
