@@ -298,7 +298,7 @@ class RecordReader:
     """Iterates over a file's records, plain or .gz."""
 
     path: str
-    offset: int = 0  # of the record to go on from, in unpacked bytes
+    offset: int = 0  # of the next record, in unpacked bytes
     num_read: int = 0  # records before it
 
     def __post_init__(self) -> None:

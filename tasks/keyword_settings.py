@@ -14,6 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, get_args, get_origin
 
 from bert_keras.errors import InputError
+from bert_keras.tasks.task_config import (
+    ANSWER_OFFSETS,
+    FEATURE_LAYERS,
+    POOLINGS,
+)
 from bert_keras.training.config import OPTIMIZERS, SCHEDULES
 
 Made = TypeVar("Made")
@@ -66,12 +71,9 @@ BOUNDS: Mapping[str, tuple[float, float | None]] = {
     "worker_memory_mb": (16, None),
 }
 CHOICES: Mapping[str, Sequence[str]] = {
-    "answer_offsets": ("exact", "google"),
+    "answer_offsets": ANSWER_OFFSETS,
     "direction": ("bidirectional", "left_to_right", "right_to_left"),
-    "feature_layers": (
-        "embeddings", "second_to_last", "last", "sum_last_four", "sum_all",
-        "weighted_sum_last_four", "weighted_sum_all", "concat_last_four",
-    ),
+    "feature_layers": FEATURE_LAYERS,
     "input_format": ("sentences", "paragraphs", "jsonl"),
     "learning_rate_schedule": SCHEDULES,
     "model_size": ("tiny", "mini", "small", "medium", "base", "large"),
@@ -82,7 +84,7 @@ CHOICES: Mapping[str, Sequence[str]] = {
         "segment_pair", "sentence_pair", "full_sentences", "doc_sentences",
     ),
     "target": ("single_label", "multi_label", "regression"),
-    "window_pooling": ("mean", "max"),
+    "window_pooling": POOLINGS,
 }  # fmt: skip
 KINDS: Mapping[Any, str] = {
     bool: "True or False",
