@@ -66,6 +66,14 @@ def same_sequence(sequence_numbers: Tensor) -> Tensor:
     return ops.equal(sequence_numbers[:, :, None], sequence_numbers[:, None])
 
 
+def vectors_at(sequence: Tensor, positions: Tensor) -> Tensor:
+    """[B, S, H] and int [B, P] -> [B, P, H]."""
+    batch, length, hidden = ops.shape(sequence)
+    rows = ops.reshape(sequence, (batch * length, hidden))
+    first_rows = ops.arange(batch, dtype="int32")[:, None] * length
+    return ops.take(rows, first_rows + positions, axis=0)
+
+
 class BertLayer(keras.layers.Layer):
     """A layer that a BertConfig describes and Keras can save."""
 
@@ -245,7 +253,7 @@ class Attention(BertLayer):
             The context [B, S, H].
         """
         self.check_key(seed, training)
-        products = self._project(from_tensor, to_tensor)
+        products = self.project(from_tensor, to_tensor)
         drops = seed is not None and self.dropout_rate > 0.0
         if _has_kernel() and not drops:
             # cuDNN's kernel keeps no scores and drops nothing. It takes masks
@@ -267,11 +275,11 @@ class Attention(BertLayer):
     def probabilities(self, x: Tensor, mask: Tensor) -> Tensor:
         """How much each position looks at each other: [B, S, H] ->
         [B, N, S, S], of self-attention without dropout."""
-        query, key, _ = _by_head(self._project(x, None))
+        query, key, _ = _by_head(self.project(x, None))
         scores = ops.einsum("BNSD,BNTD->BNST", query, key)
         return fused_ops.masked_softmax(scores, self.scale, mask)
 
-    def _project(
+    def project(
         self, from_tensor: Tensor, to_tensor: Tensor | None
     ) -> list[Tensor]:
         """Query, key and value of self-attention, [B, S, 3, N, D]; else the

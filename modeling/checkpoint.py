@@ -28,13 +28,14 @@ from bert_keras.checkpoint_index import read_index
 from bert_keras.errors import InputError, first_line, printable
 from bert_keras.modeling.attention import LowRank
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder import Encoder
-from bert_keras.modeling.heads import LinearHead, MaskedLmHead
+from bert_keras.modeling.encoder import Encoder, read_by_heads
+from bert_keras.modeling.heads import LinearHead, MaskedLmHead, masked_lm_head
 from bert_keras.modeling.hugging_face import (
     CONFIG,
     Safetensors,
     is_hugging_face,
 )
+from bert_keras.modeling.modern_bert import TiedOutputs
 from bert_keras.modeling.tensors import Tensor
 
 CHECKPOINT = "bert_model.ckpt"
@@ -121,6 +122,8 @@ def encoder_mappings(encoder: Encoder) -> list[VariableMapping]:
         VariableMapping(f"{root}/{name}", table, family=encoder.config.family)
         for name, table in embeddings.tables.items()
     ]
+    if encoder.config.is_modern:
+        return mappings + _modern_mappings(encoder)
     mappings += _layer_norm(root, embeddings)
     for number, layer in enumerate(encoder.layers):
         root, own = f"bert/encoder/layer_{number}", layer.attention
@@ -141,8 +144,44 @@ def encoder_mappings(encoder: Encoder) -> list[VariableMapping]:
     return mappings + _dense("bert/pooler", encoder.pooler)
 
 
-def masked_lm_mappings(head: MaskedLmHead) -> list[VariableMapping]:
+def _modern_mappings(encoder: Encoder) -> list[VariableMapping]:
+    """What is below "bert/" in a ModernBERT, but for its word embeddings."""
+    root = "bert/encoder"
+    norms = {
+        "bert/embeddings": encoder.embeddings.layer_norm,
+        root: encoder.layers[-1].final_norm,
+        "bert/pooler": encoder.pooler.layer_norm,
+    }
+    products = {"bert/pooler/dense": encoder.pooler.dense}
+    for number, layer in enumerate(encoder.layers):
+        own = f"{root}/layer_{number}"
+        if number:  # the first reads what the embeddings have normalised
+            norms[f"{own}/attention"] = layer.attention_norm
+        norms[own] = layer.feed_forward_norm
+        products |= {
+            f"{own}/attention/self/qkv": layer.attention,
+            f"{own}/attention/output/dense": layer.attention_output,
+            f"{own}/intermediate/dense": layer.intermediate,
+            f"{own}/output/dense": layer.feed_forward_output,
+        }
+    return [
+        *(
+            VariableMapping(f"{name}/kernel", part.kernel, lora=part.lora)
+            for name, part in products.items()
+        ),
+        *(
+            VariableMapping(f"{name}/LayerNorm/gamma", part.gamma)
+            for name, part in norms.items()
+        ),
+    ]
+
+
+def masked_lm_mappings(
+    head: MaskedLmHead | TiedOutputs,
+) -> list[VariableMapping]:
     root = "cls/predictions"
+    if isinstance(head, TiedOutputs):
+        return layer_mappings(f"{root}/", head, ["output_bias"])
     return [
         *_dense(f"{root}/transform", head),
         *_layer_norm(f"{root}/transform", head),
@@ -411,7 +450,7 @@ def check_sizes(
         ("hidden_size", "embeddings/word_embeddings", 1),
         ("max_position_embeddings", "embeddings/position_embeddings", 0),
         ("type_vocab_size", "embeddings/token_type_embeddings", 0),
-        ("intermediate_size", "encoder/layer_0/intermediate/dense/kernel", 1),
+        ("intermediate_size", "encoder/layer_0/output/dense/kernel", 0),
     ):
         name, number = f"bert/{name}", getattr(config, size)
         if size == "max_position_embeddings":
@@ -511,9 +550,9 @@ class AnyModel:
         self.encoder = Encoder(config)
         self.encoder.build()
         self.has_pooler = "bert/pooler/dense/kernel" in shapes
-        self.masked_lm: MaskedLmHead | None = None
+        self.masked_lm: MaskedLmHead | TiedOutputs | None = None
         if "cls/predictions/output_bias" in shapes:
-            self.masked_lm = MaskedLmHead(config)
+            self.masked_lm = masked_lm_head(config)
             self.masked_lm.build()
         self.heads: dict[str, LinearHead] = {}
         for root in (NEXT_SENTENCE, CLASSIFIER, SPAN):
@@ -543,18 +582,17 @@ class AnyModel:
         by Google's name [B, S, V], [B, C] or, of a span, [B, S, C]. Unless it
         `pools`, there is no pooled and every head reads all positions."""
         encoded = self.encoder(input_ids, input_mask, segment_ids)
+        tokens = read_by_heads(self.encoder, encoded.sequence)
         outputs = {"layers": ops.stack([encoded.embeddings, *encoded.layers])}
         if pools:
             outputs["pooled"] = encoded.pooled
         if self.masked_lm is not None:
             outputs["cls/predictions"] = self.masked_lm(
-                encoded.sequence, self.encoder.embeddings.word_embeddings.value
+                tokens, self.encoder.embeddings.word_embeddings.value
             )
         for root, head in self.heads.items():
             reads_all = root == SPAN or not pools
-            outputs[root] = head(
-                encoded.sequence if reads_all else encoded.pooled
-            )
+            outputs[root] = head(tokens if reads_all else encoded.pooled)
         return {name: ops.convert_to_numpy(x) for name, x in outputs.items()}
 
 

@@ -19,7 +19,7 @@ from bert_keras.modeling.hugging_face import (
     from_hugging_face,
     is_hugging_face,
 )
-from bert_keras.modeling.hugging_face_names import FAMILIES, Family
+from bert_keras.modeling.hugging_face_names import FAMILIES, MODERN, Family
 
 # "gelu" is the tanh approximation, as in Google's code; Hugging Face's "gelu"
 # is the exact one, here "gelu_erf".
@@ -27,6 +27,8 @@ ACTIVATIONS = ("gelu", "gelu_tanh", "gelu_erf", "relu", "tanh", "linear")
 
 # What a position attends to: all, itself and what is left of it, or right.
 DIRECTIONS = ("bidirectional", "left_to_right", "right_to_left")
+
+POOLINGS = "cls", "mean"  # of a ModernBERT
 
 _ADVICE = "`bert_config_file` must name a bert_config.json"
 MAX_SIZE = 2**31 - 1  # of any axis
@@ -68,6 +70,12 @@ class BertConfig:
     family: str = "bert"  # one of FAMILIES
     pad_token_id: int | None = None  # None: the family's
     direction: str = "bidirectional"  # one of DIRECTIONS
+    # Of the family "modernbert" alone:
+    global_attn_every_n_layers: int = 3  # from the first; others are local,
+    local_attention: int = 128  # where a position sees half of it on each side
+    global_rope_theta: int = 160_000
+    local_rope_theta: int = 10_000
+    classifier_pooling: str = "cls"  # one of POOLINGS
     # keys of the file that this model does not use (pooler_*, directionality)
     other: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -88,10 +96,12 @@ class BertConfig:
             if field.type is float:
                 is_share = isinstance(value, int | float) and 0 <= value < 1
                 check(name, is_share, "a number from 0 up to, not with, 1")
+        poolings = POOLINGS if self.is_modern else POOLINGS[:1]
         for name, choices in (
             ("family", FAMILIES),
             ("direction", DIRECTIONS),
             ("hidden_act", ACTIVATIONS),
+            ("classifier_pooling", poolings),
         ):
             # a list: the value may be anything
             is_choice = getattr(self, name) in list(choices)
@@ -120,11 +130,22 @@ class BertConfig:
             self.hidden_size % self.num_attention_heads == 0,
             f"a multiple of num_attention_heads {self.num_attention_heads}",
         )
+        head_size = self.hidden_size // self.num_attention_heads
+        check(
+            "hidden_size",
+            not self.is_modern or head_size % 2 == 0,
+            "an even number for each attention head of a modernbert",
+        )
 
     @property
     def traits(self) -> Family:
         """What its family has otherwise than Google's BERT."""
         return FAMILIES[self.family]
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it has the parts of modern_bert.py."""
+        return self.family == "modernbert"
 
     @property
     def padding_id(self) -> int:
@@ -230,7 +251,7 @@ class BertConfig:
         """
         values = dataclasses.asdict(self)
         values |= values.pop("other")
-        for name in ("layer_norm_eps", "family", "direction"):
+        for name in ("layer_norm_eps", "family", "direction", *MODERN):
             if values[name] == getattr(BertConfig, name):
                 del values[name]
         if self.pad_token_id is None:

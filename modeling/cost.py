@@ -38,9 +38,11 @@ def check_weights_fit(config: BertConfig) -> None:
     """Raises an InputError where an encoder's weights alone are more than the
     memory of this machine."""
     hidden, inner = config.hidden_size, config.intermediate_size
-    rows = config.vocab_size + config.max_position_embeddings
-    rows += config.type_vocab_size
-    matrices = hidden * (4 * hidden + 2 * inner)
+    rows = config.vocab_size + config.type_vocab_size
+    if not config.is_modern:
+        rows += config.max_position_embeddings
+    kernels = config.traits.num_feed_forward_kernels
+    matrices = hidden * (4 * hidden + kernels * inner)
     number = rows * hidden + config.num_hidden_layers * matrices
     if not hasattr(os, "sysconf"):  # Windows
         return
@@ -66,7 +68,8 @@ def step_flop(
     """Operations of a training step over these rows.
 
     Forward, a layer: B S (8 H^2 + 4 H F + 4 S H), which are query, key, value
-    and output; both halves of the feed-forward; scores and context. On top:
+    and output; both halves of the feed-forward (6 H F with a gate); scores and
+    context. On top:
     B K 2 H^2 of the pooler and B P (2 H^2 + 2 H V) of the masked language
     model. Backward is twice that, but for frozen layers; recomputed layers are
     done forward once more. Without heads of a few classes, embeddings, and what
@@ -77,9 +80,10 @@ def step_flop(
         num_frozen_layers: the lowest; 0 or -1: none.
     """
     hidden, length = config.hidden_size, rows.length
+    kernels = config.traits.num_feed_forward_kernels
     layer = length * (
         8 * hidden**2
-        + 4 * hidden * config.intermediate_size
+        + 2 * kernels * hidden * config.intermediate_size
         + 4 * length * hidden
     )
     top = rows.num_pooled * 2 * hidden**2
@@ -111,7 +115,8 @@ def training_memory(
 
     - 8 H e: query, key, value, context; and of both residuals what comes out of
       the product, and what is normalised;
-    - 2 F e: the feed-forward before and after its activation;
+    - 2 F e: the feed-forward before and after its activation (3 F e with a
+      gate);
     - 2 N S e: probabilities, before and after dropout.
 
     A position of the embeddings: H (e + 4), their float32 sum, and what is
@@ -127,7 +132,8 @@ def training_memory(
     copy_bytes = number_bytes if is_bfloat16 else 0
     hidden, length = config.hidden_size, rows.length
     scores = config.num_attention_heads * length
-    numbers = 8 * hidden + 2 * config.intermediate_size + 2 * scores
+    kernels = config.traits.num_feed_forward_kernels
+    numbers = 8 * hidden + kernels * config.intermediate_size + 2 * scores
     per_position = numbers * number_bytes
     num_layers = config.num_hidden_layers - max(num_frozen_layers, 0)
     activations = num_layers * length * per_position

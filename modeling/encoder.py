@@ -23,9 +23,15 @@ from bert_keras.modeling.attention import (
     LayerNorm,
     additive_mask,
     initializer,
+    vectors_at,
 )
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.cost import check_weights_fit
+from bert_keras.modeling.modern_bert import (
+    ModernLayer,
+    PredictionHead,
+    WordEmbeddings,
+)
 from bert_keras.modeling.tensors import Batch, Tensor
 
 LAST_SEES_ALL = "left_to_right"  # of config.DIRECTIONS; in others the first
@@ -81,19 +87,30 @@ class Encoder(BertLayer):
         self.lora_rank, self.lora_alpha = lora_rank, lora_alpha
         check_weights_fit(config)
         dtype = self.dtype_policy
-        self.embeddings = Embeddings(config, name="embeddings", dtype=dtype)
-        self.layers = [
-            TransformerLayer(config, name=f"layer_{i}", dtype=dtype)
-            for i in range(config.num_hidden_layers)
-        ]
-        # In DistilBERT it is a part of the classifier, and a relu.
-        self.pooler = keras.layers.Dense(
-            config.hidden_size,
-            activation=config.traits.pooler_act,
-            kernel_initializer=initializer(config),
-            name="pooler",
-            dtype=dtype,
-        )
+        names = [f"layer_{i}" for i in range(config.num_hidden_layers)]
+        if config.is_modern:
+            self.embeddings = WordEmbeddings(
+                config, name="embeddings", dtype=dtype
+            )
+            self.layers = [
+                ModernLayer(config, i, name=name, dtype=dtype)
+                for i, name in enumerate(names)
+            ]
+            self.pooler = PredictionHead(config, name="pooler", dtype=dtype)
+        else:
+            self.embeddings = Embeddings(config, name="embeddings", dtype=dtype)
+            self.layers = [
+                TransformerLayer(config, name=name, dtype=dtype)
+                for name in names
+            ]
+            # In DistilBERT it is a part of the classifier, and a relu.
+            self.pooler = keras.layers.Dense(
+                config.hidden_size,
+                activation=config.traits.pooler_act,
+                kernel_initializer=initializer(config),
+                name="pooler",
+                dtype=dtype,
+            )
         self.is_recomputed = False
         self.keys = fused_ops.DropoutKeys()
 
@@ -249,10 +266,14 @@ class Encoder(BertLayer):
             pooled_at = last_positions(input_mask)[:, None]
         else:
             pooled_at = ops.zeros_like(input_ids[:, :1], dtype="int32")
+        averages = self.config.classifier_pooling == "mean"
         # On JAX it is whole: cuDNN's attention takes no odd number of queries.
-        if sequence_positions is None or keras.config.backend() == "jax":
+        is_whole = averages or keras.config.backend() == "jax"
+        if sequence_positions is None or is_whole:
             x = last()
             to_pool = vectors_at(x, pooled_at)
+            if averages:
+                to_pool = means_at(x, input_mask, pooled_at)
             if sequence_positions is not None:
                 x = vectors_at(x, sequence_positions)
         else:
@@ -292,6 +313,13 @@ class Encoder(BertLayer):
         return EncoderOutputs(
             vectors(length), tuple(layers), layers[-1], pooled
         )
+
+
+def read_by_heads(encoder: Any, sequence: Tensor) -> Tensor:
+    """What heads of tokens read: the sequence or, in families where they share
+    the pooler, what that gives for it."""
+    shares = encoder.config.traits.shares_pooler
+    return encoder.pooler(sequence) if shares else sequence
 
 
 def check_names(inputs: Mapping[str, Any]) -> None:
@@ -393,7 +421,7 @@ def attention_maps(
     inputs = (outputs.embeddings, *outputs.layers[:-1])
     return ops.stack(
         [
-            layer.attention.probabilities(x, mask)
+            layer.probabilities(x, mask)
             for layer, x in zip(encoder.layers, inputs, strict=True)
         ]
     )
@@ -515,6 +543,10 @@ class TransformerLayer(BertLayer):
         expanded = self.intermediate(attended)  # [B, S, F]
         return self.feed_forward_output(expanded, attended, keys[1])
 
+    def probabilities(self, x: Tensor, mask: Tensor) -> Tensor:
+        """As Attention's."""
+        return self.attention.probabilities(x, mask)
+
 
 def recomputed(
     layer: TransformerLayer,
@@ -542,9 +574,12 @@ def last_positions(input_mask: Tensor) -> Tensor:
     return ops.maximum(ops.sum(ops.cast(seen, "int32"), axis=-1) - 1, 0)
 
 
-def vectors_at(sequence: Tensor, positions: Tensor) -> Tensor:
-    """[B, S, H] and int [B, P] -> [B, P, H]."""
-    batch, length, hidden = ops.shape(sequence)
-    rows = ops.reshape(sequence, (batch * length, hidden))
-    first_rows = ops.arange(batch, dtype="int32")[:, None] * length
-    return ops.take(rows, first_rows + positions, axis=0)
+def means_at(x: Tensor, input_mask: Tensor, positions: Tensor) -> Tensor:
+    """The mean of x [B, S, H] over what each position [B, P] sees by a mask as
+    in Encoder: [B, P, H]."""
+    sees = ops.cast(input_mask, "float32")
+    one_row = len(sees.shape) == 2  # for all positions
+    sees = sees[:, None] if one_row else vectors_at(sees, positions)
+    sums = ops.matmul(sees, ops.cast(x, "float32"))
+    number = ops.maximum(ops.sum(sees, axis=-1, keepdims=True), 1.0)
+    return ops.cast(sums / number, x.dtype)

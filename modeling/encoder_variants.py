@@ -17,6 +17,7 @@ from keras import ops
 
 from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
+from bert_keras.modeling.attention import vectors_at
 from bert_keras.modeling.checkpoint import (
     LoadReport,
     VariableMapping,
@@ -29,7 +30,6 @@ from bert_keras.modeling.encoder import (
     Encoder,
     EncoderOutputs,
     last_positions,
-    vectors_at,
 )
 from bert_keras.modeling.tensors import Tensor
 
@@ -206,6 +206,11 @@ def make_encoder(
     dtype: Any = None,
 ) -> Any:
     """An Encoder, or what stands in for one; by task.json's fields."""
+    if config.is_modern and (bilstm or second_direction):
+        raise InputError(
+            f"the config has family = {config.family!r}; expected another for "
+            "a BiLSTM or a second encoder"
+        )
     if bilstm:
         return BiLstmEncoder(config, dtype=dtype)
     if second_direction:

@@ -290,6 +290,14 @@ def bias_activation(x: Tensor, bias: Tensor, activation: str) -> Tensor:
     return ops.cast(ACTIVATIONS[activation](_float32(x) + bias), x.dtype)
 
 
+@_chain
+def gated_activation(x: Tensor, activation: str) -> Tensor:
+    """activation(first half) * second half: [..., 2F] -> [..., F]. Shazeer
+    2020, "GLU variants improve Transformer"."""
+    value, gate = ops.split(_float32(x), 2, axis=-1)
+    return ops.cast(ACTIVATIONS[activation](value) * gate, x.dtype)
+
+
 @functools.partial(_chain, by_row=True, is_sum=True)
 def add_bias(x: Tensor, bias: Tensor) -> Tensor:
     """x + bias."""

@@ -21,6 +21,7 @@ from bert_keras.modeling.attention import (
     initializer,
 )
 from bert_keras.modeling.config import BertConfig
+from bert_keras.modeling.modern_bert import TiedOutputs
 from bert_keras.modeling.tensors import Sums, Tensor
 
 
@@ -123,6 +124,13 @@ class MaskedLmHead(Dense):
         )
         table = ops.cast(word_embeddings, transformed.dtype)
         return fused_ops.row_products(transformed, table) + self.output_bias
+
+
+def masked_lm_head(
+    config: BertConfig, **kwargs: Any
+) -> MaskedLmHead | TiedOutputs:
+    """That of the family; `kwargs` are every Keras layer's."""
+    return (TiedOutputs if config.is_modern else MaskedLmHead)(config, **kwargs)
 
 
 @keras.saving.register_keras_serializable("bert_keras")

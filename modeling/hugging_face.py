@@ -22,6 +22,7 @@ from bert_keras.errors import InputError
 from bert_keras.modeling.hugging_face_names import (
     CLASSIFIER,
     FAMILIES,
+    MODERN,
     TIED,
     architecture_of,
     family_of,
@@ -43,6 +44,8 @@ SAFETENSORS = ".safetensors"
 WEIGHTS = f"model{SAFETENSORS}"
 INDEX = f"{WEIGHTS}.index.json"  # which tensor is in which of several files
 
+# What transformers calls the layers of a ModernBERT.
+_FULL, _NEAR = "full_attention", "sliding_attention"
 _BUFFERS = ("position_ids", "token_type_ids")  # 0, 1, 2 ... and zeros
 
 # gelu_new, gelu_pytorch_tanh and gelu_fast are one function, of which the
@@ -72,13 +75,14 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
     "is_encoder_decoder": (False, None),
     "quantization_config": (None,),
     "pruned_heads": ({}, None),
+    "rope_scaling": (None,),
     "per_layer_config": ({}, None),
     "auto_map": ({}, None),
 }
 # Keys that change only training, or nothing here; kept for the way back.
 _KEPT = (
-    "bos_token_id", "eos_token_id", "classifier_dropout", "qa_dropout",
-    "seq_classif_dropout",
+    "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id",
+    "classifier_dropout", "qa_dropout", "seq_classif_dropout",
 )  # fmt: skip
 
 
@@ -231,6 +235,8 @@ def from_hugging_face(
                 "not supported"
             )
     family = FAMILIES[kind]
+    if kind == "modernbert":
+        values = _with_rotations(values)
     names = family.names.items()
     values = {
         **family.defaults,
@@ -270,6 +276,49 @@ def from_hugging_face(
     if config.get("pad_token_id") == default:
         del config["pad_token_id"]
     return config
+
+
+def _with_rotations(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A ModernBERT's values by the names of its first release, from those that
+    transformers 5 has for the kinds of its layers and their rotations."""
+
+    def refuse(name: str, value: Any, expected: str) -> None:
+        raise InputError(
+            f"the Hugging Face model has {name} = {value!r}; expected "
+            f"{expected}"
+        )
+
+    values = dict(values)
+    kinds = values.get("layer_types")
+    if kinds is not None:
+        number = values.get("num_hidden_layers", 22)
+        every = values.get("global_attn_every_n_layers")
+        if every is None and isinstance(kinds, list):  # where the second is
+            every = (*kinds[1:], _FULL).index(_FULL) + 1
+        values["global_attn_every_n_layers"] = every
+        if type(every) is int and every > 0 and type(number) is int:
+            expected = [_NEAR if i % every else _FULL for i in range(number)]
+            if kinds != expected:
+                refuse(
+                    "layer_types", kinds, f"{_FULL} in each layer of {every}"
+                )
+    rotations = values.get("rope_parameters") or {}
+    if not isinstance(rotations, dict):
+        refuse("rope_parameters", rotations, "those of each kind of layer")
+    for kind, name in (
+        (_FULL, "global_rope_theta"), (_NEAR, "local_rope_theta"),
+    ):  # fmt: skip
+        rotation = rotations.get(kind) or {}
+        if not isinstance(rotation, dict):
+            refuse(f"rope_parameters of {kind}", rotation, "a rope_theta")
+        rope_type = rotation.get("rope_type", "default")
+        if rope_type != "default":
+            refuse("rope_type", rope_type, "'default'")
+        theta = rotation.get("rope_theta", values.get(name))
+        if theta is not None:
+            is_whole = isinstance(theta, float) and theta.is_integer()
+            values[name] = int(theta) if is_whole else theta
+    return values
 
 
 def _model_type(values: Mapping[str, Any], folder: str) -> Any:
@@ -323,6 +372,9 @@ def to_hugging_face(config: "BertConfig") -> dict[str, Any]:
         )
     family = FAMILIES[config.family]
     del values["pad_token_id"]
+    if not config.is_modern:
+        for name in MODERN:
+            del values[name]
     values["hidden_act"] = TO_HUGGING_FACE[config.hidden_act]
     values["max_position_embeddings"] += config.position_offset
     _check_fixed({**family.fixed, **values}, {**family.fixed, **family.unsaid})

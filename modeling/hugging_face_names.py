@@ -49,6 +49,30 @@ _PARTS = {
     "": _HEAD,  # a classifier's, which Google keeps at the root
 }
 _BLOCK = "distilbert.transformer.layer.#"
+# Of ModernBERT, in the manner of Google's, who have none: whole names.
+_MODERN = "model.layers.#"
+_MODERN_NAMES = {
+    "bert/embeddings/word_embeddings": "model.embeddings.tok_embeddings.weight",
+    "bert/embeddings/LayerNorm/gamma": "model.embeddings.norm.weight",
+    f"{_LAYER}/attention/LayerNorm/gamma": f"{_MODERN}.attn_norm.weight",
+    f"{_LAYER}/attention/self/qkv/kernel": f"{_MODERN}.attn.Wqkv.weight",
+    f"{_LAYER}/attention/output/dense/kernel": f"{_MODERN}.attn.Wo.weight",
+    f"{_LAYER}/LayerNorm/gamma": f"{_MODERN}.mlp_norm.weight",
+    f"{_LAYER}/intermediate/dense/kernel": f"{_MODERN}.mlp.Wi.weight",
+    f"{_LAYER}/output/dense/kernel": f"{_MODERN}.mlp.Wo.weight",
+    "bert/encoder/LayerNorm/gamma": "model.final_norm.weight",
+    "bert/pooler/dense/kernel": "head.dense.weight",
+    "bert/pooler/LayerNorm/gamma": "head.norm.weight",
+    "cls/predictions/output_bias": "decoder.bias",
+    "output_weights": "classifier.weight",
+    "output_bias": "classifier.bias",
+}
+
+# Fields of BertConfig that only a ModernBERT has.
+MODERN = (
+    "global_attn_every_n_layers", "local_attention", "global_rope_theta",
+    "local_rope_theta", "classifier_pooling",
+)  # fmt: skip
 
 _ENCODER = {
     "position_embedding_type": "absolute",
@@ -72,7 +96,7 @@ class Family:
     # keys that are written, and the only value that is read of each
     fixed: Mapping[str, Any]
     # ids of tokens that are written, unless the file that was read had others
-    ids: Mapping[str, int]
+    ids: Mapping[str, Any]
     # by class: the beginning of its names that is another there, and that
     by_class: Mapping[str, tuple[str, str]] = dataclasses.field(
         default_factory=dict
@@ -85,6 +109,9 @@ class Family:
     has_pooler: bool = True  # not only as a part of classifiers
     has_segments: bool = True  # a table of token types
     has_next_sentence: bool = True
+    # heads of tokens read its output, too, as those of the whole text do
+    shares_pooler: bool = False
+    num_feed_forward_kernels: int = 2  # of hidden_size x intermediate_size
     # the names that its config.json has for fields here
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # the names here that transformers does not read in such a config.json
@@ -172,6 +199,62 @@ FAMILIES = {
         ),
         unsaid={"type_vocab_size": 0, "layer_norm_eps": 1e-12},
     ),
+    # modern_bert.py. Its embeddings have no dropout here.
+    "modernbert": Family(
+        "ModernBert",
+        (
+            "model.",
+            "layers.",
+            "embeddings.tok_embeddings.",
+            "final_norm.",
+            "head.",
+            "decoder.",
+        ),
+        {},
+        {
+            "vocab_size": 50368,
+            "num_hidden_layers": 22,
+            "intermediate_size": 1152,
+            "max_position_embeddings": 8192,
+            "hidden_act": "gelu",
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+            "layer_norm_eps": 1e-5,
+            "pad_token_id": 50283,
+        },
+        {
+            "norm_bias": False,
+            "attention_bias": False,
+            "mlp_bias": False,
+            "decoder_bias": True,
+            "classifier_bias": False,
+            "classifier_activation": "gelu",
+            "embedding_dropout": 0.0,
+            "tie_word_embeddings": True,
+        },
+        {"pad_token_id": 0}
+        | dict.fromkeys(
+            ("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
+        ),
+        has_pooler=False,
+        has_segments=False,
+        has_next_sentence=False,
+        shares_pooler=True,
+        num_feed_forward_kernels=3,
+        names={
+            "hidden_act": "hidden_activation",
+            "hidden_dropout_prob": "mlp_dropout",
+            "attention_probs_dropout_prob": "attention_dropout",
+            "layer_norm_eps": "norm_eps",
+        },
+        unread=(
+            "hidden_act",
+            "hidden_dropout_prob",
+            "attention_probs_dropout_prob",
+            "layer_norm_eps",
+        ),
+        unsaid={"type_vocab_size": 0},
+    ),
 }
 
 
@@ -180,6 +263,8 @@ _SAME = "", ""  # replaced with itself
 
 def _names(family: str) -> dict[str, str]:
     """Google's names to that family's, with # for a layer's number."""
+    if family == "modernbert":
+        return _MODERN_NAMES
     names = {}
     for part, endings in _PARTS.items():
         plain = part.replace("/", ".").replace("layer_", "layer.")
@@ -198,10 +283,12 @@ _FROM_HUGGING_FACE = {
 }
 # What else a file may have in a name, and what the table has there.
 _SYNONYMS = {
+    r"^embeddings\.(tok_embeddings|norm)\.": r"model.embeddings.\1.",
     r"LayerNorm\.gamma$": "LayerNorm.weight",  # transformers before 1.0
     r"LayerNorm\.beta$": "LayerNorm.bias",
     r"^(embeddings|encoder|pooler)\.": r"bert.\1.",  # of a bare encoder
     r"^transformer\.": "distilbert.transformer.",
+    r"^(layers|final_norm)\.": r"model.\1.",
     r"^classifier\.dense\.": "roberta.pooler.dense.",
 }
 # The output layer's second names, in files that have them: Google's names for
@@ -212,6 +299,7 @@ TIED = {
     "lm_head.decoder.weight": "bert/embeddings/word_embeddings",
     "lm_head.decoder.bias": "cls/predictions/output_bias",
     "vocab_projector.weight": "bert/embeddings/word_embeddings",
+    "decoder.weight": "bert/embeddings/word_embeddings",
 }
 
 
@@ -223,7 +311,7 @@ def hugging_face_name(name: str, family: str, architecture: str) -> str:
     if number := re.search(r"layer_(\d+)/", name):
         theirs = theirs.replace("#", number[1])
     if architecture.endswith("Model"):  # a bare one's names have no "bert."
-        return theirs.removeprefix(f"{family}.")
+        return re.sub(rf"^({family}|model)\.", "", theirs)
     return theirs.replace(*FAMILIES[family].by_class.get(architecture, _SAME))
 
 
@@ -232,8 +320,9 @@ def google_name(name: str) -> str | None:
     one that Google's models have not."""
     for pattern, usual in _SYNONYMS.items():
         name = re.sub(pattern, usual, name)
-    ours = _FROM_HUGGING_FACE.get(re.sub(r"\.layer\.\d+\.", ".layer.#.", name))
-    number = re.search(r"\.layer\.(\d+)\.", name)
+    rule = re.sub(r"\.(layers?)\.\d+\.", r".\1.#.", name)
+    ours = _FROM_HUGGING_FACE.get(rule)
+    number = re.search(r"\.layers?\.(\d+)\.", name)
     return ours.replace("#", number[1]) if ours and number else ours
 
 
@@ -289,6 +378,11 @@ def architecture_of(
                 f"the model has {name}, for which Hugging Face's {family} has "
                 "no place; expected one that was trained without next sentences"
             )
+        if name.startswith("cls/squad") and family == "modernbert":
+            raise InputError(
+                f"the model has {name}; a {family} that answers questions "
+                "cannot be written in Hugging Face's form"
+            )
     has_masked_lm = "cls/predictions/output_bias" in names
     if "output_weights" in names:
         head = classifier
@@ -309,6 +403,8 @@ def has_place(name: str, architecture: str) -> bool:
     the classifier."""
     if "/pooler/" not in name:
         return True
+    if architecture.startswith("ModernBert"):
+        return not architecture.endswith("Model")
     if architecture.startswith("DistilBert"):
         return architecture.endswith((CLASSIFIER, CHOICE))
     return not architecture.endswith(MASKED_LM)

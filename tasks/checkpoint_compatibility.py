@@ -13,6 +13,7 @@ from bert_keras.data.tokenizer_folder import open_tokenizer
 from bert_keras.errors import InputError, warn
 from bert_keras.modeling.checkpoint import check_sizes
 from bert_keras.modeling.config import BertConfig, model_config_file
+from bert_keras.modeling.hugging_face_names import MODERN
 from bert_keras.training.config import OptimizerConfig
 
 
@@ -23,7 +24,8 @@ def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
         return
     path = model_config_file(init_checkpoint)
     start = BertConfig.from_json_file(files.local(path)) if path else config
-    for name in ("num_attention_heads", "family", "position_offset"):
+    exact = "num_attention_heads", "family", "position_offset", *MODERN
+    for name in exact:
         if difference := _difference(name, config, start):
             raise InputError(
                 f"{difference} ({path}); change `bert_config_file`"

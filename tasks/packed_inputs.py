@@ -13,7 +13,12 @@ Shapes: R rows, S positions, H hidden size, B examples, K at most in a row.
 from keras import ops
 
 from bert_keras.modeling.attention import same_sequence
-from bert_keras.modeling.encoder import LAST_SEES_ALL, Encoder, EncoderOutputs
+from bert_keras.modeling.encoder import (
+    LAST_SEES_ALL,
+    Encoder,
+    EncoderOutputs,
+    read_by_heads,
+)
 from bert_keras.modeling.heads import row_weights
 from bert_keras.modeling.tensors import Batch, Tensor
 
@@ -43,6 +48,13 @@ def encode(
         pooled_positions,
         sequence_positions,
     )
+
+
+def encode_tokens(
+    encoder: Encoder, batch: Batch, seed: Tensor | None
+) -> Tensor:
+    """[B, S, H], what heads of tokens read."""
+    return read_by_heads(encoder, encode(encoder, batch, seed).sequence)
 
 
 def pooled_examples(

@@ -17,8 +17,8 @@ from keras import ops
 
 from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
+from bert_keras.modeling.attention import vectors_at
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks import checkpoint_compatibility
@@ -150,8 +150,7 @@ class Distillation(Distilled):
 
 def _scores(model: MaskedLm, sequence: Tensor, positions: Tensor) -> Tensor:
     """Logits [B, Q, V] of the vocabulary at int [B, Q]."""
-    vectors = vectors_at(sequence, positions)
-    return model.masked_lm(vectors, model.word_embeddings)
+    return model.word_scores(vectors_at(sequence, positions))
 
 
 def _piece_weights(batch: Batch) -> Tensor:

@@ -14,12 +14,13 @@ from keras import ops
 
 from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
+from bert_keras.modeling.attention import vectors_at
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder import Encoder, vectors_at
+from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.classification.model import HEAD_DROPOUT_PROB, LABELS
-from bert_keras.tasks.packed_inputs import encode, is_packed
+from bert_keras.tasks.packed_inputs import encode_tokens, is_packed
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.task_model import TaskModel
 
@@ -77,7 +78,7 @@ class TokenClassifier(Tagger):
             config, num_tags, HEAD_DROPOUT_PROB, name="classifier"
         )
         self.build_layers()
-        self.encoder.pooler.trainable = False
+        self.encoder.pooler.trainable = config.traits.shares_pooler
 
     @classmethod
     def from_settings(
@@ -99,7 +100,7 @@ class TokenClassifier(Tagger):
                 (data/batching.py).
             seed: as in TaskModel.
         """
-        sequence = encode(self.encoder, batch, seed).sequence
+        sequence = encode_tokens(self.encoder, batch, seed)
         site = fused_ops.dropout_seed(seed, self.encoder.num_noise_sites)
         logits = self.head(sequence, site)  # [R, S, C]
         if POSITIONS not in batch:
@@ -116,7 +117,7 @@ class TokenClassifier(Tagger):
     def outputs_by_name(self, batch: Batch) -> dict[str, Tensor]:
         """{"logits"} without dropout: [B, P, C] where the batch has positions
         [B, P], those of words; else [B, S, C]."""
-        x = encode(self.encoder, batch, None).sequence
+        x = encode_tokens(self.encoder, batch, None)
         if "positions" in batch:
             x = vectors_at(x, batch["positions"])
         return {"logits": self.head(x)}

@@ -23,11 +23,11 @@ from bert_keras.modeling.checkpoint import (
     masked_lm_mappings,
 )
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder import Encoder
+from bert_keras.modeling.encoder import Encoder, read_by_heads
 from bert_keras.modeling.heads import (
     LinearHead,
-    MaskedLmHead,
     cross_entropy,
+    masked_lm_head,
     row_weights,
 )
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
@@ -59,9 +59,9 @@ class MaskedLm(TaskModel):
         self, config: BertConfig, encoder: Encoder | None = None, **kwargs: Any
     ):
         super().__init__(config, encoder, **kwargs)
-        self.masked_lm = MaskedLmHead(config, dtype=self.dtype_policy)
+        self.masked_lm = masked_lm_head(config, dtype=self.dtype_policy)
         self.build_layers()
-        self.encoder.pooler.trainable = False
+        self.encoder.pooler.trainable = config.traits.shares_pooler
 
     def mappings(self) -> list[VariableMapping]:
         return [
@@ -79,7 +79,12 @@ class MaskedLm(TaskModel):
         """
         places = batch.get("masked_lm_positions")
         outputs = encode(self.encoder, batch, seed, None, places)
-        return self.masked_lm(outputs.sequence, self.word_embeddings)
+        return self.word_scores(outputs.sequence)
+
+    def word_scores(self, sequence: Tensor) -> Tensor:
+        """[B, P, H] -> [B, P, V]."""
+        tokens = read_by_heads(self.encoder, sequence)
+        return self.masked_lm(tokens, self.word_embeddings)
 
     @property
     def word_embeddings(self) -> Tensor:
@@ -152,7 +157,7 @@ class Pretraining(MaskedLm):
         places = batch.get("masked_lm_positions")
         outputs = encode(self.encoder, batch, seed, pooled_at, places)
         return {
-            "masked_lm": self.masked_lm(outputs.sequence, self.word_embeddings),
+            "masked_lm": self.word_scores(outputs.sequence),
             "next_sentence": self.next_sentence(outputs.pooled),
         }
 

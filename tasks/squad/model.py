@@ -15,7 +15,11 @@ from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.heads import LinearHead, cross_entropy
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
-from bert_keras.tasks.packed_inputs import encode, example_weights, is_packed
+from bert_keras.tasks.packed_inputs import (
+    encode_tokens,
+    example_weights,
+    is_packed,
+)
 from bert_keras.tasks.task_model import TaskModel
 
 NO_CLASS = -1e9  # a logit
@@ -56,7 +60,7 @@ class QuestionAnsweringModel(TaskModel):
         self.head = LinearHead(self.encoder.config, 2, name="span")
         self.build_layers()
         for pooler in self.encoder.poolers:
-            pooler.trainable = False
+            pooler.trainable = config.traits.shares_pooler
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {"rows": ops.sum(example_weights(batch))}
@@ -86,7 +90,7 @@ class QuestionAnsweringModel(TaskModel):
 
     def outputs_by_name(self, batch: Batch) -> dict[str, Tensor]:
         """start_logits and end_logits, each [B, S], without dropout."""
-        logits = self.head(encode(self.encoder, batch, None).sequence)
+        logits = self.head(encode_tokens(self.encoder, batch, None))
         return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 
     def example_weights(self, batch: Batch) -> Tensor:
@@ -103,7 +107,7 @@ class QuestionAnsweringModel(TaskModel):
                 (data/batching.py).
             seed: as in TaskModel.
         """
-        logits = self.head(encode(self.encoder, batch, seed).sequence)
+        logits = self.head(encode_tokens(self.encoder, batch, seed))
         is_class = None  # [B, S]; None: all positions
         if is_packed(batch):
             assert not self.padding_in_loss, "packed rows have none"

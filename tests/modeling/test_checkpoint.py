@@ -4,6 +4,7 @@ import dataclasses
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -180,10 +181,12 @@ def test_sizes_of_every_family_fit(folder: Path) -> None:
     assert config_file is not None
     config = BertConfig.from_json_file(config_file)
     check_sizes(config, str(folder), needs_all_layers=True)
-    wider = dataclasses.replace(
-        config, max_position_embeddings=config.max_position_embeddings + 1
-    )
-    with pytest.raises(InputError, match="max_position_embeddings asks for"):
+    size = "max_position_embeddings"
+    if config.is_modern:  # which has no table of them
+        size = "intermediate_size"
+    more: dict[str, Any] = {size: getattr(config, size) + 1}
+    wider = dataclasses.replace(config, **more)
+    with pytest.raises(InputError, match=f"{size} asks for"):
         check_sizes(wider, str(folder))
 
 

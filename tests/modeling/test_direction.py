@@ -14,10 +14,10 @@ from bert_keras.data.batching import pack
 from bert_keras.data.input_features import InputFeatures, pad
 from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
-from bert_keras.modeling.attention import additive_mask
+from bert_keras.modeling.attention import additive_mask, vectors_at
 from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder import Encoder, last_positions, vectors_at
+from bert_keras.modeling.encoder import Encoder, last_positions
 from bert_keras.modeling.hugging_face import to_hugging_face
 from bert_keras.tasks.classification.model import Regression, TextClassifier
 from bert_keras.tasks.fill_mask import BlankFiller

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_keras.modeling.attention import vectors_at
 from bert_keras.modeling.checkpoint import (
     NEXT_SENTENCE,
     encoder_mappings,
@@ -11,7 +12,6 @@ from bert_keras.modeling.checkpoint import (
     load_checkpoint,
     masked_lm_mappings,
 )
-from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import (
     LinearHead,
     MaskedLmHead,

@@ -16,13 +16,13 @@ import keras
 from keras import ops
 
 from bert_keras.modeling import fused_ops
+from bert_keras.modeling.attention import vectors_at
 from bert_keras.modeling.checkpoint import (
     CLASSIFIER,
     VariableMapping,
     linear_mappings,
 )
 from bert_keras.modeling.config import BertConfig
-from bert_keras.modeling.encoder import vectors_at
 from bert_keras.modeling.heads import LinearHead
 from bert_keras.modeling.tensors import Batch, Tensor
 from bert_keras.tasks.classification.model import HEAD_DROPOUT_PROB

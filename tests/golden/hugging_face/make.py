@@ -67,14 +67,47 @@ MODELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "gelu",
         TAGS,
     ),
+    "modernbert_bare": (transformers.ModernBertModel, "gelu", {}),
+    "modernbert_masked_lm": (
+        transformers.ModernBertForMaskedLM,
+        "gelu_pytorch_tanh",
+        {},
+    ),
+    "modernbert_classifier": (
+        transformers.ModernBertForSequenceClassification,
+        "gelu",
+        {
+            "id2label": {0: "no", 1: "yes", 2: "perhaps"},
+            "classifier_pooling": "mean",
+        },
+    ),
+    "modernbert_choice": (transformers.ModernBertForMultipleChoice, "gelu", {}),
+    "modernbert_tagger": (
+        transformers.ModernBertForTokenClassification,
+        "gelu",
+        TAGS,
+    ),
 }
-ATTENTIONS = ("pretraining", "roberta_bare", "distilbert_bare")
+ATTENTIONS = (
+    "pretraining", "roberta_bare", "distilbert_bare", "modernbert_bare",
+)  # fmt: skip
 DISTILBERT = {  # what its config.json calls them
     "hidden_size": "dim",
     "num_hidden_layers": "n_layers",
     "num_attention_heads": "n_heads",
     "intermediate_size": "hidden_dim",
     "hidden_act": "activation",
+}
+MODERNBERT = {  # two global layers around a local one, which sees two a side
+    "num_hidden_layers": 3,
+    "global_attn_every_n_layers": 2,
+    "local_attention": 4,
+    "global_rope_theta": 500.0,
+    "local_rope_theta": 70.0,
+    "pad_token_id": 0,
+    **dict.fromkeys(
+        ("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 1
+    ),
 }
 ROBERTA = {  # what its released models have
     "type_vocab_size": 1,
@@ -105,8 +138,13 @@ def main() -> None:
         if is_roberta:
             values |= ROBERTA
         is_distilbert = name.startswith("distilbert")
-        if is_distilbert:
+        is_modernbert = name.startswith("modernbert")
+        if is_modernbert:
+            values |= MODERNBERT
+            values["hidden_activation"] = values.pop("hidden_act")
+        if is_distilbert or is_modernbert:
             del values["type_vocab_size"]
+        if is_distilbert:
             for ours, theirs in DISTILBERT.items():
                 values[theirs] = values.pop(ours)
         config = kind.config_class(**values)
@@ -120,7 +158,7 @@ def main() -> None:
             "attention_mask": (np.arange(LENGTH) < lengths).astype(int),
             "token_type_ids": rng.integers(0, 2, (ROWS, LENGTH)),
         }
-        if is_distilbert:
+        if is_distilbert or is_modernbert:
             del inputs["token_type_ids"]
         if is_roberta:  # where a row ends is told from the ids
             inputs["token_type_ids"][:] = 0
