@@ -22,8 +22,8 @@ setup(
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
-    keywords="bert roberta distilbert tensorflow keras nlp pre-training "
-    "fine-tuning question-answering named-entity-recognition",
+    keywords="bert roberta distilbert modernbert tensorflow keras nlp "
+    "pre-training fine-tuning question-answering named-entity-recognition",
     classifiers=[
         "Development Status :: 4 - Beta",
         "Intended Audience :: Developers",

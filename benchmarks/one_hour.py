@@ -66,6 +66,15 @@ ROWS = {
     "wsd": Row(("--learning_rate_schedule=wsd",)),
     "batches of 16": Row(("--train_batch_size=16",)),
     "batches of 256": Row(("--train_batch_size=256",)),
+    "ModernBERT's layers": Row(
+        config={
+            "family": "modernbert",
+            "type_vocab_size": 0,
+            "intermediate_size": 341,  # three matrices, not two
+            "layer_norm_eps": 1e-5,
+            "global_attn_every_n_layers": 1,
+        }
+    ),
     "float32": Row(("--precision=float32",)),
     "dropout 0.1": Row(
         config={

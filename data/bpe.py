@@ -1,4 +1,5 @@
-"""RoBERTa's tokenizer: byte-level byte pair encoding, with character offsets.
+"""RoBERTa's and ModernBERT's tokenizer: byte-level byte pair encoding, with
+character offsets.
 
 A text is cut into words, each with the space before it; the bytes of a word
 are its first pieces, each written as one printable character; then, of all
@@ -13,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from bert_keras.data.added_tokens import AddedToken, AddedTokens
-from bert_keras.data.special_tokens import ROBERTA
+from bert_keras.data.special_tokens import byte_level_tokens
 from bert_keras.data.tokenization import MAX_CACHED_WORDS, Span, cut
 from bert_keras.errors import InputError
 from bert_keras.files import MERGES, parse_json
@@ -43,8 +44,6 @@ class ByteLevelBpe:
       add_prefix_space: a text is read as if it began with a space.
     """
 
-    special_tokens = ROBERTA
-
     def __init__(
         self,
         vocab: Mapping[str, int],
@@ -52,8 +51,15 @@ class ByteLevelBpe:
         added_tokens: Sequence[AddedToken] = (),
         add_prefix_space: bool = False,
     ):
-        from tokenizers import Tokenizer, models, pre_tokenizers, processors
+        from tokenizers import (
+            Tokenizer,
+            models,
+            normalizers,
+            pre_tokenizers,
+            processors,
+        )
 
+        self.special_tokens = byte_level_tokens(vocab)
         added = {token.content: token.id for token in added_tokens}
         self.vocab = {**vocab, **added}
         self.inv_vocab = {i: piece for piece, i in self.vocab.items()}
@@ -64,13 +70,15 @@ class ByteLevelBpe:
         # The library refuses pairs of what is not in the vocabulary, which
         # can never be joined.
         known = [(a, b) for a, b in merges if a in vocab and b in vocab]
-        self._library = Tokenizer(
+        self.library = Tokenizer(
             models.BPE(dict(vocab), known, cache_capacity=MAX_CACHED_WORDS)
         )
-        self._library.pre_tokenizer = pre_tokenizers.ByteLevel(
+        if self.special_tokens.unicode_form == "NFC":
+            self.library.normalizer = normalizers.NFC()
+        self.library.pre_tokenizer = pre_tokenizers.ByteLevel(
             add_prefix_space=False
         )
-        self._library.post_processor = processors.ByteLevel(
+        self.library.post_processor = processors.ByteLevel(
             add_prefix_space=False, trim_offsets=True
         )
 
@@ -86,7 +94,7 @@ class ByteLevelBpe:
             else:
                 readable, _ = self._readable(text[start:end])
                 for _, part in cut(readable, BREAK):
-                    pieces += self._library.encode(part).tokens
+                    pieces += self.library.encode(part).tokens
                     if enough is not None and len(pieces) >= enough:
                         return pieces
         return pieces
@@ -103,7 +111,7 @@ class ByteLevelBpe:
                 continue
             readable, shift = self._readable(text[first:last])
             for place, part in cut(readable, BREAK):
-                found = self._library.encode(part)
+                found = self.library.encode(part)
                 begin = first + place - shift
                 spans += [
                     Span(piece, begin + start, begin + end)
@@ -117,7 +125,7 @@ class ByteLevelBpe:
         """The ids of many texts, faster than one by one."""
         parts = [(text, [*self.added_tokens.split(text)]) for text in texts]
         found = iter(
-            self._library.encode_batch_fast(
+            self.library.encode_batch_fast(
                 [
                     self._readable(text[start:end])[0]
                     for text, own in parts
@@ -247,7 +255,8 @@ def check_byte_level(vocab_file: str) -> dict[str, int]:
         )
     if len(set(vocab.values())) < len(vocab):
         raise InputError(f"{vocab_file} gives one id to several tokens")
-    missing = [x for x in (*ROBERTA.pieces, *ALPHABET) if x not in vocab]
+    pieces = byte_level_tokens(vocab).pieces
+    missing = [x for x in (*pieces, *ALPHABET) if x not in vocab]
     if missing:
         raise InputError(
             f"{vocab_file} is not a byte-level vocabulary like RoBERTa's: it "

@@ -21,7 +21,7 @@ from bert_keras.data.bpe import SPACE, read_bytes
 from bert_keras.data.input_features import segment_masks
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.data.record_schema import Batch, Feature
-from bert_keras.data.special_tokens import ROBERTA, SpecialTokens
+from bert_keras.data.special_tokens import SpecialTokens
 from bert_keras.data.streaming_stats import (
     DuplicateFinder,
     HeavyHitters,
@@ -221,7 +221,7 @@ def format_record(
 ) -> str:
     """A record in a few lines: its texts, its label, its lengths; `pieces` are
     the vocabulary's, by their ids."""
-    is_bytes = special_tokens == ROBERTA
+    is_bytes = special_tokens.is_byte_level
     texts = _texts(record, pieces, special_tokens)
 
     def join(places: np.ndarray) -> str:
@@ -266,7 +266,7 @@ def _texts(
     "[MASK->##aff]", "able", " [kept sea]". Google's random piece instead of
     sea: " [ship->sea]". Bytes are as they stand, with U+0120 for a space.
     """
-    is_bytes = special_tokens == ROBERTA
+    is_bytes = special_tokens.is_byte_level
     positions = record.get("masked_lm_positions", np.zeros(0, int))
     asked = set(positions[record.get("masked_lm_weights", positions) > 0])
     original = original_ids(record)

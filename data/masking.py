@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_keras.data.bpe import SPACE
-from bert_keras.data.special_tokens import ROBERTA, SpecialTokens
+from bert_keras.data.special_tokens import SpecialTokens
 from bert_keras.data.vocabulary import MASK, SEPARATOR, START
 from bert_keras.errors import InputError
 
@@ -179,7 +179,7 @@ def read_masking_vocabulary(
     another, special tokens too, as in Google's code. Bytes begin one where they
     begin with a space, and special tokens replace nothing, as in fairseq's
     data/mask_tokens_dataset.py."""
-    is_bytes = special_tokens == ROBERTA
+    is_bytes = special_tokens.is_byte_level
     continues = np.zeros(max(vocab.values()) + 1, bool)
     for piece, number in vocab.items():
         continues[number] = (

@@ -1,10 +1,12 @@
 """The pieces that stand for no text, and where they lie in a row.
 
 BERT's: Devlin et al. 2018, section 3. RoBERTa's: Liu et al. 2019, section 2,
-and Hugging Face's tokenization_roberta.py.
+and Hugging Face's tokenization_roberta.py. ModernBERT's are BERT's names, in a
+byte-level vocabulary: Warner et al. 2024, section 2.2.2.
 """
 
 import dataclasses
+from collections.abc import Collection
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +21,8 @@ class SpecialTokens:
     mask: str
     between: tuple[str, ...]
     second_segment: int  # segment id of the second text and the end after it
+    is_byte_level: bool = False  # the vocabulary, which has merges then
+    unicode_form: str | None = None  # what a text is brought into first
 
     @property
     def pieces(self) -> tuple[str, ...]:
@@ -31,4 +35,15 @@ class SpecialTokens:
 
 
 BERT = SpecialTokens("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", (), 1)
-ROBERTA = SpecialTokens("<pad>", "<unk>", "<s>", "</s>", "<mask>", ("</s>",), 0)
+ROBERTA = SpecialTokens(
+    "<pad>", "<unk>", "<s>", "</s>", "<mask>", ("</s>",), 0, is_byte_level=True
+)
+MODERNBERT = dataclasses.replace(
+    BERT, second_segment=0, is_byte_level=True, unicode_form="NFC"
+)
+
+
+def byte_level_tokens(vocab: Collection[str]) -> SpecialTokens:
+    """Those of a byte-level vocabulary, which has one kind or the other."""
+    has_roberta = ROBERTA.start in vocab
+    return ROBERTA if has_roberta or BERT.start not in vocab else MODERNBERT

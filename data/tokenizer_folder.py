@@ -20,7 +20,14 @@ from typing import Any, NamedTuple
 
 from bert_keras import files
 from bert_keras.data.added_tokens import AddedToken
-from bert_keras.data.special_tokens import BERT, ROBERTA, SpecialTokens
+from bert_keras.data.bpe import ByteLevelBpe
+from bert_keras.data.special_tokens import (
+    BERT,
+    MODERNBERT,
+    ROBERTA,
+    SpecialTokens,
+    byte_level_tokens,
+)
 from bert_keras.data.tokenization import (
     released_case,
     validate_case_matches_checkpoint,
@@ -162,7 +169,7 @@ def open_tokenizer(
         if (case := released_case(named or "")) is not None:
             values.setdefault("do_lower_case", case)
     is_stated = (
-        "do_lower_case" in values or special_tokens_of(vocab_file) == ROBERTA
+        "do_lower_case" in values or special_tokens_of(vocab_file).is_byte_level
     )
     if not is_stated and (share := cased_share(vocab)) >= CASED_SHARE:
         tells_case = tells_case and not said.is_hugging_face
@@ -222,7 +229,8 @@ def _read_statements(path: str, said: _Statements) -> None:
     ) and not files.beside(path, ["bert_config.json"])
     if config_file or tokenizer_file or said.is_hugging_face:
         said.say(HUGGING_FACE, "Hugging Face")
-    special_tokens = BERT if files.beside(path, [files.VOCABULARY]) else ROBERTA
+    vocabulary = files.beside(path, [files.VOCABULARY, files.BYTE_LEVEL])
+    special_tokens = special_tokens_of(vocabulary) if vocabulary else ROBERTA
     if tokenizer_file:
         with _naming(tokenizer_file):
             special_tokens = _check_tokenizer(tokenizer)
@@ -325,7 +333,10 @@ def _check_tokenizer(tokenizer: Mapping[str, Any]) -> SpecialTokens:
     kind = model.get("type") or "WordPiece"
     if kind not in ("WordPiece", "BPE"):
         raise ValueError(f"a {kind} model")
-    special_tokens = BERT if kind == "WordPiece" else ROBERTA
+    special_tokens = BERT
+    if kind == "BPE":
+        added = [x["content"] for x in tokenizer.get("added_tokens") or ()]
+        special_tokens = byte_level_tokens([*model["vocab"], *added])
     start, end = special_tokens.start, special_tokens.end
     between = [(token, 0) for token in special_tokens.between]
     single = [(start, 0), ("A", 0), (end, 0)]
@@ -349,7 +360,7 @@ def _check_tokenizer(tokenizer: Mapping[str, Any]) -> SpecialTokens:
             ("model", "ignore_merges"): (False, None),
             ("model", "continuing_subword_prefix"): ("", None),
             ("model", "end_of_word_suffix"): ("", None),
-            ("normalizer", "type"): (None,),
+            ("normalizer", "type"): (special_tokens.unicode_form,),
             ("pre_tokenizer", "type"): ("ByteLevel",),
             ("pre_tokenizer", "use_regex"): (True, None),
             ("post_processor", "type"): (
@@ -371,6 +382,8 @@ def _check_tokenizer(tokenizer: Mapping[str, Any]) -> SpecialTokens:
                 for part in processor[name]
                 for value in part.values()
             ]
+            if special_tokens == MODERNBERT:  # which has no segments
+                template = [(token, 0) for token, _ in template]
             if template != expected_template:
                 raise ValueError(f"its {name} template is {template}")
     return special_tokens
@@ -452,7 +465,7 @@ def _complete_vocabulary(
     else:
         path = files.local(path, is_vocabulary=True)
         vocab = check_any_vocabulary(path)
-        if special_tokens_of(path) == ROBERTA:
+        if special_tokens_of(path).is_byte_level:
             merges_file = files.vocabulary_files(path).get(files.MERGES)
             merges = ""
             if merges_file:
@@ -511,8 +524,13 @@ def _vocabulary_in(path: str) -> tuple[dict[str, int], str | None]:
     """What a tokenizer.json lists, and the text of a merges.txt; word pieces
     have none."""
     try:
-        model = files.json_beside(path, TOKENIZER)["model"]
+        values = files.json_beside(path, TOKENIZER)
+        model = values["model"]
         vocab = {str(k): int(model["vocab"][k]) for k in model["vocab"]}
+        if model.get("type") == "BPE":  # ModernBERT's are not among them
+            for token in values.get("added_tokens") or ():
+                if token["content"] in MODERNBERT.pieces:
+                    vocab[token["content"]] = token["id"]
         for piece, number in vocab.items():
             _check_token(piece, number)
         if len({*vocab.values()}) < len(vocab):
@@ -535,7 +553,8 @@ def settings_json(tokenizer: OpenedTokenizer) -> str:
     """A tokenizer_config.json that `open_tokenizer` reads the settings from;
     it states the case only where that is known."""
     values = dataclasses.asdict(tokenizer.settings)
-    is_byte_level = special_tokens_of(tokenizer.vocab_file) == ROBERTA
+    special_tokens = special_tokens_of(tokenizer.vocab_file)
+    is_byte_level = special_tokens.is_byte_level
     unused = set(SETTINGS) - {"add_prefix_space"}
     if not is_byte_level:
         unused = {"add_prefix_space"}
@@ -543,7 +562,11 @@ def settings_json(tokenizer: OpenedTokenizer) -> str:
             unused.add("do_lower_case")
     tokens = {token.pop("id"): token for token in values.pop("added_tokens")}
     config = {
-        "tokenizer_class": CLASSES[3 if is_byte_level else 0],
+        "tokenizer_class": {
+            BERT: "BertTokenizer",
+            ROBERTA: "RobertaTokenizer",
+            MODERNBERT: f"{GENERIC[0]}Fast",
+        }[special_tokens],
         **{name: x for name, x in values.items() if name not in unused},
         "added_tokens_decoder": tokens,
     }
@@ -564,9 +587,15 @@ def hugging_face_files(
             not.
     """
     from tokenizers import Tokenizer as Library
-    from tokenizers import models, normalizers, pre_tokenizers, processors
+    from tokenizers import (
+        decoders,
+        models,
+        normalizers,
+        pre_tokenizers,
+        processors,
+    )
 
-    settings = tokenizer.settings
+    settings, vocab = tokenizer.settings, tokenizer.vocab
     config = json.loads(settings_json(tokenizer))
     tokens = config.pop("added_tokens_decoder")
     for token in tokens.values():
@@ -574,49 +603,63 @@ def hugging_face_files(
     special_tokens = special_tokens_of(tokenizer.vocab_file)
     flags = "single_word", "lstrip", "rstrip", "normalized"
     special = dict.fromkeys(flags, False) | {"special": True}
+    # The space before a blank is a part of what fills it.
+    mask = special | {"lstrip": special_tokens.is_byte_level}
     config["model_max_length"] = max_length
     config |= _named_tokens(special_tokens)
-    if special_tokens == ROBERTA:
-        # The space before a blank is a part of what fills it.
+    if special_tokens.is_byte_level:
         config["mask_token"] = {
             "__type": "AddedToken",
             "content": special_tokens.mask,
-            **special,
-            "lstrip": True,
+            **mask,
         }
+    if special_tokens == ROBERTA:
         config["added_tokens_decoder"] = tokens
         return {TOKENIZER_CONFIG: json.dumps(config, indent=2) + "\n"}
-    config["do_lower_case"] = settings.do_lower_case
-    vocab = tokenizer.vocab
-    # The library takes tokens that are not word pieces only after all others.
-    whole = {t.id for t in settings.added_tokens if not t.is_word_piece}
-    end = 1 + max(set(vocab.values()) - whole)
-    library = Library(
-        models.WordPiece(
-            {k: v for k, v in vocab.items() if v < end},
-            unk_token=special_tokens.unknown,
-            max_input_chars_per_word=settings.max_input_chars_per_word,
+    start, end = special_tokens.start, special_tokens.end
+    loaded = tokenizer.load()
+    if isinstance(loaded, ByteLevelBpe):
+        library = loaded.library
+        library.pre_tokenizer = pre_tokenizers.ByteLevel(
+            add_prefix_space=settings.add_prefix_space
         )
-    )
-    library.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=settings.tokenize_chinese_chars,
-        strip_accents=settings.strip_accents,
-        lowercase=settings.do_lower_case,
-    )
-    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        library.decoder = decoders.ByteLevel()
+        pair = f"{start} $A {end} $B {end}"
+    else:
+        config["do_lower_case"] = settings.do_lower_case
+        # The library takes tokens that are not word pieces only after all
+        # others.
+        whole = {t.id for t in settings.added_tokens if not t.is_word_piece}
+        length = 1 + max(set(vocab.values()) - whole)
+        library = Library(
+            models.WordPiece(
+                {k: v for k, v in vocab.items() if v < length},
+                unk_token=special_tokens.unknown,
+                max_input_chars_per_word=settings.max_input_chars_per_word,
+            )
+        )
+        library.normalizer = normalizers.BertNormalizer(
+            clean_text=True,
+            handle_chinese_chars=settings.tokenize_chinese_chars,
+            strip_accents=settings.strip_accents,
+            lowercase=settings.do_lower_case,
+        )
+        library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        pair = f"{start} $A {end} $B:1 {end}:1"
     library.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[
-            (m, vocab[m]) for m in (special_tokens.start, special_tokens.end)
-        ],
+        single=f"{start} $A {end}",
+        pair=pair,
+        special_tokens=[(piece, vocab[piece]) for piece in (start, end)],
     )
     values = json.loads(library.to_str())
     values["added_tokens"] = sorted(
         [
             *(
-                {"id": vocab[piece], "content": piece, **special}
+                {
+                    "id": vocab[piece],
+                    "content": piece,
+                    **(mask if piece == special_tokens.mask else special),
+                }
                 for piece in special_tokens.pieces
             ),
             *({"id": int(key), **token} for key, token in tokens.items()),

@@ -1,7 +1,8 @@
 """A tokenizer of whichever kind a vocabulary is for.
 
-vocab.txt: BERT's word pieces. vocab.json with merges.txt: RoBERTa's byte-level
-pieces. data/tokenizer_folder.py finds both, with their settings, in a folder.
+vocab.txt: BERT's word pieces. vocab.json with merges.txt: the byte-level pieces
+of RoBERTa or ModernBERT. data/tokenizer_folder.py finds them, with their
+settings, in a folder.
 """
 
 import dataclasses
@@ -12,10 +13,15 @@ from typing import Any
 
 from bert_keras.data.added_tokens import AddedToken
 from bert_keras.data.bpe import ByteLevelBpe, check_byte_level, load_byte_level
-from bert_keras.data.special_tokens import BERT, ROBERTA, SpecialTokens
+from bert_keras.data.special_tokens import (
+    BERT,
+    SpecialTokens,
+    byte_level_tokens,
+)
 from bert_keras.data.tokenization import MAX_CHARS_PER_WORD, FullTokenizer
 from bert_keras.data.vocabulary import check_vocabulary
 from bert_keras.errors import InputError
+from bert_keras.files import local
 
 Tokenizer = FullTokenizer | ByteLevelBpe
 BYTE_LEVEL = ".json"  # how the name of such a vocabulary ends
@@ -55,12 +61,15 @@ def load_tokenizer(
 
 
 def special_tokens_of(vocab_file: str) -> SpecialTokens:
-    return ROBERTA if vocab_file.endswith(BYTE_LEVEL) else BERT
+    """An InputError where a vocab.json cannot be read."""
+    if not vocab_file.endswith(BYTE_LEVEL):
+        return BERT
+    return byte_level_tokens(check_byte_level(local(vocab_file, True)))
 
 
 def check_any_vocabulary(vocab_file: str) -> dict[str, int]:
     """piece -> id, or an InputError that says what is wrong with the file."""
-    is_bytes = special_tokens_of(vocab_file) == ROBERTA
+    is_bytes = vocab_file.endswith(BYTE_LEVEL)
     return (check_byte_level if is_bytes else check_vocabulary)(vocab_file)
 
 

@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_keras.data.input_features import pad
-from bert_keras.data.special_tokens import ROBERTA
 from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError
@@ -104,7 +103,7 @@ class AttentionReader:
 
 def _shown(piece: str, tokenizer: Tokenizer) -> str:
     """Bytes as text, where they are whole characters."""
-    if tokenizer.special_tokens != ROBERTA:
+    if not tokenizer.special_tokens.is_byte_level:
         return piece
     text = tokenizer.to_text([piece])
     if "\ufffd" in text:

@@ -44,6 +44,12 @@ from bert_keras.tasks.run_context import (
 
 def student_config(teacher: BertConfig, num_layers: int) -> BertConfig:
     """The teacher's, but for the depth and, of a BERT's, the token types."""
+    if teacher.is_modern:
+        raise InputError(
+            "`teacher_model_dir` has a modernbert, whose layers are not alike, "
+            "so that a student cannot have some of them; expected another "
+            "family"
+        )
     config = dataclasses.replace(
         teacher, num_hidden_layers=num_layers, other={}
     )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_keras.errors import InputError
 from bert_keras.modeling import fused_ops
 from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.tasks.distillation.config import DistilBertLoss, evenly_spaced
@@ -74,6 +75,11 @@ def test_a_student_is_like_its_teacher_but_for_depth_and_token_types() -> None:
     )
     roberta = dataclasses.replace(TINY, family="roberta", type_vocab_size=1)
     assert student_config(roberta, 3) == roberta
+    modern = dataclasses.replace(
+        TINY, family="modernbert", type_vocab_size=0, num_attention_heads=1
+    )
+    with pytest.raises(InputError, match="has a modernbert"):
+        student_config(modern, 1)
 
 
 def test_a_student_has_the_layers_that_were_chosen() -> None:
