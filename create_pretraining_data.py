@@ -28,7 +28,7 @@ import functools
 from bert_keras.cli import command, common_flags
 from bert_keras.cli.flags import Flag, Flags, Group
 
-from bert_keras.data import instances, streaming_stats, tokenizers
+from bert_keras.data import instances, streaming_stats
 from bert_keras.data.instances import InstanceConfig
 from bert_keras.errors import InputError
 from bert_keras.tasks.pretraining.config import RecordsConfig
@@ -99,7 +99,7 @@ FLAGS = Flags(
 
 def main(*beam_options: str) -> None:
     config = FLAGS.make(InstanceConfig)
-    config.check(tokenizers.special_tokens_of(FLAGS.vocab_file))
+    config.check()
     if FLAGS.runner is None and beam_options:
         raise InputError(
             f"unexpected argument {beam_options[0]!r}; flags begin with --; "

@@ -21,14 +21,13 @@ from bert_keras.data import (
 from bert_keras.data.corpus import TextFormat
 from bert_keras.data.instances import InstanceConfig, Summary
 from bert_keras.data.masking import mask_hint
-from bert_keras.data.special_tokens import BERT
 from bert_keras.data.tokenization import BasicTokenizer
 from bert_keras.data.tokenizer_folder import (
     OpenedTokenizer,
     TokenizerOptions,
     open_tokenizer,
 )
-from bert_keras.data.tokenizers import special_tokens_of
+from bert_keras.data.tokenizers import BYTE_LEVEL
 from bert_keras.errors import InputError, warn
 from bert_keras.tasks.keyword_settings import Settings, make, path_of, types_of
 from bert_keras.tasks.pretraining.config import (
@@ -244,11 +243,10 @@ def write_records(
         beam_options: Beam's own, where `settings` names a runner.
         begin: called first of all in each new process, if given; pickled.
     """
-    config.check(special_tokens_of(vocab_file))
     opened = open_tokenizer(None, vocab_file, options)
     if opened is None:
         raise InputError("`vocab_file=` is empty; name a vocabulary")
-    opened.load()  # merges.txt is looked at, too
+    config.check(opened.load().special_tokens)
     _check_settings(config, text_format, settings, opened.vocab_file, given)
     paths = text_files.expand_patterns(input_file)
     read = {"input_file": paths, "vocab_file": [vocab_file]}
@@ -299,7 +297,7 @@ def _check_settings(
     given: Collection[str],
 ) -> None:
     """Refuses settings that do not go together, or would change nothing."""
-    is_bert = special_tokens_of(vocab_file) == BERT
+    is_bert = not vocab_file.endswith(BYTE_LEVEL)
     is_segments = config.sequence_format == instances.SEGMENT_PAIR
     if settings.sampler == "google":
         for name, is_asked in {

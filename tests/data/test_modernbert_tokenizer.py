@@ -26,7 +26,7 @@ from bert_keras.data.tokenizer_folder import (
 )
 from bert_keras.errors import InputError
 from bert_keras.files import copy_vocabulary
-from tests.conftest import GOLDEN
+from tests.conftest import GOLDEN, forked
 
 BYTE_LEVEL = GOLDEN / "byte_level"
 SPECIAL = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
@@ -175,3 +175,24 @@ def test_another_is_refused(
     path.write_text(json.dumps(values | {part: change}))
     with pytest.raises(InputError, match=sentence):
         opened(tmp_path / "theirs")
+
+
+@pytest.mark.usefixtures("theirs")
+def test_records_are_made_with_it(tmp_path: Path) -> None:
+    vocab_file = tmp_path / "theirs" / "tokenizer.json"
+    (tmp_path / "text.txt").write_text("The old man.\nHe saw the sea.\n")
+    common = f"--vocab_file={vocab_file}"
+    forked(
+        "create_pretraining_data.py",
+        common,
+        f"--input_file={tmp_path}/text.txt",
+        f"--output_file={tmp_path}/records.tfrecord",
+        "--sequence_format=full_sentences",
+        "--max_seq_length=32",
+        "--num_workers=1",
+    )
+    said = forked(
+        "inspect_records.py", common, f"--input_file={tmp_path}/*.tfrecord"
+    )
+    assert "A: [CLS]" in said
+    assert ".[SEP]" in said
