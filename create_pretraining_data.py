@@ -99,7 +99,6 @@ FLAGS = Flags(
 
 def main(*beam_options: str) -> None:
     config = FLAGS.make(InstanceConfig)
-    config.check()
     if FLAGS.runner is None and beam_options:
         raise InputError(
             f"unexpected argument {beam_options[0]!r}; flags begin with --; "

@@ -9,9 +9,11 @@ Radford et al. 2019, section 2.2; Liu et al. 2019, section 4.4. Upstream file:
 openai/gpt-2 src/encoder.py. Hugging Face `tokenizers` does the work.
 """
 
+import functools
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bert_keras.data.added_tokens import AddedToken, AddedTokens
 from bert_keras.data.special_tokens import byte_level_tokens
@@ -31,6 +33,8 @@ ALPHABET = tuple(
     for byte in range(256)
 )
 SPACE = ALPHABET[ord(" ")]
+# No character has these in UTF-8, and a vocabulary may do without them.
+NEVER = {ALPHABET[byte] for byte in (0xC0, 0xC1, *range(0xF5, 0x100))}
 _BYTES = {char: byte for byte, char in enumerate(ALPHABET)}
 
 
@@ -54,7 +58,6 @@ class ByteLevelBpe:
         from tokenizers import (
             Tokenizer,
             models,
-            normalizers,
             pre_tokenizers,
             processors,
         )
@@ -73,8 +76,6 @@ class ByteLevelBpe:
         self.library = Tokenizer(
             models.BPE(dict(vocab), known, cache_capacity=MAX_CACHED_WORDS)
         )
-        if self.special_tokens.unicode_form == "NFC":
-            self.library.normalizer = normalizers.NFC()
         self.library.pre_tokenizer = pre_tokenizers.ByteLevel(
             add_prefix_space=False
         )
@@ -88,6 +89,7 @@ class ByteLevelBpe:
         What looks like a special token ("</s>") is text like any other.
         """
         pieces = []
+        text = self._normalized(text)
         for added, start, end in self.added_tokens.split(text):
             if added is not None:
                 pieces.append(added.content)
@@ -104,6 +106,25 @@ class ByteLevelBpe:
 
         Without the space before them. Pieces of one character share it.
         """
+        form = self.special_tokens.unicode_form
+        if form is None or unicodedata.is_normalized(form, text):
+            return self._spans(text)
+        normal, sources = "", []  # of each of its characters
+        for own in clusters_of(text):
+            chars = unicodedata.normalize(form, text[own.start : own.stop])
+            normal += chars
+            sources += [own] * len(chars)
+        sources.append(range(len(text), len(text)))
+        return [
+            Span(
+                span.piece,
+                sources[span.start].start,
+                sources[max(span.start, span.end - 1)].stop,
+            )
+            for span in self._spans(normal)
+        ]
+
+    def _spans(self, text: str) -> list[Span]:
         spans = []
         for added, first, last in self.added_tokens.split(text):
             if added is not None:
@@ -123,7 +144,8 @@ class ByteLevelBpe:
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """The ids of many texts, faster than one by one."""
-        parts = [(text, [*self.added_tokens.split(text)]) for text in texts]
+        normal = map(self._normalized, texts)
+        parts = [(text, [*self.added_tokens.split(text)]) for text in normal]
         found = iter(
             self.library.encode_batch_fast(
                 [
@@ -142,6 +164,10 @@ class ByteLevelBpe:
             ]
             for _, own in parts
         ]
+
+    def _normalized(self, text: str) -> str:
+        form = self.special_tokens.unicode_form
+        return unicodedata.normalize(form, text) if form else text
 
     def _readable(self, text: str) -> tuple[str, int]:
         """The text as the library can read it, and how many characters more
@@ -181,6 +207,23 @@ class ByteLevelBpe:
 
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.inv_vocab[number] for number in ids]
+
+
+def clusters_of(text: str) -> Iterator[range]:
+    """Yields the places of characters that go into a Unicode form together,
+    such as a letter and its accents."""
+    start = 0
+    for end in range(1, len(text) + 1):
+        if end == len(text) or not _joins(text[start:end][-3:], text[end]):
+            yield range(start, end)
+            start = end
+
+
+def _joins(before: str, char: str) -> bool:
+    """Whether it is an accent or, as a Korean letter, composed with others."""
+    composed = functools.partial(unicodedata.normalize, "NFC")
+    apart = composed(before) + composed(char)
+    return bool(unicodedata.combining(char)) or composed(before + char) != apart
 
 
 def read_bytes(text: str) -> str:
@@ -256,7 +299,8 @@ def check_byte_level(vocab_file: str) -> dict[str, int]:
     if len(set(vocab.values())) < len(vocab):
         raise InputError(f"{vocab_file} gives one id to several tokens")
     pieces = byte_level_tokens(vocab).pieces
-    missing = [x for x in (*pieces, *ALPHABET) if x not in vocab]
+    wanted = *pieces, *(char for char in ALPHABET if char not in NEVER)
+    missing = [x for x in wanted if x not in vocab]
     if missing:
         raise InputError(
             f"{vocab_file} is not a byte-level vocabulary like RoBERTa's: it "

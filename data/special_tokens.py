@@ -7,6 +7,7 @@ byte-level vocabulary: Warner et al. 2024, section 2.2.2.
 
 import dataclasses
 from collections.abc import Collection
+from typing import Literal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +23,8 @@ class SpecialTokens:
     between: tuple[str, ...]
     second_segment: int  # segment id of the second text and the end after it
     is_byte_level: bool = False  # the vocabulary, which has merges then
-    unicode_form: str | None = None  # what a text is brought into first
+    # what a text is brought into first
+    unicode_form: Literal["NFC"] | None = None
 
     @property
     def pieces(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 Of a setting the first of these counts: the user's option; task.json;
 tokenizer_config.json; tokenizer.json; the name of a model that Google released;
 the default, which is Google's in Google's folders and Hugging Face's in theirs.
-A tokenizer that is neither BERT's nor RoBERTa's is refused by name.
+A tokenizer that is not BERT's, RoBERTa's or ModernBERT's is refused by name.
 
 Names in the files: transformers tokenization_utils_base.py and
 tokenization_bert.py; tokenizers' serialization of its models.
@@ -33,11 +33,11 @@ from bert_keras.data.tokenization import (
     validate_case_matches_checkpoint,
 )
 from bert_keras.data.tokenizers import (
+    BYTE_LEVEL,
     Tokenizer,
     TokenizerSettings,
     check_any_vocabulary,
     load_tokenizer,
-    special_tokens_of,
 )
 from bert_keras.data.vocabulary import MAX_PIECE_CHARS, MAX_PIECES, cased_share
 from bert_keras.errors import InputError, say_once
@@ -91,6 +91,11 @@ class OpenedTokenizer(NamedTuple):
     settings: TokenizerSettings
     is_stated: bool  # whether the case is known, and not assumed
     vocab: Mapping[str, int]  # token -> id
+
+    @property
+    def special_tokens(self) -> SpecialTokens:
+        is_byte_level = self.vocab_file.endswith(BYTE_LEVEL)
+        return byte_level_tokens(self.vocab) if is_byte_level else BERT
 
     def load(self) -> Tokenizer:
         return load_tokenizer(self.vocab_file, self.settings)
@@ -168,9 +173,7 @@ def open_tokenizer(
     for named in (model, path):
         if (case := released_case(named or "")) is not None:
             values.setdefault("do_lower_case", case)
-    is_stated = (
-        "do_lower_case" in values or special_tokens_of(vocab_file).is_byte_level
-    )
+    is_stated = "do_lower_case" in values or vocab_file.endswith(BYTE_LEVEL)
     if not is_stated and (share := cased_share(vocab)) >= CASED_SHARE:
         tells_case = tells_case and not said.is_hugging_face
         values["do_lower_case"] = not tells_case
@@ -229,8 +232,11 @@ def _read_statements(path: str, said: _Statements) -> None:
     ) and not files.beside(path, ["bert_config.json"])
     if config_file or tokenizer_file or said.is_hugging_face:
         said.say(HUGGING_FACE, "Hugging Face")
-    vocabulary = files.beside(path, [files.VOCABULARY, files.BYTE_LEVEL])
-    special_tokens = special_tokens_of(vocabulary) if vocabulary else ROBERTA
+    special_tokens = BERT
+    if not files.beside(path, [files.VOCABULARY]):
+        own = files.beside(path, [files.BYTE_LEVEL])
+        vocab = check_any_vocabulary(files.local(own, True)) if own else ()
+        special_tokens = byte_level_tokens(vocab)
     if tokenizer_file:
         with _naming(tokenizer_file):
             special_tokens = _check_tokenizer(tokenizer)
@@ -299,7 +305,7 @@ def _naming(file: str) -> Iterator[None]:
         yield
     except MALFORMED as error:
         raise InputError(
-            f"{file} does not describe a tokenizer like BERT's or RoBERTa's "
+            f"{file} does not describe the tokenizer of a BERT, RoBERTa or ModernBERT "
             f"({error})"
         ) from error
 
@@ -364,7 +370,8 @@ def _check_tokenizer(tokenizer: Mapping[str, Any]) -> SpecialTokens:
             ("pre_tokenizer", "type"): ("ByteLevel",),
             ("pre_tokenizer", "use_regex"): (True, None),
             ("post_processor", "type"): (
-                "TemplateProcessing", "RobertaProcessing", None,
+                "TemplateProcessing", None,
+                *["RobertaProcessing"] * (special_tokens == ROBERTA),
             ),
         }  # fmt: skip
     for (part, name), values in expected.items():
@@ -465,7 +472,7 @@ def _complete_vocabulary(
     else:
         path = files.local(path, is_vocabulary=True)
         vocab = check_any_vocabulary(path)
-        if special_tokens_of(path).is_byte_level:
+        if path.endswith(BYTE_LEVEL):
             merges_file = files.vocabulary_files(path).get(files.MERGES)
             merges = ""
             if merges_file:
@@ -541,7 +548,7 @@ def _vocabulary_in(path: str) -> tuple[dict[str, int], str | None]:
         ]
     except MALFORMED as error:
         raise InputError(
-            f"{path} does not hold a vocabulary like BERT's or RoBERTa's "
+            f"{path} does not hold the vocabulary of a BERT, RoBERTa or ModernBERT "
             f"({error}); put a {files.VOCABULARY}, or a {files.BYTE_LEVEL} and "
             f"a {files.MERGES}, beside it"
         ) from error
@@ -553,7 +560,7 @@ def settings_json(tokenizer: OpenedTokenizer) -> str:
     """A tokenizer_config.json that `open_tokenizer` reads the settings from;
     it states the case only where that is known."""
     values = dataclasses.asdict(tokenizer.settings)
-    special_tokens = special_tokens_of(tokenizer.vocab_file)
+    special_tokens = tokenizer.special_tokens
     is_byte_level = special_tokens.is_byte_level
     unused = set(SETTINGS) - {"add_prefix_space"}
     if not is_byte_level:
@@ -600,7 +607,7 @@ def hugging_face_files(
     tokens = config.pop("added_tokens_decoder")
     for token in tokens.values():
         del token["is_word_piece"]
-    special_tokens = special_tokens_of(tokenizer.vocab_file)
+    special_tokens = tokenizer.special_tokens
     flags = "single_word", "lstrip", "rstrip", "normalized"
     special = dict.fromkeys(flags, False) | {"special": True}
     # The space before a blank is a part of what fills it.
@@ -620,6 +627,7 @@ def hugging_face_files(
     loaded = tokenizer.load()
     if isinstance(loaded, ByteLevelBpe):
         library = loaded.library
+        library.normalizer = normalizers.NFC()
         library.pre_tokenizer = pre_tokenizers.ByteLevel(
             add_prefix_space=settings.add_prefix_space
         )

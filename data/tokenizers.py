@@ -13,15 +13,9 @@ from typing import Any
 
 from bert_keras.data.added_tokens import AddedToken
 from bert_keras.data.bpe import ByteLevelBpe, check_byte_level, load_byte_level
-from bert_keras.data.special_tokens import (
-    BERT,
-    SpecialTokens,
-    byte_level_tokens,
-)
 from bert_keras.data.tokenization import MAX_CHARS_PER_WORD, FullTokenizer
 from bert_keras.data.vocabulary import check_vocabulary
 from bert_keras.errors import InputError
-from bert_keras.files import local
 
 Tokenizer = FullTokenizer | ByteLevelBpe
 BYTE_LEVEL = ".json"  # how the name of such a vocabulary ends
@@ -58,13 +52,6 @@ def load_tokenizer(
     values = vars(settings).copy()
     del values["add_prefix_space"]
     return FullTokenizer(vocab_file, **values)
-
-
-def special_tokens_of(vocab_file: str) -> SpecialTokens:
-    """An InputError where a vocab.json cannot be read."""
-    if not vocab_file.endswith(BYTE_LEVEL):
-        return BERT
-    return byte_level_tokens(check_byte_level(local(vocab_file, True)))
 
 
 def check_any_vocabulary(vocab_file: str) -> dict[str, int]:

@@ -194,6 +194,8 @@ def linear_mappings(head: LinearHead, root: str) -> list[VariableMapping]:
     return layer_mappings(root, head, ("output_weights", "output_bias"))
 
 
+_POOLER = "bert/pooler/dense/kernel"
+
 # What lies beside the encoder, by how the names of its variables begin.
 HEADS = {
     "cls/predictions/": "masked LM head",
@@ -463,6 +465,13 @@ def check_sizes(
                 f"instead of {shape[axis]}; check `bert_config_file`, or the "
                 "config beside them"
             )
+    if config.traits.shares_pooler and _POOLER not in shapes:
+        for name in shapes:
+            if name.endswith("output_bias"):
+                raise InputError(
+                    f"{weights.source} has {name} and no {_POOLER}, whose "
+                    "output it reads; expected both, or an encoder alone"
+                )
     layers = [LAYER.match(name) for name in shapes]
     number = 1 + max((int(found[1]) for found in layers if found), default=-1)
     if needs_all_layers and 0 < number < config.num_hidden_layers:
@@ -549,7 +558,7 @@ class AnyModel:
         self.config = config
         self.encoder = Encoder(config)
         self.encoder.build()
-        self.has_pooler = "bert/pooler/dense/kernel" in shapes
+        self.has_pooler = _POOLER in shapes
         self.masked_lm: MaskedLmHead | TiedOutputs | None = None
         if "cls/predictions/output_bias" in shapes:
             self.masked_lm = masked_lm_head(config)

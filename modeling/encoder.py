@@ -248,7 +248,7 @@ class Encoder(BertLayer):
             seed = self.keys.draw()
         mask = additive_mask(input_mask, self.config.direction)
         embedded = self.embeddings(input_ids, segment_ids, seed, position_ids)
-        run = recomputed if self.is_recomputed else TransformerLayer.__call__
+        run = recomputed if self.is_recomputed else BertLayer.__call__
         keys = [  # site 0 is the embeddings'
             fused_ops.dropout_seed(seed, 1 + i * NOISE_SITES_PER_LAYER)
             for i in range(len(self.layers))
@@ -549,7 +549,7 @@ class TransformerLayer(BertLayer):
 
 
 def recomputed(
-    layer: TransformerLayer,
+    layer: BertLayer,
     x: Tensor,
     mask: Tensor,
     seed: Tensor | None,

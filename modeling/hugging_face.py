@@ -23,7 +23,6 @@ from bert_keras.modeling.hugging_face_names import (
     CLASSIFIER,
     FAMILIES,
     MODERN,
-    TIED,
     architecture_of,
     family_of,
     family_of_class,
@@ -31,6 +30,7 @@ from bert_keras.modeling.hugging_face_names import (
     has_place,
     hugging_face_name,
     is_unread,
+    tied_to,
 )
 
 if TYPE_CHECKING:
@@ -126,11 +126,17 @@ class Safetensors:
         ]
         self.names = [name for _, name in found]  # Hugging Face's, of all
         self.family = family_of(self.names)
+        architecture = ""
+        if self.family == "modernbert":  # all its classes have one classifier
+            values = files.json_beside(path, HUGGING_FACE_CONFIG)
+            architecture = class_of(values)
         for file, name in found:
             if name.endswith(_BUFFERS) or is_unread(name, self.names):
                 continue
-            places = self._tied if name in TIED else self._places
-            google = TIED.get(name) or google_name(name) or name
+            tied = tied_to(name, self.family)
+            places = self._tied if tied else self._places
+            found_name = google_name(name, self.family, architecture)
+            google = tied or found_name or name
             if google != name and google in places:
                 own, first = self._array(file, name), places[google]
                 if not np.array_equal(own, self._array(*first)):
@@ -256,6 +262,7 @@ def from_hugging_face(
         k: v
         for k, v in values.items()
         if k in fields
+        and (kind == "modernbert" or k not in MODERN)
         # what Hugging Face's files took over from Google's, unused
         or k.startswith("pooler_")
         or k == "directionality"
@@ -293,27 +300,32 @@ def _with_rotations(values: Mapping[str, Any]) -> dict[str, Any]:
     if kinds is not None:
         number = values.get("num_hidden_layers", 22)
         every = values.get("global_attn_every_n_layers")
-        if every is None and isinstance(kinds, list):  # where the second is
-            every = (*kinds[1:], _FULL).index(_FULL) + 1
+        if every is None:  # the first is global, and the next from there
+            later = kinds[1:] if isinstance(kinds, list) else []
+            every = (*later, _FULL).index(_FULL) + 1
         values["global_attn_every_n_layers"] = every
         if type(every) is int and every > 0 and type(number) is int:
             expected = [_NEAR if i % every else _FULL for i in range(number)]
             if kinds != expected:
-                refuse(
-                    "layer_types", kinds, f"{_FULL} in each layer of {every}"
-                )
+                refuse("layer_types", kinds, f"a list with {_FULL} first")
+    window = values.pop("sliding_window", None)
+    both = values.get("local_attention", 128)
+    if window is not None and type(both) is int and window != both // 2:
+        refuse("sliding_window", window, "half of local_attention")
     rotations = values.get("rope_parameters") or {}
-    if not isinstance(rotations, dict):
-        refuse("rope_parameters", rotations, "those of each kind of layer")
+    kinds = {_FULL, _NEAR}
+    if not (isinstance(rotations, dict) and kinds >= rotations.keys()):
+        refuse("rope_parameters", rotations, f"those of {_FULL} and {_NEAR}")
     for kind, name in (
         (_FULL, "global_rope_theta"), (_NEAR, "local_rope_theta"),
     ):  # fmt: skip
         rotation = rotations.get(kind) or {}
-        if not isinstance(rotation, dict):
-            refuse(f"rope_parameters of {kind}", rotation, "a rope_theta")
-        rope_type = rotation.get("rope_type", "default")
-        if rope_type != "default":
-            refuse("rope_type", rope_type, "'default'")
+        is_plain = isinstance(rotation, dict) and (
+            rotation.keys() <= {"rope_type", "rope_theta"}
+            and rotation.get("rope_type", "default") == "default"
+        )
+        if not is_plain:
+            refuse("rope_parameters", rotation, "a rope_theta alone")
         theta = rotation.get("rope_theta", values.get(name))
         if theta is not None:
             is_whole = isinstance(theta, float) and theta.is_integer()
@@ -326,10 +338,9 @@ def _model_type(values: Mapping[str, Any], folder: str) -> Any:
     the names of the tensors beside it."""
     if values.get("model_type") is not None:
         return values["model_type"]
-    classes = values.get("architectures")
-    if isinstance(classes, list) and classes:
-        found = family_of_class(str(classes[0]))
-        reason = f"its architectures are {classes[0]!r}"
+    if name := class_of(values):
+        found = family_of_class(name)
+        reason = f"its architectures are {name!r}"
     else:
         tensors = _tensor_names(folder)
         found = family_of(tensors) if tensors else "bert"
@@ -340,6 +351,12 @@ def _model_type(values: Mapping[str, Any], folder: str) -> Any:
             f'"model_type" to it, one of {", ".join(FAMILIES)}'
         )
     return found
+
+
+def class_of(values: Mapping[str, Any]) -> str:
+    """transformers' class in a config.json; "" where it does not say."""
+    names = values.get("architectures")
+    return str(names[0]) if isinstance(names, list) and names else ""
 
 
 def _tensor_names(folder: str) -> list[str]:

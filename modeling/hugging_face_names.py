@@ -1,9 +1,10 @@
-"""What BERT, RoBERTa and DistilBERT have otherwise than Google's BERT: names of
-weights, keys of a config, parts of the model. One table, read both ways.
+"""What BERT, RoBERTa, DistilBERT and ModernBERT have otherwise than Google's
+BERT: names of weights, keys of a config, parts of the model. One table, read
+both ways.
 
 Upstream files: google-research/bert modeling.py and its run_*.py; transformers
 modeling_*.py (names as `state_dict` lists them) and configuration_*.py of bert,
-roberta and distilbert.
+roberta, distilbert and modernbert.
 """
 
 import dataclasses
@@ -64,6 +65,8 @@ _MODERN_NAMES = {
     "bert/pooler/dense/kernel": "head.dense.weight",
     "bert/pooler/LayerNorm/gamma": "head.norm.weight",
     "cls/predictions/output_bias": "decoder.bias",
+    "cls/squad/output_weights": "qa_outputs.weight",
+    "cls/squad/output_bias": "qa_outputs.bias",
     "output_weights": "classifier.weight",
     "output_bias": "classifier.bias",
 }
@@ -111,6 +114,8 @@ class Family:
     has_next_sentence: bool = True
     # heads of tokens read its output, too, as those of the whole text do
     shares_pooler: bool = False
+    # of a model with other parts than Google's: its weights' names by ours
+    whole_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
     num_feed_forward_kernels: int = 2  # of hidden_size x intermediate_size
     # the names that its config.json has for fields here
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -202,15 +207,8 @@ FAMILIES = {
     # modern_bert.py. Its embeddings have no dropout here.
     "modernbert": Family(
         "ModernBert",
-        (
-            "model.",
-            "layers.",
-            "embeddings.tok_embeddings.",
-            "final_norm.",
-            "head.",
-            "decoder.",
-        ),
-        {},
+        ("model.embeddings.tok_embeddings.", "embeddings.tok_embeddings."),
+        {},  # it has parts of its own, below
         {
             "vocab_size": 50368,
             "num_hidden_layers": 22,
@@ -236,10 +234,14 @@ FAMILIES = {
         | dict.fromkeys(
             ("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
         ),
+        by_class={
+            "ModernBertForQuestionAnswering": ("qa_outputs.", "classifier."),
+        },
         has_pooler=False,
         has_segments=False,
         has_next_sentence=False,
         shares_pooler=True,
+        whole_names=_MODERN_NAMES,
         num_feed_forward_kernels=3,
         names={
             "hidden_act": "hidden_activation",
@@ -263,8 +265,8 @@ _SAME = "", ""  # replaced with itself
 
 def _names(family: str) -> dict[str, str]:
     """Google's names to that family's, with # for a layer's number."""
-    if family == "modernbert":
-        return _MODERN_NAMES
+    if FAMILIES[family].whole_names:
+        return {**FAMILIES[family].whole_names}
     names = {}
     for part, endings in _PARTS.items():
         plain = part.replace("/", ".").replace("layer_", "layer.")
@@ -278,28 +280,27 @@ def _names(family: str) -> dict[str, str]:
 _TO_HUGGING_FACE = {family: _names(family) for family in FAMILIES}
 _FROM_HUGGING_FACE = {
     theirs: ours
-    for names in _TO_HUGGING_FACE.values()
+    for family, names in _TO_HUGGING_FACE.items()
     for ours, theirs in names.items()
+    if family != "modernbert"
+}
+_FROM_MODERNBERT = {
+    theirs: ours for ours, theirs in _TO_HUGGING_FACE["modernbert"].items()
 }
 # What else a file may have in a name, and what the table has there.
 _SYNONYMS = {
-    r"^embeddings\.(tok_embeddings|norm)\.": r"model.embeddings.\1.",
     r"LayerNorm\.gamma$": "LayerNorm.weight",  # transformers before 1.0
     r"LayerNorm\.beta$": "LayerNorm.bias",
     r"^(embeddings|encoder|pooler)\.": r"bert.\1.",  # of a bare encoder
     r"^transformer\.": "distilbert.transformer.",
-    r"^(layers|final_norm)\.": r"model.\1.",
     r"^classifier\.dense\.": "roberta.pooler.dense.",
 }
-# The output layer's second names, in files that have them: Google's names for
-# what they must equal.
-TIED = {
+_TIED = {
     "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
     "cls.predictions.decoder.bias": "cls/predictions/output_bias",
     "lm_head.decoder.weight": "bert/embeddings/word_embeddings",
     "lm_head.decoder.bias": "cls/predictions/output_bias",
     "vocab_projector.weight": "bert/embeddings/word_embeddings",
-    "decoder.weight": "bert/embeddings/word_embeddings",
 }
 
 
@@ -315,15 +316,38 @@ def hugging_face_name(name: str, family: str, architecture: str) -> str:
     return theirs.replace(*FAMILIES[family].by_class.get(architecture, _SAME))
 
 
-def google_name(name: str) -> str | None:
-    """The name of Google's variable for a tensor, whichever family's; None for
-    one that Google's models have not."""
-    for pattern, usual in _SYNONYMS.items():
-        name = re.sub(pattern, usual, name)
-    rule = re.sub(r"\.(layers?)\.\d+\.", r".\1.#.", name)
-    ours = _FROM_HUGGING_FACE.get(rule)
+def google_name(
+    name: str, family: str | None = None, architecture: str = ""
+) -> str | None:
+    """The name of Google's variable for a tensor; None for one that Google's
+    models have not.
+
+    Args:
+        family: of the tensors; None for any but a ModernBERT's.
+        architecture: the class of transformers, which says what a ModernBERT's
+            classifier is for.
+    """
+    table = _FROM_HUGGING_FACE
+    if family == "modernbert":
+        table = _FROM_MODERNBERT
+        ours, theirs = FAMILIES[family].by_class.get(architecture, _SAME)
+        if theirs and name.startswith(theirs):
+            name = name.replace(theirs, ours)
+        if name.startswith(("embeddings.", "layers.", "final_norm.")):
+            name = f"model.{name}"  # of a bare encoder
+    else:
+        for pattern, usual in _SYNONYMS.items():
+            name = re.sub(pattern, usual, name)
+    found = table.get(re.sub(r"\.(layers?)\.\d+\.", r".\1.#.", name))
     number = re.search(r"\.layers?\.(\d+)\.", name)
-    return ours.replace("#", number[1]) if ours and number else ours
+    return found.replace("#", number[1]) if found and number else found
+
+
+def tied_to(name: str, family: str | None) -> str | None:
+    """For an output layer's second name: Google's name for what it equals."""
+    if name == "decoder.weight" and family == "modernbert":
+        return "bert/embeddings/word_embeddings"
+    return _TIED.get(name)
 
 
 def is_unread(name: str, names: Collection[str]) -> bool:
@@ -377,11 +401,6 @@ def architecture_of(
             raise InputError(
                 f"the model has {name}, for which Hugging Face's {family} has "
                 "no place; expected one that was trained without next sentences"
-            )
-        if name.startswith("cls/squad") and family == "modernbert":
-            raise InputError(
-                f"the model has {name}; a {family} that answers questions "
-                "cannot be written in Hugging Face's form"
             )
     has_masked_lm = "cls/predictions/output_bias" in names
     if "output_weights" in names:

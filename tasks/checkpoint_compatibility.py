@@ -24,13 +24,15 @@ def check_config(config: BertConfig, init_checkpoint: str | None) -> None:
         return
     path = model_config_file(init_checkpoint)
     start = BertConfig.from_json_file(files.local(path)) if path else config
-    exact = "num_attention_heads", "family", "position_offset", *MODERN
-    for name in exact:
+    for name in (
+        "num_attention_heads", "family", "position_offset",
+        "global_attn_every_n_layers",
+    ):  # fmt: skip
         if difference := _difference(name, config, start):
             raise InputError(
                 f"{difference} ({path}); change `bert_config_file`"
             )
-    for name in ("hidden_act", "layer_norm_eps", "direction"):
+    for name in ("hidden_act", "layer_norm_eps", "direction", *MODERN):
         if difference := _difference(name, config, start):
             warn(f"{difference} ({path})")
     check_sizes(config, init_checkpoint)

@@ -30,12 +30,12 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.modeling.hugging_face import (
     HUGGING_FACE_CONFIG,
+    class_of,
     is_hugging_face,
     save_hugging_face_folder,
 )
 from bert_keras.tasks.base import open_model_folder
 from bert_keras.tasks.hugging_face_task import (
-    class_of,
     classifier_class,
     folder_task,
     problem_type,

@@ -18,13 +18,14 @@ from bert_keras.data.tokenizer_folder import (
     TokenizerOptions,
     open_tokenizer,
 )
-from bert_keras.data.tokenizers import check_ids, special_tokens_of
+from bert_keras.data.tokenizers import check_ids
 from bert_keras.errors import InputError, one_line
 from bert_keras.files import beside, json_beside
 from bert_keras.modeling.checkpoint import open_weights
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.hugging_face import (
     HUGGING_FACE_CONFIG,
+    class_of,
     is_hugging_face,
 )
 from bert_keras.modeling.hugging_face_names import CHOICE, CLASSIFIER, TAGGER
@@ -152,7 +153,7 @@ def check_tokens(
     check_ids(vocab, config.vocab_size, vocab_file)
     if path and is_hugging_face(path):
         config.check_padding(
-            vocab[special_tokens_of(vocab_file).padding], vocab_file
+            vocab[tokenizer.special_tokens.padding], vocab_file
         )
     return vocab
 
@@ -199,12 +200,6 @@ def task_of(
             max_query_length=min(TaskConfig.max_query_length, third),
         )
     return None
-
-
-def class_of(values: Mapping[str, Any]) -> str:
-    """transformers' class in a config.json; "" where it does not say."""
-    names = values.get("architectures")
-    return str(names[0]) if isinstance(names, list) and names else ""
 
 
 def _labels(values: Mapping[str, Any], count: int) -> tuple[str, ...]:

@@ -51,8 +51,8 @@ class Tagger(TaskModel):
 class TokenClassifier(Tagger):
     """An encoder with a head for the tags of words. `call` gives logits.
 
-    The pooler is not trained, as nothing looks at it; it is kept with the
-    model.
+    The pooler is not trained, as nothing looks at it but in a ModernBERT; it is
+    kept with the model.
 
     Examples:
         >>> model = bert_keras.TokenClassifier.from_folder("ner")
@@ -78,7 +78,8 @@ class TokenClassifier(Tagger):
             config, num_tags, HEAD_DROPOUT_PROB, name="classifier"
         )
         self.build_layers()
-        self.encoder.pooler.trainable = config.traits.shares_pooler
+        if not config.traits.shares_pooler:
+            self.encoder.pooler.trainable = False
 
     @classmethod
     def from_settings(

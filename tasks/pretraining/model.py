@@ -41,8 +41,8 @@ MASKED_LM_EPSILON = 1e-5  # upstream's guard against a batch without masks
 class MaskedLm(TaskModel):
     """An encoder with the head of the masked language model.
 
-    The pooler is not trained, as nothing looks at it; it is kept with the
-    model, so that fine-tuning finds one.
+    The pooler is not trained, as nothing looks at it but in a ModernBERT; it is
+    kept with the model, so that fine-tuning finds one.
 
     Examples:
         >>> model = bert_keras.MaskedLm.from_folder("bert")
@@ -61,7 +61,8 @@ class MaskedLm(TaskModel):
         super().__init__(config, encoder, **kwargs)
         self.masked_lm = masked_lm_head(config, dtype=self.dtype_policy)
         self.build_layers()
-        self.encoder.pooler.trainable = config.traits.shares_pooler
+        if not config.traits.shares_pooler:
+            self.encoder.pooler.trainable = False
 
     def mappings(self) -> list[VariableMapping]:
         return [

@@ -32,8 +32,8 @@ class QuestionAnsweringModel(TaskModel):
 
     `call` gives {"start": [B, S], "end": [B, S]}, logits of positions.
 
-    The pooler is not trained, as nothing looks at it; it is kept with the
-    model, as upstream keeps it.
+    The pooler is not trained, as nothing looks at it but in a ModernBERT; it is
+    kept with the model, as upstream keeps it.
 
     Examples:
         >>> model = bert_keras.QuestionAnsweringModel.from_folder("squad")
@@ -59,8 +59,9 @@ class QuestionAnsweringModel(TaskModel):
         self.padding_in_loss = padding_in_loss
         self.head = LinearHead(self.encoder.config, 2, name="span")
         self.build_layers()
-        for pooler in self.encoder.poolers:
-            pooler.trainable = config.traits.shares_pooler
+        if not config.traits.shares_pooler:
+            for pooler in self.encoder.poolers:
+                pooler.trainable = False
 
     def totals(self, batch: Batch) -> dict[str, Tensor]:
         return {"rows": ops.sum(example_weights(batch))}

@@ -3,10 +3,13 @@ Hugging Face `tokenizers`, from a tokenizer.json with the parts of the released
 one and few pieces."""
 
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tokenizers import (
     Tokenizer,
     decoders,
@@ -16,7 +19,7 @@ from tokenizers import (
     processors,
 )
 
-from bert_keras.data.bpe import ByteLevelBpe
+from bert_keras.data.bpe import NEVER, ByteLevelBpe, clusters_of
 from bert_keras.data.special_tokens import MODERNBERT, ROBERTA
 from bert_keras.data.tokenizer_folder import (
     OpenedTokenizer,
@@ -45,7 +48,9 @@ LINES = [
 def released(folder: Path) -> Tokenizer:
     """Writes a tokenizer.json and a tokenizer_config.json."""
     vocab = json.loads((BYTE_LEVEL / "vocab.json").read_text("utf-8"))
-    pieces = [piece for piece in vocab if piece not in ROBERTA.pieces]
+    # As in the released one, bytes that no character has are not there.
+    others = {*ROBERTA.pieces, *NEVER}
+    pieces = [piece for piece in vocab if piece not in others]
     merges = [
         (line.split(" ")[0], line.split(" ")[1])
         for line in (BYTE_LEVEL / "merges.txt").read_text("utf-8").splitlines()
@@ -117,6 +122,9 @@ def check_same(folder: Path, library: Tokenizer) -> None:
         pieces = tokenizer.tokenize(text)
         assert tokenizer.convert_tokens_to_ids(pieces) == ids
         spans = tokenizer.tokenize_with_offsets(text)
+        assert [span.piece for span in spans] == pieces
+        if not unicodedata.is_normalized("NFC", text):
+            continue  # the library's leave accents out
         found = [text[start:end].strip() for _, start, end in spans]
         said = [text[start:end].strip() for start, end in expected.offsets]
         assert found == said, text
@@ -153,12 +161,41 @@ def test_as_a_model_folder_and_back(tmp_path: Path, theirs: Tokenizer) -> None:
     assert config["model_input_names"] == ["input_ids", "attention_mask"]
 
 
+# Letters, accents, the sign for Kelvin, parts of Korean and Tamil letters
+COMPOSING = "ae \u0301\u0323\u0305\u0308\u212a\u1100\u1161\u11a8\u0bc6\u0bd7"
+
+
+@given(st.text(st.sampled_from(COMPOSING), max_size=9))
+def test_characters_that_are_composed(text: str) -> None:
+    clusters = [*clusters_of(text)]
+    assert [i for own in clusters for i in own] == [*range(len(text))]
+    parts = [text[own.start : own.stop] for own in clusters]
+    composed = [unicodedata.normalize("NFC", part) for part in parts]
+    assert "".join(composed) == unicodedata.normalize("NFC", text)
+
+
+def test_places_of_what_is_composed(tmp_path: Path) -> None:
+    released(tmp_path / "theirs")
+    tokenizer = opened(tmp_path / "theirs").load()
+    text = "cafe\u0301 sea \u1100\u1161\u11a8!"
+    spans = tokenizer.tokenize_with_offsets(text)
+    accent, *_, korean, mark = [text[start:end] for _, start, end in spans][-9:]
+    assert mark == "!"
+    assert korean == "\u1100\u1161\u11a8"
+    assert "e\u0301" in [text[start:end] for _, start, end in spans]
+
+
 @pytest.mark.parametrize(
     ("part", "change", "sentence"),
     [
         ("normalizer", None, "normalizer has type = None"),
         ("normalizer", {"type": "NFKC"}, "normalizer has type = 'NFKC'"),
         ("pre_tokenizer", {"type": "Whitespace"}, "type = 'Whitespace'"),
+        (
+            "post_processor",
+            {"type": "RobertaProcessing"},
+            "post_processor has type = 'RobertaProcessing'",
+        ),
         (
             "post_processor",
             {"type": "TemplateProcessing", "single": [], "pair": []},

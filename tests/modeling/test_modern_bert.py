@@ -3,6 +3,7 @@ test_hugging_face.py and test_encoder.py, do not show."""
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
+from safetensors.numpy import load_file, save_file
 
 from bert_keras.errors import InputError
 from bert_keras.modeling.attention import same_sequence
-from bert_keras.modeling.checkpoint import encoder_mappings
+from bert_keras.modeling.checkpoint import check_sizes, encoder_mappings
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.cost import Rows, step_flop, training_memory
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.modeling.hugging_face import to_hugging_face
-from bert_keras.modeling.hugging_face_names import architecture_of
 from bert_keras.modeling.modern_bert import rotated
+from bert_keras.tasks.ner.model import TokenClassifier
+from tests.conftest import GOLDEN
 
 MODERN = BertConfig(
     vocab_size=41,
@@ -248,8 +251,6 @@ def test_what_it_cannot_be() -> None:
     for variant in ((True, None), (False, "right_to_left")):
         with pytest.raises(InputError, match="'modernbert'; expected another"):
             make_encoder(MODERN, *variant)
-    with pytest.raises(InputError, match="answers questions cannot be written"):
-        architecture_of(["cls/squad/output_weights"], "modernbert")
 
 
 THEIRS = {
@@ -302,6 +303,39 @@ def test_a_config_there_and_back(tmp_path: Path) -> None:
     assert "local_attention" not in BertConfig(7).to_json()
 
 
+def test_a_window_may_be_said_twice(tmp_path: Path) -> None:
+    assert read(tmp_path, THEIRS | {"sliding_window": 2}).local_attention == 4
+
+
+def test_its_keys_say_nothing_of_a_bert(tmp_path: Path) -> None:
+    others = {
+        "model_type": "bert", "vocab_size": 7, "local_attention": [1, 2],
+        "classifier_pooling": "mean", "global_rope_theta": 10000.0,
+    }  # fmt: skip
+    config = read(tmp_path, others)
+    assert config.local_attention == 128
+    assert config.classifier_pooling == "cls"
+
+
+def test_a_head_without_what_it_reads_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(GOLDEN / "hugging_face" / "modernbert_masked_lm", folder)
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    del tensors["head.dense.weight"]
+    save_file(tensors, path)
+    config = BertConfig.from_json_file(str(folder / "config.json"))
+    with pytest.raises(InputError, match="output_bias and no bert/pooler"):
+        check_sizes(config, str(folder))
+
+
+def test_a_frozen_encoder_stays_frozen() -> None:
+    encoder = built()
+    encoder.trainable = False
+    model = TokenClassifier(MODERN, 3, encoder=encoder)
+    assert len(model.trainable_variables) == 2
+
+
 def test_defaults_are_those_of_the_released_model(tmp_path: Path) -> None:
     config = read(tmp_path, {"model_type": "modernbert"})
     assert (config.vocab_size, config.num_hidden_layers) == (50368, 22)
@@ -336,8 +370,17 @@ def test_transformers_5_says_layers_and_rotations_otherwise(
         ({"layer_types": [FULL]}, "layer_types = "),
         (
             {"rope_parameters": {FULL: {"rope_type": "yarn"}}},
-            "rope_type = 'yarn'; expected 'default'",
+            "rope_parameters = .*'yarn'.*; expected a rope_theta alone",
         ),
+        (
+            {"rope_parameters": {NEAR: {"type": "linear", "factor": 2.0}}},
+            "rope_parameters = .*'linear'",
+        ),
+        (
+            {"rope_parameters": {"rope_theta": 5.0, "rope_type": "linear"}},
+            "rope_parameters = .* expected those of full_attention and",
+        ),
+        ({"sliding_window": 4}, "sliding_window = 4; expected half of local"),
         ({"rope_parameters": 7}, "rope_parameters = 7"),
         ({"rope_scaling": {"type": "linear"}}, "rope_scaling"),
         ({"norm_bias": True}, "norm_bias = True; the one supported"),
