@@ -80,10 +80,10 @@ def _training(
         _width(batch, "next_sentence_positions", 1),
     )
     run, config = trainer.run, trainer.config
-    num_pieces = plan.loop.num_accumulation_steps
+    num_micro_batches = plan.loop.num_accumulation_steps
     num_replicas = trainer.devices.strategy.num_replicas_in_sync
     own = dataclasses.replace(
-        rows, number=rows.number // (num_replicas * num_pieces)
+        rows, number=rows.number // (num_replicas * num_micro_batches)
     )
     memory = training_memory(
         config,
@@ -91,7 +91,7 @@ def _training(
         *_num_parameters(trainer),
         run.num_frozen_layers,
         run.precision == "mixed_bfloat16",
-        num_pieces > 1,
+        num_micro_batches > 1,
         run.recompute,
     )
     whole = plan.loop.num_batches(steps)

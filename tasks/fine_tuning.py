@@ -103,12 +103,12 @@ class TrainingData:
 
     num_examples: int  # that make an epoch; windows make more rows
     num_rows: int
-    longest: int  # pieces of a row
+    longest: int  # tokens of a row
     packs: bool  # whether the model reads packed rows, with the same loss
     digest: str  # tells other data from these
-    # of batch_size, max_seq_length, seed, share and num_pieces, which are
-    # InMemoryBatches's
-    batches: Callable[[int, int, int, HostShard, int], Source]
+    # of InMemoryBatches's batch_size, max_seq_length, seed, share and
+    # num_micro_batches, by name
+    batches: Callable[..., Source]
 
 
 def labelled_rows(
@@ -299,7 +299,7 @@ class FineTuningTask(Task):
             ]
         strategy, host = trainer.devices
         num_replicas = strategy.num_replicas_in_sync // host.count
-        num_pieces = num_replicas * config.loop.num_accumulation_steps
+        num_micro_batches = num_replicas * config.loop.num_accumulation_steps
         eval_steps = config.selection.eval_steps
         chosen_by: dict[str, Any] = {}
         path = trainer.run.data_files.get(self.eval_argument, "")
@@ -312,12 +312,12 @@ class FineTuningTask(Task):
             chosen_by = {"evaluation data": f"checksum {crc:08x}"}
         return TrainingPlan(
             data.batches(
-                batch_size,
-                most,
-                seed,
-                HostShard(host.index, host.count),
+                batch_size=batch_size,
+                max_seq_length=most,
+                seed=seed,
+                share=HostShard(host.index, host.count),
                 # Several batches in one call, as on a TPU, have one shape.
-                num_pieces
+                num_micro_batches=num_micro_batches
                 if data.packs and config.loop.steps_per_call == 1
                 else 0,
             ),

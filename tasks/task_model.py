@@ -126,7 +126,8 @@ class TaskModel(keras.Model, abc.ABC):
 
         Args:
             batch: what `logits` and `loss_of` look at.
-            totals: of the global batch, of which this may be one piece.
+            totals: of the global batch, of which this may be one
+                micro-batch.
             seed: int32 [2], the key of the dropout; None for none.
 
         Returns:

@@ -309,17 +309,17 @@ def check_batch_size(
     strategy: tf.distribute.Strategy,
     argument: str,
     batch_size: int,
-    pieces: int,
+    num_micro_batches: int,
 ) -> None:
     """Refuses a global batch that does not split evenly.
 
     Args:
-        pieces: micro-batches of each replica.
+        num_micro_batches: of each replica.
     """
-    parts = strategy.num_replicas_in_sync * pieces
+    parts = strategy.num_replicas_in_sync * num_micro_batches
     if batch_size < 1 or batch_size % parts:
         raise InputError(
             f"`{argument}` is {batch_size}; expected a multiple of {parts} "
-            f"({strategy.num_replicas_in_sync} replicas of {pieces} "
-            "micro-batches each)"
+            f"({strategy.num_replicas_in_sync} replicas of "
+            f"{num_micro_batches} micro-batches each)"
         )

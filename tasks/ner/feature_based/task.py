@@ -99,8 +99,8 @@ class FeatureBasedNerTask(NerTask):
             max(len(row.input_ids) for row in words.rows),
             packs=True,  # padding changes no loss
             digest=f"vectors {digest[:16]}, labels' checksum {crc:08x}",
-            batches=lambda batch_size, _, seed, share, num_pieces: (
-                FeatureBatches(vectors, labels, batch_size, seed, share)
+            batches=lambda batch_size, seed, share, **_: FeatureBatches(
+                vectors, labels, batch_size, seed, share
             ),
         )
 
