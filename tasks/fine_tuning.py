@@ -38,6 +38,7 @@ from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.checkpoint_compatibility import second_config
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.hugging_face_task import folder_task
+from bert_keras.tasks.keyword_settings import Given
 from bert_keras.tasks.metrics import summarize
 from bert_keras.tasks.run_context import (
     RECORDS,
@@ -358,16 +359,14 @@ class FineTuning:
     uses a fine-tuned one.
 
     Attributes:
-        given: the flags or keywords of the call, whose `make` fills a
-            dataclass.
-        stored: what task.json says of the model in output_dir, else of that in
-            init_checkpoint.
-        used: the same without training: a model is used as trained.
+        stored: the settings of the model that is used or started from
+            (`stored_settings`); to train, only if it is one for these targets.
+        used: `stored`, if the model is used as it is; None to train.
     """
 
     def __init__(
         self,
-        given: Any,
+        given: Given,
         run: RunConfig,
         config: FineTuningConfig,
         devices: DeviceConfig,
@@ -375,8 +374,7 @@ class FineTuning:
     ):
         """
         Args:
-            targets: that the call is for; where it trains, stored settings of
-                another one do not count.
+            targets: that the call is for.
 
         Raises:
             InputError: a model that was trained for another is to be used.
@@ -386,10 +384,10 @@ class FineTuning:
         self.config = config
         self.devices = make_devices(devices, output_dir=run.output_dir)
         self.stored = stored_settings(run)
+        if run.do_train and self.stored and self.stored.target not in targets:
+            self.stored = None
         self.used = None if run.do_train else self.stored
         self.check_target(*targets)
-        if self.stored and self.stored.target not in targets:
-            self.stored = None
 
     def check_target(self, *targets: str) -> None:
         """Refuses to use a model that was trained for none of these."""
@@ -416,8 +414,7 @@ class FineTuning:
                 if second
                 else self.stored and self.stored.second_direction
             )
-        config: TaskConfig = self.given.make(TaskConfig, self.used, **values)
-        return config
+        return self.given.make(TaskConfig, self.used, **values)
 
     def begin(
         self,
