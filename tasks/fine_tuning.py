@@ -280,14 +280,17 @@ class FineTuningTask(Task):
         )
 
     def plan(self, trainer: Trainer) -> TrainingPlan:
-        data, config, seed = self.data, self.config, trainer.seed
-        batch_size = config.train_batch_size
+        data, config, loop = self.data, self.config, self.config.loop
         most = self.settings.max_seq_length
-        steps = int(data.num_examples / batch_size * config.num_train_epochs)
+        steps = int(
+            data.num_examples
+            / config.train_batch_size
+            * config.num_train_epochs
+        )
         if not steps:
             raise InputError(
                 f"{data.num_examples} examples for {config.num_train_epochs} "
-                f"epochs make no batch of {batch_size}; lower "
+                f"epochs make no batch of {config.train_batch_size}; lower "
                 "`train_batch_size` or raise `num_train_epochs`"
             )
         hints = []
@@ -299,8 +302,35 @@ class FineTuningTask(Task):
                 "memory, but the model then cuts longer texts, later, too"
             ]
         strategy, host = trainer.devices
-        num_replicas = strategy.num_replicas_in_sync // host.count
-        num_micro_batches = num_replicas * config.loop.num_accumulation_steps
+        num_micro_batches = 0  # rows are not packed
+        # Several batches in one call, as on a TPU, have one shape.
+        if data.packs and loop.steps_per_call == 1:
+            num_replicas = strategy.num_replicas_in_sync // host.count
+            num_micro_batches = num_replicas * loop.num_accumulation_steps
+        return TrainingPlan(
+            data.batches(
+                batch_size=config.train_batch_size,
+                max_seq_length=most,
+                seed=trainer.seed,
+                share=HostShard(host.index, host.count),
+                num_micro_batches=num_micro_batches,
+            ),
+            dataclasses.replace(
+                config.optimizer,
+                num_train_steps=steps,
+                num_warmup_steps=int(steps * config.warmup_proportion),
+            ),
+            dataclasses.replace(loop, seed=trainer.seed),
+            config.selection,
+            self._settings(trainer),
+            begins_at_random=not trainer.run.init_checkpoint,
+            hints=hints,
+        )
+
+    def _settings(self, trainer: Trainer) -> dict[str, Any]:
+        """Settings that change what is learnt, beside the optimiser's and the
+        loop's, in the order in which they are stored."""
+        data, config = self.data, self.config
         eval_steps = config.selection.eval_steps
         chosen_by: dict[str, Any] = {}
         path = trainer.run.data_files.get(self.eval_argument, "")
@@ -311,47 +341,26 @@ class FineTuningTask(Task):
             for example in self.compared_on():
                 crc = zlib.crc32(repr(example).encode(), crc)
             chosen_by = {"evaluation data": f"checksum {crc:08x}"}
-        return TrainingPlan(
-            data.batches(
-                batch_size=batch_size,
-                max_seq_length=most,
-                seed=seed,
-                share=HostShard(host.index, host.count),
-                # Several batches in one call, as on a TPU, have one shape.
-                num_micro_batches=num_micro_batches
-                if data.packs and config.loop.steps_per_call == 1
-                else 0,
-            ),
-            dataclasses.replace(
-                config.optimizer,
-                num_train_steps=steps,
-                num_warmup_steps=int(steps * config.warmup_proportion),
-            ),
-            dataclasses.replace(config.loop, seed=seed),
-            config.selection,
-            {
-                **dataclasses.asdict(self.settings),
-                "train_batch_size": batch_size,
-                "num_train_epochs": config.num_train_epochs,
-                "warmup_proportion": config.warmup_proportion,
-                "seed": seed,
-                # They follow from epochs and proportion.
-                "num_train_steps": None,
-                "num_warmup_steps": None,
-                # None without one, as earlier versions did not store it
-                "bilstm": self.settings.bilstm or None,
-                "padding_in_loss": not data.packs,
-                "eval_steps": eval_steps,
-                "best_metric": self.metric(config.selection)
-                if eval_steps
-                else None,
-                "training data": data.digest,
-                **chosen_by,
-                **self.loss_settings,
-            },
-            begins_at_random=not trainer.run.init_checkpoint,
-            hints=hints,
-        )
+        return {
+            **dataclasses.asdict(self.settings),
+            "train_batch_size": config.train_batch_size,
+            "num_train_epochs": config.num_train_epochs,
+            "warmup_proportion": config.warmup_proportion,
+            "seed": trainer.seed,
+            # They follow from epochs and proportion.
+            "num_train_steps": None,
+            "num_warmup_steps": None,
+            # None without one, as earlier versions did not store it
+            "bilstm": self.settings.bilstm or None,
+            "padding_in_loss": not data.packs,
+            "eval_steps": eval_steps,
+            "best_metric": self.metric(config.selection)
+            if eval_steps
+            else None,
+            "training data": data.digest,
+            **chosen_by,
+            **self.loss_settings,
+        }
 
 
 class FineTuning:
