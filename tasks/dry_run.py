@@ -37,7 +37,7 @@ def report(task: Task, context: RunContext, seed: int) -> None:
         trainer = Trainer(task, context, seed)
         plan = fix_num_train_steps(trainer, task.plan(trainer))
         settings = settings_of(context, plan)
-        trainer.load_start_or_check_settings(plan, settings, may_write=False)
+        trainer.begin_or_resume(plan, settings, may_write=False)
         if saved_states(trainer.folder):
             trainer.restore_state()
         entries = _training(trainer, plan, size)

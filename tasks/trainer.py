@@ -394,7 +394,7 @@ class Trainer:
         plan = budget.fix_num_train_steps(self, self.task.plan(self))
         settings = settings_of(self.context, plan)
         self._check_other_hosts(settings, plan.loop)
-        self.load_start_or_check_settings(plan, settings, host.is_chief)
+        self.begin_or_resume(plan, settings, may_write=host.is_chief)
         sum_over_hosts(*self.devices, 0.0)  # until the chief has gone back
         if host.is_chief:
             self.task.keep_training_data()
@@ -456,11 +456,11 @@ class Trainer:
             )
         return StepFunction(model, optimizer, strategy, loop)
 
-    def load_start_or_check_settings(
+    def begin_or_resume(
         self, plan: TrainingPlan, settings: dict[str, Any], may_write: bool
     ) -> None:
-        """Begins a run from `init_checkpoint`; checks the settings of one that
-        resumes, whose state is read by `training.loop.train`.
+        """Begins a run, from `init_checkpoint` if given, or checks the settings
+        of one that resumes, whose state `training.loop.train` will read.
 
         Args:
             settings: what `settings_of` says of the plan.
