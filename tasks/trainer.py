@@ -89,7 +89,7 @@ from bert_keras.training.config import (
     ModelSelection,
     OptimizerConfig,
 )
-from bert_keras.training.distribution import sum_over_hosts
+from bert_keras.training.distribution import sum_over_hosts, wait_for_hosts
 from bert_keras.training.early_stopping import EVAL_LOG, EarlyStopping
 from bert_keras.training.inference import Predictor
 from bert_keras.training.loop import (
@@ -395,20 +395,20 @@ class Trainer:
         settings = settings_of(self.context, plan)
         self._check_other_hosts(settings, plan.loop)
         self.begin_or_resume(plan, settings, may_write=host.is_chief)
-        sum_over_hosts(*self.devices, 0.0)  # until the chief has gone back
+        wait_for_hosts(*self.devices)  # until the chief has gone back
         if host.is_chief:
             self.task.keep_training_data()
         early_stopping = None
         if plan.selection.eval_steps:
             early_stopping = EarlyStopping(
-                plan.selection.eval_steps,
-                self.task.metric(plan.selection),
-                plan.selection.patience,
-                lambda: self.task.evaluate(self),
-                self._keep_best,
-                self.folder,
-                host.is_chief,
-                lambda: self.task.samples(self),
+                every_steps=plan.selection.eval_steps,
+                metric=self.task.metric(plan.selection),
+                patience=plan.selection.patience,
+                evaluate=lambda: self.task.evaluate(self),
+                keep=self._keep_best,
+                output_dir=self.folder,
+                writes=host.is_chief,
+                samples=lambda: self.task.samples(self),
             )
         step = train(
             self.step_function(plan.optimizer, plan.loop),

@@ -274,6 +274,11 @@ def sum_over_hosts(
     return float(total) * host.count / strategy.num_replicas_in_sync
 
 
+def wait_for_hosts(strategy: tf.distribute.Strategy, host: Host) -> None:
+    """Returns once every host has called it."""
+    sum_over_hosts(strategy, host, 0.0)
+
+
 @functools.cache
 def _sum_of(strategy: tf.distribute.Strategy) -> Any:
     @tf.function(autograph=False)

@@ -65,7 +65,11 @@ from bert_keras.training.config import (
     ModelSelection,
     OptimizerConfig,
 )
-from bert_keras.training.distribution import check_batch_size, sum_over_hosts
+from bert_keras.training.distribution import (
+    check_batch_size,
+    sum_over_hosts,
+    wait_for_hosts,
+)
 from bert_keras.training.loop import Source
 from bert_keras.training.monitor import Watch
 
@@ -201,7 +205,7 @@ def open_records(
             sound = in_folder(files.temporary_folder())
         if leaves_none or devices.host.is_chief:
             sound.make(inputs.paths)
-        sum_over_hosts(*devices, 0)  # the others wait
+        wait_for_hosts(*devices)  # until the chief has made them
         inputs = inputs._replace(
             train=sound.files(train),
             held_out=sound.files(held_out),
