@@ -426,7 +426,7 @@ class Trainer:
             load_checkpoint(self.model.mappings(), best)
         self._has_weights_of(step)
         if host.is_chief:
-            self._replace([] if early_stopping else [EVAL_LOG])
+            self._write_model([] if early_stopping else [EVAL_LOG])
             if early_stopping is not None:
                 self.best.finish()
             else:
@@ -635,7 +635,7 @@ class Trainer:
         load_checkpoint(self.model.mappings(), folder)
         self._has_weights_of(step)
         if self.devices.host.is_chief:
-            self._replace([EVAL_LOG, monitor.LOG])
+            self._write_model([EVAL_LOG, monitor.LOG])
             self.best.note_adopted(step, metrics)
 
     @functools.cached_property
@@ -720,19 +720,17 @@ class Trainer:
         if self.devices.host.is_chief:
             self.best.keep(step, metrics, self._save)
 
-    def _replace(self, logs: Sequence[str]) -> None:
-        """Writes the model to output_dir unless it is there, and moves what
-        describes another one, its results and these logs out of its way."""
-        if not self._is_written():
-            self.results.put_away([*logs, *self._others_descriptions()])
-            self.best.forget()
-            self._save(self.folder)
+    def _write_model(self, logs: Sequence[str]) -> None:
+        """Writes the model to output_dir, unless that has this very model.
+        First moves away what belongs to the model before: its results, what
+        describes it, and these logs."""
+        if self._is_in_output_dir():
+            return
+        self.results.put_away([*logs, *self._files_of_another_model()])
+        self.best.forget()
+        self._save(self.folder)
 
-    def _task_json(self) -> str | None:
-        settings = self.task.settings
-        return settings.to_json() if settings else None
-
-    def _is_written(self) -> bool:
+    def _is_in_output_dir(self) -> bool:
         """Whether output_dir has this very model."""
         path = os.path.join(self.folder, CHECKPOINT)
         if not tf.io.gfile.exists(path + ".index"):
@@ -740,41 +738,48 @@ class Trainer:
         config = content(os.path.join(self.folder, CONFIG))
         task = content(os.path.join(self.folder, TASK))
         try:
-            if config != self.config.to_json().encode() or (
-                _learnt(task) != _learnt(self._task_json())
-            ):
+            if config != self.config.to_json().encode():
                 return False
-            own, ours = open_tokenizer(self.folder), self.context.tokenizer
-            digest = own and vocabulary_digest(own.vocab)
+            if _learnt(task) != _learnt(self._task_json()):
+                return False
+            stored, ours = open_tokenizer(self.folder), self.context.tokenizer
+            digest = stored and vocabulary_digest(stored.vocab)
             if digest != made_of(self.context)["vocab_file"]:
                 return False
-            if own and ours and own.settings != ours.settings:
+            if stored and ours and stored.settings != ours.settings:
                 return False
-            there = open_weights(path)
+            weights = open_weights(path)
             return all(
-                mapping.name in there.shapes
-                and np.array_equal(there.read(mapping.name), mapping.read())
+                mapping.name in weights.shapes
+                and np.array_equal(weights.read(mapping.name), mapping.read())
                 for mapping in self.model.mappings()
             )
         except (ValueError, TypeError):  # it is damaged
             return False
 
-    def _others_descriptions(self) -> list[str]:
+    def _files_of_another_model(self) -> list[str]:
         """The files of output_dir that describe another model, or how it was
         trained: an earlier one's, or a person's own."""
-        texts = {CONFIG: self.config.to_json(), **self._descriptions()}
-        texts[FLAGS_FILE] = self.run.flags
-        new = {name: (text or "").encode() for name, text in texts.items()}
+        texts = {
+            CONFIG: self.config.to_json(),
+            FLAGS_FILE: self.run.flags,
+            **self._descriptions(),
+        }
+        ours = {name: (text or "").encode() for name, text in texts.items()}
         if found := self.context.tokenizer:
-            # Of the kinds that are not written, those are removed.
-            new |= dict.fromkeys((VOCABULARY, BYTE_LEVEL, MERGES), b"")
+            # A vocabulary of another kind goes, too.
+            ours |= dict.fromkeys((VOCABULARY, BYTE_LEVEL, MERGES), b"")
             for name, path in vocabulary_files(found.vocab_file).items():
-                new[name] = content(path) or b""
+                ours[name] = content(path) or b""
         return [
             name
-            for name, text in new.items()
+            for name, text in ours.items()
             if content(os.path.join(self.folder, name)) not in (None, text)
         ]
+
+    def _task_json(self) -> str | None:
+        settings = self.task.settings
+        return settings.to_json() if settings else None
 
     def _descriptions(self) -> dict[str, str | None]:
         """The texts of task.json and tokenizer_config.json."""
