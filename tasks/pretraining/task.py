@@ -6,7 +6,6 @@ Upstream file: run_pretraining.py, whose eval_results.txt this writes.
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import math
 import os
@@ -146,77 +145,102 @@ def open_records(
     Raises:
         InputError: they do not fit the model or what is asked.
     """
-    dataset, train = None, []
+    dataset, train, general = None, [], []
     if isinstance(config.input_file, str):
         train = text_files.expand_patterns(config.input_file)
     else:
         dataset = config.input_file
-    held_out, general = train, []
+    held_out = train
     if config.eval_file:
         held_out = text_files.expand_patterns(config.eval_file, "eval_file")
     if config.general_eval_file:
         general = text_files.expand_patterns(
             config.general_eval_file, "general_eval_file"
         )
-    may_skip = config.skip_corrupt_records
-    if dataset is not None:
-        if may_skip:
-            raise InputError(
-                "`skip_corrupt_records` is for files of records, and a dataset "
-                "is trained on; leave it out"
-            )
-        features = features_of(dataset, model.type_vocab_size or None)
-        fault = (
-            "the dataset has no next_sentence_labels, on which "
-            "`next_sentence_prediction` could be trained; leave it out"
-        )
+    if dataset is None:
+        features = _features_of_files(train, config, model, devices)
     else:
-        num_hosts = devices.host.count
-        if sum_over_hosts(*devices, int(may_skip)) != may_skip * num_hosts:
-            raise InputError(
-                "`skip_corrupt_records` was given to some hosts and not to "
-                "others; give it to all of them"
-            )
-        features = validate_records.table_of(
-            validate_records.read_first_known(train)
-            if may_skip
-            else validate_records.read_first(train[0]),
-            config.max_seq_length,
-            config.masks.max_predictions_per_seq,
-            model.type_vocab_size or None,
-        )
-        fault = (
-            f"{train[0]} has records without next_sentence_labels, on which "
-            "`next_sentence_prediction` cannot be trained; leave it out, or "
-            "make records with `sequence_format=segment_pair`"
-        )
-    if config.next_sentence_prediction and not has_next_sentence(features):
-        raise InputError(fault)
+        features = _features_of_dataset(dataset, config, model)
     if config.next_sentence_prediction is False:
         features = without_next_sentence(features)
     inputs = Inputs(train, held_out, features, train, dataset, general)
-    if may_skip:
-        in_folder = functools.partial(
-            validate_records.CleanRecords, features, model.vocab_size
-        )
-        sound = in_folder(os.path.join(run.output_dir, SOUND))
-        leaves_none = run.dry_run and not sound.are_made(inputs.paths)
-        if leaves_none:
-            sound = in_folder(files.temporary_folder())
-        if leaves_none or devices.host.is_chief:
-            sound.make(inputs.paths)
-        wait_for_hosts(*devices)  # until the chief has made them
-        inputs = inputs._replace(
-            train=sound.files(train),
-            held_out=sound.files(held_out),
-            general=sound.files(general) if general else [],
-        )
+    if config.skip_corrupt_records:
+        inputs = _leave_out_damage(inputs, run, model.vocab_size, devices)
     validate_records.check_files(
         inputs.paths, features, vocab_size=model.vocab_size
     )
     if train:
         validate_records.check_masks(inputs.train, features)
     return inputs
+
+
+def _features_of_files(
+    paths: Sequence[str],
+    config: PretrainingConfig,
+    model: BertConfig,
+    devices: Devices,
+) -> tuple[Feature, ...]:
+    skips = config.skip_corrupt_records
+    if sum_over_hosts(*devices, int(skips)) != skips * devices.host.count:
+        raise InputError(
+            "`skip_corrupt_records` was given to some hosts and not to "
+            "others; give it to all of them"
+        )
+    features = validate_records.table_of(
+        validate_records.read_first_known(paths)
+        if skips
+        else validate_records.read_first(paths[0]),
+        config.max_seq_length,
+        config.masks.max_predictions_per_seq,
+        model.type_vocab_size or None,
+    )
+    if config.next_sentence_prediction and not has_next_sentence(features):
+        raise InputError(
+            f"{paths[0]} has records without next_sentence_labels, on which "
+            "`next_sentence_prediction` cannot be trained; leave it out, or "
+            "make records with `sequence_format=segment_pair`"
+        )
+    return features
+
+
+def _features_of_dataset(
+    dataset: tf.data.Dataset, config: PretrainingConfig, model: BertConfig
+) -> tuple[Feature, ...]:
+    if config.skip_corrupt_records:
+        raise InputError(
+            "`skip_corrupt_records` is for files of records, and a dataset "
+            "is trained on; leave it out"
+        )
+    features = features_of(dataset, model.type_vocab_size or None)
+    if config.next_sentence_prediction and not has_next_sentence(features):
+        raise InputError(
+            "the dataset has no next_sentence_labels, on which "
+            "`next_sentence_prediction` could be trained; leave it out"
+        )
+    return features
+
+
+def _leave_out_damage(
+    inputs: Inputs, run: RunConfig, vocab_size: int, devices: Devices
+) -> Inputs:
+    """Puts in the place of each damaged file a copy without what cannot be
+    used: in output_dir or, in a dry run, in a folder that is removed."""
+    folder = os.path.join(run.output_dir, SOUND)
+    sound = validate_records.CleanRecords(inputs.features, vocab_size, folder)
+    is_temporary = run.dry_run and not sound.are_made(inputs.paths)
+    if is_temporary:
+        folder = files.temporary_folder()
+        sound = validate_records.CleanRecords(
+            inputs.features, vocab_size, folder
+        )
+    if is_temporary or devices.host.is_chief:
+        sound.make(inputs.paths)
+    wait_for_hosts(*devices)  # until the chief has made them
+    return inputs._replace(
+        train=sound.files(inputs.train),
+        held_out=sound.files(inputs.held_out),
+        general=sound.files(inputs.general) if inputs.general else [],
+    )
 
 
 def check_direction(
