@@ -136,7 +136,7 @@ class Inputs(NamedTuple):
 def open_records(
     config: PretrainingConfig,
     run: RunConfig,
-    model: BertConfig,
+    model_config: BertConfig,
     devices: Devices,
 ) -> Inputs:
     """What is trained and evaluated on: all records are of the kind of the
@@ -158,16 +158,18 @@ def open_records(
             config.general_eval_file, "general_eval_file"
         )
     if dataset is None:
-        features = _features_of_files(train, config, model, devices)
+        features = _features_of_files(train, config, model_config, devices)
     else:
-        features = _features_of_dataset(dataset, config, model)
+        features = _features_of_dataset(dataset, config, model_config)
     if config.next_sentence_prediction is False:
         features = without_next_sentence(features)
     inputs = Inputs(train, held_out, features, train, dataset, general)
     if config.skip_corrupt_records:
-        inputs = _leave_out_damage(inputs, run, model.vocab_size, devices)
+        inputs = _leave_out_damage(
+            inputs, run, model_config.vocab_size, devices
+        )
     validate_records.check_files(
-        inputs.paths, features, vocab_size=model.vocab_size
+        inputs.paths, features, vocab_size=model_config.vocab_size
     )
     if train:
         validate_records.check_masks(inputs.train, features)
@@ -177,7 +179,7 @@ def open_records(
 def _features_of_files(
     paths: Sequence[str],
     config: PretrainingConfig,
-    model: BertConfig,
+    model_config: BertConfig,
     devices: Devices,
 ) -> tuple[Feature, ...]:
     skips = config.skip_corrupt_records
@@ -192,7 +194,7 @@ def _features_of_files(
         else validate_records.read_first(paths[0]),
         config.max_seq_length,
         config.masks.max_predictions_per_seq,
-        model.type_vocab_size or None,
+        model_config.type_vocab_size or None,
     )
     if config.next_sentence_prediction and not has_next_sentence(features):
         raise InputError(
@@ -204,14 +206,16 @@ def _features_of_files(
 
 
 def _features_of_dataset(
-    dataset: tf.data.Dataset, config: PretrainingConfig, model: BertConfig
+    dataset: tf.data.Dataset,
+    config: PretrainingConfig,
+    model_config: BertConfig,
 ) -> tuple[Feature, ...]:
     if config.skip_corrupt_records:
         raise InputError(
             "`skip_corrupt_records` is for files of records, and a dataset "
             "is trained on; leave it out"
         )
-    features = features_of(dataset, model.type_vocab_size or None)
+    features = features_of(dataset, model_config.type_vocab_size or None)
     if config.next_sentence_prediction and not has_next_sentence(features):
         raise InputError(
             "the dataset has no next_sentence_labels, on which "
@@ -284,27 +288,27 @@ class PretrainingTask(Task):
         devices: Devices,
         run: RunConfig,
         config: PretrainingConfig,
-        source: RunConfig | None = None,
+        model_source: RunConfig | None = None,
         other_settings: Mapping[str, Any] | None = None,
     ):
         """Reads and checks all that is there before there is a model.
 
         Args:
-            source: where the model's config and vocabulary are; None: as the
-                run says.
+            model_source: says where the model's config and vocabulary are;
+                None: `run` does.
             other_settings: what else changes what is learnt, by argument.
         """
         self.config = config
         self.other_settings = other_settings or {}
-        # whether the model is evaluated while it is trained
-        self.watches = run.do_train and config.selection.eval_steps > 0
-        if self.watches and not config.eval_file:
+        self.compares = config.selection.compares(run.do_train)
+        if self.compares and not config.eval_file:
             raise InputError(
                 "`eval_steps` compares models on records that they are not "
                 "trained on: give `eval_file`"
             )
-        model = read_config(source or run, config.max_seq_length)
-        tokenizer = find_tokenizer(source or run, model)
+        source = model_source or run
+        model_config = read_config(source, config.max_seq_length)
+        tokenizer = find_tokenizer(source, model_config)
         if run.do_train:
             check_batch_size(
                 devices.strategy,
@@ -312,32 +316,31 @@ class PretrainingTask(Task):
                 config.train_batch_size,
                 config.loop.num_accumulation_steps,
             )
-        if config.do_eval or self.watches:
+        if config.do_eval or self.compares:
             check_batch_size(
                 devices.strategy, "eval_batch_size", config.eval_batch_size, 1
             )
         claim_folder(run, devices.host)
-        self.inputs = open_records(config, run, model, devices)
-        check_direction(self.inputs, model.direction, config.mask_flags)
+        self.inputs = open_records(config, run, model_config, devices)
+        check_direction(self.inputs, model_config.direction, config.mask_flags)
         if tokenizer is not None:
-            inputs = self.inputs
-            given = inputs.train[:1], inputs.held_out[:1], inputs.general[:1]
-            firsts = {*itertools.chain.from_iterable(given)}
-            validate_records.check_pieces(sorted(firsts), tokenizer.load())
-            place = source or run
-            own = place.init_checkpoint and files.beside(
-                place.init_checkpoint, VOCABULARIES
-            )
+            inputs, start = self.inputs, source.init_checkpoint
+            kinds = inputs.train, inputs.held_out, inputs.general
+            first_files = {path for paths in kinds for path in paths[:1]}
+            validate_records.check_pieces(sorted(first_files), tokenizer.load())
+            start_vocab_file = start and files.beside(start, VOCABULARIES)
+            vocab_files = (
+                tokenizer.vocab_file, source.vocab_file, start_vocab_file,
+            )  # fmt: skip
             validate_records.check_vocabulary(
-                [*inputs.train, *inputs.held_out, *inputs.general],
-                filter(None, (tokenizer.vocab_file, place.vocab_file, own)),
+                inputs.paths, filter(None, vocab_files)
             )
-        self.context = RunContext(devices, run, model, tokenizer)
-        self.kind = Pretraining if self.inputs.have_pairs else MaskedLm
-        self.metric_names = ("loss", *self.kind.metric_names)
+        self.context = RunContext(devices, run, model_config, tokenizer)
+        self.model_class = Pretraining if self.inputs.have_pairs else MaskedLm
+        self.metric_names = ("loss", *self.model_class.metric_names)
 
     def make_model(self, config: BertConfig) -> Any:
-        return self.kind(config)
+        return self.model_class(config)
 
     @property
     def begins_at_random(self) -> bool:
@@ -419,7 +422,7 @@ class PretrainingTask(Task):
             "max_eval_steps": config.max_eval_steps,
             "eval_masked_lm_prob": config.eval_masked_lm_prob,
         }
-        if not self.watches:
+        if not self.compares:
             watched = dict.fromkeys(watched)
         general: dict[str, Any] = {"general_eval_file": None}
         if inputs.general:
