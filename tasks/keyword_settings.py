@@ -96,8 +96,13 @@ KINDS: Mapping[Any, str] = {
 
 
 def types_of(kind: Any, *names: str) -> dict[str, Any]:
-    """The types of a dataclass's fields; without `names`, of all."""
-    found = {field.name: field.type for field in dataclasses.fields(kind)}
+    """The types of a dataclass's fields; without `names`, of all, except of
+    dataclasses in it, whose fields `make` fills."""
+    found = {
+        field.name: field.type
+        for field in dataclasses.fields(kind)
+        if not dataclasses.is_dataclass(field.type)
+    }
     return {name: found[name] for name in names or found}
 
 
