@@ -26,9 +26,10 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
+    check_tokens,
     compare_pieces,
 )
-from bert_keras.tasks.hugging_face_task import check_tokens, folder_task
+from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.task_config import TaskConfig
 
 MODEL_FOLDER = (

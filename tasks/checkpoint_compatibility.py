@@ -9,10 +9,12 @@ import math
 from collections.abc import Mapping
 
 from bert_keras import files
-from bert_keras.data.tokenizer_folder import open_tokenizer
+from bert_keras.data.tokenizer_folder import OpenedTokenizer, open_tokenizer
+from bert_keras.data.tokenizers import check_ids, special_tokens_of
 from bert_keras.errors import InputError, warn
 from bert_keras.modeling.checkpoint import check_sizes
 from bert_keras.modeling.config import BertConfig, model_config_file
+from bert_keras.modeling.hugging_face import is_hugging_face
 from bert_keras.training.config import OptimizerConfig
 
 
@@ -107,6 +109,26 @@ def second_config(
             "bert_config.json beside it, which says in what direction it reads"
         )
     return BertConfig.from_json_file(files.local(path))
+
+
+def check_tokens(
+    tokenizer: OpenedTokenizer, config: BertConfig, path: str | None
+) -> Mapping[str, int]:
+    """Checks the tokenizer of a model; returns token -> id.
+
+    Args:
+        path: of the model, where it is known.
+
+    Raises:
+        InputError: an id does not fit the config.
+    """
+    vocab_file, vocab = tokenizer.vocab_file, tokenizer.vocab
+    check_ids(vocab, config.vocab_size, vocab_file)
+    if path and is_hugging_face(path):
+        config.check_padding(
+            vocab[special_tokens_of(vocab_file).padding], vocab_file
+        )
+    return vocab
 
 
 def compare_pieces(

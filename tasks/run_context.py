@@ -25,9 +25,9 @@ from bert_keras.tasks.base import check_backend
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
     check_second,
+    check_tokens,
     compare_pieces,
 )
-from bert_keras.tasks.hugging_face_task import check_tokens
 from bert_keras.tasks.results import (
     ALSO_READ,
     EARLIER,
