@@ -1,9 +1,9 @@
 """RoBERTa's tokenizer: byte-level byte pair encoding, with character offsets.
 
 A text is cut into words, each with the space before it; the bytes of a word
-are its first pieces, each written as one printable character; then, of all
+are its first tokens, each written as one printable character; then, of all
 pairs of neighbours, the one that merges.txt lists first is joined, until none
-is listed. Nothing is lost: pieces give the text back, and nothing is unknown.
+is listed. Nothing is lost: tokens give the text back, and nothing is unknown.
 Radford et al. 2019, section 2.2; Liu et al. 2019, section 4.4. Upstream file:
 openai/gpt-2 src/encoder.py. Hugging Face `tokenizers` does the work.
 """
@@ -34,11 +34,11 @@ _BYTES = {char: byte for byte, char in enumerate(ALPHABET)}
 
 
 class ByteLevelBpe:
-    """Text to pieces, and pieces to ids and back.
+    """Text to tokens, and tokens to ids and back.
 
     Args:
-      vocab: piece -> id.
-      merges: pairs of pieces, the first to be joined first.
+      vocab: token -> id.
+      merges: pairs of tokens, the first to be joined first.
       added_tokens: kept whole wherever a text has them.
       add_prefix_space: a text is read as if it began with a space.
     """
@@ -75,7 +75,7 @@ class ByteLevelBpe:
         )
 
     def tokenize(self, text: str, enough: int | None = None) -> list[str]:
-        """The text's pieces: "the sea." gives the, U+0120 sea, and a dot.
+        """The text's tokens: "the sea." gives the, U+0120 sea, and a dot.
 
         What looks like a special token ("</s>") is text like any other.
         """
@@ -92,9 +92,9 @@ class ByteLevelBpe:
         return pieces
 
     def tokenize_with_offsets(self, text: str) -> list[Span]:
-        """`tokenize`'s pieces, each with the characters it comes from.
+        """`tokenize`'s tokens, each with the characters it comes from.
 
-        Without the space before them. Pieces of one character share it.
+        Without the space before them. Tokens of one character share it.
         """
         spans = []
         for added, first, last in self.added_tokens.split(text):
@@ -145,7 +145,7 @@ class ByteLevelBpe:
         return text, 0
 
     def tokenize_words(self, words: Sequence[str]) -> list[list[str]]:
-        """Each word's pieces in " ".join(words)."""
+        """Each word's tokens in " ".join(words)."""
         return [
             self.tokenize(f" {word}" if number else word)
             for number, word in enumerate(words)

@@ -1,6 +1,6 @@
 """create_pretraining_data.py's work on many cores, in bounded memory.
 
-First spans of the text become pieces on disk; then each of some parts takes its
+First spans of the text become tokens on disk; then each of some parts takes its
 random share of all documents and makes its records; at last the parts are
 mixed into the output files. What comes out depends on text, vocabulary and
 settings alone, not on the number of workers. What is finished lies in a folder

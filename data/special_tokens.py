@@ -1,4 +1,4 @@
-"""The pieces that stand for no text, and where they lie in a row.
+"""The tokens that stand for no text, and where they lie in a row.
 
 BERT's: Devlin et al. 2018, section 3. RoBERTa's: Liu et al. 2019, section 2,
 and Hugging Face's tokenization_roberta.py.
@@ -9,7 +9,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class SpecialTokens:
-    """A row is: start, first text, end; of a pair then also the pieces between,
+    """A row is: start, first text, end; of a pair then also the tokens between,
     second text, end."""
 
     padding: str

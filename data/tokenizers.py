@@ -1,7 +1,7 @@
 """A tokenizer of whichever kind a vocabulary is for.
 
 vocab.txt: BERT's word pieces. vocab.json with merges.txt: RoBERTa's byte-level
-pieces. data/tokenizer_folder.py finds both, with their settings, in a folder.
+tokens. data/tokenizer_folder.py finds both, with their settings, in a folder.
 """
 
 import dataclasses
@@ -59,7 +59,7 @@ def special_tokens_of(vocab_file: str) -> SpecialTokens:
 
 
 def check_any_vocabulary(vocab_file: str) -> dict[str, int]:
-    """piece -> id, or an InputError that says what is wrong with the file."""
+    """token -> id, or an InputError that says what is wrong with the file."""
     is_bytes = special_tokens_of(vocab_file) == ROBERTA
     return (check_byte_level if is_bytes else check_vocabulary)(vocab_file)
 
@@ -77,6 +77,6 @@ def check_ids(
 
 
 def vocabulary_digest(vocab: Mapping[str, int]) -> str:
-    """Tells other pieces, or others in their places, from these."""
+    """Tells other tokens, or others in their places, from these."""
     checksum = zlib.crc32(json.dumps(vocab).encode())
     return f"{len(vocab)} pieces, checksum {checksum:08x}"

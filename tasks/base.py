@@ -133,7 +133,7 @@ def open_with_task(
 def missing_weight(report: LoadReport, needs_pooler: bool) -> str | None:
     """The first weight that a checkpoint lacks and the model needs.
 
-    Outputs for each piece, and layers below the top, do not look at the
+    Outputs for each token, and layers below the top, do not look at the
     pooler; it may be missing from what is trained for them.
     """
     return next(

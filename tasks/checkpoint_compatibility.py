@@ -134,7 +134,7 @@ def check_tokens(
 def compare_pieces(
     vocab_file: str, vocab: Mapping[str, int], init_checkpoint: str | None
 ) -> None:
-    """Warns of pieces that `init_checkpoint`'s weights know by other ids;
+    """Warns of tokens that `init_checkpoint`'s weights know by other ids;
     one in a place that was [unused...] is a user's own and all right."""
     try:
         start = init_checkpoint and open_tokenizer(init_checkpoint)

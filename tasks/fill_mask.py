@@ -3,7 +3,7 @@
 The masked language model of Devlin et al. 2018, section 3.1, put to use. Ours;
 google-research/bert has nothing like it.
 
-Shapes: B batch, S positions, P masked positions, K likeliest pieces, V
+Shapes: B batch, S positions, P masked positions, K likeliest tokens, V
 vocabulary.
 """
 
@@ -47,7 +47,7 @@ def encode(
     special_tokens = tokenizer.special_tokens
     *before, last = line.split(special_tokens.mask)
     for text in before:
-        # A piece for the blank brings its space along, where pieces have any.
+        # A token for the blank brings its space along, where tokens have any.
         pieces += tokenizer.tokenize(text.rstrip())
         masks.append(len(pieces))
         pieces.append(special_tokens.mask)
@@ -68,12 +68,12 @@ def encode(
 
 
 class BlankFiller(MaskedLm):
-    """A model that says which pieces are the likeliest.
+    """A model that says which tokens are the likeliest.
 
     Args:
         known_ids: those that may be answered: a model may have ids that its
             vocabulary has not.
-        count: how many pieces are wanted for each [MASK].
+        count: how many tokens are wanted for each [MASK].
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class BlankFiller(MaskedLm):
         self.count = min(count, len(known_ids))
 
     def outputs_by_name(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """The likeliest pieces, the best first.
+        """The likeliest tokens, the best first.
 
         Returns:
             "ids", int [B, P, K], and their "probabilities", [B, P, K].
@@ -174,7 +174,7 @@ class FillMaskPipeline(Pipeline):
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
         tokenizer = self.tokenizer
-        blanks = []  # of each [MASK] the likeliest pieces, the best first
+        blanks = []  # of each [MASK] the likeliest tokens, the best first
         for output, row in zip(outputs, question.rows, strict=True):
             for i in range(len(row.positions)):
                 ids = output["ids"][i].tolist()

@@ -373,7 +373,7 @@ class TaskModel(keras.Model, abc.ABC):
                     f"expected a text{pairs}"
                 )
             first, *second = map(tokenizer.tokenize, several)
-            # As upstream, a second text without pieces is none.
+            # As upstream, a second text without tokens is none.
             pair = (second and second[0]) or None
             rows.append(make_features(first, pair, max_length, tokenizer))
         longest = max((len(row.input_ids) for row in rows), default=1)

@@ -98,7 +98,7 @@ def learn_from_files(
     argument: str = "input_file",
 ) -> tuple[dict[str, int], list[str]]:
     """Writes the vocabulary of files; returns their words with how often they
-    occur, and the pieces.
+    occur, and the tokens.
 
     Args:
         argument: that names the files, for errors.

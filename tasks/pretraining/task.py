@@ -93,7 +93,7 @@ class PretrainingConfig:
     input_file: str | tf.data.Dataset  # files, or the examples themselves
     eval_file: str | None = None
     general_eval_file: str | None = None  # to see what is forgotten
-    max_seq_length: int = 128  # pieces
+    max_seq_length: int = 128  # tokens
     skip_corrupt_records: bool = False
     # None: where the records have its labels
     next_sentence_prediction: bool | None = None
@@ -251,7 +251,7 @@ def check_direction(
     inputs: Inputs, direction: str, mask_flags: Sequence[str]
 ) -> None:
     """Refuses flags of masks where the records have theirs, and both where
-    each next piece is predicted."""
+    each next token is predicted."""
     if direction == "bidirectional":
         if mask_flags and inputs.have_masks:
             raise InputError(
@@ -614,7 +614,7 @@ class PretrainingTask(Task):
     def _masker(
         self, masks: MaskConfig, seed: int, share: HostShard
     ) -> Masker | None:
-        """What hides pieces, or in one direction says which come next; None for
+        """What hides tokens, or in one direction says which come next; None for
         records that have their masks."""
         if self.inputs.have_masks:
             return None

@@ -3,7 +3,7 @@
 Upstream file: run_squad.py, convert_examples_to_features.
 
 A paragraph may be longer than a model's input: it is shown in windows, which
-overlap. Positions in a row are of pieces, with [CLS] at 0.
+overlap. Positions in a row are of tokens, with [CLS] at 0.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ class ParagraphTokens(NamedTuple):
     """A paragraph cut by the tokenizer."""
 
     tokens: list[str]
-    word_of: list[int]  # of each piece
+    word_of: list[int]  # of each token
     first_piece: list[int]  # of each word, and one past the last
 
 
@@ -56,13 +56,13 @@ class SquadFeatures:
     part: range  # those of them that are in the row
     max_context: np.ndarray  # bool; no other window shows more around it
     start_position: int = 0  # of the answer in the row; 0 where it has none
-    end_position: int = 0  # its last piece
+    end_position: int = 0  # its last token
     is_impossible: bool = False
     question_length: int = 0  # tokens, before it was cut
 
     @property
     def shift(self) -> int:
-        """Place in the row less place in the paragraph, of each piece."""
+        """Place in the row less place in the paragraph, of each token."""
         return len(self.row.input_ids) - 1 - self.part.stop
 
 
@@ -175,7 +175,7 @@ def _answer_pieces(
     last = pieces.first_piece[answer.last_word + 1] - 1
     if first > last:
         return None  # of nothing but characters that are left out
-    # Where pieces have the space before them, these are two spellings.
+    # Where tokens have the space before them, these are two spellings.
     spellings = [tokenizer.tokenize(f"{s}{answer.text}") for s in ("", " ")]
     # As a text with a character for each token, which is searched fast.
     tokens = pieces.tokens[first : last + 1]

@@ -150,7 +150,7 @@ class Answerer:
     def _span(
         self, example: SquadExample, window: SquadFeatures, start: int, end: int
     ) -> tuple[str, tuple[int, int]]:
-        """The paragraph's text for the pieces at these places of the row, and
+        """The paragraph's text for the tokens at these places of the row, and
         where its characters begin and end: those of whole words with
         `answer_offsets=google`, which aligns texts alone."""
         tokens, word_of, first_piece = window.pieces
@@ -219,15 +219,15 @@ def _candidates(
 
 
 def final_text(predicted: str, original: str, cut: Callable[[str], str]) -> str:
-    """The part of the original words that the predicted pieces stand for.
+    """The part of the original words that the predicted tokens stand for.
 
     "steve smith" of "Steve Smith's" is "Steve Smith": the tokenizer's words
     are aligned with the original ones, character by character but for spaces.
     Where that fails all of the original is returned.
 
     Args:
-        predicted: joined pieces.
-        original: words from which the pieces come, with single spaces.
+        predicted: joined tokens.
+        original: words from which the tokens come, with single spaces.
         cut: basic tokenization, its tokens joined by single spaces.
     """
     tokens = cut(original)

@@ -117,7 +117,7 @@ class SquadTask(FineTuningTask):
         self.metric_names = metric_names(self.settings.version_2_with_negative)
         if self.problem.apply_best_null_threshold:
             self.metric_names = ("best_f1", *self.metric_names)
-        self.guess_loss: float | None = None  # nats that guessing a piece costs
+        self.guess_loss: float | None = None  # nats that guessing a token costs
         self.num_answered: int | None = None  # at the latest evaluation
 
     def make_model(self, config: BertConfig) -> QuestionAnsweringModel:
