@@ -247,7 +247,7 @@ def check_byte_level(vocab_file: str) -> dict[str, int]:
         )
     if len(set(vocab.values())) < len(vocab):
         raise InputError(f"{vocab_file} gives one id to several tokens")
-    missing = [x for x in (*ROBERTA.pieces, *ALPHABET) if x not in vocab]
+    missing = [x for x in (*ROBERTA.tokens, *ALPHABET) if x not in vocab]
     if missing:
         raise InputError(
             f"{vocab_file} is not a byte-level vocabulary like RoBERTa's: it "

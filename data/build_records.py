@@ -324,10 +324,10 @@ def write_part(
     config = build.config
     rng = np.random.default_rng([config.random_seed, MAKING, part])
     tokenizer = line_tokenizer(build).tokenizer
-    pieces = read_masking_vocabulary(tokenizer.vocab, tokenizer.special_tokens)
-    num_special_tokens = pieces.special_tokens.count(config.is_pair)
+    masking = read_masking_vocabulary(tokenizer.vocab, tokenizer.special_tokens)
+    num_special_tokens = masking.special_tokens.count(config.is_pair)
     text, pairs = segment_sampling.sample_segments(
-        text, config, num_special_tokens, pieces.end, rng
+        text, config, num_special_tokens, masking.end, rng
     )
     features = pretraining_features(
         config.max_seq_length, config.max_predictions_per_seq
@@ -341,7 +341,7 @@ def write_part(
         block = vectorized_masking.make_features(
             text,
             pairs.take(slice(start, start + ROWS_AT_ONCE)),
-            pieces,
+            masking,
             config,
             rng,
         )

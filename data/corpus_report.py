@@ -78,7 +78,7 @@ class TextCounter:
             words = [
                 text[span.start : span.end]
                 for span in self._tokenizer.tokenize_with_offsets(text)
-                if span.piece == self._unknown
+                if span.token == self._unknown
             ]
             found.num_unknown += len(words)
             self._unknown_words.update(words)

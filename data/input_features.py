@@ -201,18 +201,18 @@ def _chunks(
         yield chunk, size
 
 
-def windows(num_pieces: int, width: int, stride: int) -> list[range]:
+def windows(num_tokens: int, width: int, stride: int) -> list[range]:
     """Overlapping stretches of at most `width` tokens that cover them all.
 
     (7, 4, 2) gives tokens 0 to 3, 2 to 5 and 4 to 6. Upstream file:
     run_squad.py, convert_examples_to_features.
     """
     stride = min(stride, width)  # without gaps
-    starts = range(0, max(0, num_pieces - width) + stride, stride)
-    return [range(i, min(i + width, num_pieces)) for i in starts]
+    starts = range(0, max(0, num_tokens - width) + stride, stride)
+    return [range(i, min(i + width, num_tokens)) for i in starts]
 
 
-def max_context_window(spans: Sequence[range], num_pieces: int) -> list[int]:
+def max_context_window(spans: Sequence[range], num_tokens: int) -> list[int]:
     """For each token the number of the window where it has most context.
 
     That is: most neighbours on the side where it has fewer, and a hundredth of
@@ -220,8 +220,8 @@ def max_context_window(spans: Sequence[range], num_pieces: int) -> list[int]:
     one neighbour on its right in the first and none on its left in the second.
     Upstream file: run_squad.py, _check_is_max_context.
     """
-    best = np.full(num_pieces, -np.inf)
-    owner = np.zeros(num_pieces, int)
+    best = np.full(num_tokens, -np.inf)
+    owner = np.zeros(num_tokens, int)
     for number, span in enumerate(spans):
         place = np.arange(len(span))
         score = np.minimum(place, place[::-1]) + 0.01 * len(span)

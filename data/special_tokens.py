@@ -21,7 +21,7 @@ class SpecialTokens:
     second_segment: int  # segment id of the second text and the end after it
 
     @property
-    def pieces(self) -> tuple[str, ...]:
+    def tokens(self) -> tuple[str, ...]:
         """Those that a vocabulary must have."""
         return self.padding, self.unknown, self.start, self.end, self.mask
 

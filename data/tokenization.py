@@ -54,7 +54,7 @@ Value = TypeVar("Value")
 class Span(NamedTuple):
     """A token and the characters text[start:end] it was made from."""
 
-    piece: str
+    token: str
     start: int
     end: int
 
@@ -181,7 +181,7 @@ class FullTokenizer:
             for piece, start, end in self.wordpiece_tokenizer.split(part)
         ]
         # A token is in memory once, however often a text has it.
-        found = [sys.intern(span.piece) for span in spans], spans
+        found = [sys.intern(span.token) for span in spans], spans
         if len(self._cache) >= MAX_CACHED_WORDS:
             self._cache.clear()
         if len(word) <= MAX_CACHED_CHARS:
@@ -330,7 +330,7 @@ class WordpieceTokenizer:
     def tokenize(self, text: str | bytes) -> list[str]:
         """The tokens of words that `BasicTokenizer` has already split."""
         return [
-            span.piece
+            span.token
             for word in whitespace_tokenize(convert_to_unicode(text))
             for span in self.split(word)
         ]

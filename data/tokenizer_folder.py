@@ -271,7 +271,7 @@ def _read_statements(path: str, said: _Statements) -> None:
             for token in tokenizer.get("added_tokens") or ()
         ]
     # As in Google's code, "[MASK]" in a text is three tokens like any others.
-    pieces = special_tokens.pieces
+    pieces = special_tokens.tokens
     said.added |= {t.content: t for t in tokens if t.content not in pieces}
     said.named += [name for name in named if name not in pieces]
     said.say({name: task[name] for name in CASE if name in task}, task_file)
@@ -617,7 +617,7 @@ def hugging_face_files(
         [
             *(
                 {"id": vocab[piece], "content": piece, **special}
-                for piece in special_tokens.pieces
+                for piece in special_tokens.tokens
             ),
             *({"id": int(key), **token} for key, token in tokens.items()),
         ],

@@ -151,7 +151,7 @@ def check_masks(paths: Sequence[str], features: Sequence[Feature]) -> None:
     )
 
 
-def check_pieces(paths: Sequence[str], tokenizer: Tokenizer) -> None:
+def check_first_records(paths: Sequence[str], tokenizer: Tokenizer) -> None:
     """Raises an InputError where a file's first record was made with another
     vocabulary: it begins with no [CLS], or has a token that is not there."""
     vocab, start = tokenizer.vocab, tokenizer.special_tokens.start

@@ -15,7 +15,7 @@ from bert_keras.data import tokenization
 from bert_keras.data.special_tokens import BERT
 from bert_keras.errors import InputError, say_once
 
-PAD, UNKNOWN, START, SEPARATOR, MASK = SPECIAL_TOKENS = BERT.pieces
+PAD, UNKNOWN, START, SEPARATOR, MASK = SPECIAL_TOKENS = BERT.tokens
 NUM_UNUSED = 99
 MIN_FREQUENCY = 2
 MAX_PIECES, MAX_PIECE_CHARS = 10_000_000, 10_000  # of any that is read
@@ -199,7 +199,7 @@ def spelling(
     for word, count in word_counts.items():
         spans = tokenizer.split(word)
         num_pieces += count * len(spans)
-        num_unknown += count * (spans[0].piece == UNKNOWN)
+        num_unknown += count * (spans[0].token == UNKNOWN)
     total = sum(word_counts.values())
     return num_pieces / total, num_unknown / total
 

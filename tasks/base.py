@@ -27,7 +27,7 @@ from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
     check_tokens,
-    compare_pieces,
+    compare_tokens,
 )
 from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.task_config import TaskConfig
@@ -72,7 +72,7 @@ class ModelFolder:
             )
         vocab = check_tokens(self.opened, self.config, self.path)
         if self.vocab_file:
-            compare_pieces(self.vocab_file, vocab, self.path)
+            compare_tokens(self.vocab_file, vocab, self.path)
         return self.opened
 
 

@@ -131,7 +131,7 @@ def check_tokens(
     return vocab
 
 
-def compare_pieces(
+def compare_tokens(
     vocab_file: str, vocab: Mapping[str, int], init_checkpoint: str | None
 ) -> None:
     """Warns of tokens that `init_checkpoint`'s weights know by other ids;

@@ -110,7 +110,7 @@ def load_model(
 def takes_strings(settings: TaskConfig | None) -> bool:
     """Whether answers are for whole texts. What holds of tokens is told from
     tokens and windows: no use for strings."""
-    return settings is None or not PIPELINES[settings.target].answers_pieces
+    return settings is None or not PIPELINES[settings.target].answers_tokens
 
 
 def _takes_pairs(settings: TaskConfig | None) -> bool | None:

@@ -42,27 +42,27 @@ def encode(
     Args:
         max_length: positions the model has.
     """
-    pieces: list[str] = []
+    tokens: list[str] = []
     masks = []
     special_tokens = tokenizer.special_tokens
     *before, last = line.split(special_tokens.mask)
     for text in before:
         # A token for the blank brings its space along, where tokens have any.
-        pieces += tokenizer.tokenize(text.rstrip())
-        masks.append(len(pieces))
-        pieces.append(special_tokens.mask)
+        tokens += tokenizer.tokenize(text.rstrip())
+        masks.append(len(tokens))
+        tokens.append(special_tokens.mask)
     if not masks:
         raise InputError(f"there is no {special_tokens.mask} in it")
-    pieces += tokenizer.tokenize(last)
+    tokens += tokenizer.tokenize(last)
     width = max_length - special_tokens.count(False)
-    spans = windows(len(pieces), width, (width + 1) // 2)
-    owners = max_context_window(spans, len(pieces))
+    spans = windows(len(tokens), width, (width + 1) // 2)
+    owners = max_context_window(spans, len(tokens))
     places = collections.defaultdict[int, list[int]](list)  # by window
     for i in masks:
         places[owners[i]].append(1 + i - spans[owners[i]].start)
     rows = []
     for number, own in sorted(places.items()):
-        shown = pieces[spans[number].start : spans[number].stop]
+        shown = tokens[spans[number].start : spans[number].stop]
         rows.append(make_features(shown, None, max_length, tokenizer, own))
     return rows
 

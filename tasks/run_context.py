@@ -26,7 +26,7 @@ from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
     check_second,
     check_tokens,
-    compare_pieces,
+    compare_tokens,
 )
 from bert_keras.tasks.results import (
     ALSO_READ,
@@ -221,8 +221,8 @@ def find_tokenizer(
         return found
     vocab = check_tokens(found, config, model)
     if run.vocab_file:
-        compare_pieces(run.vocab_file, vocab, run.init_checkpoint)
-    compare_pieces(found.vocab_file, vocab, run.second_init_checkpoint)
+        compare_tokens(run.vocab_file, vocab, run.init_checkpoint)
+    compare_tokens(found.vocab_file, vocab, run.second_init_checkpoint)
     return found
 
 

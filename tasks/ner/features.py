@@ -56,10 +56,10 @@ def read_words(
         own or [special_tokens.unknown]
         for own in tokenizer.tokenize_words(words)
     ]
-    pieces = [piece for own in cut for piece in own]
+    tokens = [token for own in cut for token in own]
     firsts = np.cumsum([0, *(len(own) for own in cut[:-1])])
     spans = windows(
-        len(pieces), max_length - special_tokens.count(False), stride
+        len(tokens), max_length - special_tokens.count(False), stride
     )
     # Of each window the first of the words that begin in it, and one past the
     # last.
@@ -69,18 +69,18 @@ def read_words(
     )
     rows = []
     for span, begin, end in zip(spans, begins, ends, strict=True):
-        shown = pieces[span.start : span.stop]
+        shown = tokens[span.start : span.stop]
         # Where no word begins, the first mark: all rows ask for something.
         positions = (1 + firsts[begin:end] - span.start).tolist() or [0]
         rows.append(
             make_features(shown, None, max_length, tokenizer, positions)
         )
-    owners = np.array(max_context_window(spans, len(pieces)))[firsts]
+    owners = np.array(max_context_window(spans, len(tokens)))[firsts]
     places = [
         (int(owner), int(number - begins[owner]))
         for number, owner in enumerate(owners)
     ]
-    return WordText(rows, places, len(pieces))
+    return WordText(rows, places, len(tokens))
 
 
 def label_arrays(

@@ -116,14 +116,14 @@ def _learn(
         word_counts = vocabulary.count_words(
             lines, BasicTokenizer(config.do_lower_case, config.strip_accents)
         )
-        pieces = vocabulary.learn(
+        tokens = vocabulary.learn(
             word_counts,
             config.vocab_size,
             config.num_unused,
             config.min_frequency,
         )
-        file.write("".join(f"{piece}\n" for piece in pieces).encode())
-    return word_counts, pieces
+        file.write("".join(f"{token}\n" for token in tokens).encode())
+    return word_counts, tokens
 
 
 def _names(text: Any) -> Any:

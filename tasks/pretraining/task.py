@@ -327,7 +327,9 @@ class PretrainingTask(Task):
             inputs, start = self.inputs, source.init_checkpoint
             kinds = inputs.train, inputs.held_out, inputs.general
             first_files = {path for paths in kinds for path in paths[:1]}
-            validate_records.check_pieces(sorted(first_files), tokenizer.load())
+            validate_records.check_first_records(
+                sorted(first_files), tokenizer.load()
+            )
             start_vocab_file = start and files.beside(start, VOCABULARIES)
             vocab_files = (
                 tokenizer.vocab_file, source.vocab_file, start_vocab_file,
@@ -625,10 +627,10 @@ class PretrainingTask(Task):
             )
         tokenizer = self.context.tokenizer.load()
         vocab, specials = tokenizer.vocab, tokenizer.special_tokens
-        pieces = read_masking_vocabulary(vocab, specials)
+        vocabulary = read_masking_vocabulary(vocab, specials)
         if self.is_causal:
-            return CausalLmLabels(pieces, self.context.config.direction)
-        return BatchMasker(pieces, masks, seed, share)
+            return CausalLmLabels(vocabulary, self.context.config.direction)
+        return BatchMasker(vocabulary, masks, seed, share)
 
 
 def make_task(

@@ -153,7 +153,7 @@ class Answerer:
         """The paragraph's text for the tokens at these places of the row, and
         where its characters begin and end: those of whole words with
         `answer_offsets=google`, which aligns texts alone."""
-        tokens, word_of, first_piece = window.pieces
+        tokens, word_of, first_token = window.paragraph
         start, end = start - window.shift, end - window.shift
         first, last = word_of[start], word_of[end]
         words, starts = example.paragraph.words, example.paragraph.starts
@@ -163,12 +163,12 @@ class Answerer:
             joined = self.tokenizer.to_text(tokens[start : end + 1])
             found = final_text(" ".join(joined.split()), around, self._cut)
             return found, whole
-        if start == first_piece[first] and end + 1 == first_piece[last + 1]:
+        if start == first_token[first] and end + 1 == first_token[last + 1]:
             return around, whole  # with what the tokenizer drops
         begins = self._offsets(words[first], first == 0)
         ends = self._offsets(words[last], last == 0)
-        begin = begins[start - first_piece[first]].start
-        num_after = len(words[last]) - ends[end - first_piece[last]].end
+        begin = begins[start - first_token[first]].start
+        num_after = len(words[last]) - ends[end - first_token[last]].end
         text = around[begin : len(around) - num_after]
         if not text:  # a byte-level token may be the space before a word alone
             return around, whole

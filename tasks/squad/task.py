@@ -289,10 +289,10 @@ class SquadTask(FineTuningTask):
             f"{len(questions.flat):,} windows"
         )
         firsts = [windows[0] for windows in questions.windows if windows]
-        pieces = {id(w.pieces): w.pieces for w in firsts}.values()
+        cut = {id(w.paragraph): w.paragraph for w in firsts}.values()
         lengths = [window.question_length for window in firsts]
         if firsts:
-            paragraphs = [len(each.tokens) for each in pieces]
+            paragraphs = [len(each.tokens) for each in cut]
             print(
                 f"questions of {describe_lengths(lengths)}; paragraphs of "
                 f"{describe_lengths(paragraphs)}"
