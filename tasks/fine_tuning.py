@@ -127,12 +127,14 @@ def labelled_rows(
     for name in sorted(labels):
         crc = zlib.crc32(labels[name].tobytes(), crc)
     return TrainingData(
-        num_examples,
-        len(rows),
-        max(len(row.input_ids) for row in rows),
-        packs,
-        f"{len(rows)} rows, checksum {crc:08x}",
-        functools.partial(InMemoryBatches, rows, labels, group_size=group_size),
+        num_examples=num_examples,
+        num_rows=len(rows),
+        longest=max(len(row.input_ids) for row in rows),
+        packs=packs,
+        digest=f"{len(rows)} rows, checksum {crc:08x}",
+        batches=functools.partial(
+            InMemoryBatches, rows, labels, group_size=group_size
+        ),
     )
 
 
@@ -185,8 +187,8 @@ class FineTuningTask(Task):
                 "a model with a teacher; give `teacher_model_dir`, or leave "
                 "them out"
             )
-        else:  # which the run's settings say
-            lesson = dict.fromkeys(lesson)
+        else:
+            lesson = dict.fromkeys(lesson)  # stored as None without a teacher
         self.loss_settings = {**self.loss_settings, **lesson}
 
     def set_up(self) -> None:
@@ -254,8 +256,8 @@ class FineTuningTask(Task):
         texts: Sequence[Sequence[InputFeatures]],
         batch_size: int,
     ) -> Iterator[list[Outputs]]:
-        """Yields those of each text's rows; rows of like length are batched
-        together.
+        """Yields the outputs of each text's rows; rows of like length are
+        batched together.
 
         Args:
             batch_size: rows of max_seq_length that are not too much at once.
@@ -308,21 +310,21 @@ class FineTuningTask(Task):
             num_replicas = strategy.num_replicas_in_sync // host.count
             num_micro_batches = num_replicas * loop.num_accumulation_steps
         return TrainingPlan(
-            data.batches(
+            source=data.batches(
                 batch_size=config.train_batch_size,
                 max_seq_length=most,
                 seed=trainer.seed,
                 share=HostShard(host.index, host.count),
                 num_micro_batches=num_micro_batches,
             ),
-            dataclasses.replace(
+            optimizer=dataclasses.replace(
                 config.optimizer,
                 num_train_steps=steps,
                 num_warmup_steps=int(steps * config.warmup_proportion),
             ),
-            dataclasses.replace(loop, seed=trainer.seed),
-            config.selection,
-            self._settings(trainer),
+            loop=dataclasses.replace(loop, seed=trainer.seed),
+            selection=config.selection,
+            others=self._settings(trainer),
             begins_at_random=not trainer.run.init_checkpoint,
             hints=hints,
         )

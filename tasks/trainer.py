@@ -492,7 +492,6 @@ class Trainer:
     ) -> None:
         """Compares the settings with those that the run was begun with; goes
         back to the step before wsd's decay if the run is lengthened."""
-        steps = [step_of(state) for state in saved_states(self.folder)]
         began = read_settings(self.folder)
         if began:  # perhaps by an earlier version, which stored less
             began = {"batch_ramp_steps": None, **began}
@@ -513,6 +512,7 @@ class Trainer:
                 self.folder, began, settings, MAY_CHANGE
             ):
                 print(with_flags(notice))
+        steps = [step_of(state) for state in saved_states(self.folder)]
         newest = steps[0]
         stable = self._stable_step(config, began, newest)
         if stable is not None and stable in steps:
@@ -542,9 +542,9 @@ class Trainer:
             InputError: the decay has begun, and would now be another one of a
                 run that is not lengthened.
         """
-        names = "num_train_steps", "learning_rate_schedule", "num_decay_steps"
-        if not began.get(names[0]):  # fine-tuning stores none
+        if not began.get("num_train_steps"):  # fine-tuning stores none
             return None
+        names = "num_train_steps", "learning_rate_schedule", "num_decay_steps"
         then = OptimizerConfig(**{n: began[n] for n in names if n in began})
         old, new = then.num_stable_steps, config.num_stable_steps
         if old is None or new is None or old == new or newest <= old:
@@ -601,7 +601,7 @@ class Trainer:
         mappings = self.model.mappings()
         report = load_checkpoint(mappings, source)
         print(report)
-        # What is not trained may lack: a span model has no use for its pooler.
+        # What is not trained may be missing: a span model needs no pooler.
         trained = {id(v) for v in self.model.trainable_variables}
         for mapping in mappings:
             if (

@@ -393,15 +393,15 @@ class PretrainingTask(Task):
             )
         hints, notes, watch = self._advice(masker)
         return TrainingPlan(
-            source,
-            config.optimizer,
-            config.loop,
-            config.selection,
-            self._settings(masker),
+            source=source,
+            optimizer=config.optimizer,
+            loop=config.loop,
+            selection=config.selection,
+            others=self._settings(masker),
             begins_at_random=self.begins_at_random,
             hints=hints,
-            budget=config.budget,
             notes=notes,
+            budget=config.budget,
             watch=watch,
         )
 
