@@ -498,12 +498,12 @@ class Trainer:
             task = TaskConfig.from_folder(self.folder)
             if task is not None and self.task.settings is not None:
                 began = {**json.loads(task.to_json()), **began}
-        first = began.get("init_checkpoint")
+        start = began.get("init_checkpoint")
         if self.run.init_checkpoint:
             text = "`init_checkpoint` is not read again: this run resumes"
             print(with_flags(text))
-        elif first:
-            text = f"{self.folder} was begun from `init_checkpoint={first}`"
+        elif start:
+            text = f"{self.folder} was begun from `init_checkpoint={start}`"
             print(with_flags(text))
             left_out = "init_checkpoint", "init_checkpoint's contents"
             settings = {k: x for k, x in settings.items() if k not in left_out}
@@ -559,28 +559,27 @@ class Trainer:
             "more `num_train_steps`"
         )
 
-    def load_start(self, first: str) -> None:
-        """Loads `init_checkpoint`, and a second one into a second encoder; the
-        classifier only if it is one for these labels."""
+    def load_start(self, start: str) -> None:
+        """Loads `start`, and `second_init_checkpoint` into a second encoder;
+        the classifier only if it is one for these labels."""
         mappings, rows = self.model.mappings(), None
         try:
-            rows = self._rows(first)
+            rows = self._rows(start)
         except OtherHeadError as error:
             if self.run.keep_classifier_head:
                 raise
             print(f"the classifier head starts anew: {error}")
             mappings = without_head(mappings)
         for report in load_encoders(
-            self.model.encoder, mappings, first, self.run.second_init_checkpoint
+            self.model.encoder, mappings, start, self.run.second_init_checkpoint
         ):
             print(report)
         reorder(mappings, rows)
 
     def restore(self) -> None:
-        """Loads the weights of output_dir: its newest state's, unless best.json
-        says that bert_model.ckpt is the best model, or bert_model.ckpt's; where
-        it has neither, those of `init_checkpoint`.
-        """
+        """Loads the weights of the first of these that there is: output_dir's
+        newest state, unless best.json says that the best model is finished;
+        output_dir's bert_model.ckpt; `init_checkpoint`."""
         if uses_state(self.folder):
             self.restore_state()
             return
@@ -589,8 +588,9 @@ class Trainer:
         )
         if has_model:
             check_config(self.config, self.folder)
-        start = None if has_model else self.run.init_checkpoint
-        source = start or self.folder
+        source = self.folder
+        if self.run.init_checkpoint and not has_model:
+            source = self.run.init_checkpoint
         try:
             rows = self._rows(source)
         except OtherHeadError as error:
@@ -614,7 +614,8 @@ class Trainer:
                     "`init_checkpoint` that was trained for this"
                 )
         reorder(mappings, rows)
-        self._has_weights_of(has_model and self.best.final_step() or 0)
+        step = self.best.final_step() if has_model else None
+        self._has_weights_of(step or 0)
 
     def restore_state(self) -> None:
         """Loads the weights of output_dir's newest state."""
