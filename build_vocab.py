@@ -45,27 +45,27 @@ def main() -> None:
     command.import_tensorflow(computes=False)
     from bert_keras.tasks.pretraining import data
 
-    word_counts, pieces = data.learn_from_files(
+    word_counts, tokens = data.learn_from_files(
         FLAGS.input_file, FLAGS.output_file, FLAGS.make(VocabularyConfig)
     )
-    print(format_summary(word_counts, pieces))
-    if len(pieces) < FLAGS.vocab_size:
+    print(format_summary(word_counts, tokens))
+    if len(tokens) < FLAGS.vocab_size:
         print(
             f"fewer tokens than --vocab_size={FLAGS.vocab_size}: the text has "
             "no more that are frequent enough, which is fine"
         )
 
 
-def format_summary(word_counts: dict[str, int], pieces: list[str]) -> str:
+def format_summary(word_counts: dict[str, int], tokens: list[str]) -> str:
     """A little table: the text, and how the vocabulary spells it."""
-    whole_words = sum(piece in word_counts for piece in pieces)
-    vocab = {piece: number for number, piece in enumerate(pieces)}
+    whole_words = sum(token in word_counts for token in tokens)
+    vocab = {token: number for number, token in enumerate(tokens)}
     _, unknown_share = vocabulary.spelling(word_counts, vocab)
     rows = {
         "words": f"{sum(word_counts.values()):,}",
         "  [UNK]": f"{unknown_share:.2%}",
         "distinct words": f"{len(word_counts):,}",
-        "tokens": f"{len(pieces):,}",
+        "tokens": f"{len(tokens):,}",
         "  whole words": f"{whole_words:,}",
     }
     return streaming_stats.format_table(rows, name_width=20)

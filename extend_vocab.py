@@ -99,7 +99,7 @@ def main() -> None:
         )
         tokenizer = WordpieceTokenizer(pieces)
         sources = {  # ids of what the words were, by their new ids
-            place: [pieces[span.piece] for span in tokenizer.split(word)]
+            place: [pieces[span.token] for span in tokenizer.split(word)]
             for word, place in places.items()
         }
         pairs = zip(extended.mappings(), model.mappings(), strict=True)

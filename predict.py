@@ -169,7 +169,11 @@ class Output:
 
 
 class LabelledTable:
-    """Rows of tables, each to be written again beside its answer."""
+    """Rows of tables, each written again with its answer in new columns.
+
+    `add` takes each row when it is read, `lines` its answer some time later:
+    answers come in the order of the rows, one for each.
+    """
 
     def __init__(self, settings: "TaskConfig"):
         self.new_names = {
@@ -181,10 +185,10 @@ class LabelledTable:
             "regression": ["value"],
         }[settings.target]
         self.first: Row | None = None
-        self.rows: collections.deque[Row] = collections.deque()  # unanswered
+        self.unanswered: collections.deque[Row] = collections.deque()
 
     def add(self, row: "Row") -> None:
-        """Takes the row of the next line."""
+        """Takes the next row, which must have the columns of the first."""
         self.first = self.first or row
         if row.names != self.first.names:
             raise InputError(
@@ -192,14 +196,15 @@ class LabelledTable:
                 f"{self.first.place} has {', '.join(self.first.names)}; "
                 "--output_format=csv needs the same columns in every row"
             )
-        self.rows.append(row)
+        self.unanswered.append(row)
 
     def lines(self, answer: "Answer") -> "Iterator[str]":
-        """Yields the row of an answer as CSV, and before the first the names
-        of the columns; a new one that exists is called predicted_..."""
+        """Yields the next row with its answer, as CSV, and before the first row
+        the names of the columns; a new one that exists is called
+        predicted_..."""
         from bert_keras.tasks.tables import csv_line
 
-        row = self.rows.popleft()
+        row = self.unanswered.popleft()
         if row is self.first and FLAGS.has_header:
             prefix = ""
             while {prefix + name for name in self.new_names} & {*row.names}:
@@ -291,10 +296,9 @@ def _read(
     settings: "TaskConfig | None",
     output: Output,
 ) -> "Iterator[Line]":
-    """Lines of the arguments, else of files, else of standard input."""
-    from bert_keras.data.text_files import numbered, read_text_lines, text_lines
-    from bert_keras.tasks.classification.data import table_rows, to_examples
-    from bert_keras.tasks.tables import ENDINGS
+    """Yields what is to be answered: the arguments, else what `_read_file`
+    finds in files, else the lines of standard input."""
+    from bert_keras.data.text_files import numbered, text_lines
 
     if texts:
         for text in texts:
@@ -309,31 +313,46 @@ def _read(
         yield from (line for _, line in numbered("standard input", lines))
     else:
         for path in paths:
-            if path.removesuffix(".gz").endswith(ENDINGS):
-                path = files.seekable(path)  # its header is read first
-            table = _table(path, settings)
-            if table is None:
-                if output.table:
-                    raise InputError(
-                        f"--input_file={path} is read as lines, and "
-                        "--output_format=csv needs a table; give "
-                        "--text_column, or another format"
-                    )
-                output.notices.unit = "line"
-                yield from read_text_lines(path, FLAGS.encoding, refuses=False)
-                continue
-            output.notices.unit = "row"
-            rows = [*table_rows(path, table, has_labels=False)]
-            by_name = (row.by_name() for row in rows)
-            examples = to_examples(by_name, table, has_labels=False)
-            for row, example in zip(rows, examples, strict=True):
-                if output.table:
-                    output.table.add(row)
-                pair = () if example.text_b is None else (example.text_b,)
-                yield (example.text_a, *pair)
+            yield from _read_file(path, settings, output)
 
 
-def _table(path: str, settings: "TaskConfig | None") -> "TableFormat | None":
+def _read_file(
+    path: str, settings: "TaskConfig | None", output: Output
+) -> "Iterator[Line]":
+    """Yields a file's lines, or the texts in a table's rows; `output` learns
+    which they are, and `output.table` has each row before its texts are
+    yielded."""
+    from bert_keras.data.text_files import read_text_lines
+    from bert_keras.tasks.classification.data import table_rows, to_examples
+    from bert_keras.tasks.tables import ENDINGS
+
+    if path.removesuffix(".gz").endswith(ENDINGS):
+        path = files.seekable(path)  # its header is read first
+    table_format = _table_format(path, settings)
+    if table_format is None:
+        if output.table:
+            raise InputError(
+                f"--input_file={path} is read as lines, and "
+                "--output_format=csv needs a table; give "
+                "--text_column, or another format"
+            )
+        output.notices.unit = "line"
+        yield from read_text_lines(path, FLAGS.encoding, refuses=False)
+        return
+    output.notices.unit = "row"
+    rows = [*table_rows(path, table_format, has_labels=False)]
+    by_name = (row.by_name() for row in rows)
+    examples = to_examples(by_name, table_format, has_labels=False)
+    for row, example in zip(rows, examples, strict=True):
+        if output.table:
+            output.table.add(row)
+        pair = () if example.text_b is None else (example.text_b,)
+        yield (example.text_a, *pair)
+
+
+def _table_format(
+    path: str, settings: "TaskConfig | None"
+) -> "TableFormat | None":
     """How to read a file by columns; None: read it by lines."""
     from bert_keras.tasks.classification.data import (
         TableFormat,

@@ -117,7 +117,7 @@ def main() -> None:
         takes_pairs=problem.takes_pairs,
     )
     fine_tuning.execute(
-        tuning, classification_task.ClassificationTask, problem, settings
+        FLAGS, tuning, classification_task.ClassificationTask, problem, settings
     )
 
 

@@ -62,7 +62,11 @@ def main() -> None:
     problem = multiple_choice_task.read_problem(*paths)
     settings = tuning.task_config(target="choice")
     fine_tuning.execute(
-        tuning, multiple_choice_task.MultipleChoiceTask, problem, settings
+        FLAGS,
+        tuning,
+        multiple_choice_task.MultipleChoiceTask,
+        problem,
+        settings,
     )
 
 

@@ -92,7 +92,7 @@ def main() -> None:
         from bert_keras.tasks.ner.feature_based.task import FeatureBasedNerTask
 
         kind = FeatureBasedNerTask
-    fine_tuning.execute(tuning, kind, problem, settings)
+    fine_tuning.execute(FLAGS, tuning, kind, problem, settings)
 
 
 cli = command.Command(__doc__, FLAGS, main)

@@ -96,7 +96,7 @@ def main() -> None:
         predict_file=FLAGS.predict_file if asks else None,
     )
     squad_task.check_settings(squad, settings)
-    fine_tuning.execute(tuning, squad_task.SquadTask, squad, settings)
+    fine_tuning.execute(FLAGS, tuning, squad_task.SquadTask, squad, settings)
 
 
 cli = command.Command(__doc__, FLAGS, main)

@@ -96,6 +96,7 @@ def from_flags(flags: Flags, *targets: str) -> "FineTuning":
 
 
 def execute(
+    flags: Flags,
     tuning: "FineTuning",
     kind: "Callable[..., FineTuningTask]",
     problem: Any,
@@ -114,7 +115,7 @@ def execute(
     from bert_keras.tasks import dry_run, fine_tuning
     from bert_keras.tasks.trainer import Trainer
 
-    flags, stored = tuning.given, tuning.stored
+    stored = tuning.stored
     if (
         stored
         and tuning.run.begins_anew

@@ -190,8 +190,8 @@ class Flags(flags.FlagValues):
                     "the names of files; rename it"
                 )
 
-    def make(self, kind: type[Made], stored: Any = None, **values: Any) -> Made:
-        """Fills a dataclass, and those in its fields, from `values` and the
+    def make(self, kind: type[Made], stored: Any = None, **others: Any) -> Made:
+        """Fills a dataclass, and those in its fields, from `others` and the
         flags named like the fields.
 
         Args:
@@ -203,7 +203,7 @@ class Flags(flags.FlagValues):
             else self[name].value
             for name in self
         }
-        return make(kind, given, **values)
+        return make(kind, given, **others)
 
     def given_text(self) -> str:
         """The flags that were given, as a --flagfile that repeats the command.

@@ -6,7 +6,7 @@ file and shuffles it by a buffer of 100, which leaves sorted files nearly
 sorted. Upstream file: run_classifier.py, file_based_input_fn_builder.
 
 A batch is padded, or its rows are put side by side into fewer, longer ones
-(data/packing.py): 32 rows of MRPC, 1,704 pieces, are 4,096 positions padded to
+(data/packing.py): 32 rows of MRPC, 1,704 tokens, are 4,096 positions padded to
 128, some 3,100 padded to the longest of them, and some 1,910 packed.
 
 Shapes: B rows of the global batch, S positions, R packed rows.
@@ -46,12 +46,12 @@ class InMemoryBatches:
       labels: of each name, one list of numbers a row, or a group of rows, all
         of one type.
       max_seq_length: to which rows are padded; packed rows are not longer.
-      num_pieces: parts of a host's rows, each packed into a number of rows that
-        is the same for all; 0: rows are padded, to one shape. Where the loss
-        does not look at padding, that changes nothing but the time.
+      num_micro_batches: of a host's rows, each packed into a number of rows
+        that is the same for all; 0: rows are padded, to one shape. Where the
+        loss does not look at padding, that changes nothing but the time.
       group_size: how many rows, one after the other, share a label and stay
         together, in their order; a batch has batch_size such groups. A row
-        without pieces fills a group up.
+        without tokens fills a group up.
     """
 
     rows: Sequence[InputFeatures]
@@ -60,7 +60,7 @@ class InMemoryBatches:
     max_seq_length: int
     seed: int
     share: HostShard = HostShard()
-    num_pieces: int = 0
+    num_micro_batches: int = 0
     group_size: int = 1
 
     # a batch follows from its step alone
@@ -77,7 +77,9 @@ class InMemoryBatches:
         hosts = self._groups(step)
         mine = hosts[self.share.index]
         features = (
-            self._packed(hosts) if self.num_pieces else self._padded(mine)
+            self._packed(hosts)
+            if self.num_micro_batches
+            else self._padded(mine)
         )
         return features | {n: own[mine] for n, own in self.labels.items()}
 
@@ -118,31 +120,33 @@ class InMemoryBatches:
 
     def _packed(self, hosts: list[list[int]]) -> dict[str, np.ndarray]:
         """This host's rows, packed as wide and as many as all hosts' need."""
-        size = len(hosts[0]) // self.num_pieces
-        pieces = [
+        size = len(hosts[0]) // self.num_micro_batches
+        micro_batches = [
             self._rows(groups[begin : begin + size])
             for groups in hosts
             for begin in range(0, len(groups), size)
         ]
-        lengths = [[len(row.input_ids) for row in piece] for piece in pieces]
+        lengths = [
+            [len(row.input_ids) for row in rows] for rows in micro_batches
+        ]
         # Room for the longest, and for two as long as the mean: in narrower
         # rows more would be left empty, in wider ones attention costs more.
         flat = sum(lengths, [])
         width = padded_length(max(*flat, 2 * sum(flat) // len(flat)))
         width = min(width, self.max_seq_length)
         plans = []
-        for piece in lengths:
-            plan = best_fit(np.array([piece]), (width,))
-            # Examples without pieces are left out.
-            plans.append([[i for i in row if piece[i]] for row in plan])
-        step = max(2, -(-len(pieces[0]) // ROW_COUNTS))
+        for row_lengths in lengths:
+            plan = best_fit(np.array([row_lengths]), (width,))
+            # Examples without tokens are left out.
+            plans.append([[i for i in row if row_lengths[i]] for row in plan])
+        step = max(2, -(-len(micro_batches[0]) // ROW_COUNTS))
         num_rows = -(-max(map(len, plans)) // step) * step
         most = max(len(members) for plan in plans for members in plan)
         num_slots = max(4, 1 << (most - 1).bit_length())  # few shapes
-        first = self.share.index * self.num_pieces
+        first = self.share.index * self.num_micro_batches
         packed = [
-            pack(pieces[i], plans[i], num_rows, width, num_slots)
-            for i in range(first, first + self.num_pieces)
+            pack(micro_batches[i], plans[i], num_rows, width, num_slots)
+            for i in range(first, first + self.num_micro_batches)
         ]
         return {
             name: np.concatenate([features[name] for features in packed])
@@ -177,7 +181,7 @@ def pack(
       [num_rows, width]; row_positions, int32 [num_rows, num_slots]: where in
       its row each begins; and first_positions and slots, int32 [len(rows)]:
       the same of each of `rows`, counted through all of the packed ones, and
-      where in row_positions, so counted, it is; 0 for one without pieces.
+      where in row_positions, so counted, it is; 0 for one without tokens.
     """
     names = ("input_ids", "segment_ids", "position_ids", "sequence_numbers")
     features = {n: np.zeros((num_rows, width), np.int32) for n in names}

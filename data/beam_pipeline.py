@@ -1,7 +1,7 @@
 """create_pretraining_data.py's work as an Apache Beam pipeline.
 
 Its steps are those of build_records.py, by the same functions: spans of the
-text become pieces; when all documents are counted, each is dealt out to a part;
+text become tokens; when all documents are counted, each is dealt out to a part;
 each part makes its records. They depend, as there, on text, vocabulary and
 settings alone, and are the very ones that this machine would make without Beam,
 which mixes its parts.

@@ -2,9 +2,9 @@
 character offsets.
 
 A text is cut into words, each with the space before it; the bytes of a word
-are its first pieces, each written as one printable character; then, of all
+are its first tokens, each written as one printable character; then, of all
 pairs of neighbours, the one that merges.txt lists first is joined, until none
-is listed. Nothing is lost: pieces give the text back, and nothing is unknown.
+is listed. Nothing is lost: tokens give the text back, and nothing is unknown.
 Radford et al. 2019, section 2.2; Liu et al. 2019, section 4.4. Upstream file:
 openai/gpt-2 src/encoder.py. Hugging Face `tokenizers` does the work.
 """
@@ -39,11 +39,11 @@ _BYTES = {char: byte for byte, char in enumerate(ALPHABET)}
 
 
 class ByteLevelBpe:
-    """Text to pieces, and pieces to ids and back.
+    """Text to tokens, and tokens to ids and back.
 
     Args:
-      vocab: piece -> id.
-      merges: pairs of pieces, the first to be joined first.
+      vocab: token -> id.
+      merges: pairs of tokens, the first to be joined first.
       added_tokens: kept whole wherever a text has them.
       add_prefix_space: a text is read as if it began with a space.
     """
@@ -84,7 +84,7 @@ class ByteLevelBpe:
         )
 
     def tokenize(self, text: str, enough: int | None = None) -> list[str]:
-        """The text's pieces: "the sea." gives the, U+0120 sea, and a dot.
+        """The text's tokens: "the sea." gives the, U+0120 sea, and a dot.
 
         What looks like a special token ("</s>") is text like any other.
         """
@@ -102,9 +102,9 @@ class ByteLevelBpe:
         return pieces
 
     def tokenize_with_offsets(self, text: str) -> list[Span]:
-        """`tokenize`'s pieces, each with the characters it comes from.
+        """`tokenize`'s tokens, each with the characters it comes from.
 
-        Without the space before them. Pieces of one character share it.
+        Without the space before them. Tokens of one character share it.
         """
         form = self.special_tokens.unicode_form
         if form is None or unicodedata.is_normalized(form, text):
@@ -117,7 +117,7 @@ class ByteLevelBpe:
         sources.append(range(len(text), len(text)))
         return [
             Span(
-                span.piece,
+                span.token,
                 sources[span.start].start,
                 sources[max(span.start, span.end - 1)].stop,
             )
@@ -179,7 +179,7 @@ class ByteLevelBpe:
         return text, 0
 
     def tokenize_words(self, words: Sequence[str]) -> list[list[str]]:
-        """Each word's pieces in " ".join(words)."""
+        """Each word's tokens in " ".join(words)."""
         return [
             self.tokenize(f" {word}" if number else word)
             for number, word in enumerate(words)
@@ -298,7 +298,7 @@ def check_byte_level(vocab_file: str) -> dict[str, int]:
         )
     if len(set(vocab.values())) < len(vocab):
         raise InputError(f"{vocab_file} gives one id to several tokens")
-    pieces = byte_level_tokens(vocab).pieces
+    pieces = byte_level_tokens(vocab).tokens
     wanted = *pieces, *(char for char in ALPHABET if char not in NEVER)
     missing = [x for x in wanted if x not in vocab]
     if missing:

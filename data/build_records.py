@@ -1,6 +1,6 @@
 """create_pretraining_data.py's work on many cores, in bounded memory.
 
-First spans of the text become pieces on disk; then each of some parts takes its
+First spans of the text become tokens on disk; then each of some parts takes its
 random share of all documents and makes its records; at last the parts are
 mixed into the output files. What comes out depends on text, vocabulary and
 settings alone, not on the number of workers. What is finished lies in a folder
@@ -32,6 +32,7 @@ from bert_keras.data import (
     task_pool,
     tfrecords,
     vectorized_masking,
+    work_folder,
 )
 from bert_keras.data.bpe import ByteLevelBpe
 from bert_keras.data.corpus import FaultyText, FileSpan, TextFormat
@@ -125,7 +126,7 @@ class RecordBuildConfig:
             "tokenizer": self.tokenizer_settings.to_json(),
             "words_are_spaced": self.words_are_spaced,
             "worker_memory_mb": self.worker_memory_mb,
-            "vocab_file": task_pool.vocabulary_digest(self.vocab_file),
+            "vocab_file": work_folder.vocabulary_digest(self.vocab_file),
             "output_file": ",".join(self.output_files),
             "input_file's digests": [*map(list, pairs)],
         }
@@ -160,8 +161,8 @@ def make_records(
     try:
         _check_outputs(build.output_files)
         if _is_taken_away(build):
-            task_pool.discard(build.folder)
-        with task_pool.open_or_resume(build.folder, settings) as is_left:
+            work_folder.discard(build.folder)
+        with work_folder.open_or_resume(build.folder, settings) as is_left:
             if not is_left:
                 return None
             spans = corpus.find_spans(build.paths)
@@ -180,11 +181,11 @@ def make_records(
                     for part in range(num_parts)
                 ]
                 summary = counts + workers.run("part", _make_part, parts)
-                task_pool.finish(build.folder, _join(build, num_parts))
+                work_folder.finish(build.folder, _join(build, num_parts))
                 seconds = workers.seconds()
     except FaultyText:
         # As the text has to change, what is finished is of no more use.
-        task_pool.discard(build.folder)
+        work_folder.discard(build.folder)
         raise
     except (OSError, tf.errors.OpError) as error:
         reason = getattr(error, "message", None) or getattr(
@@ -220,10 +221,10 @@ def _check_outputs(paths: Sequence[str]) -> None:
 
 def _is_taken_away(build: RecordBuildConfig) -> bool:
     """Whether someone has deleted what was finished, or written over it."""
-    done = build.file(task_pool.DONE)
+    done = build.file(work_folder.DONE)
     if not os.path.exists(done):
         return False
-    made = task_pool.read_json(done)
+    made = work_folder.read_json(done)
     for path in build.output_files:
         if not tf.io.gfile.exists(path):
             return True
@@ -323,10 +324,10 @@ def write_part(
     config = build.config
     rng = np.random.default_rng([config.random_seed, MAKING, part])
     tokenizer = line_tokenizer(build).tokenizer
-    pieces = read_masking_vocabulary(tokenizer.vocab, tokenizer.special_tokens)
-    num_special_tokens = pieces.special_tokens.count(config.is_pair)
+    masking = read_masking_vocabulary(tokenizer.vocab, tokenizer.special_tokens)
+    num_special_tokens = masking.special_tokens.count(config.is_pair)
     text, pairs = segment_sampling.sample_segments(
-        text, config, num_special_tokens, pieces.end, rng
+        text, config, num_special_tokens, masking.end, rng
     )
     features = pretraining_features(
         config.max_seq_length, config.max_predictions_per_seq
@@ -340,7 +341,7 @@ def write_part(
         block = vectorized_masking.make_features(
             text,
             pairs.take(slice(start, start + ROWS_AT_ONCE)),
-            pieces,
+            masking,
             config,
             rng,
         )
@@ -365,7 +366,7 @@ def _join(build: RecordBuildConfig, num_parts: int) -> dict[str, str]:
     for output, path in enumerate(build.output_files):
         done = build.file(f"output-{output}.json")
         if os.path.exists(done):
-            made |= task_pool.read_json(done)
+            made |= work_folder.read_json(done)
             if not tf.io.gfile.exists(path) or fingerprint(path) != made[path]:
                 raise InputError(
                     f"{path} is not as this command left it; delete the folder "

@@ -1,4 +1,4 @@
-"""Text files of any size -> their pieces on disk, a span of a file at a time.
+"""Text files of any size -> their tokens on disk, a span of a file at a time.
 
 Text is UTF-8, plain or .gz: sentences, paragraphs, or documents as JSON lines.
 All become what google-research/bert reads, a sentence a line with a blank line
@@ -6,10 +6,10 @@ between documents; the sentencex library, which has rules for many languages,
 cuts paragraphs. A plain file is read in spans of equal size, each beginning and
 ending where a document does, so that several processes can share it.
 
-A span's pieces lie in three files of numbers: ids, the length of each sentence
-in pieces, and the length of each document in sentences.
+A span's tokens lie in three files of numbers: ids, the length of each sentence
+in tokens, and the length of each document in sentences.
 
-Shapes: N pieces and D documents of a block.
+Shapes: N tokens and D documents of a block.
 """
 
 import contextlib
@@ -119,8 +119,8 @@ FileSpan = tuple[Stretch, ...]  # one, or some of small files
 class Block(NamedTuple):
     """Some documents; a length for each sentence and for each document."""
 
-    ids: np.ndarray  # [N], pieces end to end
-    sentences: np.ndarray  # int32, in pieces
+    ids: np.ndarray  # [N], tokens end to end
+    sentences: np.ndarray  # int32, in tokens
     documents: np.ndarray  # int32 [D], in sentences
 
 

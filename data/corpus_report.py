@@ -13,13 +13,13 @@ from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import with_flags
 
 NUM_EXAMPLES = 10  # of what is commonest
-LONGEST_COUNTED = 4096  # pieces of a line; longer ones count as this
+LONGEST_COUNTED = 4096  # tokens of a line; longer ones count as this
 SHOWN_CHARACTERS = 60  # of a repeated line
 
 
 @dataclasses.dataclass
 class TextSummary:
-    """What a report says, in numbers; "lines" are those with a piece."""
+    """What a report says, in numbers; "lines" are those with a token."""
 
     max_seq_length: int
     room: int  # of a pair, without special tokens
@@ -35,7 +35,7 @@ class TextSummary:
     unknown_words: Sequence[tuple[str, int]] = ()  # the commonest
     length_counts: list[int] = dataclasses.field(
         default_factory=lambda: [0] * (LONGEST_COUNTED + 1)
-    )  # [i]: lines of i pieces
+    )  # [i]: lines of i tokens
 
 
 class TextCounter:
@@ -57,7 +57,7 @@ class TextCounter:
         self._unknown_words = streaming_stats.HeavyHitters()
 
     def add(self, line: str) -> None:
-        """Adds a line; like Google's code, one without pieces is dropped."""
+        """Adds a line; like Google's code, one without tokens is dropped."""
         found = self._found
         line = line.strip()
         if not line:
@@ -78,7 +78,7 @@ class TextCounter:
             words = [
                 text[span.start : span.end]
                 for span in self._tokenizer.tokenize_with_offsets(text)
-                if span.piece == self._unknown
+                if span.token == self._unknown
             ]
             found.num_unknown += len(words)
             self._unknown_words.update(words)

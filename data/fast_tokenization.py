@@ -7,7 +7,7 @@ joins them. So a line goes to it only if every character in it is trusted: one
 of which both made the same, alone and beside others, when it was first met. The
 other lines, and all of them where tensorflow-text is missing, go the exact way.
 
-Shapes: L lines of a block, N pieces of all of them, C code points of the block.
+Shapes: L lines of a block, N tokens of all of them, C code points of the block.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ PART_CHARS = 1 << 20  # of a block that are encoded at once: they take 20 times
 
 class Lines(NamedTuple):
     ids: np.ndarray  # int32 [N], line after line
-    lengths: np.ndarray  # int64 [L], in pieces
+    lengths: np.ndarray  # int64 [L], in tokens
     is_blank: np.ndarray  # bool [L], nothing but white space
 
 
@@ -44,7 +44,7 @@ class LineTokenizer:
 
     def __init__(self, tokenizer: FullTokenizer):
         self.tokenizer = tokenizer
-        # The library keeps no added tokens whole. A piece that stands twice in
+        # The library keeps no added tokens whole. A token that stands twice in
         # a vocabulary has the later number, as in load_vocab; not so there.
         numbers = [*tokenizer.vocab.values()]
         self._library = None
@@ -137,7 +137,7 @@ class SpacedWordTokenizer:
     """Gives the ids that `FullTokenizer` gives, and marks what is one word.
 
     Words are what stands between spaces, as in Chinese text that a segmenter
-    has cut, of which BERT's tokenizer makes a piece of each sign. A piece that
+    has cut, of which BERT's tokenizer makes a token of each sign. A token that
     continues such a word has its id plus the vocabulary's size.
     """
 
@@ -161,9 +161,9 @@ class SpacedWordTokenizer:
 class ByteLevelLines:
     """Gives the ids that `ByteLevelBpe` gives for each line.
 
-    Sentences of a document are running text, as byte-level pieces were learned
+    Sentences of a document are running text, as byte-level tokens were learned
     from: each but the first is read with a space before it, so that its first
-    word is the piece that it would be after the sentence before.
+    word is the token that it would be after the sentence before.
     """
 
     def __init__(self, tokenizer: ByteLevelBpe):

@@ -11,7 +11,7 @@ that change their order with others; and so does a text that is not UTF-8.
 Added tokens are first replaced by single characters that no text has: Unicode
 has assigned nothing in its fourth plane.
 
-Shapes: B texts, N words of all texts, L lengths of a piece.
+Shapes: B texts, N words of all texts, L lengths of a token.
 """
 
 import dataclasses
@@ -82,7 +82,7 @@ class GraphTokenizer(tf.Module):
     """`tokenizer` and `data.input_features` in a graph.
 
     Args:
-        max_length: of a row, in pieces.
+        max_length: of a row, in tokens.
         cuts: longer texts are cut to it; otherwise they are an error.
 
     Raises:
@@ -132,9 +132,9 @@ class GraphTokenizer(tf.Module):
         """Texts [B] to input_ids, input_mask, segment_ids, int32 [B, S].
 
         S is the longest row's length. As upstream, a second text without
-        pieces is none. With them come error, string [B]: why the row is not
+        tokens is none. With them come error, string [B]: why the row is not
         what `data.input_features` makes, "" where it is; and is_cut, bool
-        [B]: whether pieces were cut off.
+        [B]: whether tokens were cut off.
         """
         if second is None:
             second = tf.fill(tf.shape(first), "")
@@ -166,7 +166,7 @@ class GraphTokenizer(tf.Module):
         }
 
     def pieces(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Texts [B] to ids [B, (pieces)], at least max_length where so many;
+        """Texts [B] to ids [B, (tokens)], at least max_length where so many;
         and why a text has none, "" [B] where it is tokenized."""
         is_utf8 = texts == tf.strings.unicode_transcode(
             texts, "UTF-8", "UTF-8", errors="replace"
@@ -192,15 +192,15 @@ class GraphTokenizer(tf.Module):
         error = tf.where(is_refused, NOT_TOKENIZED, "")
         error = tf.where(is_utf8, error, NOT_UTF8)
         basic = tf.where(error == "", basic, "")
-        # A word has at least one piece, so no later word can matter.
+        # A word has at least one token, so no later word can matter.
         words = tf.strings.split(basic)[:, : self.max_length]
         pieces = words.with_values(self._split(words.values))
         return pieces.merge_dims(1, 2), error
 
     def _split(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """Words [N] to ids [N, (pieces)]: a step finds one piece of each."""
-        # LiteRT divides by the number of words whose piece a step finds: with
-        # one more, whose pieces are dropped, the first step has at least one.
+        """Words [N] to ids [N, (tokens)]: a step finds one token of each."""
+        # LiteRT divides by the number of words whose token a step finds: with
+        # one more, whose tokens are dropped, the first step has at least one.
         words = tf.concat([words, ["a"]], axis=0)
         lengths = tf.strings.length(words, "UTF8_CHAR")
         failed = lengths > self.max_word_chars
@@ -245,10 +245,10 @@ class GraphTokenizer(tf.Module):
     def _longest_pieces(
         self, words: tf.Tensor, start: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Longest pieces of words [N] from their characters start [N] on.
+        """Longest tokens of words [N] from their characters start [N] on.
 
         Ids [N] and lengths [N], -1 and 0 where none is known. The length of a
-        word's last piece may reach beyond the word; its text does not.
+        word's last token may reach beyond the word; its text does not.
         """
         sizes = tf.broadcast_to(
             tf.range(1, self.max_piece_chars + 1),
@@ -288,7 +288,7 @@ class _AddedTokens(tf.Module):
 
 
 def _first(pieces: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """Each row's first pieces: as many as `lengths` [B] says, or all."""
+    """Each row's first tokens: as many as `lengths` [B] says, or all."""
     kept = tf.minimum(pieces.row_lengths(), lengths)
     places = tf.ragged.range(kept) + pieces.row_starts()[:, None]
     return places.with_values(tf.gather(pieces.values, places.values))

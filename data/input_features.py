@@ -1,7 +1,7 @@
 """Rows: what a model reads, unpadded; and batches of rows of like length.
 
 Padding to the longest text that may come would be most of the work (on MRPC
-128 positions hold 54 pieces in the mean). Rows are sorted instead, some
+128 positions hold 54 tokens in the mean). Rows are sorted instead, some
 thousand at a time, and padded to one of a few lengths, so that few shapes are
 compiled; of short rows a batch has more. Upstream file: run_classifier.py,
 convert_single_example, for how a row is put together.
@@ -28,7 +28,7 @@ class InputFeatures(NamedTuple):
 
     input_ids: list[int]
     segment_ids: list[int]  # 0 for the first text, 1 for the second
-    positions: Sequence[int] = ()  # of the pieces that are asked for
+    positions: Sequence[int] = ()  # of the tokens that are asked for
 
 
 def describe_lengths(lengths: Sequence[int]) -> str:
@@ -64,7 +64,7 @@ def build_inputs(
 ) -> tuple[list[str], list[int]]:
     """[CLS] first [SEP] second [SEP], cut to max_length, with its segments.
 
-    The longer text loses its last piece until both fit, the second one when
+    The longer text loses its last token until both fit, the second one when
     they are equally long. ("a b c", "d e", 7) gives [CLS] a b [SEP] d e [SEP]
     and 0 0 0 0 1 1 1, with BERT's special tokens.
     """
@@ -201,27 +201,27 @@ def _chunks(
         yield chunk, size
 
 
-def windows(num_pieces: int, width: int, stride: int) -> list[range]:
-    """Overlapping stretches of at most `width` pieces that cover them all.
+def windows(num_tokens: int, width: int, stride: int) -> list[range]:
+    """Overlapping stretches of at most `width` tokens that cover them all.
 
-    (7, 4, 2) gives pieces 0 to 3, 2 to 5 and 4 to 6. Upstream file:
+    (7, 4, 2) gives tokens 0 to 3, 2 to 5 and 4 to 6. Upstream file:
     run_squad.py, convert_examples_to_features.
     """
     stride = min(stride, width)  # without gaps
-    starts = range(0, max(0, num_pieces - width) + stride, stride)
-    return [range(i, min(i + width, num_pieces)) for i in starts]
+    starts = range(0, max(0, num_tokens - width) + stride, stride)
+    return [range(i, min(i + width, num_tokens)) for i in starts]
 
 
-def max_context_window(spans: Sequence[range], num_pieces: int) -> list[int]:
-    """For each piece the number of the window where it has most context.
+def max_context_window(spans: Sequence[range], num_tokens: int) -> list[int]:
+    """For each token the number of the window where it has most context.
 
     That is: most neighbours on the side where it has fewer, and a hundredth of
-    the window's length; of equals the first. Windows 0-3 and 2-5: piece 2 has
+    the window's length; of equals the first. Windows 0-3 and 2-5: token 2 has
     one neighbour on its right in the first and none on its left in the second.
     Upstream file: run_squad.py, _check_is_max_context.
     """
-    best = np.full(num_pieces, -np.inf)
-    owner = np.zeros(num_pieces, int)
+    best = np.full(num_tokens, -np.inf)
+    owner = np.zeros(num_tokens, int)
     for number, span in enumerate(spans):
         place = np.arange(len(span))
         score = np.minimum(place, place[::-1]) + 0.01 * len(span)

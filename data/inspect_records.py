@@ -190,7 +190,7 @@ def original_ids(batch: Batch | Record) -> np.ndarray:
 
 
 def _count_masks(batch: Batch | Record, mask: int) -> dict[str, int]:
-    """How pieces are hidden, for `MaskSummary`."""
+    """How tokens are hidden, for `MaskSummary`."""
     asked = batch["masked_lm_weights"] > 0  # [R, P], or [P] of one record
     places = batch["masked_lm_positions"]
     seen = np.take_along_axis(batch["input_ids"], places, -1)
@@ -263,7 +263,7 @@ def _texts(
     """Each real position's text, with a space before it if it begins a word.
 
     un ##aff ##able sea, with a hole in ##aff and sea kept: " un",
-    "[MASK->##aff]", "able", " [kept sea]". Google's random piece instead of
+    "[MASK->##aff]", "able", " [kept sea]". Google's random token instead of
     sea: " [ship->sea]". Bytes are as they stand, with U+0120 for a space.
     """
     is_bytes = special_tokens.is_byte_level
@@ -312,13 +312,13 @@ def format_fill(sequences: Sequence[Record]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class MaskSummary:
-    """How pre-training records hide pieces; counts are of pieces."""
+    """How pre-training records hide tokens; counts are of tokens."""
 
     max_predictions_per_seq: int
     num_full: int  # records with as many predictions as fit
     num_masked: int  # shown as [MASK]
     num_kept: int  # shown as they were
-    num_random: int  # shown as another piece
+    num_random: int  # shown as another token
 
 
 @dataclasses.dataclass(frozen=True)
@@ -328,9 +328,9 @@ class RecordSummary:
     max_seq_length: int
     num_records: int
     num_pieces: int  # without padding
-    length_counts: list[int]  # [i]: records of i pieces
+    length_counts: list[int]  # [i]: records of i tokens
     num_full: int  # records without padding: their text may have been cut
-    num_unknown: int  # pieces that are [UNK], before masking
+    num_unknown: int  # tokens that are [UNK], before masking
     unknown_neighbours: list[tuple[str, int]]  # the commonest
     labels: list[tuple[str, int]]  # the commonest
     num_repeats: int  # records whose unmasked text came in one before
@@ -345,7 +345,7 @@ class RecordSummary:
 
 
 class RecordCounter:
-    """Adds up batches of records of one kind, which were made with these pieces
+    """Adds up batches of records of one kind, which were made with these tokens
     by their ids.
 
     Memory: 16 bytes a record, and some 60 more in the end.

@@ -18,7 +18,7 @@ from bert_keras.data.special_tokens import BERT, SpecialTokens
 from bert_keras.data.tokenization import UNKNOWN, is_ideograph
 from bert_keras.errors import InputError
 
-Document = list[list[str]]  # sentences, each a list of pieces
+Document = list[list[str]]  # sentences, each a list of tokens
 
 WHY_DOCUMENTS = (
     ", but next sentence prediction draws its wrong second sentences from "
@@ -79,12 +79,12 @@ class InstanceConfig(MaskConfig):
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
-    """One record, in pieces: [CLS] A [SEP] B [SEP] with holes."""
+    """One record, in tokens: [CLS] A [SEP] B [SEP] with holes."""
 
     tokens: list[str]
     segment_ids: list[int]  # 0 up to the first [SEP], then 1
     is_random_next: bool  # B was drawn from a random document
-    is_truncated: bool  # pieces were cut off to fit
+    is_truncated: bool  # tokens were cut off to fit
     masked_lm_positions: list[int]
     masked_lm_labels: list[str]
 
@@ -97,7 +97,7 @@ def read_documents(
     line, a blank line between documents.
 
     As in Google's code a document goes on from one file into the next unless
-    a blank line ends it, and sentences without pieces are dropped.
+    a blank line ends it, and sentences without tokens are dropped.
     """
     documents: list[Document] = [[]]
     for name, lines in files:
@@ -136,7 +136,7 @@ def create_instances(
     """Cuts and masks every document dupe_factor times, shuffled at the end.
 
     Args:
-      vocab_words: pieces that random replacements are drawn from.
+      vocab_words: tokens that random replacements are drawn from.
       progress: wraps the iteration over visits to documents (tqdm, say).
     """
     documents = list(documents)
@@ -165,7 +165,7 @@ def instances_from_document(
     """
     document = documents[document_index]
     longest = config.max_seq_length - BERT.count(is_pair=True)
-    # Pieces of A and B together at which a chunk is full; a rough aim.
+    # Tokens of A and B together at which a chunk is full; a rough aim.
     target = longest
     if rng.random() < config.short_seq_prob:
         target = rng.randint(2, longest)
@@ -224,7 +224,7 @@ def truncate_pair(
     max_num_tokens: int,
     rng: random.Random,
 ) -> tuple[list[str], list[str]]:
-    """Cuts single pieces off the longer one's ends until both fit.
+    """Cuts single tokens off the longer one's ends until both fit.
 
     A coin says which end, so that neither beginnings nor ends are favoured.
     Of two equally long ones it is the second's turn.

@@ -188,7 +188,7 @@ def read_masking_vocabulary(
     replacements = [
         number
         for piece, number in vocab.items()
-        if not is_bytes or piece not in special_tokens.pieces
+        if not is_bytes or piece not in special_tokens.tokens
     ]
     return MaskingVocabulary(
         special_tokens,

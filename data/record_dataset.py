@@ -102,12 +102,12 @@ def record_dataset(
         tokenizer = opened.load()
         vocab_size = max(tokenizer.vocab.values()) + 1
         if kind_of(found) is Kind.UNMASKED:
-            pieces = read_masking_vocabulary(
+            vocabulary = read_masking_vocabulary(
                 tokenizer.vocab, tokenizer.special_tokens
             )
             # Without shuffling the mask is of all rows, and then shared out.
             own = share if shuffle else HostShard()
-            masker = BatchMasker(pieces, masks, seed, own)
+            masker = BatchMasker(vocabulary, masks, seed, own)
     elif kind_of(found) is Kind.UNMASKED:
         raise InputError(
             f"{paths[0]} has records without masks: give `vocab_file`, whose "

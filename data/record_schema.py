@@ -140,7 +140,7 @@ def classifier_features(
 def span_features(
     max_seq_length: int, has_answers: bool, type_vocab_size: int | None = None
 ) -> tuple[Feature, ...]:
-    """A question and a window of its paragraph; positions are of pieces."""
+    """A question and a window of its paragraph; positions are of tokens."""
     answers = (
         Feature("start_positions", 1, limit=max_seq_length),
         Feature("end_positions", 1, limit=max_seq_length),

@@ -17,7 +17,7 @@ is cut into stretches that fill records of their own, and a rest.
 Each step is done for all walks through all documents together. What comes out
 depends on the seed alone.
 
-Shapes: N pieces of a text, T sentences, D documents, W walks through a
+Shapes: N tokens of a text, T sentences, D documents, W walks through a
 document, R records.
 """
 
@@ -35,7 +35,7 @@ from bert_keras.data.instances import (
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """Documents of sentences of pieces, each lying end to end."""
+    """Documents of sentences of tokens, each lying end to end."""
 
     ids: np.ndarray  # [N]
     sentence_ends: np.ndarray  # int64 [T + 1], where in ids; the first is 0
@@ -55,7 +55,7 @@ class Pairs(NamedTuple):
     b_start: np.ndarray
     b_length: np.ndarray
     is_random_next: np.ndarray  # bool [R]
-    is_truncated: np.ndarray  # bool [R], pieces were cut off to fit
+    is_truncated: np.ndarray  # bool [R], tokens were cut off to fit
 
     def take(self, rows: np.ndarray | slice) -> "Pairs":
         return Pairs(*(column[rows] for column in self))
@@ -103,7 +103,7 @@ def _draw_pairs(
     is A alone and B comes from another document. All walks [W] take their
     steps together; those at an end drop out."""
     document = np.tile(np.arange(text.num_documents), config.dupe_factor)
-    # The pieces that A and B should have
+    # The tokens that A and B should have
     if config.sequence_format == SENTENCE_PAIR:
         target = np.ones_like(document)
     else:
@@ -156,7 +156,7 @@ def _chunk_end(
 def truncate(pairs: Pairs, longest: int, rng: np.random.Generator) -> Pairs:
     """Cuts the longer one, from its ends at random, until both fit.
 
-    A of 9 and B of 4 pieces, 8 allowed: A loses 5; the next would be B's turn.
+    A of 9 and B of 4 tokens, 8 allowed: A loses 5; the next would be B's turn.
     A of 6 and B of 6, 9 allowed: B loses 2 and A one.
     """
     a, b = pairs.a_length, pairs.b_length
@@ -176,7 +176,7 @@ def truncate(pairs: Pairs, longest: int, rng: np.random.Generator) -> Pairs:
 
 
 def split_sentences(text: Text, longest: int) -> tuple[Text, np.ndarray]:
-    """Cuts sentences into stretches of at most `longest` pieces.
+    """Cuts sentences into stretches of at most `longest` tokens.
 
     A sentence of 9 becomes 4, 4 and 1 where 4 are allowed.
 
@@ -201,7 +201,7 @@ def fill(
 ) -> tuple[Text, Pairs]:
     """Rows of as many whole sentences as fit.
 
-    Sentences of 3 and 2, then in another document of 1 and 6 pieces, 8 allowed:
+    Sentences of 3 and 2, then in another document of 1 and 6 tokens, 8 allowed:
     rows of 5 and of 7. With a separator rows go on with the next document
     behind one: they are 3 + 2 + separator + 1, and 6. No row begins or ends
     with one.

@@ -1,4 +1,4 @@
-"""The pieces that stand for no text, and where they lie in a row.
+"""The tokens that stand for no text, and where they lie in a row.
 
 BERT's: Devlin et al. 2018, section 3. RoBERTa's: Liu et al. 2019, section 2,
 and Hugging Face's tokenization_roberta.py. ModernBERT's are BERT's names, in a
@@ -12,7 +12,7 @@ from typing import Literal
 
 @dataclasses.dataclass(frozen=True)
 class SpecialTokens:
-    """A row is: start, first text, end; of a pair then also the pieces between,
+    """A row is: start, first text, end; of a pair then also the tokens between,
     second text, end."""
 
     padding: str
@@ -27,7 +27,7 @@ class SpecialTokens:
     unicode_form: Literal["NFC"] | None = None
 
     @property
-    def pieces(self) -> tuple[str, ...]:
+    def tokens(self) -> tuple[str, ...]:
         """Those that a vocabulary must have."""
         return self.padding, self.unknown, self.start, self.end, self.mask
 

@@ -2,7 +2,7 @@
 
 The rules and the public names are those of google-research/bert's
 tokenization.py, so that its users' imports go on working; the text's
-characters behind every piece (`tokenize_with_offsets`) and `strip_accents`
+characters behind every token (`tokenize_with_offsets`) and `strip_accents`
 apart from lower case are ours. Plain Python; exact for all of Unicode as the
 running Python's tables know it.
 """
@@ -52,9 +52,9 @@ Value = TypeVar("Value")
 
 
 class Span(NamedTuple):
-    """A piece and the characters text[start:end] it was made from."""
+    """A token and the characters text[start:end] it was made from."""
 
-    piece: str
+    token: str
     start: int
     end: int
 
@@ -63,7 +63,7 @@ class FullTokenizer:
     """Text to word pieces, and word pieces to ids and back.
 
     Args:
-      vocab_file: one piece a line; the line's number from 0 is the piece's id.
+      vocab_file: one token a line; the line's number from 0 is the token's id.
       do_lower_case: must be what the model was pre-trained with.
       strip_accents: None means "as do_lower_case", which is Google's rule.
       tokenize_chinese_chars: whether each ideograph is a word.
@@ -106,7 +106,7 @@ class FullTokenizer:
     def tokenize(
         self, text: str | bytes, enough: int | None = None
     ) -> list[str]:
-        """The text's pieces: "unaffable" gives un, ##aff, ##able.
+        """The text's tokens: "unaffable" gives un, ##aff, ##able.
 
         Args:
           enough: with so many of a long text, the rest may be left out.
@@ -125,11 +125,11 @@ class FullTokenizer:
         return pieces
 
     def tokenize_with_offsets(self, text: str) -> list[Span]:
-        """`tokenize`'s pieces, each with the characters it comes from.
+        """`tokenize`'s tokens, each with the characters it comes from.
 
-        Starts and ends never decrease. [UNK] covers its whole word. Pieces
+        Starts and ends never decrease. [UNK] covers its whole word. Tokens
         made from one character (a decomposed hangul syllable) share it, and
-        characters that BERT drops belong to no piece unless they lie inside.
+        characters that BERT drops belong to no token unless they lie inside.
         """
         spans = []
         for added, first, last in self.added_tokens.split(text):
@@ -148,7 +148,7 @@ class FullTokenizer:
         return spans
 
     def tokenize_words(self, words: Sequence[str]) -> list[list[str]]:
-        """Each word's pieces in " ".join(words)."""
+        """Each word's tokens in " ".join(words)."""
         return [self.tokenize(word) for word in words]
 
     def to_text(self, pieces: Iterable[str]) -> str:
@@ -156,7 +156,7 @@ class FullTokenizer:
         return " ".join(pieces).replace(" ##", "").replace("##", "")
 
     def split_like_pieces(self, text: str) -> list[str]:
-        """The words that pieces are cut from, in their case and accents."""
+        """The words that tokens are cut from, in their case and accents."""
         words: list[str] = []
         for added, start, end in self.added_tokens.split(text):
             if added is not None:
@@ -172,7 +172,7 @@ class FullTokenizer:
         return convert_by_vocab(self.inv_vocab, ids)
 
     def _split(self, word: str) -> tuple[list[str], list[Span]]:
-        """A cleaned word's pieces and their places in it, remembered."""
+        """A cleaned word's tokens and their places in it, remembered."""
         if word in self._cache:
             return self._cache[word]
         spans = [
@@ -180,8 +180,8 @@ class FullTokenizer:
             for part, sources in self.basic_tokenizer.split_word(word)
             for piece, start, end in self.wordpiece_tokenizer.split(part)
         ]
-        # A piece is in memory once, however often a text has it.
-        found = [sys.intern(span.piece) for span in spans], spans
+        # A token is in memory once, however often a text has it.
+        found = [sys.intern(span.token) for span in spans], spans
         if len(self._cache) >= MAX_CACHED_WORDS:
             self._cache.clear()
         if len(word) <= MAX_CACHED_CHARS:
@@ -220,7 +220,7 @@ class BasicTokenizer:
         ]
 
     def stretches(self, text: str) -> Iterable[tuple[int, str]]:
-        """`cut` of a text. The pieces of its parts are those of the text: words
+        """`cut` of a text. The tokens of its parts are those of the text: words
         end there, or parts of words at a sign that is a part of its own, and in
         lower case and NFD nothing before such a sign depends on it or on what
         follows."""
@@ -328,15 +328,15 @@ class WordpieceTokenizer:
         self._max_piece_chars = max(map(len, self.vocab), default=0)
 
     def tokenize(self, text: str | bytes) -> list[str]:
-        """The pieces of words that `BasicTokenizer` has already split."""
+        """The tokens of words that `BasicTokenizer` has already split."""
         return [
-            span.piece
+            span.token
             for word in whitespace_tokenize(convert_to_unicode(text))
             for span in self.split(word)
         ]
 
     def split(self, word: str) -> list[Span]:
-        """One word's pieces with their places in it; [UNK] if none fit."""
+        """One word's tokens with their places in it; [UNK] if none fit."""
         unknown = [Span(self.unk_token, 0, len(word))]
         if len(word) > self.max_input_chars_per_word:
             return unknown
@@ -357,7 +357,7 @@ class WordpieceTokenizer:
 
 
 def load_vocab(vocab_file: str) -> dict[str, int]:
-    """Piece -> id. Lines end at "\\n" only, are stripped; the later one wins.
+    """Token -> id. Lines end at "\\n" only, are stripped; the later one wins.
 
     `vocabulary.check_vocabulary` reads the same and says what is wrong.
     """

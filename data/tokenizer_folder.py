@@ -285,7 +285,7 @@ def _read_statements(path: str, said: _Statements) -> None:
             for token in tokenizer.get("added_tokens") or ()
         ]
     # As in Google's code, "[MASK]" in a text is three tokens like any others.
-    pieces = special_tokens.pieces
+    pieces = special_tokens.tokens
     said.added |= {t.content: t for t in tokens if t.content not in pieces}
     said.named += [name for name in named if name not in pieces]
     said.say({name: task[name] for name in CASE if name in task}, task_file)
@@ -305,8 +305,8 @@ def _naming(file: str) -> Iterator[None]:
         yield
     except MALFORMED as error:
         raise InputError(
-            f"{file} does not describe the tokenizer of a BERT, RoBERTa or ModernBERT "
-            f"({error})"
+            f"{file} does not describe the tokenizer of a BERT, RoBERTa or "
+            f"ModernBERT ({error})"
         ) from error
 
 
@@ -536,7 +536,7 @@ def _vocabulary_in(path: str) -> tuple[dict[str, int], str | None]:
         vocab = {str(k): int(model["vocab"][k]) for k in model["vocab"]}
         if model.get("type") == "BPE":  # ModernBERT's are not among them
             for token in values.get("added_tokens") or ():
-                if token["content"] in MODERNBERT.pieces:
+                if token["content"] in MODERNBERT.tokens:
                     vocab[token["content"]] = token["id"]
         for piece, number in vocab.items():
             _check_token(piece, number)
@@ -548,8 +548,8 @@ def _vocabulary_in(path: str) -> tuple[dict[str, int], str | None]:
         ]
     except MALFORMED as error:
         raise InputError(
-            f"{path} does not hold the vocabulary of a BERT, RoBERTa or ModernBERT "
-            f"({error}); put a {files.VOCABULARY}, or a {files.BYTE_LEVEL} and "
+            f"{path} does not hold the vocabulary of a BERT, RoBERTa or "
+            f"ModernBERT ({error}); put a {files.VOCABULARY}, or a {files.BYTE_LEVEL} and "
             f"a {files.MERGES}, beside it"
         ) from error
     is_byte_level = model.get("type") == "BPE"
@@ -668,7 +668,7 @@ def hugging_face_files(
                     "content": piece,
                     **(mask if piece == special_tokens.mask else special),
                 }
-                for piece in special_tokens.pieces
+                for piece in special_tokens.tokens
             ),
             *({"id": int(key), **token} for key, token in tokens.items()),
         ],

@@ -55,7 +55,7 @@ def load_tokenizer(
 
 
 def check_any_vocabulary(vocab_file: str) -> dict[str, int]:
-    """piece -> id, or an InputError that says what is wrong with the file."""
+    """token -> id, or an InputError that says what is wrong with the file."""
     is_bytes = vocab_file.endswith(BYTE_LEVEL)
     return (check_byte_level if is_bytes else check_vocabulary)(vocab_file)
 
@@ -73,6 +73,6 @@ def check_ids(
 
 
 def vocabulary_digest(vocab: Mapping[str, int]) -> str:
-    """Tells other pieces, or others in their places, from these."""
+    """Tells other tokens, or others in their places, from these."""
     checksum = zlib.crc32(json.dumps(vocab).encode())
     return f"{len(vocab)} pieces, checksum {checksum:08x}"

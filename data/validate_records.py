@@ -17,7 +17,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from bert_keras import files
-from bert_keras.data import task_pool
+from bert_keras.data import work_folder
 from bert_keras.data.record_schema import (
     NEXT_SENTENCE,
     Feature,
@@ -151,9 +151,9 @@ def check_masks(paths: Sequence[str], features: Sequence[Feature]) -> None:
     )
 
 
-def check_pieces(paths: Sequence[str], tokenizer: Tokenizer) -> None:
+def check_first_records(paths: Sequence[str], tokenizer: Tokenizer) -> None:
     """Raises an InputError where a file's first record was made with another
-    vocabulary: it begins with no [CLS], or has a piece that is not there."""
+    vocabulary: it begins with no [CLS], or has a token that is not there."""
     vocab, start = tokenizer.vocab, tokenizer.special_tokens.start
     for path in paths:
         ids = read_first(path)["input_ids"].int64_list.value
@@ -179,12 +179,14 @@ def check_vocabulary(paths: Sequence[str], vocabularies: Iterable[str]) -> None:
     Args:
         vocabularies: files, one of which it should have been.
     """
-    digests = {*map(task_pool.vocabulary_digest, vocabularies)}
+    digests = {*map(work_folder.vocabulary_digest, vocabularies)}
     for folder in {os.path.dirname(x) for x in paths if "://" not in x}:
-        made = os.path.join(glob.escape(folder), ".*.making", task_pool.DONE)
+        made = os.path.join(glob.escape(folder), ".*.making", work_folder.DONE)
         for done in glob.glob(made):
             place = os.path.dirname(done)
-            settings = files.read_json(os.path.join(place, task_pool.SETTINGS))
+            settings = files.read_json(
+                os.path.join(place, work_folder.SETTINGS)
+            )
             if settings.get("vocab_file") in digests:
                 continue
             for output, identity in files.read_json(done).items():

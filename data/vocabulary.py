@@ -3,8 +3,8 @@
 The learner is Hugging Face `tokenizers`' WordPieceTrainer (it merges pairs by
 frequency, as BPE does; Google never released its own). The layout is that of
 the released uncased model: [PAD] is 0, then [unused] slots, then the other
-special tokens, then pieces. With 99 slots [UNK], [CLS], [SEP] and [MASK] are
-100 to 103 as in every model that Google released.
+special tokens, then all others. With 99 slots [UNK], [CLS], [SEP] and [MASK]
+are 100 to 103 as in every model that Google released.
 """
 
 import collections
@@ -15,7 +15,7 @@ from bert_keras.data import tokenization
 from bert_keras.data.special_tokens import BERT
 from bert_keras.errors import InputError, say_once
 
-PAD, UNKNOWN, START, SEPARATOR, MASK = SPECIAL_TOKENS = BERT.pieces
+PAD, UNKNOWN, START, SEPARATOR, MASK = SPECIAL_TOKENS = BERT.tokens
 NUM_UNUSED = 99
 MIN_FREQUENCY = 2
 MAX_PIECES, MAX_PIECE_CHARS = 10_000_000, 10_000  # of any that is read
@@ -26,7 +26,7 @@ def check_vocabulary(vocab_file: str) -> dict[str, int]:
     """Loads a vocab.txt, or says in an InputError what is wrong with it.
 
     Returns:
-      piece -> id. Of a piece that is listed twice the later number counts,
+      token -> id. Of a token that is listed twice the later number counts,
       as in Google's code and transformers; a line on stderr says so.
     """
     pieces: list[str] = []
@@ -106,17 +106,17 @@ def learn(
     num_unused: int = NUM_UNUSED,
     min_frequency: int = MIN_FREQUENCY,
 ) -> list[str]:
-    """Learns a vocabulary of at most vocab_size pieces, in order of their ids:
+    """Learns a vocabulary of at most vocab_size tokens, in order of their ids:
     the special ones, characters, their "##" forms, then merges.
 
     Shows its progress on stderr where that is a terminal.
 
     Args:
       word_counts: from `count_words`.
-      vocab_size: pieces, with the special ones and the unused slots.
+      vocab_size: tokens, with the special ones and the unused slots.
       num_unused: slots [unused0], [unused1], ... for the user's own words.
       min_frequency: occurrences below which neither a character nor a pair
-        of pieces enters the vocabulary.
+        of tokens enters the vocabulary.
     """
     if not word_counts:
         raise InputError("the text is empty: it holds no word to learn from")
@@ -192,14 +192,14 @@ def _spellable(
 def spelling(
     word_counts: Mapping[str, int], vocab: Mapping[str, int]
 ) -> tuple[float, float]:
-    """Pieces of a word in the mean, and the share of words that are [UNK]; each
+    """Tokens of a word in the mean, and the share of words that are [UNK]; each
     counts as often as it occurs."""
     tokenizer = tokenization.WordpieceTokenizer(vocab)
     num_pieces = num_unknown = 0
     for word, count in word_counts.items():
         spans = tokenizer.split(word)
         num_pieces += count * len(spans)
-        num_unknown += count * (spans[0].piece == UNKNOWN)
+        num_unknown += count * (spans[0].token == UNKNOWN)
     total = sum(word_counts.values())
     return num_pieces / total, num_unknown / total
 
@@ -207,7 +207,7 @@ def spelling(
 def new_words(
     word_counts: Mapping[str, int], vocab: Mapping[str, int]
 ) -> list[str]:
-    """The words that are not a piece yet, the most frequent first."""
+    """The words that are not a token yet, the most frequent first."""
     words = [
         word
         for word in word_counts

@@ -55,7 +55,7 @@ class BertConfig:
         (30522, 6, 768)
     """
 
-    vocab_size: int  # pieces
+    vocab_size: int  # tokens
     hidden_size: int = 768
     num_hidden_layers: int = 12
     num_attention_heads: int = 12
@@ -63,7 +63,7 @@ class BertConfig:
     hidden_act: str = "gelu"  # one of ACTIVATIONS
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
-    max_position_embeddings: int = 512  # the longest sequence, in pieces
+    max_position_embeddings: int = 512  # the longest sequence, in tokens
     type_vocab_size: int = 16  # segment ids; released files say 2; 0: unused
     initializer_range: float = 0.02  # standard deviation
     layer_norm_eps: float = 1e-12  # added to the variance

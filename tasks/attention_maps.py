@@ -3,7 +3,7 @@ show_attention.py shows them, as a page and as a picture.
 
 As in Vig 2019 (BertViz) and Clark et al. 2019, "What does BERT look at?".
 
-Shapes: L layers, N heads, S pieces.
+Shapes: L layers, N heads, S tokens.
 """
 
 import base64
@@ -42,8 +42,8 @@ class AttentionMap(NamedTuple):
 
     pieces: list[str]  # S, as people read them
     is_mark: list[bool]  # [CLS], [SEP] and their like
-    num_first: int  # pieces of the first text and the special tokens around it
-    probabilities: np.ndarray  # [L, N, S, S]: of each piece, where it looks
+    num_first: int  # tokens of the first text and the special tokens around it
+    probabilities: np.ndarray  # [L, N, S, S]: of each token, where it looks
     is_cut: bool  # whether the text was longer
     text: str  # both texts of a pair, with a bar between them
     model: str  # the name of the folder
@@ -138,7 +138,7 @@ def to_html(attention: AttentionMap) -> bytes:
 def to_png(
     attention: AttentionMap, layer: int | None, head: int | None
 ) -> bytes:
-    """One head's map with its pieces, or small ones of those that are left:
+    """One head's map with its tokens, or small ones of those that are left:
     of a layer its heads, of a head its layers, of neither all; both are
     counted from 0, or from -1 downwards."""
     from matplotlib.figure import Figure
@@ -159,7 +159,7 @@ def to_png(
         image = axis.imshow(
             maps[layers[0], heads[0]], cmap="Blues", vmin=0.0, vmax=1.0
         )
-        # A piece may be a "$", which begins a formula.
+        # A token may be a "$", which begins a formula.
         places = range(len(pieces))
         axis.set_xticks(places, pieces, rotation=90, parse_math=False)
         axis.set_yticks(places, pieces, parse_math=False)

@@ -26,9 +26,10 @@ from bert_keras.modeling.checkpoint import (
 from bert_keras.modeling.config import BertConfig, model_config_file
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
-    compare_pieces,
+    check_tokens,
+    compare_tokens,
 )
-from bert_keras.tasks.hugging_face_task import check_tokens, folder_task
+from bert_keras.tasks.hugging_face_task import folder_task
 from bert_keras.tasks.task_config import TaskConfig
 
 MODEL_FOLDER = (
@@ -71,7 +72,7 @@ class ModelFolder:
             )
         vocab = check_tokens(self.opened, self.config, self.path)
         if self.vocab_file:
-            compare_pieces(self.vocab_file, vocab, self.path)
+            compare_tokens(self.vocab_file, vocab, self.path)
         return self.opened
 
 
@@ -132,7 +133,7 @@ def open_with_task(
 def missing_weight(report: LoadReport, needs_pooler: bool) -> str | None:
     """The first weight that a checkpoint lacks and the model needs.
 
-    Outputs for each piece, and layers below the top, do not look at the
+    Outputs for each token, and layers below the top, do not look at the
     pooler; it may be missing from what is trained for them.
     """
     return next(

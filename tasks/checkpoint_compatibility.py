@@ -9,10 +9,12 @@ import math
 from collections.abc import Mapping
 
 from bert_keras import files
-from bert_keras.data.tokenizer_folder import open_tokenizer
+from bert_keras.data.tokenizer_folder import OpenedTokenizer, open_tokenizer
+from bert_keras.data.tokenizers import check_ids
 from bert_keras.errors import InputError, warn
 from bert_keras.modeling.checkpoint import check_sizes
 from bert_keras.modeling.config import BertConfig, model_config_file
+from bert_keras.modeling.hugging_face import is_hugging_face
 from bert_keras.modeling.hugging_face_names import MODERN
 from bert_keras.training.config import OptimizerConfig
 
@@ -113,10 +115,30 @@ def second_config(
     return BertConfig.from_json_file(files.local(path))
 
 
-def compare_pieces(
+def check_tokens(
+    tokenizer: OpenedTokenizer, config: BertConfig, path: str | None
+) -> Mapping[str, int]:
+    """Checks the tokenizer of a model; returns token -> id.
+
+    Args:
+        path: of the model, where it is known.
+
+    Raises:
+        InputError: an id does not fit the config.
+    """
+    vocab_file, vocab = tokenizer.vocab_file, tokenizer.vocab
+    check_ids(vocab, config.vocab_size, vocab_file)
+    if path and is_hugging_face(path):
+        config.check_padding(
+            vocab[tokenizer.special_tokens.padding], vocab_file
+        )
+    return vocab
+
+
+def compare_tokens(
     vocab_file: str, vocab: Mapping[str, int], init_checkpoint: str | None
 ) -> None:
-    """Warns of pieces that `init_checkpoint`'s weights know by other ids;
+    """Warns of tokens that `init_checkpoint`'s weights know by other ids;
     one in a place that was [unused...] is a user's own and all right."""
     try:
         start = init_checkpoint and open_tokenizer(init_checkpoint)

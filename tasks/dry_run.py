@@ -37,7 +37,7 @@ def report(task: Task, context: RunContext, seed: int) -> None:
         trainer = Trainer(task, context, seed)
         plan = fix_num_train_steps(trainer, task.plan(trainer))
         settings = settings_of(context, plan)
-        trainer.load_start_or_check_settings(plan, settings, may_write=False)
+        trainer.begin_or_resume(plan, settings, may_write=False)
         if saved_states(trainer.folder):
             trainer.restore_state()
         entries = _training(trainer, plan, size)
@@ -80,10 +80,10 @@ def _training(
         _width(batch, "next_sentence_positions", 1),
     )
     run, config = trainer.run, trainer.config
-    num_pieces = plan.loop.num_accumulation_steps
+    num_micro_batches = plan.loop.num_accumulation_steps
     num_replicas = trainer.devices.strategy.num_replicas_in_sync
     own = dataclasses.replace(
-        rows, number=rows.number // (num_replicas * num_pieces)
+        rows, number=rows.number // (num_replicas * num_micro_batches)
     )
     memory = training_memory(
         config,
@@ -91,7 +91,7 @@ def _training(
         *_num_parameters(trainer),
         run.num_frozen_layers,
         run.precision == "mixed_bfloat16",
-        num_pieces > 1,
+        num_micro_batches > 1,
         run.recompute,
     )
     whole = plan.loop.num_batches(steps)

@@ -108,9 +108,9 @@ def load_model(
 
 
 def takes_strings(settings: TaskConfig | None) -> bool:
-    """Whether answers are for whole texts. What holds of pieces is told from
-    pieces and windows: no use for strings."""
-    return settings is None or not PIPELINES[settings.target].answers_pieces
+    """Whether answers are for whole texts. What holds of tokens is told from
+    tokens and windows: no use for strings."""
+    return settings is None or not PIPELINES[settings.target].answers_tokens
 
 
 def _takes_pairs(settings: TaskConfig | None) -> bool | None:
@@ -179,7 +179,7 @@ def signatures(
         assert tokenizer is not None
         rows = tokenizer.rows(texts["text"], texts.get("text_pair"))
         ids = {name: rows[name] for name in INPUTS}
-        # Which positions hold which pieces is known to no one else.
+        # Which positions hold which tokens is known to no one else.
         if settings is None:
             return _without_refused(answer(ids), rows) | ids
         return _without_refused(answer(ids), _refusing_blank(rows, texts))

@@ -1,7 +1,7 @@
-"""A text's vectors at chosen layers: one a piece, or one for all of it.
+"""A text's vectors at chosen layers: one a token, or one for all of it.
 
 Texts longer than the model reads are read through overlapping windows, and
-each piece is taken from the window where it has most context. Upstream file:
+each token is taken from the window where it has most context. Upstream file:
 extract_features.py; it cuts longer texts.
 
 Shapes: B batch, S positions, T tokens of a text, L chosen layers, H hidden
@@ -114,8 +114,8 @@ def read_document(
     """A line as upstream reads it: one text, or "a pair ||| of two".
 
     Args:
-        max_length: of a window, in pieces.
-        stride: pieces between the starts of two windows of a longer text; 0:
+        max_length: of a window, in tokens.
+        stride: tokens between the starts of two windows of a longer text; 0:
             it is cut. A pair that is longer is always cut.
     """
     pair = PAIR.match(line.strip())
@@ -196,8 +196,8 @@ def encode_documents(
 
     Args:
         batch_size: rows of `max_length` at once; of shorter ones more.
-        max_length: of a row, in pieces.
-        shape: of what is computed of a piece, in float32.
+        max_length: of a row, in tokens.
+        shape: of what is computed of a token, in float32.
 
     Raises:
         InputError: the vectors of a document are not finite.

@@ -3,7 +3,7 @@
 The masked language model of Devlin et al. 2018, section 3.1, put to use. Ours;
 google-research/bert has nothing like it.
 
-Shapes: B batch, S positions, P masked positions, K likeliest pieces, V
+Shapes: B batch, S positions, P masked positions, K likeliest tokens, V
 vocabulary.
 """
 
@@ -42,38 +42,38 @@ def encode(
     Args:
         max_length: positions the model has.
     """
-    pieces: list[str] = []
+    tokens: list[str] = []
     masks = []
     special_tokens = tokenizer.special_tokens
     *before, last = line.split(special_tokens.mask)
     for text in before:
-        # A piece for the blank brings its space along, where pieces have any.
-        pieces += tokenizer.tokenize(text.rstrip())
-        masks.append(len(pieces))
-        pieces.append(special_tokens.mask)
+        # A token for the blank brings its space along, where tokens have any.
+        tokens += tokenizer.tokenize(text.rstrip())
+        masks.append(len(tokens))
+        tokens.append(special_tokens.mask)
     if not masks:
         raise InputError(f"there is no {special_tokens.mask} in it")
-    pieces += tokenizer.tokenize(last)
+    tokens += tokenizer.tokenize(last)
     width = max_length - special_tokens.count(False)
-    spans = windows(len(pieces), width, (width + 1) // 2)
-    owners = max_context_window(spans, len(pieces))
+    spans = windows(len(tokens), width, (width + 1) // 2)
+    owners = max_context_window(spans, len(tokens))
     places = collections.defaultdict[int, list[int]](list)  # by window
     for i in masks:
         places[owners[i]].append(1 + i - spans[owners[i]].start)
     rows = []
     for number, own in sorted(places.items()):
-        shown = pieces[spans[number].start : spans[number].stop]
+        shown = tokens[spans[number].start : spans[number].stop]
         rows.append(make_features(shown, None, max_length, tokenizer, own))
     return rows
 
 
 class BlankFiller(MaskedLm):
-    """A model that says which pieces are the likeliest.
+    """A model that says which tokens are the likeliest.
 
     Args:
         known_ids: those that may be answered: a model may have ids that its
             vocabulary has not.
-        count: how many pieces are wanted for each [MASK].
+        count: how many tokens are wanted for each [MASK].
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class BlankFiller(MaskedLm):
         self.count = min(count, len(known_ids))
 
     def outputs_by_name(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """The likeliest pieces, the best first.
+        """The likeliest tokens, the best first.
 
         Returns:
             "ids", int [B, P, K], and their "probabilities", [B, P, K].
@@ -174,7 +174,7 @@ class FillMaskPipeline(Pipeline):
         self, question: Question, outputs: Sequence[Outputs]
     ) -> tuple[dict[str, Any], list[str]]:
         tokenizer = self.tokenizer
-        blanks = []  # of each [MASK] the likeliest pieces, the best first
+        blanks = []  # of each [MASK] the likeliest tokens, the best first
         for output, row in zip(outputs, question.rows, strict=True):
             for i in range(len(row.positions)):
                 ids = output["ids"][i].tolist()

@@ -38,6 +38,7 @@ from bert_keras.tasks.base import Outputs
 from bert_keras.tasks.checkpoint_compatibility import second_config
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.hugging_face_task import folder_task
+from bert_keras.tasks.keyword_settings import Given
 from bert_keras.tasks.metrics import summarize
 from bert_keras.tasks.run_context import (
     RECORDS,
@@ -103,12 +104,12 @@ class TrainingData:
 
     num_examples: int  # that make an epoch; windows make more rows
     num_rows: int
-    longest: int  # pieces of a row
+    longest: int  # tokens of a row
     packs: bool  # whether the model reads packed rows, with the same loss
     digest: str  # tells other data from these
-    # of batch_size, max_seq_length, seed, share and num_pieces, which are
-    # InMemoryBatches's
-    batches: Callable[[int, int, int, HostShard, int], Source]
+    # of InMemoryBatches's batch_size, max_seq_length, seed, share and
+    # num_micro_batches, by name
+    batches: Callable[..., Source]
 
 
 def labelled_rows(
@@ -126,12 +127,14 @@ def labelled_rows(
     for name in sorted(labels):
         crc = zlib.crc32(labels[name].tobytes(), crc)
     return TrainingData(
-        num_examples,
-        len(rows),
-        max(len(row.input_ids) for row in rows),
-        packs,
-        f"{len(rows)} rows, checksum {crc:08x}",
-        functools.partial(InMemoryBatches, rows, labels, group_size=group_size),
+        num_examples=num_examples,
+        num_rows=len(rows),
+        longest=max(len(row.input_ids) for row in rows),
+        packs=packs,
+        digest=f"{len(rows)} rows, checksum {crc:08x}",
+        batches=functools.partial(
+            InMemoryBatches, rows, labels, group_size=group_size
+        ),
     )
 
 
@@ -184,8 +187,8 @@ class FineTuningTask(Task):
                 "a model with a teacher; give `teacher_model_dir`, or leave "
                 "them out"
             )
-        else:  # which the run's settings say
-            lesson = dict.fromkeys(lesson)
+        else:
+            lesson = dict.fromkeys(lesson)  # stored as None without a teacher
         self.loss_settings = {**self.loss_settings, **lesson}
 
     def set_up(self) -> None:
@@ -253,8 +256,8 @@ class FineTuningTask(Task):
         texts: Sequence[Sequence[InputFeatures]],
         batch_size: int,
     ) -> Iterator[list[Outputs]]:
-        """Yields those of each text's rows; rows of like length are batched
-        together.
+        """Yields the outputs of each text's rows; rows of like length are
+        batched together.
 
         Args:
             batch_size: rows of max_seq_length that are not too much at once.
@@ -279,14 +282,17 @@ class FineTuningTask(Task):
         )
 
     def plan(self, trainer: Trainer) -> TrainingPlan:
-        data, config, seed = self.data, self.config, trainer.seed
-        batch_size = config.train_batch_size
+        data, config, loop = self.data, self.config, self.config.loop
         most = self.settings.max_seq_length
-        steps = int(data.num_examples / batch_size * config.num_train_epochs)
+        steps = int(
+            data.num_examples
+            / config.train_batch_size
+            * config.num_train_epochs
+        )
         if not steps:
             raise InputError(
                 f"{data.num_examples} examples for {config.num_train_epochs} "
-                f"epochs make no batch of {batch_size}; lower "
+                f"epochs make no batch of {config.train_batch_size}; lower "
                 "`train_batch_size` or raise `num_train_epochs`"
             )
         hints = []
@@ -298,8 +304,35 @@ class FineTuningTask(Task):
                 "memory, but the model then cuts longer texts, later, too"
             ]
         strategy, host = trainer.devices
-        num_replicas = strategy.num_replicas_in_sync // host.count
-        num_pieces = num_replicas * config.loop.num_accumulation_steps
+        num_micro_batches = 0  # rows are not packed
+        # Several batches in one call, as on a TPU, have one shape.
+        if data.packs and loop.steps_per_call == 1:
+            num_replicas = strategy.num_replicas_in_sync // host.count
+            num_micro_batches = num_replicas * loop.num_accumulation_steps
+        return TrainingPlan(
+            source=data.batches(
+                batch_size=config.train_batch_size,
+                max_seq_length=most,
+                seed=trainer.seed,
+                share=HostShard(host.index, host.count),
+                num_micro_batches=num_micro_batches,
+            ),
+            optimizer=dataclasses.replace(
+                config.optimizer,
+                num_train_steps=steps,
+                num_warmup_steps=int(steps * config.warmup_proportion),
+            ),
+            loop=dataclasses.replace(loop, seed=trainer.seed),
+            selection=config.selection,
+            others=self._settings(trainer),
+            begins_at_random=not trainer.run.init_checkpoint,
+            hints=hints,
+        )
+
+    def _settings(self, trainer: Trainer) -> dict[str, Any]:
+        """Settings that change what is learnt, beside the optimiser's and the
+        loop's, in the order in which they are stored."""
+        data, config = self.data, self.config
         eval_steps = config.selection.eval_steps
         chosen_by: dict[str, Any] = {}
         path = trainer.run.data_files.get(self.eval_argument, "")
@@ -310,47 +343,26 @@ class FineTuningTask(Task):
             for example in self.compared_on():
                 crc = zlib.crc32(repr(example).encode(), crc)
             chosen_by = {"evaluation data": f"checksum {crc:08x}"}
-        return TrainingPlan(
-            data.batches(
-                batch_size,
-                most,
-                seed,
-                HostShard(host.index, host.count),
-                # Several batches in one call, as on a TPU, have one shape.
-                num_pieces
-                if data.packs and config.loop.steps_per_call == 1
-                else 0,
-            ),
-            dataclasses.replace(
-                config.optimizer,
-                num_train_steps=steps,
-                num_warmup_steps=int(steps * config.warmup_proportion),
-            ),
-            dataclasses.replace(config.loop, seed=seed),
-            config.selection,
-            {
-                **dataclasses.asdict(self.settings),
-                "train_batch_size": batch_size,
-                "num_train_epochs": config.num_train_epochs,
-                "warmup_proportion": config.warmup_proportion,
-                "seed": seed,
-                # They follow from epochs and proportion.
-                "num_train_steps": None,
-                "num_warmup_steps": None,
-                # None without one, as earlier versions did not store it
-                "bilstm": self.settings.bilstm or None,
-                "padding_in_loss": not data.packs,
-                "eval_steps": eval_steps,
-                "best_metric": self.metric(config.selection)
-                if eval_steps
-                else None,
-                "training data": data.digest,
-                **chosen_by,
-                **self.loss_settings,
-            },
-            begins_at_random=not trainer.run.init_checkpoint,
-            hints=hints,
-        )
+        return {
+            **dataclasses.asdict(self.settings),
+            "train_batch_size": config.train_batch_size,
+            "num_train_epochs": config.num_train_epochs,
+            "warmup_proportion": config.warmup_proportion,
+            "seed": trainer.seed,
+            # They follow from epochs and proportion.
+            "num_train_steps": None,
+            "num_warmup_steps": None,
+            # None without one, as earlier versions did not store it
+            "bilstm": self.settings.bilstm or None,
+            "padding_in_loss": not data.packs,
+            "eval_steps": eval_steps,
+            "best_metric": self.metric(config.selection)
+            if eval_steps
+            else None,
+            "training data": data.digest,
+            **chosen_by,
+            **self.loss_settings,
+        }
 
 
 class FineTuning:
@@ -358,16 +370,14 @@ class FineTuning:
     uses a fine-tuned one.
 
     Attributes:
-        given: the flags or keywords of the call, whose `make` fills a
-            dataclass.
-        stored: what task.json says of the model in output_dir, else of that in
-            init_checkpoint.
-        used: the same without training: a model is used as trained.
+        stored: the settings of the model that is used or started from
+            (`stored_settings`); to train, only if it is one for these targets.
+        used: `stored`, if the model is used as it is; None to train.
     """
 
     def __init__(
         self,
-        given: Any,
+        given: Given,
         run: RunConfig,
         config: FineTuningConfig,
         devices: DeviceConfig,
@@ -375,8 +385,7 @@ class FineTuning:
     ):
         """
         Args:
-            targets: that the call is for; where it trains, stored settings of
-                another one do not count.
+            targets: that the call is for.
 
         Raises:
             InputError: a model that was trained for another is to be used.
@@ -386,10 +395,10 @@ class FineTuning:
         self.config = config
         self.devices = make_devices(devices, output_dir=run.output_dir)
         self.stored = stored_settings(run)
+        if run.do_train and self.stored and self.stored.target not in targets:
+            self.stored = None
         self.used = None if run.do_train else self.stored
         self.check_target(*targets)
-        if self.stored and self.stored.target not in targets:
-            self.stored = None
 
     def check_target(self, *targets: str) -> None:
         """Refuses to use a model that was trained for none of these."""
@@ -416,8 +425,7 @@ class FineTuning:
                 if second
                 else self.stored and self.stored.second_direction
             )
-        config: TaskConfig = self.given.make(TaskConfig, self.used, **values)
-        return config
+        return self.given.make(TaskConfig, self.used, **values)
 
     def begin(
         self,

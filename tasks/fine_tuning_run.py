@@ -1,60 +1,29 @@
 """Fine-tuning from Python: from keyword settings to a trained model, as
-cli/fine_tuning.py goes from flags. Some of it is pre-training's, too."""
+cli/fine_tuning.py goes from flags."""
 
-import contextlib
 import os
-import random
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-import keras
-import numpy as np
-import tensorflow as tf
-
-from bert_keras import files
-from bert_keras.data.tokenizer_folder import TokenizerOptions
 from bert_keras.errors import InputError
-from bert_keras.tasks import fine_tuning, load
+from bert_keras.tasks import fine_tuning
 from bert_keras.tasks.fine_tuning import (
     FineTuning,
     FineTuningConfig,
     FineTuningTask,
 )
 from bert_keras.tasks.keyword_settings import Keywords, Settings, types_of
+from bert_keras.tasks.python_training import (
+    NOT_SETTINGS,
+    TYPES,
+    as_before,
+    one_training,
+    trained_model,
+)
 from bert_keras.tasks.run_context import RunConfig
 from bert_keras.tasks.task_config import TaskConfig
-from bert_keras.training.config import (
-    DeviceConfig,
-    LoopConfig,
-    ModelSelection,
-    OptimizerConfig,
-)
-from bert_keras.training.early_stopping import EVAL_LOG, evaluation_names
+from bert_keras.training.config import DeviceConfig
 from bert_keras.training.loop import Callback
-from bert_keras.training.monitor import LOG
-
-TYPES = {
-    name: kind
-    for each in (
-        RunConfig, TokenizerOptions, FineTuningConfig, OptimizerConfig,
-        LoopConfig, ModelSelection,
-    )
-    for name, kind in types_of(each).items()
-}  # fmt: skip
-# Fields of these dataclasses that no command has a flag for, or that are
-# arguments of their own.
-NOT_SETTINGS = {
-    "init_checkpoint", "output_dir", "steps_per_call", "optimizer", "loop",
-    "selection", "distillation", "tokenizer", "flags", "data_files",
-    "do_train", "dry_run", "adam_beta_1", "max_gradient_norm",
-    "weight_decay_rate",
-}  # fmt: skip
-# What pre-training alone has.
-OF_PRETRAINING = {
-    "num_train_steps", "num_warmup_steps", "batch_ramp_steps", "direction",
-}  # fmt: skip
-NO_SEED = 87654321  # what TensorFlow says where none is set
 
 
 def fine_tuning_settings(
@@ -72,56 +41,21 @@ def fine_tuning_settings(
         without: fields of `kinds` and of all tasks that are not.
         defaults: those that are not the dataclasses'.
     """
-    types = {**TYPES}
+    types = TYPES | types_of(FineTuningConfig)
     for kind in kinds:
         types |= types_of(kind)
     return Settings(
         function,
         types | types_of(TaskConfig, *task_fields),
-        {*NOT_SETTINGS, *OF_PRETRAINING, *without},
+        {
+            *NOT_SETTINGS,
+            *without,
+            # what pre-training alone has
+            *("num_train_steps", "num_warmup_steps", "batch_ramp_steps"),
+            "direction",
+        },
         **defaults,
     )
-
-
-_training = threading.RLock()  # kept by the thread that trains
-
-
-@contextlib.contextmanager
-def one_training() -> Iterator[None]:
-    """Threads cannot train at once: random numbers and Keras's policy are the
-    process's.
-
-    Raises:
-        InputError: another thread trains.
-    """
-    if not _training.acquire(blocking=False):
-        raise InputError(
-            "another thread of this process is training; train one after the "
-            "other, or in processes of their own"
-        )
-    try:
-        yield
-    finally:
-        files.forget_streams()
-        _training.release()
-
-
-@contextlib.contextmanager
-def as_before() -> Iterator[None]:
-    """Leaves the process as it was: Keras's policy, the random numbers of
-    others, and no folder kept."""
-    policy = keras.config.dtype_policy()
-    states = random.getstate(), np.random.get_state()
-    seed = tf.compat.v1.get_seed(0)[0]
-    held = files.held()
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(policy)
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        tf.random.set_seed(None if seed == NO_SEED else seed)
-        files.unlock(held)
 
 
 def from_keywords(
@@ -190,32 +124,8 @@ def train(
         if evaluates:
             metrics = task.score(trainer)
             task.check(trainer)
-    best = task.context
-    if tuning.config.selection.num_seeds > 1:
-        best = fine_tuning.of_seed(best, trainer.seed)
+    output_dir = logs = tuning.run.output_dir
+    if tuning.config.selection.num_seeds > 1:  # the best one's
+        logs = fine_tuning.of_seed(task.context, trainer.seed).run.output_dir
     with as_before():  # once more: the model is as the caller has it
-        folder = tuning.run.output_dir
-        return trained_model(folder, metrics, best.run.output_dir)
-
-
-def trained_model(output_dir: str, metrics: dict[str, float], logs: str) -> Any:
-    """A folder's pipeline, with what its training came to.
-
-    Args:
-        logs: the folder of its steps, which of several seeds is its own.
-    """
-    model: Any = load.load(output_dir)
-    model.metrics = metrics
-    steps, evaluations = (_log(logs, name) for name in (LOG, EVAL_LOG))
-    for number, figures in evaluations.items():
-        if number in steps:
-            steps[number] |= evaluation_names(figures) | {"step": number}
-    model.history = [*steps.values()]
-    return model
-
-
-def _log(folder: str, name: str) -> dict[int, dict[str, float]]:
-    """The lines of a log by their steps."""
-    text = files.content(os.path.join(folder, name)) or b""
-    lines = map(files.parse_json, text.splitlines())
-    return {line["step"]: line for line in lines}
+        return trained_model(output_dir, metrics, logs)

@@ -18,7 +18,6 @@ from bert_keras.data.tokenizer_folder import (
     TokenizerOptions,
     open_tokenizer,
 )
-from bert_keras.data.tokenizers import check_ids
 from bert_keras.errors import InputError, one_line
 from bert_keras.files import beside, json_beside
 from bert_keras.modeling.checkpoint import open_weights
@@ -136,26 +135,6 @@ def _check_same_task(settings: TaskConfig, path: str) -> None:
                 f"task.json and {other!r} in config.json; remove task.json, or "
                 "have both files say the same"
             )
-
-
-def check_tokens(
-    tokenizer: OpenedTokenizer, config: BertConfig, path: str | None
-) -> Mapping[str, int]:
-    """Checks the tokenizer of a model; returns token -> id.
-
-    Args:
-        path: of the model, where it is known.
-
-    Raises:
-        InputError: an id does not fit the config.
-    """
-    vocab_file, vocab = tokenizer.vocab_file, tokenizer.vocab
-    check_ids(vocab, config.vocab_size, vocab_file)
-    if path and is_hugging_face(path):
-        config.check_padding(
-            vocab[tokenizer.special_tokens.padding], vocab_file
-        )
-    return vocab
 
 
 def task_of(

@@ -11,7 +11,7 @@ import difflib
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Protocol, TypeVar, get_args, get_origin
 
 from bert_keras.errors import InputError
 from bert_keras.tasks.task_config import (
@@ -96,8 +96,13 @@ KINDS: Mapping[Any, str] = {
 
 
 def types_of(kind: Any, *names: str) -> dict[str, Any]:
-    """The types of a dataclass's fields; without `names`, of all."""
-    found = {field.name: field.type for field in dataclasses.fields(kind)}
+    """The types of a dataclass's fields; without `names`, of all, except of
+    dataclasses in it, whose fields `make` fills."""
+    found = {
+        field.name: field.type
+        for field in dataclasses.fields(kind)
+        if not dataclasses.is_dataclass(field.type)
+    }
     return {name: found[name] for name in names or found}
 
 
@@ -166,21 +171,33 @@ def make(kind: type[Made], values: Mapping[str, Any], **others: Any) -> Made:
     return kind(**found)
 
 
+class Given(Protocol):
+    """What a call was given by name: a command's Flags (cli/flags.py), or a
+    function's Keywords."""
+
+    def __contains__(self, name: str, /) -> bool:
+        """Whether the command or function has such a setting."""
+
+    def make(self, kind: type[Made], stored: Any = None, **others: Any) -> Made:
+        """A dataclass of the settings and of `others`.
+
+        Args:
+            stored: whose fields stand in for settings that are not given.
+        """
+
+
 class Keywords:
-    """What a function was given by name, to be read as a command's Flags."""
+    """What a function was given by name."""
 
     def __init__(self, settings: Settings, values: Mapping[str, Any]):
         self.settings = settings
         self.values = values
 
     def __contains__(self, name: str) -> bool:
-        """Whether the function has such a setting."""
         return name in self.settings.types
 
-    def make(
-        self, kind: type[Made], stored: None = None, **others: Any
-    ) -> Made:
-        """A dataclass of the values; `stored` is None, as functions train."""
+    def make(self, kind: type[Made], stored: Any = None, **others: Any) -> Made:
+        assert stored is None, "functions train"
         return make(kind, self.values, **others)
 
 

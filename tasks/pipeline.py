@@ -335,7 +335,7 @@ class TaskPipeline(Pipeline):
     """Answers with a fine-tuned model, and says how it is exported."""
 
     model_class: ClassVar[Any]  # a TaskModel
-    answers_pieces: ClassVar[bool] = False  # and not whole texts
+    answers_tokens: ClassVar[bool] = False  # and not whole texts
     reads_pairs: ClassVar[bool] = False  # whatever task.json says
 
     def __init__(

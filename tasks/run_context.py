@@ -25,9 +25,9 @@ from bert_keras.tasks.base import check_backend
 from bert_keras.tasks.checkpoint_compatibility import (
     check_config,
     check_second,
-    compare_pieces,
+    check_tokens,
+    compare_tokens,
 )
-from bert_keras.tasks.hugging_face_task import check_tokens
 from bert_keras.tasks.results import (
     ALSO_READ,
     EARLIER,
@@ -221,8 +221,8 @@ def find_tokenizer(
         return found
     vocab = check_tokens(found, config, model)
     if run.vocab_file:
-        compare_pieces(run.vocab_file, vocab, run.init_checkpoint)
-    compare_pieces(found.vocab_file, vocab, run.second_init_checkpoint)
+        compare_tokens(run.vocab_file, vocab, run.init_checkpoint)
+    compare_tokens(found.vocab_file, vocab, run.second_init_checkpoint)
     return found
 
 

@@ -41,11 +41,11 @@ _EXPECTED: dict[object, tuple[Callable[[Any], bool], str]] = {
 @dataclasses.dataclass(frozen=True)
 class TaskConfig:
     target: str  # one of TARGETS
-    max_seq_length: int  # pieces
+    max_seq_length: int  # tokens
     do_lower_case: bool
     strip_accents: bool | None = None  # None: as do_lower_case
     labels: tuple[str, ...] = ()  # in the order of the model's outputs
-    doc_stride: int | None = None  # pieces between two windows; None: cut off
+    doc_stride: int | None = None  # tokens between two windows; None: cut off
     window_pooling: str = "mean"  # one of POOLINGS, of a document's windows
     # for classes and numbers: what an example is, and how its table was read
     takes_pairs: bool | None = None  # two texts, not one; None: not known
@@ -59,8 +59,8 @@ class TaskConfig:
     bilstm: bool = False  # on the encoder, below the head
     second_direction: str | None = None  # of a second encoder, if there is one
     # of spans
-    max_query_length: int = 64  # pieces
-    max_answer_length: int = 30  # pieces
+    max_query_length: int = 64  # tokens
+    max_answer_length: int = 30  # tokens
     n_best_size: int = 20
     version_2_with_negative: bool = False  # questions may have no answer
     null_score_diff_threshold: float = 0.0

@@ -126,7 +126,8 @@ class TaskModel(keras.Model, abc.ABC):
 
         Args:
             batch: what `logits` and `loss_of` look at.
-            totals: of the global batch, of which this may be one piece.
+            totals: of the global batch, of which this may be one
+                micro-batch.
             seed: int32 [2], the key of the dropout; None for none.
 
         Returns:
@@ -372,7 +373,7 @@ class TaskModel(keras.Model, abc.ABC):
                     f"expected a text{pairs}"
                 )
             first, *second = map(tokenizer.tokenize, several)
-            # As upstream, a second text without pieces is none.
+            # As upstream, a second text without tokens is none.
             pair = (second and second[0]) or None
             rows.append(make_features(first, pair, max_length, tokenizer))
         longest = max((len(row.input_ids) for row in rows), default=1)

@@ -89,7 +89,7 @@ from bert_keras.training.config import (
     ModelSelection,
     OptimizerConfig,
 )
-from bert_keras.training.distribution import sum_over_hosts
+from bert_keras.training.distribution import sum_over_hosts, wait_for_hosts
 from bert_keras.training.early_stopping import EVAL_LOG, EarlyStopping
 from bert_keras.training.inference import Predictor
 from bert_keras.training.loop import (
@@ -394,21 +394,21 @@ class Trainer:
         plan = budget.fix_num_train_steps(self, self.task.plan(self))
         settings = settings_of(self.context, plan)
         self._check_other_hosts(settings, plan.loop)
-        self.load_start_or_check_settings(plan, settings, host.is_chief)
-        sum_over_hosts(*self.devices, 0.0)  # until the chief has gone back
+        self.begin_or_resume(plan, settings, may_write=host.is_chief)
+        wait_for_hosts(*self.devices)  # until the chief has gone back
         if host.is_chief:
             self.task.keep_training_data()
         early_stopping = None
         if plan.selection.eval_steps:
             early_stopping = EarlyStopping(
-                plan.selection.eval_steps,
-                self.task.metric(plan.selection),
-                plan.selection.patience,
-                lambda: self.task.evaluate(self),
-                self._keep_best,
-                self.folder,
-                host.is_chief,
-                lambda: self.task.samples(self),
+                every_steps=plan.selection.eval_steps,
+                metric=self.task.metric(plan.selection),
+                patience=plan.selection.patience,
+                evaluate=lambda: self.task.evaluate(self),
+                keep=self._keep_best,
+                output_dir=self.folder,
+                writes=host.is_chief,
+                samples=lambda: self.task.samples(self),
             )
         step = train(
             self.step_function(plan.optimizer, plan.loop),
@@ -426,7 +426,7 @@ class Trainer:
             load_checkpoint(self.model.mappings(), best)
         self._has_weights_of(step)
         if host.is_chief:
-            self._replace([] if early_stopping else [EVAL_LOG])
+            self._write_model([] if early_stopping else [EVAL_LOG])
             if early_stopping is not None:
                 self.best.finish()
             else:
@@ -456,11 +456,11 @@ class Trainer:
             )
         return StepFunction(model, optimizer, strategy, loop)
 
-    def load_start_or_check_settings(
+    def begin_or_resume(
         self, plan: TrainingPlan, settings: dict[str, Any], may_write: bool
     ) -> None:
-        """Begins a run from `init_checkpoint`; checks the settings of one that
-        resumes, whose state is read by `training.loop.train`.
+        """Begins a run, from `init_checkpoint` if given, or checks the settings
+        of one that resumes, whose state `training.loop.train` will read.
 
         Args:
             settings: what `settings_of` says of the plan.
@@ -492,19 +492,18 @@ class Trainer:
     ) -> None:
         """Compares the settings with those that the run was begun with; goes
         back to the step before wsd's decay if the run is lengthened."""
-        steps = [step_of(state) for state in saved_states(self.folder)]
         began = read_settings(self.folder)
         if began:  # perhaps by an earlier version, which stored less
             began = {"batch_ramp_steps": None, **began}
             task = TaskConfig.from_folder(self.folder)
             if task is not None and self.task.settings is not None:
                 began = {**json.loads(task.to_json()), **began}
-        first = began.get("init_checkpoint")
+        start = began.get("init_checkpoint")
         if self.run.init_checkpoint:
             text = "`init_checkpoint` is not read again: this run resumes"
             print(with_flags(text))
-        elif first:
-            text = f"{self.folder} was begun from `init_checkpoint={first}`"
+        elif start:
+            text = f"{self.folder} was begun from `init_checkpoint={start}`"
             print(with_flags(text))
             left_out = "init_checkpoint", "init_checkpoint's contents"
             settings = {k: x for k, x in settings.items() if k not in left_out}
@@ -513,6 +512,7 @@ class Trainer:
                 self.folder, began, settings, MAY_CHANGE
             ):
                 print(with_flags(notice))
+        steps = [step_of(state) for state in saved_states(self.folder)]
         newest = steps[0]
         stable = self._stable_step(config, began, newest)
         if stable is not None and stable in steps:
@@ -542,9 +542,9 @@ class Trainer:
             InputError: the decay has begun, and would now be another one of a
                 run that is not lengthened.
         """
-        names = "num_train_steps", "learning_rate_schedule", "num_decay_steps"
-        if not began.get(names[0]):  # fine-tuning stores none
+        if not began.get("num_train_steps"):  # fine-tuning stores none
             return None
+        names = "num_train_steps", "learning_rate_schedule", "num_decay_steps"
         then = OptimizerConfig(**{n: began[n] for n in names if n in began})
         old, new = then.num_stable_steps, config.num_stable_steps
         if old is None or new is None or old == new or newest <= old:
@@ -559,28 +559,27 @@ class Trainer:
             "more `num_train_steps`"
         )
 
-    def load_start(self, first: str) -> None:
-        """Loads `init_checkpoint`, and a second one into a second encoder; the
-        classifier only if it is one for these labels."""
+    def load_start(self, start: str) -> None:
+        """Loads `start`, and `second_init_checkpoint` into a second encoder;
+        the classifier only if it is one for these labels."""
         mappings, rows = self.model.mappings(), None
         try:
-            rows = self._rows(first)
+            rows = self._rows(start)
         except OtherHeadError as error:
             if self.run.keep_classifier_head:
                 raise
             print(f"the classifier head starts anew: {error}")
             mappings = without_head(mappings)
         for report in load_encoders(
-            self.model.encoder, mappings, first, self.run.second_init_checkpoint
+            self.model.encoder, mappings, start, self.run.second_init_checkpoint
         ):
             print(report)
         reorder(mappings, rows)
 
     def restore(self) -> None:
-        """Loads the weights of output_dir: its newest state's, unless best.json
-        says that bert_model.ckpt is the best model, or bert_model.ckpt's; where
-        it has neither, those of `init_checkpoint`.
-        """
+        """Loads the weights of the first of these that there is: output_dir's
+        newest state, unless best.json says that the best model is finished;
+        output_dir's bert_model.ckpt; `init_checkpoint`."""
         if uses_state(self.folder):
             self.restore_state()
             return
@@ -589,8 +588,9 @@ class Trainer:
         )
         if has_model:
             check_config(self.config, self.folder)
-        start = None if has_model else self.run.init_checkpoint
-        source = start or self.folder
+        source = self.folder
+        if self.run.init_checkpoint and not has_model:
+            source = self.run.init_checkpoint
         try:
             rows = self._rows(source)
         except OtherHeadError as error:
@@ -601,7 +601,7 @@ class Trainer:
         mappings = self.model.mappings()
         report = load_checkpoint(mappings, source)
         print(report)
-        # What is not trained may lack: a span model has no use for its pooler.
+        # What is not trained may be missing: a span model needs no pooler.
         trained = {id(v) for v in self.model.trainable_variables}
         for mapping in mappings:
             if (
@@ -614,7 +614,8 @@ class Trainer:
                     "`init_checkpoint` that was trained for this"
                 )
         reorder(mappings, rows)
-        self._has_weights_of(has_model and self.best.final_step() or 0)
+        step = self.best.final_step() if has_model else None
+        self._has_weights_of(step or 0)
 
     def restore_state(self) -> None:
         """Loads the weights of output_dir's newest state."""
@@ -635,7 +636,7 @@ class Trainer:
         load_checkpoint(self.model.mappings(), folder)
         self._has_weights_of(step)
         if self.devices.host.is_chief:
-            self._replace([EVAL_LOG, monitor.LOG])
+            self._write_model([EVAL_LOG, monitor.LOG])
             self.best.note_adopted(step, metrics)
 
     @functools.cached_property
@@ -720,19 +721,17 @@ class Trainer:
         if self.devices.host.is_chief:
             self.best.keep(step, metrics, self._save)
 
-    def _replace(self, logs: Sequence[str]) -> None:
-        """Writes the model to output_dir unless it is there, and moves what
-        describes another one, its results and these logs out of its way."""
-        if not self._is_written():
-            self.results.put_away([*logs, *self._others_descriptions()])
-            self.best.forget()
-            self._save(self.folder)
+    def _write_model(self, logs: Sequence[str]) -> None:
+        """Writes the model to output_dir, unless that has this very model.
+        First moves away what belongs to the model before: its results, what
+        describes it, and these logs."""
+        if self._is_in_output_dir():
+            return
+        self.results.put_away([*logs, *self._files_of_another_model()])
+        self.best.forget()
+        self._save(self.folder)
 
-    def _task_json(self) -> str | None:
-        settings = self.task.settings
-        return settings.to_json() if settings else None
-
-    def _is_written(self) -> bool:
+    def _is_in_output_dir(self) -> bool:
         """Whether output_dir has this very model."""
         path = os.path.join(self.folder, CHECKPOINT)
         if not tf.io.gfile.exists(path + ".index"):
@@ -740,41 +739,48 @@ class Trainer:
         config = content(os.path.join(self.folder, CONFIG))
         task = content(os.path.join(self.folder, TASK))
         try:
-            if config != self.config.to_json().encode() or (
-                _learnt(task) != _learnt(self._task_json())
-            ):
+            if config != self.config.to_json().encode():
                 return False
-            own, ours = open_tokenizer(self.folder), self.context.tokenizer
-            digest = own and vocabulary_digest(own.vocab)
+            if _learnt(task) != _learnt(self._task_json()):
+                return False
+            stored, ours = open_tokenizer(self.folder), self.context.tokenizer
+            digest = stored and vocabulary_digest(stored.vocab)
             if digest != made_of(self.context)["vocab_file"]:
                 return False
-            if own and ours and own.settings != ours.settings:
+            if stored and ours and stored.settings != ours.settings:
                 return False
-            there = open_weights(path)
+            weights = open_weights(path)
             return all(
-                mapping.name in there.shapes
-                and np.array_equal(there.read(mapping.name), mapping.read())
+                mapping.name in weights.shapes
+                and np.array_equal(weights.read(mapping.name), mapping.read())
                 for mapping in self.model.mappings()
             )
         except (ValueError, TypeError):  # it is damaged
             return False
 
-    def _others_descriptions(self) -> list[str]:
+    def _files_of_another_model(self) -> list[str]:
         """The files of output_dir that describe another model, or how it was
         trained: an earlier one's, or a person's own."""
-        texts = {CONFIG: self.config.to_json(), **self._descriptions()}
-        texts[FLAGS_FILE] = self.run.flags
-        new = {name: (text or "").encode() for name, text in texts.items()}
+        texts = {
+            CONFIG: self.config.to_json(),
+            FLAGS_FILE: self.run.flags,
+            **self._descriptions(),
+        }
+        ours = {name: (text or "").encode() for name, text in texts.items()}
         if found := self.context.tokenizer:
-            # Of the kinds that are not written, those are removed.
-            new |= dict.fromkeys((VOCABULARY, BYTE_LEVEL, MERGES), b"")
+            # A vocabulary of another kind goes, too.
+            ours |= dict.fromkeys((VOCABULARY, BYTE_LEVEL, MERGES), b"")
             for name, path in vocabulary_files(found.vocab_file).items():
-                new[name] = content(path) or b""
+                ours[name] = content(path) or b""
         return [
             name
-            for name, text in new.items()
+            for name, text in ours.items()
             if content(os.path.join(self.folder, name)) not in (None, text)
         ]
+
+    def _task_json(self) -> str | None:
+        settings = self.task.settings
+        return settings.to_json() if settings else None
 
     def _descriptions(self) -> dict[str, str | None]:
         """The texts of task.json and tokenizer_config.json."""

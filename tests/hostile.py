@@ -194,7 +194,7 @@ def read_text(text: str) -> None:
     pieces = made.tokenize(text)
     made.convert_tokens_to_ids(pieces)
     spans = made.tokenize_with_offsets(text)
-    assert [span.piece for span in spans] == pieces
+    assert [span.token for span in spans] == pieces
     for span in spans:
         assert 0 <= span.start < span.end <= len(text)
 

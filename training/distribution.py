@@ -274,6 +274,11 @@ def sum_over_hosts(
     return float(total) * host.count / strategy.num_replicas_in_sync
 
 
+def wait_for_hosts(strategy: tf.distribute.Strategy, host: Host) -> None:
+    """Returns once every host has called it."""
+    sum_over_hosts(strategy, host, 0.0)
+
+
 @functools.cache
 def _sum_of(strategy: tf.distribute.Strategy) -> Any:
     @tf.function(autograph=False)
@@ -309,17 +314,17 @@ def check_batch_size(
     strategy: tf.distribute.Strategy,
     argument: str,
     batch_size: int,
-    pieces: int,
+    num_micro_batches: int,
 ) -> None:
     """Refuses a global batch that does not split evenly.
 
     Args:
-        pieces: micro-batches of each replica.
+        num_micro_batches: of each replica.
     """
-    parts = strategy.num_replicas_in_sync * pieces
+    parts = strategy.num_replicas_in_sync * num_micro_batches
     if batch_size < 1 or batch_size % parts:
         raise InputError(
             f"`{argument}` is {batch_size}; expected a multiple of {parts} "
-            f"({strategy.num_replicas_in_sync} replicas of {pieces} "
-            "micro-batches each)"
+            f"({strategy.num_replicas_in_sync} replicas of "
+            f"{num_micro_batches} micro-batches each)"
         )

@@ -314,29 +314,29 @@ class StepFunction:
         if ramp := self.config.batch_ramp_steps:  # as num_micro_batches
             grown = 1 + tf.minimum(step, ramp) * count // ramp
             count = tf.minimum(count, grown)
-        pieces = {
+        micro_batches = {
             name: tf.reshape(
                 value, tf.concat([[count, -1], tf.shape(value)[1:]], axis=0)
             )
             for name, value in batch.items()
         }
 
-        def piece_sums(i: tf.Tensor) -> Any:
-            piece = {name: value[i] for name, value in pieces.items()}
-            return self.micro_step(piece, totals, _fold(key, i))
+        def sums_of(i: tf.Tensor) -> Any:
+            own = {name: value[i] for name, value in micro_batches.items()}
+            return self.micro_step(own, totals, _fold(key, i))
 
-        def add_piece(i: tf.Tensor, so_far: Any) -> Any:
-            # In turn: pieces that wait for nothing would run at once, and hold
-            # the activations of both.
+        def add(i: tf.Tensor, so_far: Any) -> Any:
+            # In turn: micro-batches that wait for nothing would run at once,
+            # and hold the activations of both.
             with tf.control_dependencies(tf.nest.flatten(so_far)):
-                sums = _widened(piece_sums(i))
+                sums = _widened(sums_of(i))
             return i + 1, tf.nest.map_structure(tf.add, so_far, sums)
 
-        first = piece_sums(tf.constant(0))
+        first = sums_of(tf.constant(0))
         if self.config.num_accumulation_steps == 1:
             return first
         return tf.while_loop(
-            lambda i, _: i < count, add_piece, (tf.constant(1), _widened(first))
+            lambda i, _: i < count, add, (tf.constant(1), _widened(first))
         )[1]
 
     def _micro_step(

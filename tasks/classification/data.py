@@ -225,7 +225,7 @@ def encode_examples(
     included, and the number of texts that were cut go to standard error.
 
     Args:
-        doc_stride: pieces between the beginnings of two windows; of a pair the
+        doc_stride: tokens between the beginnings of two windows; of a pair the
             second text is cut into windows.
     """
     encoded = [
@@ -255,12 +255,12 @@ def encode_example(
     """An example's rows, whether it was cut, and its length in tokens uncut,
     or `enough` of each text at least.
 
-    Windows together show all of the last text: of 7 pieces with room for 4 and
+    Windows together show all of the last text: of 7 tokens with room for 4 and
     a stride of 2 they are 0-3, 2-5 and 4-6. The first text of a pair keeps
     half of the room, or what the second leaves of it.
     """
     first = tokenizer.tokenize(example.text_a, enough)
-    # As upstream, a second text without pieces is none.
+    # As upstream, a second text without tokens is none.
     second = tokenizer.tokenize(example.text_b or "", enough) or None
     num_special = tokenizer.special_tokens.count(second is not None)
     room = max_seq_length - num_special

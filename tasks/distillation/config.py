@@ -17,7 +17,7 @@ class DistilBertLoss:
     soft_target_weight: float = 5.0
     masked_lm_weight: float = 2.0
     cosine_weight: float = 1.0
-    soft_targets_at_masks: bool = False  # not at every piece
+    soft_targets_at_masks: bool = False  # not at every token
 
 
 @dataclasses.dataclass(frozen=True)

@@ -100,7 +100,7 @@ class Distillation(Distilled):
         return {
             "soft_targets": ops.sum(self._soft_places(batch)[1]),
             "masked_lm": ops.sum(batch["masked_lm_weights"]),
-            "pieces": ops.sum(_piece_weights(batch)),
+            "tokens": ops.sum(_token_weights(batch)),
         }
 
     def loss_fn(
@@ -128,14 +128,14 @@ class Distillation(Distilled):
             logits, batch["masked_lm_ids"], batch["masked_lm_weights"]
         )
         cosine = _weighted(
-            fused_ops.cosine_distance(own, shown), _piece_weights(batch)
+            fused_ops.cosine_distance(own, shown), _token_weights(batch)
         )
         loss = sum(
             weight * ops.divide_no_nan(total, totals[name])
             for weight, total, name in (
                 (settings.soft_target_weight, soft[0], "soft_targets"),
                 (settings.masked_lm_weight, masked.loss, "masked_lm"),
-                (settings.cosine_weight, cosine[0], "pieces"),
+                (settings.cosine_weight, cosine[0], "tokens"),
             )
         )
         return loss, {
@@ -148,10 +148,10 @@ class Distillation(Distilled):
         """int [B, Q], and float32 [B, Q], 0 where there is nothing."""
         if self.settings.soft_targets_at_masks:
             return batch["masked_lm_positions"], batch["masked_lm_weights"]
-        pieces = _piece_weights(batch)
-        rows, length = ops.shape(pieces)
+        weights = _token_weights(batch)
+        rows, length = ops.shape(weights)
         row = ops.arange(length, dtype="int32")[None]
-        return ops.broadcast_to(row, (rows, length)), pieces
+        return ops.broadcast_to(row, (rows, length)), weights
 
 
 def _scores(model: MaskedLm, sequence: Tensor, positions: Tensor) -> Tensor:
@@ -159,7 +159,7 @@ def _scores(model: MaskedLm, sequence: Tensor, positions: Tensor) -> Tensor:
     return model.word_scores(vectors_at(sequence, positions))
 
 
-def _piece_weights(batch: Batch) -> Tensor:
+def _token_weights(batch: Batch) -> Tensor:
     """float32 [B, S]: 0 for padding, else 1."""
     name = "sequence_numbers" if is_packed(batch) else "input_mask"
     return ops.cast(batch[name] > 0, "float32")

@@ -243,7 +243,7 @@ def encode_question(
     """A row for each choice, and what was cut: "", CONTEXTS or CHOICES_TOO.
 
     The context gives way: context "a b c d" with the choices "e" and "f g" in
-    7 pieces is [CLS] a b c [SEP] e [SEP] and [CLS] a b [SEP] f g [SEP]. A
+    7 tokens is [CLS] a b c [SEP] e [SEP] and [CLS] a b [SEP] f g [SEP]. A
     choice that does not fit by itself loses its beginning.
     """
     room = max_seq_length - tokenizer.special_tokens.count(is_pair=True)

@@ -1,6 +1,6 @@
 """Words of a text, as a model reads them and answers about each of them.
 
-A word is asked for at its first piece (Devlin et al. 2018, section 5.3). A text
+A word is asked for at its first token (Devlin et al. 2018, section 5.3). A text
 that is longer than a row is read through overlapping windows, and a word is
 taken from the one where it has most context. A whole document may be a text:
 then each of its words sees what the document has on both sides, and a row of
@@ -41,25 +41,25 @@ class WordText:
 def read_words(
     words: Sequence[str], tokenizer: Tokenizer, max_length: int, stride: int
 ) -> WordText:
-    """Cuts words into pieces and these into windows.
+    """Cuts words into tokens and these into windows.
 
-    Of a b c d, a piece each, in windows of three pieces, one apart: a b c
+    Of a b c d, a token each, in windows of three tokens, one apart: a b c
     answers about a and b, which lies in its middle, b c d about c and d. A word
-    without pieces is the unknown piece.
+    without tokens is the unknown token.
 
     Args:
         max_length: of a window, special tokens included.
-        stride: pieces between the starts of two windows.
+        stride: tokens between the starts of two windows.
     """
     special_tokens = tokenizer.special_tokens
     cut = [
         own or [special_tokens.unknown]
         for own in tokenizer.tokenize_words(words)
     ]
-    pieces = [piece for own in cut for piece in own]
+    tokens = [token for own in cut for token in own]
     firsts = np.cumsum([0, *(len(own) for own in cut[:-1])])
     spans = windows(
-        len(pieces), max_length - special_tokens.count(False), stride
+        len(tokens), max_length - special_tokens.count(False), stride
     )
     # Of each window the first of the words that begin in it, and one past the
     # last.
@@ -69,18 +69,18 @@ def read_words(
     )
     rows = []
     for span, begin, end in zip(spans, begins, ends, strict=True):
-        shown = pieces[span.start : span.stop]
+        shown = tokens[span.start : span.stop]
         # Where no word begins, the first mark: all rows ask for something.
         positions = (1 + firsts[begin:end] - span.start).tolist() or [0]
         rows.append(
             make_features(shown, None, max_length, tokenizer, positions)
         )
-    owners = np.array(max_context_window(spans, len(pieces)))[firsts]
+    owners = np.array(max_context_window(spans, len(tokens)))[firsts]
     places = [
         (int(owner), int(number - begins[owner]))
         for number, owner in enumerate(owners)
     ]
-    return WordText(rows, places, len(pieces))
+    return WordText(rows, places, len(tokens))
 
 
 def label_arrays(

@@ -1,7 +1,7 @@
-"""Fine-tuning on tags of words: encoder, and a linear head on first pieces.
+"""Fine-tuning on tags of words: encoder, and a linear head on first tokens.
 
 Devlin et al. 2018, sections 4 (figure 4d) and 5.3: the head is on the vector of
-a word's first piece, and no tag looks at another, as a CRF's would.
+a word's first token, and no tag looks at another, as a CRF's would.
 
 Shapes: B examples, R rows (as many, unless they are packed), S positions, P
 words of an example, H hidden size, C tags.

@@ -61,7 +61,7 @@ class TokenClassificationPipeline(TaskPipeline):
     """
 
     needs_pooler = False
-    answers_pieces = True
+    answers_tokens = True
     method = "tag"
 
     def tag(

@@ -1,5 +1,6 @@
 """A tagger of words trained from Python, as run_ner.py does it."""
 
+import dataclasses
 import os
 from typing import Any
 
@@ -86,11 +87,11 @@ def train_token_classifier(
         train,
         evaluation,
     )
-    values = tuning.given.values
-    columns = values.get("word_column"), values.get("tag_column")
+    files = tuning.given.make(Files)
+    columns = files.word_column, files.tag_column
     problem = read_problem(
-        tuning.given.make(
-            Files,
+        dataclasses.replace(
+            files,
             train_file=_read("train", train, *columns),
             eval_file=_read("evaluation", evaluation, *columns),
         ),
@@ -99,10 +100,10 @@ def train_token_classifier(
         False,
         tuning.stored.labels if tuning.stored else (),
     )
-    stride = values.get("doc_stride") or max(1, values["max_seq_length"] // 2)
-    task_config = tuning.task_config(
-        target="tags", labels=problem.labels, doc_stride=stride
-    )
+    task_config = tuning.task_config(target="tags", labels=problem.labels)
+    if task_config.doc_stride is None:
+        stride = max(1, task_config.max_seq_length // 2)
+        task_config = dataclasses.replace(task_config, doc_stride=stride)
     kind = FeatureBasedNerTask if task_config.feature_layers else NerTask
     return fine_tuning_run.train(
         tuning, kind, problem, task_config, evaluation is not None, callback

@@ -13,7 +13,7 @@ class VocabularyConfig:
     num_unused: int = NUM_UNUSED  # tokens kept free for words of your own
     do_lower_case: bool = True
     strip_accents: bool | None = None  # None: as do_lower_case
-    min_frequency: int = MIN_FREQUENCY  # of a character or a pair of pieces
+    min_frequency: int = MIN_FREQUENCY  # of a character or a pair of tokens
 
 
 def num_cores() -> int:
@@ -41,7 +41,7 @@ class DomainConfig:
     general_file: str | None = None  # text on which forgetting is measured
     input_format: str = "paragraphs"
     text_field: str = "text"
-    max_seq_length: int = 128  # pieces
+    max_seq_length: int = 128  # tokens
     masked_lm_prob: float = 0.3
     learning_rate: float = 1e-4
     train_batch_size: int = 64

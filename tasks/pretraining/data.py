@@ -97,7 +97,7 @@ def learn_from_files(
     argument: str = "input_file",
 ) -> tuple[dict[str, int], list[str]]:
     """Writes the vocabulary of files; returns their words with how often they
-    occur, and the pieces.
+    occur, and the tokens.
 
     Args:
         argument: that names the files, for errors.
@@ -115,14 +115,14 @@ def _learn(
         word_counts = vocabulary.count_words(
             lines, BasicTokenizer(config.do_lower_case, config.strip_accents)
         )
-        pieces = vocabulary.learn(
+        tokens = vocabulary.learn(
             word_counts,
             config.vocab_size,
             config.num_unused,
             config.min_frequency,
         )
-        file.write("".join(f"{piece}\n" for piece in pieces).encode())
-    return word_counts, pieces
+        file.write("".join(f"{token}\n" for token in tokens).encode())
+    return word_counts, tokens
 
 
 def _names(text: Any) -> Any:

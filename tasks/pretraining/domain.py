@@ -26,11 +26,11 @@ from bert_keras.data.tokenizer_folder import (
     settings_json,
 )
 from bert_keras.errors import InputError, warn
-from bert_keras.tasks.fine_tuning_run import as_before, one_training
 from bert_keras.tasks.pretraining.config import DomainConfig
 from bert_keras.tasks.pretraining.data import make_records
 from bert_keras.tasks.pretraining.task import PretrainingConfig, PretrainingTask
 from bert_keras.tasks.pretraining.training import pretrain
+from bert_keras.tasks.python_training import as_before, one_training
 from bert_keras.tasks.results import Results
 from bert_keras.tasks.run_context import (
     RunConfig,

@@ -6,7 +6,6 @@ Upstream file: run_pretraining.py, whose eval_results.txt this writes.
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import math
 import os
@@ -65,7 +64,11 @@ from bert_keras.training.config import (
     ModelSelection,
     OptimizerConfig,
 )
-from bert_keras.training.distribution import check_batch_size, sum_over_hosts
+from bert_keras.training.distribution import (
+    check_batch_size,
+    sum_over_hosts,
+    wait_for_hosts,
+)
 from bert_keras.training.loop import Source
 from bert_keras.training.monitor import Watch
 
@@ -90,7 +93,7 @@ class PretrainingConfig:
     input_file: str | tf.data.Dataset  # files, or the examples themselves
     eval_file: str | None = None
     general_eval_file: str | None = None  # to see what is forgotten
-    max_seq_length: int = 128  # pieces
+    max_seq_length: int = 128  # tokens
     skip_corrupt_records: bool = False
     # None: where the records have its labels
     next_sentence_prediction: bool | None = None
@@ -133,7 +136,7 @@ class Inputs(NamedTuple):
 def open_records(
     config: PretrainingConfig,
     run: RunConfig,
-    model: BertConfig,
+    model_config: BertConfig,
     devices: Devices,
 ) -> Inputs:
     """What is trained and evaluated on: all records are of the kind of the
@@ -142,84 +145,113 @@ def open_records(
     Raises:
         InputError: they do not fit the model or what is asked.
     """
-    dataset, train = None, []
+    dataset, train, general = None, [], []
     if isinstance(config.input_file, str):
         train = text_files.expand_patterns(config.input_file)
     else:
         dataset = config.input_file
-    held_out, general = train, []
+    held_out = train
     if config.eval_file:
         held_out = text_files.expand_patterns(config.eval_file, "eval_file")
     if config.general_eval_file:
         general = text_files.expand_patterns(
             config.general_eval_file, "general_eval_file"
         )
-    may_skip = config.skip_corrupt_records
-    if dataset is not None:
-        if may_skip:
-            raise InputError(
-                "`skip_corrupt_records` is for files of records, and a dataset "
-                "is trained on; leave it out"
-            )
-        features = features_of(dataset, model.type_vocab_size or None)
-        fault = (
-            "the dataset has no next_sentence_labels, on which "
-            "`next_sentence_prediction` could be trained; leave it out"
-        )
+    if dataset is None:
+        features = _features_of_files(train, config, model_config, devices)
     else:
-        num_hosts = devices.host.count
-        if sum_over_hosts(*devices, int(may_skip)) != may_skip * num_hosts:
-            raise InputError(
-                "`skip_corrupt_records` was given to some hosts and not to "
-                "others; give it to all of them"
-            )
-        features = validate_records.table_of(
-            validate_records.read_first_known(train)
-            if may_skip
-            else validate_records.read_first(train[0]),
-            config.max_seq_length,
-            config.masks.max_predictions_per_seq,
-            model.type_vocab_size or None,
-        )
-        fault = (
-            f"{train[0]} has records without next_sentence_labels, on which "
-            "`next_sentence_prediction` cannot be trained; leave it out, or "
-            "make records with `sequence_format=segment_pair`"
-        )
-    if config.next_sentence_prediction and not has_next_sentence(features):
-        raise InputError(fault)
+        features = _features_of_dataset(dataset, config, model_config)
     if config.next_sentence_prediction is False:
         features = without_next_sentence(features)
     inputs = Inputs(train, held_out, features, train, dataset, general)
-    if may_skip:
-        in_folder = functools.partial(
-            validate_records.CleanRecords, features, model.vocab_size
-        )
-        sound = in_folder(os.path.join(run.output_dir, SOUND))
-        leaves_none = run.dry_run and not sound.are_made(inputs.paths)
-        if leaves_none:
-            sound = in_folder(files.temporary_folder())
-        if leaves_none or devices.host.is_chief:
-            sound.make(inputs.paths)
-        sum_over_hosts(*devices, 0)  # the others wait
-        inputs = inputs._replace(
-            train=sound.files(train),
-            held_out=sound.files(held_out),
-            general=sound.files(general) if general else [],
+    if config.skip_corrupt_records:
+        inputs = _leave_out_damage(
+            inputs, run, model_config.vocab_size, devices
         )
     validate_records.check_files(
-        inputs.paths, features, vocab_size=model.vocab_size
+        inputs.paths, features, vocab_size=model_config.vocab_size
     )
     if train:
         validate_records.check_masks(inputs.train, features)
     return inputs
 
 
+def _features_of_files(
+    paths: Sequence[str],
+    config: PretrainingConfig,
+    model_config: BertConfig,
+    devices: Devices,
+) -> tuple[Feature, ...]:
+    skips = config.skip_corrupt_records
+    if sum_over_hosts(*devices, int(skips)) != skips * devices.host.count:
+        raise InputError(
+            "`skip_corrupt_records` was given to some hosts and not to "
+            "others; give it to all of them"
+        )
+    features = validate_records.table_of(
+        validate_records.read_first_known(paths)
+        if skips
+        else validate_records.read_first(paths[0]),
+        config.max_seq_length,
+        config.masks.max_predictions_per_seq,
+        model_config.type_vocab_size or None,
+    )
+    if config.next_sentence_prediction and not has_next_sentence(features):
+        raise InputError(
+            f"{paths[0]} has records without next_sentence_labels, on which "
+            "`next_sentence_prediction` cannot be trained; leave it out, or "
+            "make records with `sequence_format=segment_pair`"
+        )
+    return features
+
+
+def _features_of_dataset(
+    dataset: tf.data.Dataset,
+    config: PretrainingConfig,
+    model_config: BertConfig,
+) -> tuple[Feature, ...]:
+    if config.skip_corrupt_records:
+        raise InputError(
+            "`skip_corrupt_records` is for files of records, and a dataset "
+            "is trained on; leave it out"
+        )
+    features = features_of(dataset, model_config.type_vocab_size or None)
+    if config.next_sentence_prediction and not has_next_sentence(features):
+        raise InputError(
+            "the dataset has no next_sentence_labels, on which "
+            "`next_sentence_prediction` could be trained; leave it out"
+        )
+    return features
+
+
+def _leave_out_damage(
+    inputs: Inputs, run: RunConfig, vocab_size: int, devices: Devices
+) -> Inputs:
+    """Puts in the place of each damaged file a copy without what cannot be
+    used: in output_dir or, in a dry run, in a folder that is removed."""
+    folder = os.path.join(run.output_dir, SOUND)
+    sound = validate_records.CleanRecords(inputs.features, vocab_size, folder)
+    is_temporary = run.dry_run and not sound.are_made(inputs.paths)
+    if is_temporary:
+        folder = files.temporary_folder()
+        sound = validate_records.CleanRecords(
+            inputs.features, vocab_size, folder
+        )
+    if is_temporary or devices.host.is_chief:
+        sound.make(inputs.paths)
+    wait_for_hosts(*devices)  # until the chief has made them
+    return inputs._replace(
+        train=sound.files(inputs.train),
+        held_out=sound.files(inputs.held_out),
+        general=sound.files(inputs.general) if inputs.general else [],
+    )
+
+
 def check_direction(
     inputs: Inputs, direction: str, mask_flags: Sequence[str]
 ) -> None:
     """Refuses flags of masks where the records have theirs, and both where
-    each next piece is predicted."""
+    each next token is predicted."""
     if direction == "bidirectional":
         if mask_flags and inputs.have_masks:
             raise InputError(
@@ -256,27 +288,27 @@ class PretrainingTask(Task):
         devices: Devices,
         run: RunConfig,
         config: PretrainingConfig,
-        source: RunConfig | None = None,
+        model_source: RunConfig | None = None,
         other_settings: Mapping[str, Any] | None = None,
     ):
         """Reads and checks all that is there before there is a model.
 
         Args:
-            source: where the model's config and vocabulary are; None: as the
-                run says.
+            model_source: says where the model's config and vocabulary are;
+                None: `run` does.
             other_settings: what else changes what is learnt, by argument.
         """
         self.config = config
         self.other_settings = other_settings or {}
-        # whether the model is evaluated while it is trained
-        self.watches = run.do_train and config.selection.eval_steps > 0
-        if self.watches and not config.eval_file:
+        self.compares = config.selection.compares(run.do_train)
+        if self.compares and not config.eval_file:
             raise InputError(
                 "`eval_steps` compares models on records that they are not "
                 "trained on: give `eval_file`"
             )
-        model = read_config(source or run, config.max_seq_length)
-        tokenizer = find_tokenizer(source or run, model)
+        source = model_source or run
+        model_config = read_config(source, config.max_seq_length)
+        tokenizer = find_tokenizer(source, model_config)
         if run.do_train:
             check_batch_size(
                 devices.strategy,
@@ -284,32 +316,33 @@ class PretrainingTask(Task):
                 config.train_batch_size,
                 config.loop.num_accumulation_steps,
             )
-        if config.do_eval or self.watches:
+        if config.do_eval or self.compares:
             check_batch_size(
                 devices.strategy, "eval_batch_size", config.eval_batch_size, 1
             )
         claim_folder(run, devices.host)
-        self.inputs = open_records(config, run, model, devices)
-        check_direction(self.inputs, model.direction, config.mask_flags)
+        self.inputs = open_records(config, run, model_config, devices)
+        check_direction(self.inputs, model_config.direction, config.mask_flags)
         if tokenizer is not None:
-            inputs = self.inputs
-            given = inputs.train[:1], inputs.held_out[:1], inputs.general[:1]
-            firsts = {*itertools.chain.from_iterable(given)}
-            validate_records.check_pieces(sorted(firsts), tokenizer.load())
-            place = source or run
-            own = place.init_checkpoint and files.beside(
-                place.init_checkpoint, VOCABULARIES
+            inputs, start = self.inputs, source.init_checkpoint
+            kinds = inputs.train, inputs.held_out, inputs.general
+            first_files = {path for paths in kinds for path in paths[:1]}
+            validate_records.check_first_records(
+                sorted(first_files), tokenizer.load()
             )
+            start_vocab_file = start and files.beside(start, VOCABULARIES)
+            vocab_files = (
+                tokenizer.vocab_file, source.vocab_file, start_vocab_file,
+            )  # fmt: skip
             validate_records.check_vocabulary(
-                [*inputs.train, *inputs.held_out, *inputs.general],
-                filter(None, (tokenizer.vocab_file, place.vocab_file, own)),
+                inputs.paths, filter(None, vocab_files)
             )
-        self.context = RunContext(devices, run, model, tokenizer)
-        self.kind = Pretraining if self.inputs.have_pairs else MaskedLm
-        self.metric_names = ("loss", *self.kind.metric_names)
+        self.context = RunContext(devices, run, model_config, tokenizer)
+        self.model_class = Pretraining if self.inputs.have_pairs else MaskedLm
+        self.metric_names = ("loss", *self.model_class.metric_names)
 
     def make_model(self, config: BertConfig) -> Any:
-        return self.kind(config)
+        return self.model_class(config)
 
     @property
     def begins_at_random(self) -> bool:
@@ -360,15 +393,15 @@ class PretrainingTask(Task):
             )
         hints, notes, watch = self._advice(masker)
         return TrainingPlan(
-            source,
-            config.optimizer,
-            config.loop,
-            config.selection,
-            self._settings(masker),
+            source=source,
+            optimizer=config.optimizer,
+            loop=config.loop,
+            selection=config.selection,
+            others=self._settings(masker),
             begins_at_random=self.begins_at_random,
             hints=hints,
-            budget=config.budget,
             notes=notes,
+            budget=config.budget,
             watch=watch,
         )
 
@@ -391,7 +424,7 @@ class PretrainingTask(Task):
             "max_eval_steps": config.max_eval_steps,
             "eval_masked_lm_prob": config.eval_masked_lm_prob,
         }
-        if not self.watches:
+        if not self.compares:
             watched = dict.fromkeys(watched)
         general: dict[str, Any] = {"general_eval_file": None}
         if inputs.general:
@@ -583,7 +616,7 @@ class PretrainingTask(Task):
     def _masker(
         self, masks: MaskConfig, seed: int, share: HostShard
     ) -> Masker | None:
-        """What hides pieces, or in one direction says which come next; None for
+        """What hides tokens, or in one direction says which come next; None for
         records that have their masks."""
         if self.inputs.have_masks:
             return None
@@ -594,10 +627,10 @@ class PretrainingTask(Task):
             )
         tokenizer = self.context.tokenizer.load()
         vocab, specials = tokenizer.vocab, tokenizer.special_tokens
-        pieces = read_masking_vocabulary(vocab, specials)
+        vocabulary = read_masking_vocabulary(vocab, specials)
         if self.is_causal:
-            return CausalLmLabels(pieces, self.context.config.direction)
-        return BatchMasker(pieces, masks, seed, share)
+            return CausalLmLabels(vocabulary, self.context.config.direction)
+        return BatchMasker(vocabulary, masks, seed, share)
 
 
 def make_task(

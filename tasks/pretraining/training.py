@@ -10,19 +10,19 @@ from bert_keras.data.masking import MaskConfig
 from bert_keras.errors import InputError
 from bert_keras.tasks.distillation.config import DistilBertLoss, StudentConfig
 from bert_keras.tasks.fill_mask import FillMaskPipeline
-from bert_keras.tasks.fine_tuning_run import (
-    NOT_SETTINGS,
-    TYPES,
-    as_before,
-    one_training,
-    trained_model,
-)
 from bert_keras.tasks.keyword_settings import Settings, make, types_of
 from bert_keras.tasks.pretraining.data import names_of_files
 from bert_keras.tasks.pretraining.task import (
     MASKS,
     PretrainingConfig,
     make_task,
+)
+from bert_keras.tasks.python_training import (
+    NOT_SETTINGS,
+    TYPES,
+    as_before,
+    one_training,
+    trained_model,
 )
 from bert_keras.tasks.run_context import RunConfig, make_devices
 from bert_keras.tasks.trainer import Trainer
@@ -45,11 +45,10 @@ SETTINGS = Settings(
     },
     without={
         *NOT_SETTINGS,
-        *("input_file", "eval_file", "do_eval", "masks", "mask_flags"),
-        *("budget", "keeps_warmup"),
+        *("input_file", "eval_file", "do_eval", "mask_flags"),
+        "keeps_warmup",
         # what fine-tuning alone has
-        *("num_train_epochs", "warmup_proportion", "layer_decay"),
-        *("num_frozen_layers", "num_seeds", "predict_batch_size"),
+        *("layer_decay", "num_frozen_layers", "num_seeds"),
         *("keep_classifier_head", "second_init_checkpoint"),
     },
     teacher_model_dir=None,

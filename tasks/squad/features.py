@@ -3,7 +3,7 @@
 Upstream file: run_squad.py, convert_examples_to_features.
 
 A paragraph may be longer than a model's input: it is shown in windows, which
-overlap. Positions in a row are of pieces, with [CLS] at 0.
+overlap. Positions in a row are of tokens, with [CLS] at 0.
 """
 
 import dataclasses
@@ -43,8 +43,8 @@ class ParagraphTokens(NamedTuple):
     """A paragraph cut by the tokenizer."""
 
     tokens: list[str]
-    word_of: list[int]  # of each piece
-    first_piece: list[int]  # of each word, and one past the last
+    word_of: list[int]  # of each token
+    first_token: list[int]  # of each word, and one past the last
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,17 +52,17 @@ class SquadFeatures:
     """A question with a part of its paragraph, as the model reads them."""
 
     row: InputFeatures  # [CLS] question [SEP] part [SEP]
-    pieces: ParagraphTokens  # the whole paragraph's, shared by all its windows
+    paragraph: ParagraphTokens  # whole, shared by all its windows
     part: range  # those of them that are in the row
     max_context: np.ndarray  # bool; no other window shows more around it
     start_position: int = 0  # of the answer in the row; 0 where it has none
-    end_position: int = 0  # its last piece
+    end_position: int = 0  # its last token
     is_impossible: bool = False
     question_length: int = 0  # tokens, before it was cut
 
     @property
     def shift(self) -> int:
-        """Place in the row less place in the paragraph, of each piece."""
+        """Place in the row less place in the paragraph, of each token."""
         return len(self.row.input_ids) - 1 - self.part.stop
 
 
@@ -88,18 +88,18 @@ def make_windows(
         if example.paragraph not in cut:
             of_words = tokenizer.tokenize_words(example.paragraph.words)
             cut[example.paragraph] = ParagraphTokens(
-                tokens=[piece for own in of_words for piece in own],
+                tokens=[token for own in of_words for token in own],
                 word_of=[i for i, own in enumerate(of_words) for _ in own],
-                first_piece=[0, *itertools.accumulate(map(len, of_words))],
+                first_token=[0, *itertools.accumulate(map(len, of_words))],
             )
-        pieces = cut[example.paragraph]
-        count = len(pieces.tokens)
+        paragraph = cut[example.paragraph]
+        count = len(paragraph.tokens)
         parts = windows(count, room, settings.doc_stride) if count else []
         owners = np.array(max_context_window(parts, count))
-        answer = _answer_pieces(example, pieces, tokenizer)
+        answer = _answer_tokens(example, paragraph, tokenizer)
         own_windows = []
         for number, part in enumerate(parts):
-            shown = pieces.tokens[part.start : part.stop]
+            shown = paragraph.tokens[part.start : part.stop]
             row = make_features(
                 question, shown, settings.max_seq_length, tokenizer
             )
@@ -110,7 +110,7 @@ def make_windows(
             max_context = owners[part.start : part.stop] == number
             own_windows.append(
                 SquadFeatures(
-                    row, pieces, part, max_context, *positions,
+                    row, paragraph, part, max_context, *positions,
                     example.is_impossible, len(whole_question),
                 )
             )  # fmt: skip
@@ -144,19 +144,19 @@ def word_offsets(tokenizer: Tokenizer, word: str, is_first: bool) -> list[Span]:
     before = "" if is_first else " "
     spans = tokenizer.tokenize_with_offsets(before + word)
     places = []
-    for number, (piece, start, end) in enumerate(spans):
+    for number, (token, start, end) in enumerate(spans):
         start, end = max(start - len(before), 0), max(end - len(before), 0)
         limit = len(word)
         if number + 1 < len(spans):
             limit = spans[number + 1].start - len(before)
         while end < limit and unicodedata.category(word[end])[0] == "M":
             end += 1
-        places.append(Span(piece, start, end))
+        places.append(Span(token, start, end))
     return places
 
 
-def _answer_pieces(
-    example: SquadExample, pieces: ParagraphTokens, tokenizer: Tokenizer
+def _answer_tokens(
+    example: SquadExample, cut: ParagraphTokens, tokenizer: Tokenizer
 ) -> tuple[int, int] | None:
     """First and last token of the answer.
 
@@ -171,14 +171,14 @@ def _answer_pieces(
     answer, paragraph = example.answer, example.paragraph
     if answer is None:
         return None
-    first = pieces.first_piece[answer.first_word]
-    last = pieces.first_piece[answer.last_word + 1] - 1
+    first = cut.first_token[answer.first_word]
+    last = cut.first_token[answer.last_word + 1] - 1
     if first > last:
         return None  # of nothing but characters that are left out
-    # Where pieces have the space before them, these are two spellings.
+    # Where tokens have the space before them, these are two spellings.
     spellings = [tokenizer.tokenize(f"{s}{answer.text}") for s in ("", " ")]
     # As a text with a character for each token, which is searched fast.
-    tokens = pieces.tokens[first : last + 1]
+    tokens = cut.tokens[first : last + 1]
     chars = {token: chr(i) for i, token in enumerate(dict.fromkeys(tokens))}
     text = "".join(chars[token] for token in tokens)
     matches = []
@@ -194,7 +194,7 @@ def _answer_pieces(
     if answer.place is None or (has_spaces and not matches):
         return found
     inside = [
-        pieces.first_piece[i] + number
+        cut.first_token[i] + number
         for i in words
         for number, span in enumerate(
             word_offsets(tokenizer, paragraph.words[i], i == 0)

@@ -45,7 +45,7 @@ class QuestionAnsweringPipeline(TaskPipeline):
 
     model_class = QuestionAnsweringModel
     needs_pooler = False
-    answers_pieces = True
+    answers_tokens = True
     method = "answer"
 
     @functools.cached_property

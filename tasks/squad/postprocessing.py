@@ -150,10 +150,10 @@ class Answerer:
     def _span(
         self, example: SquadExample, window: SquadFeatures, start: int, end: int
     ) -> tuple[str, tuple[int, int]]:
-        """The paragraph's text for the pieces at these places of the row, and
+        """The paragraph's text for the tokens at these places of the row, and
         where its characters begin and end: those of whole words with
         `answer_offsets=google`, which aligns texts alone."""
-        tokens, word_of, first_piece = window.pieces
+        tokens, word_of, first_token = window.paragraph
         start, end = start - window.shift, end - window.shift
         first, last = word_of[start], word_of[end]
         words, starts = example.paragraph.words, example.paragraph.starts
@@ -163,12 +163,12 @@ class Answerer:
             joined = self.tokenizer.to_text(tokens[start : end + 1])
             found = final_text(" ".join(joined.split()), around, self._cut)
             return found, whole
-        if start == first_piece[first] and end + 1 == first_piece[last + 1]:
+        if start == first_token[first] and end + 1 == first_token[last + 1]:
             return around, whole  # with what the tokenizer drops
         begins = self._offsets(words[first], first == 0)
         ends = self._offsets(words[last], last == 0)
-        begin = begins[start - first_piece[first]].start
-        num_after = len(words[last]) - ends[end - first_piece[last]].end
+        begin = begins[start - first_token[first]].start
+        num_after = len(words[last]) - ends[end - first_token[last]].end
         text = around[begin : len(around) - num_after]
         if not text:  # a byte-level token may be the space before a word alone
             return around, whole
@@ -219,15 +219,15 @@ def _candidates(
 
 
 def final_text(predicted: str, original: str, cut: Callable[[str], str]) -> str:
-    """The part of the original words that the predicted pieces stand for.
+    """The part of the original words that the predicted tokens stand for.
 
     "steve smith" of "Steve Smith's" is "Steve Smith": the tokenizer's words
     are aligned with the original ones, character by character but for spaces.
     Where that fails all of the original is returned.
 
     Args:
-        predicted: joined pieces.
-        original: words from which the pieces come, with single spaces.
+        predicted: joined tokens.
+        original: words from which the tokens come, with single spaces.
         cut: basic tokenization, its tokens joined by single spaces.
     """
     tokens = cut(original)

@@ -117,7 +117,7 @@ class SquadTask(FineTuningTask):
         self.metric_names = metric_names(self.settings.version_2_with_negative)
         if self.problem.apply_best_null_threshold:
             self.metric_names = ("best_f1", *self.metric_names)
-        self.guess_loss: float | None = None  # nats that guessing a piece costs
+        self.guess_loss: float | None = None  # nats that guessing a token costs
         self.num_answered: int | None = None  # at the latest evaluation
 
     def make_model(self, config: BertConfig) -> QuestionAnsweringModel:
@@ -289,10 +289,10 @@ class SquadTask(FineTuningTask):
             f"{len(questions.flat):,} windows"
         )
         firsts = [windows[0] for windows in questions.windows if windows]
-        pieces = {id(w.pieces): w.pieces for w in firsts}.values()
+        cut = {id(w.paragraph): w.paragraph for w in firsts}.values()
         lengths = [window.question_length for window in firsts]
         if firsts:
-            paragraphs = [len(each.tokens) for each in pieces]
+            paragraphs = [len(each.tokens) for each in cut]
             print(
                 f"questions of {describe_lengths(lengths)}; paragraphs of "
                 f"{describe_lengths(paragraphs)}"

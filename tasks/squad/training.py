@@ -90,9 +90,7 @@ def train_question_answering(
         "predict_file",
     )
     task_config = tuning.task_config(target="span")
-    squad: SquadConfig = tuning.given.make(
-        SquadConfig, needs_answers=evaluation is not None
-    )
+    squad = tuning.given.make(SquadConfig, needs_answers=evaluation is not None)
     check_settings(squad, task_config)
     if squad.apply_best_null_threshold and evaluation is None:
         raise InputError(

@@ -88,7 +88,7 @@ def test_normalized_tokens_are_found_as_by_hugging_face() -> None:
         theirs = library.encode(text, add_special_tokens=False).ids
         assert ours.convert_tokens_to_ids(found) == theirs, (text, tokens)
         spans = ours.tokenize_with_offsets(text)
-        assert [span.piece for span in spans] == found
+        assert [span.token for span in spans] == found
         assert all(0 <= s.start <= s.end <= len(text) for s in spans)
 
 

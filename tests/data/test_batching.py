@@ -73,14 +73,16 @@ def test_pack_is_the_worked_example() -> None:
     }
 
 
-def test_rows_without_pieces_lie_nowhere() -> None:
+def test_rows_without_tokens_lie_nowhere() -> None:
     rows = [
         InputFeatures([5, 6], [0, 1]),
         *6 * [InputFeatures([], [])],
         InputFeatures([7, 8], [0, 0]),
     ]
     labels = {"label_ids": np.zeros((1, 1), np.int32)}
-    source = InMemoryBatches(rows, labels, 1, 2, 3, num_pieces=1, group_size=8)
+    source = InMemoryBatches(
+        rows, labels, 1, 2, 3, num_micro_batches=1, group_size=8
+    )
     features = source.batch(0)
     assert features["first_positions"].tolist() == [0, *6 * [0], 2]
     assert features["slots"].tolist() == [0, *6 * [0], 4]
@@ -88,7 +90,7 @@ def test_rows_without_pieces_lie_nowhere() -> None:
 
 
 def unpacked(features: dict[str, np.ndarray]) -> list[list[int]]:
-    """The ids of each row of one piece."""
+    """The ids of each row of one micro-batch."""
     ids, numbers = features["input_ids"], features["sequence_numbers"]
     places = (divmod(i, ids.shape[1]) for i in features["first_positions"])
     return [
@@ -97,27 +99,31 @@ def unpacked(features: dict[str, np.ndarray]) -> list[list[int]]:
     ]
 
 
-@pytest.mark.parametrize(("count", "num_pieces"), [(1, 1), (1, 4), (2, 2)])
+@pytest.mark.parametrize(
+    ("count", "num_micro_batches"), [(1, 1), (1, 4), (2, 2)]
+)
 def test_packed_batches_have_the_rows_of_padded_ones(
-    count: int, num_pieces: int
+    count: int, num_micro_batches: int
 ) -> None:
     shapes = set()
     for index in range(count):
         share = HostShard(index, count)
         plain = batches(batch_size=24, share=share)
-        source = batches(batch_size=24, share=share, num_pieces=num_pieces)
+        source = batches(
+            batch_size=24, share=share, num_micro_batches=num_micro_batches
+        )
         for step in (0, 5):
             padded, packed = plain.batch(step), source.batch(step)
             np.testing.assert_array_equal(
                 packed["label_ids"], padded["label_ids"]
             )
             parts = {
-                name: np.split(value, num_pieces)
+                name: np.split(value, num_micro_batches)
                 for name, value in packed.items()
             }
             found = [
                 ids
-                for i in range(num_pieces)
+                for i in range(num_micro_batches)
                 for ids in unpacked({name: x[i] for name, x in parts.items()})
             ]
             assert found == [
@@ -127,7 +133,8 @@ def test_packed_batches_have_the_rows_of_padded_ones(
                 )
             ]
             for part in (
-                {k: x[i] for k, x in parts.items()} for i in range(num_pieces)
+                {k: x[i] for k, x in parts.items()}
+                for i in range(num_micro_batches)
             ):
                 width = part["input_ids"].shape[1]
                 slots = part["row_positions"].reshape(-1)[part["slots"]]
@@ -146,20 +153,25 @@ def test_packed_batches_have_the_rows_of_padded_ones(
 def test_packed_rows_are_as_wide_as_needed_and_of_few_numbers() -> None:
     """The mean of 1 to 23 is 12: 24 positions, so 32 or what the model has."""
     for most, width in ((29, 29), (61, 32)):
-        source = batches(batch_size=40, max_seq_length=most, num_pieces=1)
+        source = batches(
+            batch_size=40, max_seq_length=most, num_micro_batches=1
+        )
         shapes = {source.batch(i)["input_ids"].shape for i in range(50)}
         assert {shape[1] for shape in shapes} == {width}
         assert all(shape[0] % 3 == 0 for shape in shapes)  # 40 / 16, rounded up
         assert max(shape[0] for shape in shapes) <= 24
     outlier = [*ROWS, InputFeatures([1] * 50, [0] * 50)]
     labels = {"label_ids": np.zeros((54, 1), np.int32)}
-    source = InMemoryBatches(outlier, labels, 54, 61, 3, num_pieces=1)
+    source = InMemoryBatches(outlier, labels, 54, 61, 3, num_micro_batches=1)
     assert source.batch(0)["input_ids"].shape[1] == 61
 
 
 def test_examples_of_packed_rows_are_the_padded_ones() -> None:
     share = HostShard(1, 2)
-    packed, padded = batches(share=share, num_pieces=2), batches(share=share)
+    packed, padded = (
+        batches(share=share, num_micro_batches=2),
+        batches(share=share),
+    )
     batch = packed.batch(5)
     assert "first_positions" in batch
     examples = packed.examples(5, batch)
@@ -169,8 +181,8 @@ def test_examples_of_packed_rows_are_the_padded_ones() -> None:
     assert not examples
 
 
-@pytest.mark.parametrize("num_pieces", [0, 2])
-def test_rows_of_a_group_stay_together(num_pieces: int) -> None:
+@pytest.mark.parametrize("num_micro_batches", [0, 2])
+def test_rows_of_a_group_stay_together(num_micro_batches: int) -> None:
     """17 groups of 3, whose number each of their ids is; some are shorter."""
     lengths = [(1 + i % 5, 4, (i % 3) * 2) for i in range(17)]
     rows = [
@@ -180,7 +192,13 @@ def test_rows_of_a_group_stay_together(num_pieces: int) -> None:
     ]
     labels = {"label_ids": np.arange(17, dtype=np.int32)[:, None]}
     source = InMemoryBatches(
-        rows, labels, 8, 29, 3, num_pieces=num_pieces, group_size=3
+        rows,
+        labels,
+        8,
+        29,
+        3,
+        num_micro_batches=num_micro_batches,
+        group_size=3,
     )
     seen = []
     for step in range(3):
@@ -188,15 +206,17 @@ def test_rows_of_a_group_stay_together(num_pieces: int) -> None:
         found = batch["label_ids"][:, 0].tolist()
         seen += found
         expected = [n * [i + 1] for i in found for n in lengths[i]]
-        if num_pieces:
-            parts = {k: np.split(v, num_pieces) for k, v in batch.items()}
+        if num_micro_batches:
+            parts = {
+                k: np.split(v, num_micro_batches) for k, v in batch.items()
+            }
             assert batch["first_positions"].shape == (24,)
             ids = [
                 row
-                for i in range(num_pieces)
+                for i in range(num_micro_batches)
                 for row in unpacked({k: v[i] for k, v in parts.items()})
             ]
-            # one without pieces has the first place for its own
+            # one without tokens has the first place for its own
             kept = zip(ids, expected, strict=True)
             ids = [own if own == wanted else [] for own, wanted in kept]
         else:

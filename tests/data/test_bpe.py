@@ -50,7 +50,7 @@ def test_recorded_lines() -> None:
     for text, ids, offsets in (case.values() for case in cases):
         assert encode(OURS, text) == ids, text
         spans = OURS.tokenize_with_offsets(text)
-        assert [span.piece for span in spans] == OURS.tokenize(text)
+        assert [span.token for span in spans] == OURS.tokenize(text)
         assert [[start, end] for _, start, end in spans] == offsets, text
 
 
@@ -121,7 +121,7 @@ def test_words_have_the_space_before_them() -> None:
 def test_a_character_cut_in_two_is_shared_and_has_no_text_of_its_own() -> None:
     spans = OURS.tokenize_with_offsets("x \u6d77")
     assert [span[1:] for span in spans] == [(0, 1), (2, 2), *[(2, 3)] * 3]
-    assert OURS.to_text([spans[-1].piece]) == "\ufffd"
+    assert OURS.to_text([spans[-1].token]) == "\ufffd"
 
 
 def test_a_very_long_word_takes_no_very_long_time() -> None:

@@ -63,7 +63,7 @@ def test_marks_stay_and_words_are_whole(name: str, is_dynamic: bool) -> None:
     places = block["masked_lm_positions"][rows, columns]
     labels = block["masked_lm_ids"][rows, columns]
     shown = block["input_ids"][rows, places]
-    special_tokens = [NAMES.index(mark) for mark in ROBERTA.pieces]
+    special_tokens = [NAMES.index(mark) for mark in ROBERTA.tokens]
     assert not np.isin(labels, special_tokens).any()
     assert set(shown[np.isin(shown, special_tokens)]) == {MASK}
     assert len(set(shown.tolist())) == 14  # each piece replaces some other

@@ -190,7 +190,7 @@ def test_masks_go_on_with_the_position(tmp_path: Path) -> None:
                 )
             )
     inner = {f"##{i}": i for i in range(TINY.vocab_size)}
-    special_tokens = {mark: i for i, mark in enumerate(BERT.pieces)}
+    special_tokens = {mark: i for i, mark in enumerate(BERT.tokens)}
     pieces = read_masking_vocabulary(inner | special_tokens, BERT)
     config = MaskConfig(NUM_PREDICTIONS, 0.3)
 

@@ -49,7 +49,7 @@ def released(folder: Path) -> Tokenizer:
     """Writes a tokenizer.json and a tokenizer_config.json."""
     vocab = json.loads((BYTE_LEVEL / "vocab.json").read_text("utf-8"))
     # As in the released one, bytes that no character has are not there.
-    others = {*ROBERTA.pieces, *NEVER}
+    others = {*ROBERTA.tokens, *NEVER}
     pieces = [piece for piece in vocab if piece not in others]
     merges = [
         (line.split(" ")[0], line.split(" ")[1])
@@ -122,7 +122,7 @@ def check_same(folder: Path, library: Tokenizer) -> None:
         pieces = tokenizer.tokenize(text)
         assert tokenizer.convert_tokens_to_ids(pieces) == ids
         spans = tokenizer.tokenize_with_offsets(text)
-        assert [span.piece for span in spans] == pieces
+        assert [span.token for span in spans] == pieces
         if not unicodedata.is_normalized("NFC", text):
             continue  # the library's leave accents out
         found = [text[start:end].strip() for _, start, end in spans]

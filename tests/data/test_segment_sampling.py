@@ -147,7 +147,7 @@ def records(
 ) -> list[tuple[list[list[int]], int]]:
     """Of each record the numbers of the text's pieces, stretch by stretch, as
     marks divide them, and its label."""
-    vocab = {mark: number for number, mark in enumerate(special_tokens.pieces)}
+    vocab = {mark: number for number, mark in enumerate(special_tokens.tokens)}
     vocab |= {f"a{i}": i for i in range(FIRST_ID, FIRST_ID + len(TEXT.ids))}
     pieces = read_masking_vocabulary(vocab, special_tokens)
     config = InstanceConfig(

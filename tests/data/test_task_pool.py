@@ -1,4 +1,4 @@
-"""Tasks for several processes, in a folder that a later run resumes."""
+"""Tests of data/task_pool.py: tasks for several processes."""
 
 import errno
 import functools
@@ -17,42 +17,6 @@ from bert_keras.data import task_pool
 from bert_keras.data.instances import Summary
 from bert_keras.errors import InputError
 from tests.conftest import ROOT
-
-
-def test_one_process_at_a_time(tmp_path: Path) -> None:
-    folder = str(tmp_path / "work")
-    with (
-        task_pool.open_or_resume(folder, {"seed": 1}) as is_left,
-        pytest.raises(InputError, match="another process is working in"),
-        task_pool.open_or_resume(folder, {"seed": 1}),
-    ):
-        assert is_left
-    (tmp_path / "work" / "span-0.json").touch()
-    (tmp_path / "work" / "settings.json").unlink()  # half deleted
-    with task_pool.open_or_resume(folder, {"seed": 2}):
-        assert not (tmp_path / "work" / "span-0.json").exists()
-    with (
-        pytest.raises(InputError, match="with other `seed`; delete the folder"),
-        task_pool.open_or_resume(folder, {"seed": 1}),
-    ):
-        pass
-    task_pool.finish(folder, {})
-    with task_pool.open_or_resume(folder, {"seed": 2}) as is_left:
-        assert not is_left
-
-
-def test_what_an_earlier_version_made_is_not_called_the_same(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "settings.json").write_text('{"input_file": [["a", 3, 7]]}')
-    settings = {"input_file's contents": [["3 bytes", None]]}
-    with (
-        pytest.raises(InputError, match="by an earlier version"),
-        task_pool.open_or_resume(str(folder), settings),
-    ):
-        pass
 
 
 def count(text: str) -> Summary:
@@ -183,25 +147,3 @@ def test_ctrl_c_ends_all_processes_and_only_the_first_says_so(
     for worker in os.listdir(begun):
         with pytest.raises(ProcessLookupError):
             os.kill(int(worker), 0)
-
-
-def test_a_folder_of_others_is_not_emptied(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "span-thesis").touch()
-    link = tmp_path / ".x.making"
-    link.symlink_to(tmp_path / "mine")
-    with (
-        pytest.raises(InputError, match=r"\.x\.making is a link"),
-        task_pool.open_or_resume(str(link), {}),
-    ):
-        pass
-    task_pool.discard(str(link))
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == [
-        "span-thesis"
-    ]
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "thesis").touch()
-    with task_pool.open_or_resume(str(folder), {}):
-        pass
-    assert (folder / "thesis").exists()

@@ -63,7 +63,7 @@ def test_golden_lines(name: str) -> None:
         pieces = tokenizer.tokenize(line)
         assert tokenizer.convert_tokens_to_ids(pieces) == ids
         spans = tokenizer.tokenize_with_offsets(line)
-        assert [span.piece for span in spans] == pieces
+        assert [span.token for span in spans] == pieces
 
 
 def test_case_and_accents_apart() -> None:
@@ -115,7 +115,7 @@ def test_a_long_text_is_tokenized_in_stretches(
         assert tokenizer.tokenize_with_offsets(text) == expected
         assert tokenizer.split_like_pieces(text) == words
         pieces = tokenizer.tokenize(text)
-        assert pieces == [span.piece for span in expected]
+        assert pieces == [span.token for span in expected]
         some = tokenizer.tokenize(text, enough=4)
         assert some == pieces[: len(some)]
         assert len(some) >= min(4, len(pieces))
@@ -188,7 +188,7 @@ def test_offsets_agree_with_tokenize(
 ) -> None:
     tokenizer = make_tokenizer(do_lower_case, strip_accents)
     spans = tokenizer.tokenize_with_offsets(text)
-    assert [span.piece for span in spans] == tokenizer.tokenize(text)
+    assert [span.token for span in spans] == tokenizer.tokenize(text)
     assert all(0 <= start < end <= len(text) for _, start, end in spans)
     for before, after in zip(spans, spans[1:], strict=False):
         assert before.start <= after.start

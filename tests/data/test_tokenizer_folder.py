@@ -92,7 +92,7 @@ def compare(ours: OpenedTokenizer, library: Tokenizer) -> None:
         assert tokens == [library.id_to_token(i) for i in expected.ids], line
         assert tokenizer.convert_tokens_to_ids(tokens) == expected.ids
         spans = tokenizer.tokenize_with_offsets(line)
-        assert [span.piece for span in spans] == tokens
+        assert [span.token for span in spans] == tokens
         assert all(0 <= s.start <= s.end <= len(line) for s in spans)
     inverse = tokenizer.convert_ids_to_tokens(range(len(tokenizer.inv_vocab)))
     assert inverse == [library.id_to_token(i) for i in range(len(inverse))]

@@ -98,10 +98,10 @@ def test_answers_are_found_and_given_back(tmp_path: Path, answer: str) -> None:
     examples, windows = span_windows(tmp_path, answer)
     assert len(windows) > 1
     first = windows[0]
-    assert first.pieces.tokens == TOKENIZER.tokenize(PARAGRAPH)
-    start = pieces_of(first.row.input_ids).split(first.pieces.tokens[0] + "|")[
-        0
-    ]
+    assert first.paragraph.tokens == TOKENIZER.tokenize(PARAGRAPH)
+    start = pieces_of(first.row.input_ids).split(
+        first.paragraph.tokens[0] + "|"
+    )[0]
     assert start.startswith("<s>|") and start.endswith("|</s>|</s>|")
     assert set(first.row.segment_ids) == {0}
     logits = [
@@ -117,8 +117,8 @@ def test_answers_are_found_and_given_back(tmp_path: Path, answer: str) -> None:
 
 def test_part_of_a_character_answers_with_its_word(tmp_path: Path) -> None:
     examples, windows = span_windows(tmp_path, "sea")
-    pieces = windows[0].pieces
-    cut = pieces._replace(tokens=["\u00e6", *pieces.tokens[1:]])
+    paragraph = windows[0].paragraph
+    cut = paragraph._replace(tokens=["\u00e6", *paragraph.tokens[1:]])
     answerer = Answerer(TOKENIZER, SPAN)
     window = windows[0]
     place = window.part.start + window.shift

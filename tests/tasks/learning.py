@@ -20,14 +20,14 @@ def learnt(model: Any, batch: dict, totals: dict) -> tuple:
 
 
 def assert_packing_changes_nothing(
-    model: Any, padded: dict, packed: dict, num_pieces: int
+    model: Any, padded: dict, packed: dict, num_micro_batches: int
 ) -> None:
     """Micro-batches of packed rows add up to what padded rows teach."""
     totals = model.totals(padded)
     parts = [
         learnt(model, dict(zip(packed, values, strict=True)), totals)
         for values in zip(
-            *(tf.split(value, num_pieces) for value in packed.values()),
+            *(tf.split(value, num_micro_batches) for value in packed.values()),
             strict=True,
         )
     ]

@@ -1,5 +1,5 @@
-"""Tests of tasks/fine_tuning_run.py, tasks/keyword_settings.py and each task's
-training.py: Python trains what the command trains."""
+"""Tests of tasks/fine_tuning_run.py, python_training.py, keyword_settings.py
+and each task's training.py: Python trains what the command trains."""
 
 import contextvars
 import dataclasses
@@ -20,11 +20,11 @@ from bert_keras import files
 from bert_keras.errors import InputError
 from bert_keras.tasks import fine_tuning_run
 from bert_keras.tasks.classification import training as classification
-from bert_keras.tasks.fine_tuning_run import one_training
 from bert_keras.tasks.keyword_settings import BOUNDS, CHOICES, Settings
 from bert_keras.tasks.load import load
 from bert_keras.tasks.multiple_choice import training as multiple_choice
 from bert_keras.tasks.ner import training as ner
+from bert_keras.tasks.python_training import one_training
 from bert_keras.tasks.squad import training as squad
 from bert_keras.tasks.task_config import TaskConfig
 from tests.command_world import copy_tiny_bert

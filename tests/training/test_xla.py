@@ -62,7 +62,7 @@ def drawn(seed: int) -> Batch:
     second = records["segment_ids"].sum(1)
     first = records["input_mask"].sum(1) - second
     vocab = {f"[{i}]": i for i in range(TINY.vocab_size)}
-    special_tokens = {mark: i for i, mark in enumerate(BERT.pieces)}
+    special_tokens = {mark: i for i, mark in enumerate(BERT.tokens)}
     masker = BatchMasker(
         read_masking_vocabulary(vocab | special_tokens, BERT),
         MaskConfig(NUM_PREDICTIONS, do_whole_word_mask=True),

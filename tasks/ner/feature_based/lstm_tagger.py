@@ -1,6 +1,6 @@
 """Tags of words from the vectors of an encoder that is not trained.
 
-Devlin et al. 2018, section 5.3 and table 7: the vectors of words' first pieces,
+Devlin et al. 2018, section 5.3 and table 7: the vectors of words' first tokens,
 from one layer or several, go through a two-layer BiLSTM to the classifier. How
 layers are weighted it does not say; here it is as in ELMo (Peters et al. 2018,
 equation 1): by a softmax over a number for each, times one for all.

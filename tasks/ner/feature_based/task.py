@@ -94,13 +94,13 @@ class FeatureBasedNerTask(NerTask):
         flat = np.array(list(itertools.chain.from_iterable(labels)))
         crc = zlib.crc32(flat.tobytes())
         return TrainingData(
-            len(labels),
-            len(labels),
-            max(len(row.input_ids) for row in words.rows),
+            num_examples=len(labels),
+            num_rows=len(labels),
+            longest=max(len(row.input_ids) for row in words.rows),
             packs=True,  # padding changes no loss
             digest=f"vectors {digest[:16]}, labels' checksum {crc:08x}",
-            batches=lambda batch_size, _, seed, share, num_pieces: (
-                FeatureBatches(vectors, labels, batch_size, seed, share)
+            batches=lambda batch_size, seed, share, **_: FeatureBatches(
+                vectors, labels, batch_size, seed, share
             ),
         )
 

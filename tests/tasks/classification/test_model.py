@@ -345,23 +345,27 @@ def test_pieces_of_a_batch_add_up(model: TextClassifier) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_pieces", [1, 3])
+@pytest.mark.parametrize("num_micro_batches", [1, 3])
 def test_packed_rows_learn_what_padded_rows_do(
-    model: TextClassifier, num_pieces: int
+    model: TextClassifier, num_micro_batches: int
 ) -> None:
     """Twelve rows of 2 to 15 pieces, also as three micro-batches."""
     labels = {LABELS: labels_of(model.target, len(ROWS))}
     padded, packed = (
-        tensors(InMemoryBatches(ROWS, labels, 12, 29, 3, num_pieces=n).batch(1))
-        for n in (0, num_pieces)
+        tensors(
+            InMemoryBatches(ROWS, labels, 12, 29, 3, num_micro_batches=n).batch(
+                1
+            )
+        )
+        for n in (0, num_micro_batches)
     )
     assert padded["input_ids"].shape == (12, 29)
-    assert packed["input_ids"].shape == ({1: 8, 3: 12}[num_pieces], 16)
+    assert packed["input_ids"].shape == ({1: 8, 3: 12}[num_micro_batches], 16)
     totals = model.totals(padded)
     assert float(totals["rows"]) == pytest.approx(
         float(model.totals(packed)["rows"])
     )
-    assert_packing_changes_nothing(model, padded, packed, num_pieces)
+    assert_packing_changes_nothing(model, padded, packed, num_micro_batches)
 
 
 def test_weightless_batches_cost_nothing() -> None:

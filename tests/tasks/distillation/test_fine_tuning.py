@@ -86,7 +86,9 @@ def test_packed_rows_are_taught_as_padded_ones_are() -> None:
         figures(
             model,
             as_tensors(
-                InMemoryBatches(ROWS, labels, 12, 29, 3, num_pieces=n).batch(1)
+                InMemoryBatches(
+                    ROWS, labels, 12, 29, 3, num_micro_batches=n
+                ).batch(1)
             ),
         )
         for n in (0, 1)

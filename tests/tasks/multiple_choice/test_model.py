@@ -94,9 +94,9 @@ def test_loss_is_the_mean_cross_entropy_of_whole_questions(
     model: MultipleChoice,
 ) -> None:
     expected = np.mean(own_losses(model))
-    for num_pieces in (0, 1):
-        batch = batches(7, num_pieces=num_pieces).batch(0)
-        assert ("first_positions" in batch) == bool(num_pieces)
+    for num_micro_batches in (0, 1):
+        batch = batches(7, num_micro_batches=num_micro_batches).batch(0)
+        assert ("first_positions" in batch) == bool(num_micro_batches)
         assert loss_of(model, batch) == pytest.approx(expected, rel=1e-5)
 
 
@@ -124,7 +124,7 @@ def test_pieces_and_hosts_of_a_batch_add_up(
     total = 0.0
     for index in (0, 1):
         batch = batches(
-            6, share=HostShard(index, 2), num_pieces=3 * is_packed
+            6, share=HostShard(index, 2), num_micro_batches=3 * is_packed
         ).batch(0)
         for i in range(3):
             piece = {k: np.split(v, 3)[i] for k, v in batch.items()}

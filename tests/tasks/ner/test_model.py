@@ -73,18 +73,18 @@ def test_the_loss_is_a_mean_over_labelled_words() -> None:
 @pytest.mark.slow
 def test_packed_rows_learn_what_padded_rows_do() -> None:
     """Twelve rows, as three micro-batches."""
-    num_pieces = 3
+    num_micro_batches = 3
     model = filled(TokenClassifier(TINY, NUM_TAGS))
     padded, packed = (
         as_tensors(
             InMemoryBatches(
-                ROWS, labels_of(ROWS), 12, 29, 3, num_pieces=n
+                ROWS, labels_of(ROWS), 12, 29, 3, num_micro_batches=n
             ).batch(1)
         )
-        for n in (0, num_pieces)
+        for n in (0, num_micro_batches)
     )
     assert "first_positions" in packed and "first_positions" not in padded
-    assert_packing_changes_nothing(model, padded, packed, num_pieces)
+    assert_packing_changes_nothing(model, padded, packed, num_micro_batches)
 
 
 def test_words_are_asked_for_by_positions() -> None:

@@ -73,23 +73,25 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("num_pieces", [1, 3])
-def test_packed_rows_learn_what_padded_rows_do(num_pieces: int) -> None:
+@pytest.mark.parametrize("num_micro_batches", [1, 3])
+def test_packed_rows_learn_what_padded_rows_do(num_micro_batches: int) -> None:
     """Twelve rows of 2 to 15 pieces, also as three micro-batches."""
     model = make(padding_in_loss=False)
     ends = np.arange(len(ROWS), dtype=np.int32)[:, None]
     labels = {"start_positions": (ends + 1) // 2, "end_positions": ends}
     padded, packed = (
         as_tensors(
-            InMemoryBatches(ROWS, labels, 12, 29, 3, num_pieces=n).batch(1)
+            InMemoryBatches(ROWS, labels, 12, 29, 3, num_micro_batches=n).batch(
+                1
+            )
         )
-        for n in (0, num_pieces)
+        for n in (0, num_micro_batches)
     )
     assert padded["input_ids"].shape == (12, 29)
-    assert packed["input_ids"].shape == ({1: 8, 3: 12}[num_pieces], 16)
+    assert packed["input_ids"].shape == ({1: 8, 3: 12}[num_micro_batches], 16)
     totals = model.totals(padded)
     assert float(totals["rows"]) == 12 == float(model.totals(packed)["rows"])
-    assert_packing_changes_nothing(model, padded, packed, num_pieces)
+    assert_packing_changes_nothing(model, padded, packed, num_micro_batches)
 
 
 def test_padding_may_be_left_out_of_the_loss() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from bert_keras.data.batching import InMemoryBatches
-from bert_keras.data.record_schema import HostShard
 from bert_keras.errors import InputError
 from bert_keras.tasks.fine_tuning import FineTuningConfig, TrainingData
 from bert_keras.tasks.squad.evaluation import (
@@ -75,7 +74,7 @@ def test_models_can_be_compared_by_what_is_measured(
 
 
 def labels_of(data: TrainingData) -> Mapping[str, np.ndarray]:
-    source = data.batches(1, 20, 0, HostShard(), 0)
+    source = data.batches(batch_size=1, max_seq_length=20, seed=0)
     assert isinstance(source, InMemoryBatches)
     return source.labels
 
