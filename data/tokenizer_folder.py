@@ -549,8 +549,8 @@ def _vocabulary_in(path: str) -> tuple[dict[str, int], str | None]:
     except MALFORMED as error:
         raise InputError(
             f"{path} does not hold the vocabulary of a BERT, RoBERTa or "
-            f"ModernBERT ({error}); put a {files.VOCABULARY}, or a {files.BYTE_LEVEL} and "
-            f"a {files.MERGES}, beside it"
+            f"ModernBERT ({error}); put a {files.VOCABULARY}, or a "
+            f"{files.BYTE_LEVEL} and a {files.MERGES}, beside it"
         ) from error
     is_byte_level = model.get("type") == "BPE"
     return vocab, "".join(f"{x}\n" for x in pairs) if is_byte_level else None
