@@ -120,7 +120,7 @@ def _filled(text: str, blanks: list[list[dict[str, Any]]]) -> FilledText:
 
 
 class FillMaskPipeline(Pipeline):
-    """A text with [MASK]s (or <mask>s): the likeliest pieces for each."""
+    """A text with [MASK]s (or <mask>s): the likeliest tokens for each."""
 
     needs_pooler = False
     method = "fill"

@@ -49,7 +49,7 @@ def load(
     Args:
         folder: or weights in one.
         options: override the folder's settings of its tokenizer.
-        top_k: pieces wanted for a blank.
+        top_k: tokens wanted for a blank.
 
     Raises:
         InputError: a file is missing or does not fit the others.
