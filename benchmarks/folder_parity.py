@@ -147,8 +147,11 @@ def tokenize(opened: Opened, lines: list[Any]) -> list[Any]:
     return rows
 
 
-def our_arrays(folder: Path, config: Any, rows: list[Any]) -> Arrays:
-    """What the folder's weights make of the other side's rows."""
+def our_arrays(
+    folder: Path, config: Any, rows: list[Any], has_tags: bool = False
+) -> Arrays:
+    """What the folder's weights make of the other side's rows; `has_tags`:
+    whether its classifier reads each token."""
     from keras import ops
 
     from bert_keras.data.input_features import InputFeatures, pad
@@ -160,6 +163,7 @@ def our_arrays(folder: Path, config: Any, rows: list[Any]) -> Arrays:
         load_checkpoint,
         open_weights,
     )
+    from bert_keras.modeling.encoder import read_by_heads
 
     model = AnyModel(config, open_weights(str(folder)).shapes)
     load_checkpoint(model.mappings(), str(folder))
@@ -173,20 +177,21 @@ def our_arrays(folder: Path, config: Any, rows: list[Any]) -> Arrays:
     def everywhere(vectors: Any) -> np.ndarray:
         return ops.convert_to_numpy(vectors)[is_text]
 
+    tokens = read_by_heads(model.encoder, encoded.sequence)
     arrays = {"states": everywhere(encoded.sequence)}
     if model.has_pooler:
         arrays["pooled"] = ops.convert_to_numpy(encoded.pooled)
     if model.masked_lm is not None:
         table = model.encoder.embeddings.word_embeddings.value
         arrays["masked_lm"] = ops.convert_to_numpy(
-            model.masked_lm(encoded.sequence[:5, 1:2], table)
+            model.masked_lm(tokens[:5, 1:2], table)
         )[:, 0]
     names = {CLASSIFIER: "classifier", NEXT_SENTENCE: "next_sentence"}
     for root, head in model.heads.items():
         if root == SPAN:
-            arrays["span"] = everywhere(head(encoded.sequence))
-        elif not model.has_pooler:  # of tags
-            arrays["classifier"] = everywhere(head(encoded.sequence))
+            arrays["span"] = everywhere(head(tokens))
+        elif has_tags:
+            arrays["classifier"] = everywhere(head(tokens))
         else:
             logits = head(encoded.pooled)
             arrays[names[root]] = ops.convert_to_numpy(logits)
@@ -322,7 +327,8 @@ def compare_folder(work: Path, name: str, lines: list[Any]) -> Comparison:
         return comparison
     every = range(len(lines))
     comparison.rows("tokens", tokenize(opened, lines), theirs.rows)
-    ours = our_arrays(folder, opened.config, theirs.rows)
+    has_tags = values["class"].endswith("ForTokenClassification")
+    ours = our_arrays(folder, opened.config, theirs.rows, has_tags)
     comparison.arrays("", ours, theirs.arrays, every)
     pooling = folder / "1_Pooling" / "config.json"
     if pooling.exists():
@@ -339,7 +345,7 @@ def compare_folder(work: Path, name: str, lines: list[Any]) -> Comparison:
     comparison.rows(
         "Google's form: tokens", tokenize(again, lines), theirs.rows
     )
-    arrays = our_arrays(google, again.config, theirs.rows)
+    arrays = our_arrays(google, again.config, theirs.rows, has_tags)
     comparison.arrays("Google's form: ", arrays, theirs.arrays, every)
     compare_answers(comparison, google, values, theirs)
     try:

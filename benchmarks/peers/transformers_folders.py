@@ -76,7 +76,12 @@ LINES: list[tuple[str, str, str | None]] = [
 ]
 
 WORDPIECE = {"bert": BertTokenizer, "distilbert": DistilBertTokenizer}
-CLASSES = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert"}
+CLASSES = {
+    "bert": "Bert",
+    "roberta": "Roberta",
+    "distilbert": "DistilBert",
+    "modernbert": "ModernBert",
+}
 MASKED_LM = "ForMaskedLM"
 LEGACY_SETTINGS = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
 
@@ -441,6 +446,41 @@ def recipes() -> Iterator[Recipe]:
         **distil,
         edits=(change("config.json", "model_type"),),
     )
+    modern: dict[str, Any] = {"family": "modernbert", "vocab": "roberta-base"}
+    near: dict[str, Any] = {"num_hidden_layers": 4, "local_attention": 6}
+    yield Recipe("ModernBERT", **modern, config=near)
+    yield Recipe(
+        "ModernBERT, prefix space",
+        **modern,
+        settings={"add_prefix_space": True},
+    )
+    yield Recipe("ModernBERT, added special tokens", **modern, added=MARKS)
+    yield Recipe("ModernBERT, added words", **modern, added=WORDS)
+    yield Recipe("ModernBERT, added tokens that strip", **modern, added=STRIPS)
+    yield Recipe("ModernBERT, no head", **modern, head="Model", config=near)
+    yield Recipe(
+        "ModernBERT, 11 labels",
+        **modern,
+        head=CLASS,
+        config=classes(LABELS, classifier_pooling="mean", **near),
+    )
+    yield Recipe(
+        "ModernBERT, tags",
+        **modern,
+        head=TAGS,
+        config=classes(TAG_NAMES, global_attn_every_n_layers=2, **near),
+    )
+    yield Recipe("ModernBERT, question answering", **modern, head=SPAN)
+    yield Recipe("ModernBERT, multiple choice", **modern, head=CHOICE)
+    yield Recipe("ModernBERT, bfloat16", **modern, dtype=torch.bfloat16)
+    yield Recipe(
+        "ModernBERT, biases", **modern, config={"attention_bias": True}
+    )
+    yield Recipe(
+        "ModernBERT, no model_type",
+        **modern,
+        edits=(change("config.json", "model_type"),),
+    )
     yield Recipe(
         "BERT, mecab",
         vocab="bert-base-multilingual-cased",
@@ -483,9 +523,54 @@ def recipes() -> Iterator[Recipe]:
         )
 
 
+def modern_tokenizer(folder: Path, add_prefix_space: bool = False) -> Any:
+    """With the parts of ModernBERT's, of RoBERTa's vocabulary."""
+    never = {chr(byte) for byte in (0xC0, 0xC1, *range(0xF5, 0x100))}
+    roberta = json.loads((folder / "vocab.json").read_text())
+    pieces = [
+        piece
+        for piece in roberta
+        if piece not in {"<s>", "<pad>", "</s>", "<unk>", "<mask>", *never}
+    ]
+    vocab = {piece: number for number, piece in enumerate(pieces)}
+    _, *lines = (folder / "merges.txt").read_text().splitlines()
+    merges = [tuple(line.split(" ")) for line in lines]
+    library = tokenizers.Tokenizer(
+        tokenizers.models.BPE(
+            vocab, [(a, b) for a, b in merges if {a, b, a + b} <= vocab.keys()]
+        )
+    )
+    library.normalizer = tokenizers.normalizers.NFC()
+    library.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
+        add_prefix_space=add_prefix_space
+    )
+    library.decoder = tokenizers.decoders.ByteLevel()
+    spaces = [AddedToken(" " * n, normalized=True) for n in range(8, 1, -1)]
+    special = [
+        AddedToken(f"[{name}]", lstrip=name == "MASK", special=True)
+        for name in ("UNK", "CLS", "SEP", "PAD", "MASK")
+    ]
+    library.add_tokens(spaces)
+    library.add_special_tokens(special)
+    library.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B [SEP]",
+        special_tokens=[
+            (name, library.token_to_id(name)) for name in ("[CLS]", "[SEP]")
+        ],
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=library,
+        model_input_names=["input_ids", "attention_mask"],
+        **{f"{token.content[1:-1].lower()}_token": token for token in special},
+    )
+
+
 def make_tokenizer(recipe: Recipe, vocab_dir: Path) -> Any:
     folder = vocab_dir / recipe.vocab
-    if recipe.family == "roberta":
+    if recipe.family == "modernbert":
+        tokenizer = modern_tokenizer(folder, **recipe.settings)
+    elif recipe.family == "roberta":
         vocab = json.loads((folder / "vocab.json").read_text())
         token = next(t for t in vocab if vocab[t] == recipe.padding_id)
         vocab |= {token: vocab["<pad>"], "<pad>": recipe.padding_id}
@@ -566,6 +651,11 @@ def make(recipe: Recipe, vocab_dir: Path, folder: Path) -> str:
         }
     )
     values = {"vocab_size": len(tokenizer), **size, **recipe.config}
+    if recipe.family == "modernbert":
+        names = ("pad", "cls", "sep")
+        ids = {n: getattr(tokenizer, f"{n}_token_id") for n in names}
+        ids |= {"bos": ids["cls"], "eos": ids["sep"]}
+        values |= {f"{name}_token_id": number for name, number in ids.items()}
     config = getattr(transformers, f"{prefix}Config")(
         max_position_embeddings=260, initializer_range=0.2, **values
     )
@@ -590,6 +680,8 @@ def answers(folder: Path, class_name: str) -> tuple[dict[str, Any], Any]:
     except (ValueError, KeyError):  # it has no model_type
         family = config_class.model_type
         kind = WORDPIECE.get(family, RobertaTokenizer)
+        if family == "modernbert":
+            kind = transformers.PreTrainedTokenizerFast
         tokenizer = kind.from_pretrained(folder)
     model = getattr(transformers, class_name).from_pretrained(
         folder, config=config, dtype=torch.float32

@@ -422,7 +422,7 @@ BPE = {"type": "BPE", "vocab": {}, "merges": []}
             "invalid lit",
         ),
         ("tokenizer", {"model": {"type": "Unigram"}}, "a Unigram model"),
-        ("tokenizer", {"model": None}, "does not describe a tokenizer"),
+        ("tokenizer", {"model": None}, "does not describe the tokenizer"),
         ("tokenizer", {"normalizer": {"type": "NFC"}}, "type = 'NFC'"),
         ("tokenizer", {"normalizer": None}, "normalizer has type = None"),
         ("tokenizer", {"pre_tokenizer": {"type": "Metaspace"}}, "Metaspace"),
