@@ -233,6 +233,12 @@ class BertConfig:
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, without those that only another family has."""
+        others = () if self.is_modern else MODERN
+        values = dataclasses.asdict(self)
+        return {k: value for k, value in values.items() if k not in others}
+
     def to_json(self) -> str:
         """The text of a bert_config.json with these values.
 
@@ -249,10 +255,10 @@ class BertConfig:
             }
             <BLANKLINE>
         """
-        values = dataclasses.asdict(self)
+        values = self.to_dict()
         values |= values.pop("other")
         for name in ("layer_norm_eps", "family", "direction", *MODERN):
-            if values[name] == getattr(BertConfig, name):
+            if values.get(name) == getattr(BertConfig, name):
                 del values[name]
         if self.pad_token_id is None:
             del values["pad_token_id"]

@@ -5,7 +5,6 @@ and tokenizer_config.json. The safetensors library reads; a pickle is never
 opened. hugging_face_names.py says what is called how.
 """
 
-import dataclasses
 import json
 import math
 import os
@@ -380,7 +379,7 @@ def to_hugging_face(config: "BertConfig") -> dict[str, Any]:
     Raises:
         InputError: the family there has no such model.
     """
-    values = dataclasses.asdict(config)
+    values = config.to_dict()
     direction = values.pop("direction")
     if direction != "bidirectional":
         raise InputError(
@@ -389,9 +388,6 @@ def to_hugging_face(config: "BertConfig") -> dict[str, Any]:
         )
     family = FAMILIES[config.family]
     del values["pad_token_id"]
-    if not config.is_modern:
-        for name in MODERN:
-            del values[name]
     values["hidden_act"] = TO_HUGGING_FACE[config.hidden_act]
     values["max_position_embeddings"] += config.position_offset
     _check_fixed({**family.fixed, **values}, {**family.fixed, **family.unsaid})

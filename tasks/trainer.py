@@ -262,7 +262,7 @@ def made_of(context: RunContext) -> dict[str, Any]:
         tokenizer = found.settings.to_json()
     elif context.run.tokenizer.do_lower_case is not None:
         tokenizer = {"do_lower_case": context.run.tokenizer.do_lower_case}
-    config = dataclasses.asdict(context.config)
+    config = context.config.to_dict()
     return {
         **{f"bert_config_file's {key}": x for key, x in config.items()},
         "vocab_file": found and vocabulary_digest(found.vocab),
