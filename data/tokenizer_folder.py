@@ -64,7 +64,7 @@ IN_TOKENIZER = {
 }
 # Defaults of transformers.
 HUGGING_FACE = {"max_input_chars_per_word": 100, "remove_private_use": True}
-# Classes of transformers that tokenize as BERT and RoBERTa do. Generic ones
+# Classes of transformers that tokenize as a family here does. Generic ones
 # follow tokenizer.json, whatever tokenizer_config.json says of the same.
 GENERIC = "PreTrainedTokenizer", "TokenizersBackend"
 CLASSES = (
@@ -116,9 +116,9 @@ def open_tokenizer(
         model: a model folder, or a file or checkpoint in one; also on gs://.
         vocab_file: overrides the vocabulary beside `model`. Settings are those
             of `model`, or of the folder of `vocab_file` where it has none.
-        tells_case: if nothing in a folder of Google's form states the case,
-            take it from the capitals of the vocabulary; otherwise it is the
-            default, which is Google's and Hugging Face's.
+        tells_case: guess the case from the vocabulary's capitals if nothing in
+            a folder of Google's form states it; otherwise it is the default,
+            lower case.
 
     Returns:
         None where neither has a vocabulary.
@@ -175,18 +175,19 @@ def open_tokenizer(
             values.setdefault("do_lower_case", case)
     is_stated = "do_lower_case" in values or vocab_file.endswith(BYTE_LEVEL)
     if not is_stated and (share := cased_share(vocab)) >= CASED_SHARE:
-        tells_case = tells_case and not said.is_hugging_face
-        values["do_lower_case"] = not tells_case
+        is_guessed = tells_case and not said.is_hugging_face
+        values["do_lower_case"] = not is_guessed
         assumed = "True, as in google-research/bert"
         say_once(
             f"tokenizer: {share:.0%} of the tokens in {path} have capitals, "
             "and nothing says whether the model is cased: do_lower_case is "
-            f"taken to be {'False' if tells_case else assumed}; give "
+            f"taken to be {'False' if is_guessed else assumed}; give "
             "`do_lower_case` to say what it is"
         )
     settings = TokenizerSettings(
         **values, added_tokens=tuple(said.added.values())
     )
+    # What is guessed by request is stored with the model, as what is stated.
     is_stated = is_stated or tells_case
     return OpenedTokenizer(vocab_file, settings, is_stated, vocab)
 
@@ -333,7 +334,7 @@ def _check_token(content: str, number: int) -> None:
 
 
 def _check_tokenizer(tokenizer: Mapping[str, Any]) -> SpecialTokens:
-    """Refuses a tokenizer.json that does not tokenize as BERT or RoBERTa does;
+    """Refuses a tokenizer.json that does not tokenize as a family here does;
     returns the special tokens of the one it is."""
     model = tokenizer["model"]
     kind = model.get("type") or "WordPiece"
@@ -456,15 +457,17 @@ def _named_tokens(special_tokens: SpecialTokens) -> dict[str, str]:
 def _complete_vocabulary(
     path: str, said: _Statements, is_own: bool
 ) -> tuple[str, dict[str, int]]:
-    """A local vocab.txt or vocab.json that has the added tokens in it, and what
-    it lists.
+    """Finds or writes a local vocabulary that lists all added tokens; returns
+    its path, and token -> id.
 
-    Special tokens without an id get theirs here: the one that they have in the
-    vocabulary or, as in transformers, the next free one.
+    Changes `said.added`: added tokens of another folder go where their ids do
+    not fit; those without an id get one (the vocabulary's or, as in
+    transformers, the next free one); `is_word_piece` is set.
 
     Args:
         path: of a vocab.txt, a vocab.json or a tokenizer.json.
-        is_own: whether it lies in the folder that lists the added tokens.
+        is_own: the folder of `path` is the one that lists the added tokens, so
+            that ids which do not fit are an error.
     """
     merges = None
     if path.endswith(TOKENIZER):

@@ -116,7 +116,8 @@ def _layer_norm(root: str, layer: Any) -> list[VariableMapping]:
 
 @functools.singledispatch
 def encoder_mappings(encoder: Encoder) -> list[VariableMapping]:
-    """Everything below "bert/". Other kinds register their own."""
+    """Everything below "bert/". What is more than one Encoder registers its
+    own."""
     embeddings, root = encoder.embeddings, "bert/embeddings"
     mappings = [
         VariableMapping(f"{root}/{name}", table, family=encoder.config.family)

@@ -1,6 +1,7 @@
 """The BERT encoder: embeddings, a stack of Transformer layers, the pooler.
 
 Devlin et al. 2018, sections 3 and A.2. Upstream file: modeling.py, BertModel.
+A ModernBERT is the same with other parts (modern_bert.py).
 
 Shapes: B batch, S positions, H hidden size, V vocabulary, P chosen positions
 of a row, L layers, N heads.
@@ -36,7 +37,7 @@ from bert_keras.modeling.tensors import Batch, Tensor
 
 LAST_SEES_ALL = "left_to_right"  # of config.DIRECTIONS; in others the first
 
-NOISE_SITES_PER_LAYER = 3  # attention probabilities and the two residuals
+NOISE_SITES_PER_LAYER = 3  # attention probabilities and two more
 
 
 class EncoderOutputs(NamedTuple):
@@ -230,8 +231,8 @@ class Encoder(BertLayer):
             position_ids: int [B, S], each below max_position_embeddings, of
                 packed rows; None for 0, 1, 2, ...
             pooled_positions: int [B, K], of each [CLS] of packed rows; None for
-                the first, or where a model reads from left to right the last,
-                since it alone has seen the row there. (The paper does not say.)
+                the first; from left to right for the last, which has seen the
+                whole row. (The paper does not say.)
             sequence_positions: int [B, P], where the sequence is wanted; None
                 for everywhere. Under TensorFlow the last layer is computed
                 there and at what is pooled alone.
@@ -257,8 +258,9 @@ class Encoder(BertLayer):
         for layer, key in zip(self.layers[:-1], keys, strict=False):
             x = run(layer, x, mask, key)
             outputs.append(x)
-        # The last layer is computed only at the positions that are read: those
-        # that are pooled [B, K], and sequence_positions.
+        # Where few positions are read, the last layer is computed at these
+        # alone: pooled_at [B, K], then sequence_positions. It is whole where a
+        # mean is pooled, and on JAX: cuDNN takes no odd number of queries.
         last = functools.partial(run, self.layers[-1], x, mask, keys[-1])
         if pooled_positions is not None:
             pooled_at = pooled_positions
@@ -267,7 +269,6 @@ class Encoder(BertLayer):
         else:
             pooled_at = ops.zeros_like(input_ids[:, :1], dtype="int32")
         averages = self.config.classifier_pooling == "mean"
-        # On JAX it is whole: cuDNN's attention takes no odd number of queries.
         is_whole = averages or keras.config.backend() == "jax"
         if sequence_positions is None or is_whole:
             x = last()
@@ -278,7 +279,7 @@ class Encoder(BertLayer):
                 x = vectors_at(x, sequence_positions)
         else:
             positions = ops.concatenate([pooled_at, sequence_positions], axis=1)
-            # [CLS] alone is less work than compiling the chains.
+            # For [CLS] alone, compiling the chains takes longer than they do.
             is_little = sequence_positions.shape[1] == 0
             with fused_ops.uncompiled(is_little):
                 x = last(positions)
@@ -316,8 +317,8 @@ class Encoder(BertLayer):
 
 
 def read_by_heads(encoder: Any, sequence: Tensor) -> Tensor:
-    """What heads of tokens read: the sequence or, in families where they share
-    the pooler, what that gives for it."""
+    """What heads of tokens read: the sequence; in a ModernBERT the pooler's
+    output at each position."""
     shares = encoder.config.traits.shares_pooler
     return encoder.pooler(sequence) if shares else sequence
 
@@ -560,8 +561,8 @@ def recomputed(
     def run(x: Tensor) -> Tensor:
         key = seed
         if key is not None:
-            # The key depends on x, so that the noise of dropout is drawn again
-            # in the backward pass and not kept from the forward pass.
+            # This never changes the key, but makes it depend on x, so that the
+            # noise is drawn again in the backward pass and not kept.
             key = ops.where(ops.isnan(x[0, 0, 0]), 0, key)
         return layer(x, mask, key, positions)
 
@@ -569,14 +570,15 @@ def recomputed(
 
 
 def last_positions(input_mask: Tensor) -> Tensor:
-    """int [B]: where what the first position sees ends; masks as in Encoder."""
+    """int [B]: the last position that the first one may attend to; masks as in
+    Encoder."""
     seen = input_mask if len(input_mask.shape) == 2 else input_mask[:, 0]
     return ops.maximum(ops.sum(ops.cast(seen, "int32"), axis=-1) - 1, 0)
 
 
 def means_at(x: Tensor, input_mask: Tensor, positions: Tensor) -> Tensor:
-    """The mean of x [B, S, H] over what each position [B, P] sees by a mask as
-    in Encoder: [B, P, H]."""
+    """For each position [B, P], the mean of x [B, S, H] over what it may attend
+    to, by a mask as in Encoder: [B, P, H]."""
     sees = ops.cast(input_mask, "float32")
     one_row = len(sees.shape) == 2  # for all positions
     sees = sees[:, None] if one_row else vectors_at(sees, positions)

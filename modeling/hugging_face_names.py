@@ -1,6 +1,6 @@
 """What BERT, RoBERTa, DistilBERT and ModernBERT have otherwise than Google's
-BERT: names of weights, keys of a config, parts of the model. One table, read
-both ways.
+BERT: names of weights, keys of a config, parts of the model. Tables that are
+read both ways.
 
 Upstream files: google-research/bert modeling.py and its run_*.py; transformers
 modeling_*.py (names as `state_dict` lists them) and configuration_*.py of bert,
@@ -323,7 +323,8 @@ def google_name(
     models have not.
 
     Args:
-        family: of the tensors; None for any but a ModernBERT's.
+        family: of the tensors. Only a ModernBERT's has names of its own here;
+            those of all others are in one table.
         architecture: the class of transformers, which says what a ModernBERT's
             classifier is for.
     """
@@ -417,9 +418,9 @@ def architecture_of(
 
 
 def has_place(name: str, architecture: str) -> bool:
-    """Whether that class has this of Google's variables: one for the masked
-    language model alone has no pooler, and among DistilBERT's it is a part of
-    the classifier."""
+    """Whether that class has this of Google's variables. A pooler: not in
+    classes for the masked language model alone, and among DistilBERT's in
+    classifiers only; a ModernBERT has one before every head."""
     if "/pooler/" not in name:
         return True
     if architecture.startswith("ModernBert"):

@@ -1,10 +1,10 @@
 """ModernBERT's parts, of which an Encoder of that family is made.
 
-Warner et al. 2024 ("Smarter, better, faster, longer"), section 2.1: nothing
-has a bias; each half of a layer normalises what it reads and not what it gives
-(Xiong et al. 2020); positions are rotations of queries and keys (Su et al.
-2021); the feed-forward has a gate (Shazeer 2020, GeGLU); and most layers look
-at near positions only. Upstream file: transformers modeling_modernbert.py.
+Warner et al. 2024 ("Smarter, better, faster, longer"), section 2.1: only
+outputs have a bias; each half of a layer normalises what it reads and not what
+it gives (Xiong et al. 2020); positions are rotations of queries and keys (Su
+et al. 2021); the feed-forward has a gate (Shazeer 2020, GeGLU); and most
+layers look at near positions only. Upstream file: transformers modeling_modernbert.py.
 
 Shapes: B batch, S positions, H hidden size, N heads, D head size, F
 feed-forward size.
@@ -41,8 +41,8 @@ class Product(Dense):
         is_output: bool = False,
         **kwargs: Any,
     ):
-        """`is_output`: of half a layer, whose outputs add up over layers; it
-        starts smaller, the more of them there are."""
+        """`is_output`: whether its outputs add up over layers (or are the
+        head's): it starts smaller, the more layers there are."""
         super().__init__(config, input_size, output_size, **kwargs)
         self.is_output = is_output
 
@@ -95,8 +95,7 @@ class RotaryAttention(Attention):
     """Attention whose scores depend on how far query and key are apart."""
 
     def __init__(self, config: BertConfig, theta: float, **kwargs: Any):
-        """`theta`: the pairs of a head's numbers turn by 1 to nearly 1 / theta
-        radians a position."""
+        """`theta`: of `rotated`."""
         super().__init__(config, **kwargs)
         self.theta = theta
 
@@ -122,11 +121,13 @@ class RotaryAttention(Attention):
 
 
 def rotated(x: Tensor, theta: float) -> Tensor:
-    """[B, S, ..., D], each position turned on from the one before.
+    """Rotates x [B, S, ..., D] by position (RoPE): Su et al. 2021, section
+    3.2.2.
 
-    Number i and number i + D / 2 are the coordinates that turn together, by
-    theta^(-2 i / D) radians a position. Su et al. 2021, section 3.2.2. Only
-    differences count: sequences of a packed row may begin anywhere.
+    At position s the pair of numbers i and i + D / 2 turns by
+    s theta^(-2 i / D) radians: the first pair by 1 a position, the last by
+    nearly 1 / theta. Scores then depend on distances alone, so that sequences
+    of a packed row may begin anywhere.
     """
     half = x.shape[-1] // 2
     speeds = theta ** -(np.arange(half, dtype=np.float32) / half)
@@ -224,7 +225,7 @@ class ModernLayer(BertLayer):
         return x if self.attention_norm is None else self.attention_norm(x)
 
     def _near(self, mask: Tensor) -> Tensor:
-        """The mask, and in a local layer that of positions out of sight."""
+        """Masks what is more than half a window away, in local layers."""
         if self.is_global:
             return mask
         places = ops.arange(ops.shape(mask)[-1])

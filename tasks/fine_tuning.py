@@ -107,8 +107,8 @@ class TrainingData:
     longest: int  # tokens of a row
     packs: bool  # whether the model reads packed rows, with the same loss
     digest: str  # tells other data from these
-    # of InMemoryBatches's batch_size, max_seq_length, seed, share and
-    # num_micro_batches, by name
+    # makes the batches of batch_size, max_seq_length, seed, share and
+    # num_micro_batches, given by name
     batches: Callable[..., Source]
 
 
@@ -260,7 +260,7 @@ class FineTuningTask(Task):
         batched together.
 
         Args:
-            batch_size: rows of max_seq_length that are not too much at once.
+            batch_size: rows of max_seq_length that fit in memory at once.
         """
         rows = [row for text in texts for row in text]
         batches = bucket_by_length(
@@ -370,9 +370,10 @@ class FineTuning:
     uses a fine-tuned one.
 
     Attributes:
-        stored: the settings of the model that is used or started from
-            (`stored_settings`); to train, only if it is one for these targets.
-        used: `stored`, if the model is used as it is; None to train.
+        stored: settings of the model in output_dir or init_checkpoint; None if
+            there are none or, in training, if they are for another target.
+        used: `stored` when not training, so that the call has to agree with it;
+            None when training.
     """
 
     def __init__(
@@ -410,9 +411,9 @@ class FineTuning:
             )
 
     def task_config(self, **values: Any) -> TaskConfig:
-        """The task's settings: `values`, what was given, the case of the
-        tokenizer and the direction of a second encoder; for a model that is
-        used as trained, its own where nothing is given."""
+        """Makes the task's settings: `values`, then what the call gave, then,
+        when not training, the stored ones. Case and second direction are read
+        from the folders."""
         tokenizer = find_tokenizer(self.run, None)  # `begin` wants one
         case = tokenizer.settings if tokenizer else TokenizerSettings()
         values |= {name: getattr(case, name) for name in CASE}

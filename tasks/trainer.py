@@ -102,7 +102,7 @@ from bert_keras.training.loop import (
 )
 from bert_keras.training.optimization import AdamW, Lamb
 
-WEIGHTS_BYTES = 1 << 26  # of which they are told from others
+WEIGHTS_BYTES = 1 << 26  # that are hashed, to tell weights from others
 # Settings that do not change what is learnt: names of files (their contents are
 # compared), what else a command does, how often it saves.
 NOT_COMPARED = {
@@ -256,7 +256,7 @@ def make_model(
 
 
 def made_of(context: RunContext) -> dict[str, Any]:
-    """Config and vocabulary, in the form of settings."""
+    """Config and vocabulary as settings, to compare runs."""
     found, tokenizer = context.tokenizer, {}
     if found is not None:
         tokenizer = found.settings.to_json()
@@ -532,31 +532,36 @@ class Trainer:
     def _stable_step(
         self, config: OptimizerConfig, began: Mapping[str, Any], newest: int
     ) -> int | None:
-        """The step to go back to in a wsd run that is lengthened after its
-        decay has begun; else None.
+        """Finds the step to go back to when a wsd run gets more steps after
+        its rate has begun to fall; None: resume where it stopped.
 
         Args:
             newest: the step of the newest state.
 
         Raises:
-            InputError: the decay has begun, and would now be another one of a
-                run that is not lengthened.
+            InputError: the rate has begun to fall, and the new settings move
+                its fall without adding steps.
         """
         if not began.get("num_train_steps"):  # fine-tuning stores none
             return None
         names = "num_train_steps", "learning_rate_schedule", "num_decay_steps"
         then = OptimizerConfig(**{n: began[n] for n in names if n in began})
-        old, new = then.num_stable_steps, config.num_stable_steps
-        if old is None or new is None or old == new or newest <= old:
+        began_to_fall, falls = then.num_stable_steps, config.num_stable_steps
+        if began_to_fall is None or falls is None:  # not wsd
             return None
-        if config.num_train_steps > then.num_train_steps and new > old:
-            return old
-        if newest >= config.num_train_steps:  # it is over
+        if began_to_fall == falls or newest <= began_to_fall:
+            return None
+        if (
+            config.num_train_steps > then.num_train_steps
+            and falls > began_to_fall
+        ):
+            return began_to_fall
+        if newest >= config.num_train_steps:  # finished
             return None
         raise InputError(
             f"the learning rate of {self.folder} has begun to fall at step "
-            f"{old:,}; give the `num_decay_steps` that it was begun with, or "
-            "more `num_train_steps`"
+            f"{began_to_fall:,}; give the `num_decay_steps` that it was begun "
+            "with, or more `num_train_steps`"
         )
 
     def load_start(self, start: str) -> None:
@@ -759,8 +764,8 @@ class Trainer:
             return False
 
     def _files_of_another_model(self) -> list[str]:
-        """The files of output_dir that describe another model, or how it was
-        trained: an earlier one's, or a person's own."""
+        """Lists files of output_dir whose content is not what this model will
+        write: an earlier one's, or a person's own."""
         texts = {
             CONFIG: self.config.to_json(),
             FLAGS_FILE: self.run.flags,
@@ -768,7 +773,7 @@ class Trainer:
         }
         ours = {name: (text or "").encode() for name, text in texts.items()}
         if found := self.context.tokenizer:
-            # A vocabulary of another kind goes, too.
+            # A vocabulary of another kind goes, whatever it holds.
             ours |= dict.fromkeys((VOCABULARY, BYTE_LEVEL, MERGES), b"")
             for name, path in vocabulary_files(found.vocab_file).items():
                 ours[name] = content(path) or b""
@@ -818,7 +823,8 @@ class Trainer:
         )
 
     def _data(self, argument: str) -> str:
-        """The argument with its value, else those that stand for it."""
+        """The argument as given, such as `eval_file=dev.tsv`; else `task_name`
+        and `data_dir`."""
         given = self.run.data_files
         names = [argument] if argument in given else ["task_name", "data_dir"]
         found = [f"`{name}={given[name]}`" for name in names if name in given]

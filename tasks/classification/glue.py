@@ -50,7 +50,7 @@ class GlueTask:
     name: str  # as GLUE writes it; also that of the folder
     labels: tuple[str, ...] | None  # None: a number
     metrics: tuple[str, ...]  # of tasks.metrics; the first is the main one
-    tables: Mapping[str, Table]  # by split: train, dev, test, test_mismatched
+    tables: Mapping[str, Table]  # by split: train, dev..., test...
     submissions: Mapping[str, str]  # GLUE's file names, by split
     # The labels' names in Hugging Face's data sets, if others, in this order.
     hugging_face_labels: tuple[str, ...] = ()

@@ -74,7 +74,7 @@ from bert_keras.training.monitor import Watch
 
 NUM_SAMPLES = 4  # records whose predictions are shown
 SOUND = "sound_records"  # folder under output_dir: copies of damaged files
-# What masks the records that have no masks.
+# Arguments for records without masks alone.
 MASKS = (
     "masked_lm_prob", "eval_masked_lm_prob", "do_whole_word_mask", "mask_share",
     "random_share",
@@ -95,7 +95,7 @@ class PretrainingConfig:
     general_eval_file: str | None = None  # to see what is forgotten
     max_seq_length: int = 128  # tokens
     skip_corrupt_records: bool = False
-    # None: where the records have its labels
+    # None: train it if the records have its labels
     next_sentence_prediction: bool | None = None
     do_eval: bool = False
     train_batch_size: int = 32  # rows of the global batch
@@ -103,9 +103,9 @@ class PretrainingConfig:
     max_eval_steps: int = 100
     seed: int = 12345
     eval_masked_lm_prob: float | None = None  # None: as in training
-    # of records without masks; of all, how many predictions a row has
+    # for records without masks; max_predictions_per_seq for all
     masks: MaskConfig = MaskConfig()
-    mask_flags: Sequence[str] = ()  # those of the masks that were given
+    mask_flags: Sequence[str] = ()  # arguments of masks that were given
     optimizer: OptimizerConfig = OptimizerConfig()
     loop: LoopConfig = LoopConfig()
     selection: ModelSelection = ModelSelection()
@@ -250,8 +250,8 @@ def _leave_out_damage(
 def check_direction(
     inputs: Inputs, direction: str, mask_flags: Sequence[str]
 ) -> None:
-    """Refuses flags of masks where the records have theirs, and both where
-    each next token is predicted."""
+    """Refuses arguments of masks if the records are masked already. A model of
+    one direction predicts each next token: it takes neither."""
     if direction == "bidirectional":
         if mask_flags and inputs.have_masks:
             raise InputError(
@@ -454,8 +454,8 @@ class PretrainingTask(Task):
     def _advice(
         self, masker: Masker | None
     ) -> tuple[list[str], list[str], Watch | None]:
-        """What the data leads to expect: sentences to warn of, sentences to
-        print, and who watches whether the model learns."""
+        """Returns hints (warnings about the data), notes (lines to print) and
+        the watch that checks whether the model learns."""
         config, inputs = self.config, self.inputs
         found: dict[str, np.ndarray] = {}
         if inputs.dataset is None:
@@ -472,10 +472,10 @@ class PretrainingTask(Task):
         ids, guess = advice.answers(found, _never_masked(masker)), None
         if ids.size:
             loss, guess = advice.guessing(ids)
-            # and of whether B is next a coin's
-            both = loss + math.log(2.0) * inputs.have_pairs
+            # Guessing whether B follows A costs log 2 more.
+            total = loss + math.log(2.0) * inputs.have_pairs
             notes.append(
-                f"guessing by frequency alone: loss {both:.2f}, mlm_loss "
+                f"guessing by frequency alone: loss {total:.2f}, mlm_loss "
                 f"{loss:.2f}, mlm_acc {guess:.4f}"
             )
         corrects_bias = config.optimizer.bias_correction
