@@ -4,7 +4,8 @@ Warner et al. 2024 ("Smarter, better, faster, longer"), section 2.1: only
 outputs have a bias; each half of a layer normalises what it reads and not what
 it gives (Xiong et al. 2020); positions are rotations of queries and keys (Su
 et al. 2021); the feed-forward has a gate (Shazeer 2020, GeGLU); and most
-layers look at near positions only. Upstream file: transformers modeling_modernbert.py.
+layers look at near positions only. Upstream file: transformers
+modeling_modernbert.py.
 
 Shapes: B batch, S positions, H hidden size, N heads, D head size, F
 feed-forward size.
