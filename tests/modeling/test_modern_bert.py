@@ -24,7 +24,8 @@ from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.modeling.hugging_face import to_hugging_face
 from bert_keras.modeling.modern_bert import rotated
 from bert_keras.tasks.ner.model import TokenClassifier
-from tests.conftest import GOLDEN
+from tests.conftest import GOLDEN, ROOT
+from tests.modeling.test_keras_layers import on_backend
 
 MODERN = BertConfig(
     vocab_size=41,
@@ -334,6 +335,12 @@ def test_a_frozen_encoder_stays_frozen() -> None:
     encoder.trainable = False
     model = TokenClassifier(MODERN, 3, encoder=encoder)
     assert len(model.trainable_variables) == 2
+
+
+@pytest.mark.slow
+def test_on_jax() -> None:
+    file = str(ROOT / "tests" / "modeling" / "test_hugging_face.py")
+    on_backend("jax", file, "outputs_are and modernbert")
 
 
 def test_defaults_are_those_of_the_released_model(tmp_path: Path) -> None:
