@@ -371,8 +371,8 @@ def _check_tokenizer(tokenizer: Mapping[str, Any]) -> SpecialTokens:
             ("pre_tokenizer", "type"): ("ByteLevel",),
             ("pre_tokenizer", "use_regex"): (True, None),
             ("post_processor", "type"): (
-                "TemplateProcessing", None,
-                *["RobertaProcessing"] * (special_tokens == ROBERTA),
+                "TemplateProcessing",
+                *["RobertaProcessing", None] * (special_tokens == ROBERTA),
             ),
         }  # fmt: skip
     for (part, name), values in expected.items():

@@ -191,6 +191,7 @@ def test_places_of_what_is_composed(tmp_path: Path) -> None:
         ("normalizer", None, "normalizer has type = None"),
         ("normalizer", {"type": "NFKC"}, "normalizer has type = 'NFKC'"),
         ("pre_tokenizer", {"type": "Whitespace"}, "type = 'Whitespace'"),
+        ("post_processor", None, "post_processor has type = None"),
         (
             "post_processor",
             {"type": "RobertaProcessing"},
