@@ -126,7 +126,7 @@ class RecordBuildConfig:
             "tokenizer": self.tokenizer_settings.to_json(),
             "words_are_spaced": self.words_are_spaced,
             "worker_memory_mb": self.worker_memory_mb,
-            "vocab_file": work_folder.vocabulary_digest(self.vocab_file),
+            "vocab_file": work_folder.digest_of_files(self.vocab_file),
             "output_file": ",".join(self.output_files),
             "input_file's digests": [*map(list, pairs)],
         }

@@ -179,7 +179,7 @@ def check_vocabulary(paths: Sequence[str], vocabularies: Iterable[str]) -> None:
     Args:
         vocabularies: files, one of which it should have been.
     """
-    digests = {*map(work_folder.vocabulary_digest, vocabularies)}
+    digests = {*map(work_folder.digest_of_files, vocabularies)}
     for folder in {os.path.dirname(x) for x in paths if "://" not in x}:
         made = os.path.join(glob.escape(folder), ".*.making", work_folder.DONE)
         for done in glob.glob(made):

@@ -73,8 +73,8 @@ def finish(folder: str, outputs: Mapping[str, Any]) -> None:
     _empty(folder, files.LOCK, SETTINGS, DONE)
 
 
-def vocabulary_digest(vocab_file: str) -> str:
-    """What the settings in a folder say of a vocabulary."""
+def digest_of_files(vocab_file: str) -> str:
+    """Tells a vocabulary's files from others."""
     paths = files.vocabulary_files(vocab_file).values()
     found = b"".join(files.content(path) or b"" for path in paths)
     return hashlib.sha256(found).hexdigest()
