@@ -465,6 +465,36 @@ def norm_dropout(
 
 
 @functools.partial(_chain, by_row=True)
+def norm(x: Tensor, gamma: Tensor, epsilon: float) -> Tensor:
+    """LayerNorm(x), without a beta."""
+    return ops.cast(_layer_norm(_float32(x), gamma, 0.0, epsilon), x.dtype)
+
+
+@_chain
+def rotated(x: Tensor, theta: float) -> Tensor:
+    """Rotates queries and keys by position (RoPE): Su et al. 2021, section
+    3.2.2.
+
+    At position s the pair of numbers i and i + D / 2 turns by
+    s theta^(-2 i / D) radians: the first pair by 1 a position, the last by
+    nearly 1 / theta. Scores then depend on distances alone, so that sequences
+    of a packed row may begin anywhere.
+
+    Args:
+        x: query, key and value, [B, S, 3, N, D]; the value stays.
+    """
+    half = x.shape[-1] // 2
+    speeds = theta ** -(np.arange(half, dtype=np.float32) / half)
+    turns = np.stack([speeds, speeds, 0 * speeds])[:, None]  # [3, 1, D / 2]
+    places = ops.cast(ops.arange(ops.shape(x)[1]), "float32")
+    angles = places[:, None, None, None] * turns
+    cos, sin = ops.cos(angles), ops.sin(angles)
+    first, second = ops.split(_float32(x), 2, axis=-1)
+    turned = [first * cos - second * sin, second * cos + first * sin]
+    return ops.cast(ops.concatenate(turned, axis=-1), x.dtype)
+
+
+@functools.partial(_chain, by_row=True)
 def bias_activation_norm(
     x: Tensor,
     bias: Tensor,

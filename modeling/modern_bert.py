@@ -15,7 +15,6 @@ import math
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from bert_keras.modeling import fused_ops
@@ -62,11 +61,15 @@ class Product(Dense):
         return self.product(x)
 
 
-def norm(config: BertConfig, name: str, dtype: Any) -> keras.layers.Layer:
+class Norm(BertLayer):
     """LayerNorm with gamma [H] alone."""
-    return keras.layers.LayerNormalization(
-        epsilon=config.layer_norm_eps, center=False, name=name, dtype=dtype
-    )
+
+    def build(self, input_shape: Any = None) -> None:
+        self.gamma = self.add_vector("gamma", self.config.hidden_size, "ones")
+
+    def call(self, x: Tensor) -> Tensor:
+        """[..., H] -> [..., H]."""
+        return fused_ops.norm(x, self.gamma, self.config.layer_norm_eps)
 
 
 class WordEmbeddings(BertLayer):
@@ -74,7 +77,9 @@ class WordEmbeddings(BertLayer):
 
     def __init__(self, config: BertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.layer_norm = norm(config, "LayerNorm", self.dtype_policy)
+        self.layer_norm = Norm(
+            config, name="LayerNorm", dtype=self.dtype_policy
+        )
 
     def build(self, input_shape: Any = None) -> None:
         self.word_embeddings = self.add_weight(
@@ -85,7 +90,7 @@ class WordEmbeddings(BertLayer):
             autocast=False,
         )
         self.tables = {"word_embeddings": self.word_embeddings}
-        self.layer_norm.build((None, self.config.hidden_size))
+        self.layer_norm.build()
 
     def call(self, input_ids: Tensor, *_: Any) -> Tensor:
         """[B, S] -> [B, S, H]; segments, key and positions are not read."""
@@ -96,7 +101,7 @@ class RotaryAttention(Attention):
     """Attention whose scores depend on how far query and key are apart."""
 
     def __init__(self, config: BertConfig, theta: float, **kwargs: Any):
-        """`theta`: of `rotated`."""
+        """`theta`: of `fused_ops.rotated`."""
         super().__init__(config, **kwargs)
         self.theta = theta
 
@@ -116,30 +121,7 @@ class RotaryAttention(Attention):
             product += self.lora(from_tensor)
         rows, length = ops.shape(product)[:2]
         shape = rows, length, 3, self.num_heads, self.head_size
-        product = ops.reshape(product, shape)
-        turned = rotated(product[:, :, :2], self.theta)
-        return [ops.concatenate([turned, product[:, :, 2:]], axis=2)]
-
-
-def rotated(x: Tensor, theta: float) -> Tensor:
-    """Rotates x [B, S, ..., D] by position (RoPE): Su et al. 2021, section
-    3.2.2.
-
-    At position s the pair of numbers i and i + D / 2 turns by
-    s theta^(-2 i / D) radians: the first pair by 1 a position, the last by
-    nearly 1 / theta. Scores then depend on distances alone, so that sequences
-    of a packed row may begin anywhere.
-    """
-    half = x.shape[-1] // 2
-    speeds = theta ** -(np.arange(half, dtype=np.float32) / half)
-    places = ops.cast(ops.arange(ops.shape(x)[1]), "float32")
-    angles = ops.reshape(
-        places[:, None] * speeds, (-1, *[1] * (len(x.shape) - 3), half)
-    )
-    cos, sin = ops.cos(angles), ops.sin(angles)
-    first, second = ops.split(ops.cast(x, "float32"), 2, axis=-1)
-    turned = [first * cos - second * sin, second * cos + first * sin]
-    return ops.cast(ops.concatenate(turned, axis=-1), x.dtype)
+        return [fused_ops.rotated(ops.reshape(product, shape), self.theta)]
 
 
 @keras.saving.register_keras_serializable("bert_keras")
@@ -174,12 +156,15 @@ class ModernLayer(BertLayer):
         self.feed_forward_output = Product(
             config, inner, hidden, True, name="output", dtype=dtype
         )
-        self.attention_norm = self.final_norm = None
+        self.attention_norm: Any = None
+        self.final_norm: Any = None
         if number > 0:
-            self.attention_norm = norm(config, "attention_LayerNorm", dtype)
-        self.feed_forward_norm = norm(config, "LayerNorm", dtype)
+            self.attention_norm = Norm(
+                config, name="attention_LayerNorm", dtype=dtype
+            )
+        self.feed_forward_norm = Norm(config, name="LayerNorm", dtype=dtype)
         if number == config.num_hidden_layers - 1:
-            self.final_norm = norm(config, "final_LayerNorm", dtype)
+            self.final_norm = Norm(config, name="final_LayerNorm", dtype=dtype)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "number": self.number}
@@ -191,7 +176,7 @@ class ModernLayer(BertLayer):
         self.feed_forward_output.build()
         norms = self.attention_norm, self.feed_forward_norm, self.final_norm
         for part in filter(None, norms):
-            part.build((None, self.config.hidden_size))
+            part.build()
 
     def call(
         self,
@@ -249,11 +234,11 @@ class PredictionHead(BertLayer):
         self.dense = Product(
             config, size, size, True, name="dense", dtype=dtype
         )
-        self.layer_norm = norm(config, "LayerNorm", dtype)
+        self.layer_norm = Norm(config, name="LayerNorm", dtype=dtype)
 
     def build(self, input_shape: Any = None) -> None:
         self.dense.build()
-        self.layer_norm.build((None, self.config.hidden_size))
+        self.layer_norm.build()
 
     def call(self, x: Tensor) -> Tensor:
         """[..., H] -> [..., H]."""

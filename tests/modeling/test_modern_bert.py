@@ -15,6 +15,7 @@ from keras import ops
 from safetensors.numpy import load_file, save_file
 
 from bert_keras.errors import InputError
+from bert_keras.modeling import fused_ops
 from bert_keras.modeling.attention import same_sequence
 from bert_keras.modeling.checkpoint import check_sizes, encoder_mappings
 from bert_keras.modeling.config import BertConfig
@@ -22,7 +23,6 @@ from bert_keras.modeling.cost import Rows, step_flop, training_memory
 from bert_keras.modeling.encoder import Encoder
 from bert_keras.modeling.encoder_variants import make_encoder
 from bert_keras.modeling.hugging_face import to_hugging_face
-from bert_keras.modeling.modern_bert import rotated
 from bert_keras.tasks.ner.model import TokenClassifier
 from tests.conftest import GOLDEN, ROOT
 from tests.modeling.test_keras_layers import on_backend
@@ -62,9 +62,13 @@ def ids(*shape: int) -> np.ndarray:
 def test_pairs_of_numbers_turn_with_the_position() -> None:
     """Two positions, a head of four: pairs (1, 3) and (2, 4) turn by 1 and by
     100^-0.5 = 0.1 radians."""
-    x = np.array([[[1.0, 2.0, 3.0, 4.0]] * 2], np.float32)  # [1, 2, 4]
-    first, second = np.asarray(rotated(x, 100))[0]
-    np.testing.assert_array_equal(first, x[0, 0])
+    vector = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
+    x = np.broadcast_to(vector, (1, 2, 3, 1, 4))
+    with fused_ops.uncompiled():
+        turned = np.asarray(fused_ops.rotated(x, 100))[0, :, :, 0]
+    (first, first_key, _), (second, second_key, value) = turned
+    np.testing.assert_array_equal([first, first_key, value], [vector] * 3)
+    np.testing.assert_array_equal(second, second_key)
     expected = [
         np.cos(1) - 3 * np.sin(1),
         2 * np.cos(0.1) - 4 * np.sin(0.1),
