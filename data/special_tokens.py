@@ -46,6 +46,7 @@ MODERNBERT = dataclasses.replace(
 
 
 def byte_level_tokens(vocab: Collection[str]) -> SpecialTokens:
-    """Those of a byte-level vocabulary, which has one kind or the other."""
+    """The special tokens of a byte-level vocabulary: RoBERTa's or
+    ModernBERT's."""
     has_roberta = ROBERTA.start in vocab
     return ROBERTA if has_roberta or BERT.start not in vocab else MODERNBERT

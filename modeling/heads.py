@@ -129,7 +129,7 @@ class MaskedLmHead(Dense):
 def masked_lm_head(
     config: BertConfig, **kwargs: Any
 ) -> MaskedLmHead | TiedOutputs:
-    """That of the family; `kwargs` are every Keras layer's."""
+    """Makes the head of the config's family; `kwargs`: every Keras layer's."""
     return (TiedOutputs if config.is_modern else MaskedLmHead)(config, **kwargs)
 
 
