@@ -55,12 +55,7 @@ class ByteLevelBpe:
         added_tokens: Sequence[AddedToken] = (),
         add_prefix_space: bool = False,
     ):
-        from tokenizers import (
-            Tokenizer,
-            models,
-            pre_tokenizers,
-            processors,
-        )
+        from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
         self.special_tokens = byte_level_tokens(vocab)
         added = {token.content: token.id for token in added_tokens}
@@ -214,7 +209,8 @@ def clusters_of(text: str) -> Iterator[range]:
     such as a letter and its accents."""
     start = 0
     for end in range(1, len(text) + 1):
-        if end == len(text) or not _joins(text[start:end][-3:], text[end]):
+        before = text[max(start, end - 3) : end]  # all that can be composed
+        if end == len(text) or not _joins(before, text[end]):
             yield range(start, end)
             start = end
 

@@ -146,7 +146,7 @@ def encoder_mappings(encoder: Encoder) -> list[VariableMapping]:
 
 
 def _modern_mappings(encoder: Encoder) -> list[VariableMapping]:
-    """What is below "bert/" in a ModernBERT, but for its word embeddings."""
+    """A ModernBERT's weights below "bert/", except the word embeddings."""
     root = "bert/encoder"
     norms = {
         "bert/embeddings": encoder.embeddings.layer_norm,
