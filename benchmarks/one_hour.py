@@ -1,15 +1,18 @@
 """The recipe tiny_on_a_laptop, and each of its settings changed alone.
 
-    python benchmarks/one_hour.py --wiki=/tmp/wiki --output_dir=/tmp/hour
+    python benchmarks/one_hour.py --wiki=/tmp/wiki --data=$DATA \\
+        --output_dir=/tmp/hour
 
 /tmp/wiki is what wiki_tasks.py made. Each row is a BERT of two layers of 128,
 pre-trained from scratch for one hour, and then evaluated on the same
-records of held-out articles: 15 % masks, no next sentences. What is in
-output_dir already is not run again. Prints Markdown.
+records of held-out articles: 15 % masks, no next sentences. With --data, which
+has glue/ and conll2003/, it is fine-tuned, too, as pretraining_pays.py does it.
+What is in output_dir already is not run again. Prints Markdown.
 
 Equal time compares settings only on a machine that does nothing else. On
-another one give num_train_steps, which compares them at equal steps. On a CPU
-without AMX float32 takes less time than the recipe's bfloat16.
+another one give --budget=--num_train_steps=15000, or --train_tokens where
+batches differ. On a CPU without AVX-512's or AMX's bfloat16, float32 takes less
+time than the recipe's bfloat16.
 """
 
 import argparse
@@ -22,8 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from kept_runs import ROOT, KeptRuns, results
+from pretraining_pays import data_flags, fine_tuned
 
 LENGTH = (64, 20)  # tokens and predictions of a record
+OTHERS = ("STS-B", "topic", "which_sport", "CoLA")  # tasks beside CoNLL
 TINY = {
     "vocab_size": 8000,
     "hidden_size": 128,
@@ -66,6 +71,9 @@ ROWS = {
     "wsd": Row(("--learning_rate_schedule=wsd",)),
     "batches of 16": Row(("--train_batch_size=16",)),
     "batches of 256": Row(("--train_batch_size=256",)),
+    "batches that grow from 16 to 64": Row(
+        ("--num_accumulation_steps=4", "--batch_ramp_steps=1000")
+    ),
     "ModernBERT's layers": Row(
         config={
             "family": "modernbert",
@@ -147,14 +155,17 @@ class Bench(KeptRuns):
         )
         return packed
 
+    def pretrained(self, name: str, seed: int) -> Path:
+        """The model's folder."""
+        return self.folder / re.sub(r"\W+", "_", f"{name} {seed}")
+
     def row(self, name: str, seed: int, budget: str) -> dict[str, float]:
         """The number of steps, and scores on held-out text.
 
         Args:
             budget: the flag that says how long to train.
         """
-        row = ROWS[name]
-        out = self.folder / re.sub(r"\W+", "_", f"{name} {seed}")
+        row, out = ROWS[name], self.pretrained(name, seed)
         config = Path(f"{out}.json")
         config.write_text(json.dumps(TINY | dict(row.config), indent=2) + "\n")
         records = self.records("train", row)
@@ -190,36 +201,56 @@ class Bench(KeptRuns):
         log = (out / "train_log.jsonl").read_text().splitlines()
         return results(scored) | {"steps": json.loads(log[-1])["step"]}
 
+    def task_score(self, task: str, name: str, seed: int, data: Path) -> float:
+        model = self.pretrained(name, seed)
+        return fine_tuned(
+            self,
+            task,
+            model.name,
+            seed,
+            *data_flags(task, data, self.text.parent),
+            f"--init_checkpoint={model}",
+            f"--max_seq_length={LENGTH[0]}",
+            "--learning_rate=3e-4",
+        )
+
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--wiki", type=Path, required=True)
     parser.add_argument("--output_dir", required=True)
-    parser.add_argument("--train_hours", type=float, default=1.0)
-    parser.add_argument("--num_train_steps", type=int)
+    parser.add_argument("--data", type=Path, help="else no task is learnt")
+    parser.add_argument("--budget", default="--train_hours=1")
     parser.add_argument("--rows", nargs="*", default=list(ROWS))
     parser.add_argument("--seeds", nargs="*", type=int, default=[1])
     parser.add_argument("--precision", default="mixed_bfloat16")
     args = parser.parse_args()
-    budget = f"--train_hours={args.train_hours}"
-    if args.num_train_steps is not None:
-        budget = f"--num_train_steps={args.num_train_steps}"
     bench = Bench(args.output_dir, args.wiki, args.precision)
-    print(
-        "| changed alone | steps | masked accuracy, % | by seed | loss |\n"
-        "|---|---|---|---|---|"
-    )
+    tasks = ("CoNLL", *OTHERS) if args.data else ()
+    columns = [
+        "changed alone",
+        "steps",
+        "masked accuracy, %",
+        "by seed",
+        "loss",
+    ]
+    columns += [f"{x}, by seed" for x in tasks]
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     for name in args.rows:
-        runs = [bench.row(name, seed, budget) for seed in args.seeds]
+        runs = [bench.row(name, seed, args.budget) for seed in args.seeds]
         accuracy = [100 * run["masked_lm_accuracy"] for run in runs]
         by_seed = ", ".join(f"{x:.1f}" for x in accuracy)
         loss = statistics.median(run["masked_lm_loss"] for run in runs)
         steps = statistics.median(run["steps"] for run in runs)
-        print(
-            f"| {name} | {steps:,.0f} | {statistics.median(accuracy):.1f} | "
-            f"{by_seed} | {loss:.3f} |",
-            flush=True,
-        )
+        cells = [name, f"{steps:,.0f}", f"{statistics.median(accuracy):.1f}"]
+        cells += [by_seed, f"{loss:.3f}"]
+        for task in tasks:
+            scores = (
+                bench.task_score(task, name, seed, args.data)
+                for seed in args.seeds
+            )
+            cells.append(", ".join(f"{x:.1f}" for x in scores))
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,30 @@ def data_flags(task: str, data: Path, wiki: Path) -> list[str]:
     return [f"--task_name={task}", f"--data_dir={data / 'glue' / task}"]
 
 
+def fine_tuned(
+    runs: KeptRuns, task: str, name: str, seed: int, *flags: str
+) -> float:
+    """The task's score on its dev set, times 100.
+
+    Args:
+        name: says what is fine-tuned, in the name of the folder.
+        flags: the weights to begin with, and the task's data.
+    """
+    script, score, epochs = TASKS[task]
+    out = runs.folder / f"{task}-{name}-{seed}"
+    runs.run(
+        out / "eval_results.txt",
+        script,
+        *("--do_train", "--do_eval"),
+        *flags,
+        f"--output_dir={out}",
+        f"--seed={seed}",
+        f"--num_train_epochs={epochs}",
+        "--train_batch_size=32",
+    )
+    return 100.0 * results(out)[f"eval_{score}"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("models", nargs="+", help="name=model folder")
@@ -48,7 +72,7 @@ def main() -> None:
     parser.add_argument("--wiki", type=Path, required=True)
     parser.add_argument("--output_dir", required=True)
     parser.add_argument("--tasks", nargs="*", default=list(TASKS))
-    parser.add_argument("--seeds", nargs="*", default=["1", "2", "3"])
+    parser.add_argument("--seeds", nargs="*", type=int, default=[1, 2, 3])
     parser.add_argument("--learning_rate", default="3e-4")
     parser.add_argument("--max_seq_length", default="64")
     args = parser.parse_args()
@@ -66,32 +90,21 @@ def main() -> None:
     print("| task | from | by seed | median | all above random |")
     print("|---|---|---|---|---|")
     for task in args.tasks:
-        script, score, epochs = TASKS[task]
+        common = (
+            *data_flags(task, args.data, args.wiki),
+            f"--learning_rate={args.learning_rate}",
+            f"--max_seq_length={args.max_seq_length}",
+        )
         found: dict[str, list[float]] = {}
         for start, flags in starts.items():
-            found[start] = []
-            for seed in args.seeds:
-                out = runs.folder / f"{task}-{start}-{seed}"
-                runs.run(
-                    out / "eval_results.txt",
-                    script,
-                    *("--do_train", "--do_eval"),
-                    *data_flags(task, args.data, args.wiki),
-                    *flags,
-                    f"--output_dir={out}",
-                    f"--seed={seed}",
-                    f"--num_train_epochs={epochs}",
-                    f"--learning_rate={args.learning_rate}",
-                    f"--max_seq_length={args.max_seq_length}",
-                    "--train_batch_size=32",
-                )
-                scores = results(out)
-                name = next(x for x in scores if x.endswith(score))
-                found[start].append(100.0 * scores[name])
+            found[start] = [
+                fine_tuned(runs, task, start, seed, *flags, *common)
+                for seed in args.seeds
+            ]
             is_above = min(found[start]) > max(found["random"])
             by_seed = ", ".join(f"{x:.1f}" for x in found[start])
             print(
-                f"| {task}, {score} | {start} | {by_seed} | "
+                f"| {task}, {TASKS[task][1]} | {start} | {by_seed} | "
                 f"{statistics.median(found[start]):.1f} | "
                 f"{'yes' if is_above else 'no'} |",
                 flush=True,

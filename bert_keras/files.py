@@ -721,6 +721,18 @@ def identities(paths: Sequence[str], most: int = DIGEST_BYTES) -> list[str]:
     return found
 
 
+def versions(paths: Sequence[str]) -> list[tuple[str, int | None]]:
+    """What identifies the contents of each file and, where not all bytes are
+    read for that, when it was last written, in nanoseconds."""
+    found = [tf.io.gfile.stat(path) for path in paths]
+    is_remote = any("://" in path for path in paths)
+    is_large = sum(each.length for each in found) > DIGEST_BYTES
+    times = [
+        each.mtime_nsec if is_large or is_remote else None for each in found
+    ]
+    return [*zip(identities(paths), times, strict=True)]
+
+
 @contextlib.contextmanager
 def lock(folder: str, argument: str) -> Iterator[None]:
     """Keeps a folder for this process, as far as the file system can tell.

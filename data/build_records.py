@@ -18,7 +18,6 @@ import gc
 import itertools
 import os
 import sys
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -92,13 +91,8 @@ class RecordBuildConfig:
 
     @property
     def folder(self) -> str:
-        """The folder of finished parts. It is on this machine even if the
-        output is not; its name then tells outputs of one name apart."""
-        path = self.output_files[0]
-        folder, name = os.path.split(path)
-        if "://" in folder:
-            folder, name = "", f"{name}-{zlib.crc32(path.encode()):08x}"
-        return os.path.join(folder, f".{name}.making")
+        """The folder of finished parts."""
+        return work_folder.path_beside(self.output_files[0])
 
     def file(self, name: str) -> str:
         return os.path.join(self.folder, name)
@@ -112,14 +106,6 @@ class RecordBuildConfig:
 
     def describe(self) -> dict[str, Any]:
         """What must be equal for a command to resume, as JSON values."""
-        found = [tf.io.gfile.stat(path) for path in self.paths]
-        is_remote = any("://" in path for path in self.paths)
-        is_large = sum(each.length for each in found) > files.DIGEST_BYTES
-        # Of what is not read whole to be compared, the time counts, too.
-        times = [
-            each.mtime_nsec if is_large or is_remote else None for each in found
-        ]
-        pairs = zip(files.identities(self.paths), times, strict=True)
         return {
             **dataclasses.asdict(self.config),
             **dataclasses.asdict(self.text_format),
@@ -128,7 +114,7 @@ class RecordBuildConfig:
             "worker_memory_mb": self.worker_memory_mb,
             "vocab_file": work_folder.digest_of_files(self.vocab_file),
             "output_file": ",".join(self.output_files),
-            "input_file's digests": [*map(list, pairs)],
+            "input_file's digests": [*map(list, files.versions(self.paths))],
         }
 
 

@@ -89,20 +89,32 @@ class TextFormat:
             if not line.strip():
                 continue
             try:
-                document = files.parse_json(line)
+                found = self.text_of(line)
             except ValueError as error:
-                raise LineError(number, f"is not JSON ({error})") from error
-            is_object = isinstance(document, dict)
-            found = document.get(self.text_field) if is_object else None
-            if not isinstance(found, str):
-                raise LineError(
-                    number,
-                    f"has no text in the field `text_field={self.text_field}`",
-                )
-            for paragraph in without_half_characters(found).split("\n"):
+                raise LineError(number, str(error)) from error
+            for paragraph in found.split("\n"):
                 if paragraph.strip():
                     yield from self._from_paragraphs(paragraph)
             yield ""
+
+    def text_of(self, line: str) -> str:
+        """The document in a line of JSON.
+
+        Raises:
+            ValueError: it has none. Ends a sentence that the line begins.
+        """
+        try:
+            document = files.parse_json(line)
+        except ValueError as error:
+            raise ValueError(f"is not JSON ({error})") from error
+        found = (
+            document.get(self.text_field) if isinstance(document, dict) else 0
+        )
+        if not isinstance(found, str):
+            raise ValueError(
+                f"has no text in the field `text_field={self.text_field}`"
+            )
+        return without_half_characters(found)
 
 
 class Stretch(NamedTuple):

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,6 +23,15 @@ OWN = re.compile(r"\.?(span|part|records|output)-|\.?(settings|done)\.json")
 read_json = functools.partial(
     files.read_json, advice="delete its folder to begin anew"
 )
+
+
+def path_beside(output_file: str) -> str:
+    """The folder's path. It is on this machine even if the output is not; its
+    name then tells outputs of one name apart."""
+    folder, name = os.path.split(output_file)
+    if "://" in folder:
+        folder, name = "", f"{name}-{zlib.crc32(output_file.encode()):08x}"
+    return os.path.join(folder, f".{name}.making")
 
 
 @contextlib.contextmanager

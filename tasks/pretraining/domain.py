@@ -5,7 +5,9 @@ Gururangan et al. 2020 ("Don't stop pretraining") call this domain-adaptive
 pre-training. Wettig et al. 2022 ("Should you mask 15 %?") for the share.
 """
 
+import contextlib
 import dataclasses
+import hashlib
 import io
 import itertools
 import math
@@ -17,7 +19,8 @@ from typing import Any
 import tensorflow as tf
 
 from bert_keras import files
-from bert_keras.data import text_files
+from bert_keras.data import text_files, work_folder
+from bert_keras.data.corpus import TextFormat
 from bert_keras.data.masking import MaskConfig
 from bert_keras.data.tokenizer_folder import (
     TOKENIZER_CONFIG,
@@ -45,10 +48,13 @@ from bert_keras.training.config import DeviceConfig
 
 WORK = "domain_data"  # folder under output_dir: texts and records
 PARTS = "train", "held_out"  # of the text
+MADE_OF = ".made_of.json"  # what the texts and records there were made of
+GENERAL = "general_"  # before the names of metrics on general text
 REPORT, PICTURE = "report.md", "report.png"
 HELD_OUT_EVERY = 20  # documents
 EVAL_BATCH_SIZE, MAX_EVAL_STEPS = 32, 100
 EVAL_MASKED_LM_PROB = 0.15  # so that scores compare with those of other models
+FEW_WORDS = 5000  # of which some thousand tokens are masked
 NAMES = {"held_out": "held-out domain text", "general": "general text"}
 TEXTS = (
     *(f"{name}.txt" for name in PARTS),
@@ -93,6 +99,7 @@ def pretrain_domain(
         output_dir=output_dir,
         init_checkpoint=init_checkpoint,
         vocab_file=settings.get("vocab_file"),
+        precision=settings.get("precision", RunConfig.precision),
     )
     model = read_config(run, config.max_seq_length)
     tokenizer = find_tokenizer(run, model)
@@ -109,25 +116,27 @@ def pretrain_domain(
     written = [REPORT, *(os.path.join(WORK, f"{name}.txt") for name in PARTS)]
     files.refuse_inputs("output_dir", output_dir, written, **inputs)
     devices = make_devices(DeviceConfig(), output_dir=output_dir)
+    if devices.host.count > 1:
+        raise InputError(
+            "pretrain_domain runs on one host; on several, make records and "
+            "give them to run_pretraining.py, with recipes/domain.flags"
+        )
+    num_replicas = devices.strategy.num_replicas_in_sync
+    rows = math.ceil(EVAL_BATCH_SIZE / num_replicas) * num_replicas
+    share = max(config.masked_lm_prob, EVAL_MASKED_LM_PROB)
+    most = config.max_seq_length - 2  # [CLS] and [SEP] are never masked
+    lengths: dict[str, Any] = {
+        "max_seq_length": config.max_seq_length,
+        "max_predictions_per_seq": min(
+            most, max(1, round(share * config.max_seq_length))
+        ),
+    }
     with as_before():
         claim_folder(dataclasses.replace(run, do_train=True), devices.host)
-        work = _claim_work(
-            output_dir, inputs["input_file"], tokenizer.vocab_file
-        )
-        lengths: dict[str, Any] = {
-            "max_seq_length": config.max_seq_length,
-            "max_predictions_per_seq": max(
-                1, round(config.masked_lm_prob * config.max_seq_length)
-            ),
-        }
-        texts = _split(input_file, config.input_format, work)
-        if config.general_file:
-            texts["general"] = config.general_file
-        records = _make_records(texts, config, lengths, tokenizer, work)
+        texts = _texts(inputs, config, tokenizer, output_dir)
+        records = _make_records(texts, config, lengths, tokenizer, output_dir)
         held_out = {k: x for k, x in records.items() if k != "train"}
-        found = {
-            "before": _scores(init_checkpoint, held_out, run, lengths, work)
-        }
+        before = _scores(run, held_out, rows, lengths)
         trained = pretrain(
             records["train"],
             output_dir,
@@ -139,46 +148,75 @@ def pretrain_domain(
             masked_lm_prob=config.masked_lm_prob,
             eval_masked_lm_prob=EVAL_MASKED_LM_PROB,
             eval_steps=config.eval_steps,
-            eval_batch_size=EVAL_BATCH_SIZE,
+            eval_batch_size=rows,
             max_eval_steps=MAX_EVAL_STEPS,
+            best_metric="masked_lm_loss",
             **lengths,
             **settings,
         )
-        found["after"] = _scores(output_dir, held_out, run, lengths, work)
+        found = {"before": before, "after": _by_text(trained.metrics)}
         report = _report(found)
         files.write_whole(os.path.join(output_dir, REPORT), report.encode())
         _draw(trained.history, found, os.path.join(output_dir, PICTURE))
         return report
 
 
-def _claim_work(
-    output_dir: str, input_files: Sequence[str], vocab_file: str
-) -> str:
-    """Makes the folder of texts and records, where a person's own files are
-    moved; returns its path.
+def _texts(
+    inputs: Mapping[str, Sequence[str]],
+    config: DomainConfig,
+    tokenizer: OpenedTokenizer,
+    output_dir: str,
+) -> dict[str, str]:
+    """The parts of the text, and the general text, by name.
+
+    They stay as they are until something else is asked for: then what was made
+    of them counts for nothing.
 
     Raises:
-        InputError: output_dir has a run on other text.
+        InputError: output_dir has a run on other text, or one with other
+            records.
     """
     work = os.path.join(output_dir, WORK)
     tf.io.gfile.makedirs(work)
-    if "://" not in work and not all(map(_may_be_read, input_files)):
+    if "://" not in work and not all(map(_may_be_read, inputs["input_file"])):
         os.chmod(work, 0o700)  # parts of a private text are private
-    mark = os.path.join(work, ".made_here")
-    domain = "\n".join(files.identities(input_files)).encode()
-    made_of = files.content(mark)
-    if made_of and made_of != domain and saved_states(output_dir):
-        raise InputError(
-            f"`output_dir={output_dir}` has a run on other text than "
-            "`input_file`; name another folder"
-        )
-    if made_of is None:
+    mark = os.path.join(work, MADE_OF)
+    made_of: dict[str, Any] = {"general_file": None}
+    for argument, paths in inputs.items():
+        made_of[argument] = [*map(list, files.versions(paths))]
+    made_of |= {
+        "input_format": config.input_format,
+        "text_field": config.text_field,
+        "max_seq_length": config.max_seq_length,
+        "masked_lm_prob": config.masked_lm_prob,
+        "vocab_file": work_folder.digest_of_files(tokenizer.vocab_file),
+    }
+    if not files.exists(mark):
         Results(output_dir).move([REPORT, PICTURE])
-        vocab_folder = os.path.dirname(os.path.realpath(vocab_file))
+        vocab_folder = os.path.dirname(os.path.realpath(tokenizer.vocab_file))
         is_given = vocab_folder == os.path.realpath(work)
         Results(work).move(TEXTS if is_given else TEXTS + TOKENIZER_FILES)
-    files.write_whole(mark, domain)
-    return work
+        files.write_json(mark, {})
+    was_made_of = files.read_json(mark, "delete its folder to begin anew")
+    changed = [n for n, x in made_of.items() if was_made_of.get(n) != x]
+    others = [name for name in changed if name != "general_file"]
+    if others and was_made_of and saved_states(output_dir):
+        raise InputError(
+            f"`output_dir={output_dir}` has a run with other "
+            f"`{'`, `'.join(others)}`; name another folder"
+        )
+    texts = {name: os.path.join(work, f"{name}.txt") for name in PARTS}
+    has_parts = all(map(files.exists, texts.values()))
+    if others or not has_parts:
+        _split(inputs["input_file"], config, texts)
+    for name in (*PARTS, "general"):
+        if others or name == "general" and changed:
+            records = os.path.join(work, f"{name}.tfrecord")
+            work_folder.discard(work_folder.path_beside(records))
+    files.write_json(mark, made_of)
+    if config.general_file:
+        texts["general"] = config.general_file
+    return texts
 
 
 def _may_be_read(path: str) -> bool:
@@ -191,9 +229,10 @@ def _make_records(
     config: DomainConfig,
     lengths: Mapping[str, Any],
     tokenizer: OpenedTokenizer,
-    work: str,
+    output_dir: str,
 ) -> dict[str, str]:
     """Makes each text's records; returns the files by the texts' names."""
+    work = os.path.join(output_dir, WORK)
     # with its case beside it, which may stand elsewhere or be given by a name
     vocab_file = files.copy_vocabulary(tokenizer.vocab_file, work)
     files.write_whole(
@@ -218,76 +257,127 @@ def _make_records(
     return records
 
 
-def _split(input_file: str, input_format: str, folder: str) -> dict[str, str]:
+def _split(
+    paths: Sequence[str], config: DomainConfig, texts: Mapping[str, str]
+) -> None:
     """Writes every twentieth document, from the second on, to a file of its
-    own; returns the files by name."""
-    paths = text_files.expand_patterns(input_file)
-    texts = {name: os.path.join(folder, f"{name}.txt") for name in PARTS}
-    is_jsonl = input_format == "jsonl"
-    number = 0
-    with (
-        files.writing(texts["train"], "output_dir") as train,
-        files.writing(texts["held_out"], "output_dir") as held_out,
-    ):
-        for document in _documents(paths, is_jsonl):
-            file = held_out if number % HELD_OUT_EVERY == 1 else train
-            end = "" if is_jsonl else "\n"
-            file.write(f"{document}\n{end}".encode())
+    own. A document that occurs again goes where it went before, so that none
+    is both trained on and held out.
+
+    Args:
+        texts: the files to write, by the names of the parts.
+    """
+    part_of: dict[bytes, str] = {}  # by a digest of the document
+    number = num_lines = num_words = 0
+    end = "" if config.input_format == "jsonl" else "\n"
+    with contextlib.ExitStack() as stack:
+        written = {
+            name: stack.enter_context(files.writing(path, "output_dir"))
+            for name, path in texts.items()
+        }
+        for document in _documents(paths, config):
+            is_held_out = len(part_of) % HELD_OUT_EVERY == 1
+            digest = hashlib.blake2b(document.encode(), digest_size=8).digest()
+            part = part_of.setdefault(digest, PARTS[is_held_out])
+            written[part].write(f"{document}\n{end}".encode())
             number += 1
-    if number < 2:
-        raise InputError(
-            f"`input_file={input_file}` has {number} of at least two "
-            "documents, one of which is held out; put a blank line between "
-            "documents, or give one file for each"
+            num_lines += document.count("\n") + 1
+            num_words += len(document.split()) if part == "held_out" else 0
+        if len(part_of) < 2:
+            advice = (
+                "put a blank line between documents, or give one file for each"
+            )
+            if config.input_format == "jsonl":
+                advice = "give more of them, a JSON object a line"
+            raise InputError(
+                f"`input_file={','.join(paths)}` has {len(part_of)} of at "
+                "least two different documents, one of which is held out; "
+                f"{advice}"
+            )
+    num_held_out = len(range(1, len(part_of), HELD_OUT_EVERY))
+    print(
+        f"{num_held_out:,} of {len(part_of):,} different documents are held "
+        f"out, with {num_words:,} words"
+    )
+    if num_words < FEW_WORDS:
+        warn(
+            f"{num_words:,} words are held out: with fewer than {FEW_WORDS:,} "
+            "the scores say little, and which model is best is chance"
         )
-    return texts
+    if config.input_format == "paragraphs" and num_lines < 1.5 * number:
+        warn(
+            f"most of the {number:,} documents have one line. If blank lines "
+            "separate paragraphs and not documents, what is held out is of "
+            "documents that are trained on, and its scores are too good; leave "
+            "blank lines between documents alone"
+        )
 
 
-def _documents(paths: Sequence[str], is_jsonl: bool) -> Iterator[str]:
+def _documents(paths: Sequence[str], config: DomainConfig) -> Iterator[str]:
     """Each ends at a blank line or with a file; of JSON, with a line."""
+    text_format = TextFormat(config.input_format, config.text_field)
     for path in paths:
-        lines = text_files.read_lines(path)
-        for blank, part in itertools.groupby(lines, lambda x: not x.strip()):
-            if not blank:
-                texts = (line.rstrip("\n") for line in part)
-                yield from texts if is_jsonl else ["\n".join(texts)]
+        lines = enumerate(text_files.read_lines(path), 1)
+        for blank, part in itertools.groupby(lines, lambda x: not x[1].strip()):
+            if blank:
+                continue
+            if config.input_format != "jsonl":
+                yield "\n".join(line.rstrip("\n") for _, line in part)
+                continue
+            for number, line in part:
+                try:
+                    text_format.text_of(line)
+                except ValueError as error:
+                    raise InputError(
+                        f"{path}, line {number} {error}"
+                    ) from error
+                yield line.rstrip("\n")
 
 
 def _scores(
-    model_dir: str,
-    records: Mapping[str, str],
     run: RunConfig,
-    lengths: Any,
-    work: str,
-) -> dict[str, dict[str, float]]:
-    """The metrics of a model on records, by their names. A masked-LM head that
-    it lacks is new, beside the embeddings that it shares."""
-    found = {}
-    run = dataclasses.replace(
-        run,
-        output_dir=os.path.join(work, "evaluation"),
-        init_checkpoint=model_dir,
-    )
+    records: Mapping[str, str],
+    num_rows: int,
+    lengths: Mapping[str, Any],
+) -> dict[str, Mapping[str, float]]:
+    """The metrics of the model to begin with, by the names of records. A
+    masked-LM head that it lacks is new, beside the embeddings that it shares.
+
+    Args:
+        num_rows: of an evaluation's batch.
+    """
+    start = str(run.init_checkpoint)
+    print(f"evaluating {start}")
+    folder = os.path.join(run.output_dir, WORK, "evaluation")
+    run = dataclasses.replace(run, output_dir=folder)
     devices = make_devices(DeviceConfig(), output_dir=run.output_dir)
-    for name, path in records.items():
-        print(f"evaluating {model_dir} on {NAMES[name]}")
-        config = PretrainingConfig(
-            path,
-            path,
-            do_eval=True,
-            eval_batch_size=EVAL_BATCH_SIZE,
-            max_eval_steps=MAX_EVAL_STEPS,
-            masks=MaskConfig(
-                lengths["max_predictions_per_seq"], EVAL_MASKED_LM_PROB
-            ),
-            max_seq_length=lengths["max_seq_length"],
-        )
-        with as_before():
-            task = PretrainingTask(devices, run, config)
-            trainer = Trainer(task, task.context, config.seed)
-            trainer.load_start(model_dir)
-            found[name] = task.evaluate(trainer)
-    return found
+    most, length = lengths["max_predictions_per_seq"], lengths["max_seq_length"]
+    config = PretrainingConfig(
+        records["held_out"],
+        records["held_out"],
+        records.get("general"),
+        do_eval=True,
+        eval_batch_size=num_rows,
+        max_eval_steps=MAX_EVAL_STEPS,
+        masks=MaskConfig(most, EVAL_MASKED_LM_PROB),
+        max_seq_length=length,
+    )
+    with as_before():
+        task = PretrainingTask(devices, run, config)
+        trainer = Trainer(task, task.context, config.seed)
+        trainer.load_start(start)
+        return _by_text(task.evaluate(trainer))
+
+
+def _by_text(metrics: Mapping[str, float]) -> dict[str, Mapping[str, float]]:
+    """The metrics on each text, from those of one evaluation."""
+    general = {
+        name.removeprefix(GENERAL): value
+        for name, value in metrics.items()
+        if name.startswith(GENERAL)
+    }
+    found: dict[str, Mapping[str, float]] = {"held_out": metrics}
+    return found | ({"general": general} if general else {})
 
 
 def _report(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:

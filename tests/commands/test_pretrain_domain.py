@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,12 @@ import bert_keras
 from bert_keras import files
 from bert_keras.errors import InputError
 from bert_keras.tasks.pretraining.config import DomainConfig
-from bert_keras.tasks.pretraining.domain import WORK, pretrain_domain
+from bert_keras.tasks.pretraining.domain import (
+    PARTS,
+    WORK,
+    _split,
+    pretrain_domain,
+)
 from tests.conftest import GOLDEN, fails_with, forked
 
 MODEL = GOLDEN / "tiny_bert"
@@ -22,10 +28,12 @@ WORDS = (GOLDEN / "tiny_corpus.txt").read_text()
 
 @pytest.fixture
 def texts(tmp_path: Path) -> dict[str, Path]:
-    """Four documents that say one thing, and the golden text."""
+    """Four documents that say one thing, more or less often, and the golden
+    text."""
     found = {name: tmp_path / f"{name}.txt" for name in ("domain", "general")}
     line = WORDS.strip().splitlines()[0]
-    found["domain"].write_text("\n\n".join(["\n".join([line] * 30)] * 4))
+    documents = ["\n".join([line] * number) for number in (28, 29, 31, 32)]
+    found["domain"].write_text("\n\n".join(documents))
     found["general"].write_text(WORDS)
     return found
 
@@ -87,7 +95,7 @@ def test_a_model_learns_a_domain_and_says_so(
     # the last row is that of the model which is left in the folder
     lines = (out / "eval_log.jsonl").read_text().splitlines()
     on_the_way = [json.loads(line) for line in lines]
-    best = min(on_the_way, key=lambda line: line["loss"])
+    best = min(on_the_way, key=lambda line: line["masked_lm_loss"])
     names = {domain: "masked_lm_loss", general: "general_masked_lm_loss"}
     for text, name in names.items():
         np.testing.assert_allclose(losses[text, "after"], best[name], atol=6e-4)
@@ -98,7 +106,7 @@ def test_a_model_learns_a_domain_and_says_so(
     kept = (out / "domain_data" / "train.txt").read_bytes()
     args[0] = f"--input_file={texts['general']}"
     sentence = fails_with("pretrain_domain.py", *args)
-    assert "has a run on other text than --input_file;" in sentence
+    assert "has a run with other --input_file;" in sentence
     assert (out / "domain_data" / "train.txt").read_bytes() == kept
 
 
@@ -206,4 +214,87 @@ def test_what_cannot_be_done(texts: dict[str, Path], tmp_path: Path) -> None:
         "--num_train_steps=2",
         lengths,
     )
-    assert "has 1 of at least two documents" in sentence
+    assert "has 1 of at least two different documents" in sentence
+
+
+def parts_of(
+    text: str, folder: Path, **settings: Any
+) -> tuple[list[str], list[str]]:
+    """The documents to train on, and those held out."""
+    path = folder / "text.txt"
+    path.write_text(text)
+    texts = {name: str(folder / f"{name}.txt") for name in PARTS}
+    _split([str(path)], DomainConfig(**settings), texts)
+    train, held_out = (Path(texts[name]).read_text() for name in PARTS)
+    return train.split("\n\n")[:-1], held_out.split("\n\n")[:-1]
+
+
+def test_no_document_is_both_trained_on_and_held_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = [f"document {number}\nof two lines" for number in range(45)]
+    train, held_out = parts_of(
+        "\n\n".join([documents[0], *documents, documents[1]]), tmp_path
+    )
+    assert held_out == [documents[i] for i in (1, 21, 41, 1)]
+    rest = [x for i, x in enumerate(documents) if i not in (1, 21, 41)]
+    assert train == [documents[0], *rest]
+    out, warned = capsys.readouterr()
+    assert "3 of 45 different documents are held out, with 20 words" in out
+    assert "20 words are held out: with fewer than 5,000" in warned
+    assert "have one line" not in warned
+
+
+def test_paragraphs_that_look_like_documents_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "\n\n".join(f"paragraph {number}" for number in range(30))
+    parts_of(text, tmp_path)
+    assert "the 30 documents have one line. If blank lines" in (
+        capsys.readouterr().err
+    )
+    parts_of(text, tmp_path, input_format="sentences")
+    assert "have one line" not in capsys.readouterr().err
+
+
+def test_a_json_line_is_named_in_the_file_that_was_given(
+    tmp_path: Path,
+) -> None:
+    lines = [json.dumps({"text": f"document {number}"}) for number in range(4)]
+    with pytest.raises(InputError, match=r"text\.txt, line 4 is not JSON"):
+        parts_of("\n".join([*lines[:3], "{"]), tmp_path, input_format="jsonl")
+    with pytest.raises(InputError, match=r"line 1 has no text in the field"):
+        parts_of(
+            "\n".join(lines), tmp_path, input_format="jsonl", text_field="body"
+        )
+    with pytest.raises(InputError, match="give more of them, a JSON object"):
+        parts_of(lines[0], tmp_path, input_format="jsonl")
+
+
+@pytest.mark.slow
+def test_what_is_asked_may_change_until_there_is_a_state(
+    texts: dict[str, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    args = [
+        f"--init_checkpoint={MODEL}",
+        VOCAB,
+        f"--output_dir={out}",
+        *("--max_seq_length=32", "--train_batch_size=8", "--eval_steps=2"),
+    ]
+    domain, general = (f"--input_file={texts[x]}" for x in texts)
+    # a budget for which no step can be taken, when all records are made
+    fails_with("pretrain_domain.py", domain, *args, "--train_hours=1e-9")
+    made = out / WORK / "train.tfrecord"
+    first = made.stat().st_mtime_ns, (out / WORK / "train.txt").stat().st_mtime
+    fails_with("pretrain_domain.py", domain, *args, "--train_hours=1e-9")
+    assert first == (
+        made.stat().st_mtime_ns,
+        (out / WORK / "train.txt").stat().st_mtime,
+    )
+    changed = "--num_train_steps=4", "--masked_lm_prob=0.05"
+    forked("pretrain_domain.py", general, *args, *changed)
+    assert made.stat().st_mtime_ns != first[0]
+    # as many as evaluation masks, 15 % of 32
+    settings = out / WORK / ".train.tfrecord.making" / "settings.json"
+    assert json.loads(settings.read_text())["max_predictions_per_seq"] == 5
