@@ -49,7 +49,7 @@ FLAGS = Flags(
          "Fraction of the tokens that the model has to predict in training. "
          "Evaluation masks 15 %.", 0, 1),
     Flag("train_hours", Budget, Group.TRAINING,
-         "Hours to train: the first steps are measured, and the number of "
+         "Hours to train: some steps are measured first, and the number of "
          "steps that fit is fixed once.", 0),
     Flag("train_tokens", Budget, Group.TRAINING,
          "Number of tokens to train on, padding included.", 1),

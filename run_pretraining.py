@@ -11,7 +11,7 @@ Examples:
         --model_size=tiny --vocab_file=vocab.txt --output_dir=/tmp/bert \\
         --num_train_steps=20000 --num_warmup_steps=1000
 
-    # On from a released checkpoint, with the words of your domain
+    # From a released checkpoint, on text of your domain
     run_pretraining --do_train --input_file='data/*.tfrecord' \\
         --init_checkpoint=uncased_L-12_H-768_A-12 --output_dir=/tmp/bert \\
         --learning_rate=2e-5 --num_train_steps=10000 --num_warmup_steps=100
@@ -70,8 +70,8 @@ FLAGS = Flags(
          "Number of warm-up steps, in which the learning rate rises linearly "
          "from 0 to --learning_rate.", 0),
     Flag("train_hours", Budget, Group.TRAINING,
-         "Hours to train, instead of --num_train_steps: the first steps are "
-         "measured, and the number of steps that fit is fixed once. The "
+         "Hours to train, instead of --num_train_steps: some steps are "
+         "measured first, and the number of steps that fit is fixed once. The "
          "warm-up is then a tenth of them unless --num_warmup_steps is given.",
          0),
     Flag("train_tokens", Budget, Group.TRAINING,

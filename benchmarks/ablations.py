@@ -224,8 +224,8 @@ class Bench(KeptRuns):
 
 
 def cells(bench: Bench, row: Row) -> Iterator[str]:
-    models = [row.model] + [row.second_model] * bool(row.second_model)
-    figures = [bench.pretrain(model) for model in models if model]
+    models = filter(None, (row.model, row.second_model))
+    figures = [*map(bench.pretrain, models)]
     yield row.name
     yield ", ".join(f"{found['masked_lm_loss']:.3f}" for found in figures)
     yield ", ".join(

@@ -5,6 +5,7 @@ documents of a text and evaluate on the rest, one_hour.py and
 pretraining_pays.py.
 """
 
+import hashlib
 import shlex
 import subprocess
 import sys
@@ -23,8 +24,13 @@ class KeptRuns:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def run(self, made: Path, script: str, *arguments: str) -> None:
-        """Runs a command, unless what it makes is there, by the same one."""
+        """Runs a command, unless what it makes is there, by the same one with
+        the same configs and recipes."""
         command = shlex.join([script, *arguments])
+        for path in (argument.partition("=")[2] for argument in arguments):
+            if path.endswith((".json", ".flags")):
+                digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+                command += f"\n{path} {digest[:16]}"
         log = self.folder / f"{made.parent.name}-{made.stem}.log"
         kept = log.with_suffix(".command")
         if made.exists():
@@ -46,7 +52,8 @@ class KeptRuns:
         if code:
             sys.exit(f"exit code {code}, see {log}")
         took = time.monotonic() - start
-        print(f"{took:6.1f} s  {command}", file=sys.stderr)
+        first = command.partition("\n")[0]
+        print(f"{took:6.1f} s  {first}", file=sys.stderr)
 
     def split(self, text_file: str | Path) -> tuple[Path, Path]:
         """Files of the documents to train on, and of those held out."""

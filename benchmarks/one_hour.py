@@ -28,7 +28,7 @@ from kept_runs import ROOT, KeptRuns, results
 from pretraining_pays import data_flags, fine_tuned
 
 LENGTH = (64, 20)  # tokens and predictions of a record
-OTHERS = ("STS-B", "topic", "which_sport", "CoLA")  # tasks beside CoNLL
+TASKS = ("CoNLL", "STS-B", "topic", "which_sport", "CoLA")
 TINY = {
     "vocab_size": 8000,
     "hidden_size": 128,
@@ -226,7 +226,7 @@ def main() -> None:
     parser.add_argument("--precision", default="mixed_bfloat16")
     args = parser.parse_args()
     bench = Bench(args.output_dir, args.wiki, args.precision)
-    tasks = ("CoNLL", *OTHERS) if args.data else ()
+    tasks = TASKS if args.data else ()
     columns = [
         "changed alone",
         "steps",

@@ -13,6 +13,7 @@ which_sport_100/, the same with 100 examples to train on.
 import argparse
 import random
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -45,9 +46,8 @@ def class_of(article: str, classes: dict[str, str]) -> str | None:
     """The one class that most words of an article's beginning are of."""
     lead = article[:LEAD].lower()
     counts = {name: len(re.findall(p, lead)) for name, p in classes.items()}
-    first, second = sorted(counts, key=counts.__getitem__)[:-3:-1]
-    is_clear = counts[first] >= 2 and counts[first] > 2 * counts[second]
-    return first if is_clear else None
+    (first, most), (_, next_most) = Counter(counts).most_common(2)
+    return first if most >= 2 and most > 2 * next_most else None
 
 
 def write_task(

@@ -48,10 +48,14 @@ def fix_num_train_steps(
             another budget, or `decay_from` has no state from before its decay.
     """
     budget, optimizer = plan.budget, plan.optimizer
-    if not budget.given:
-        _check_decay(optimizer)
-        return plan
     began = read_settings(trainer.folder)
+    if not budget.given:
+        if not budget.keeps_warmup and "num_warmup_steps" in began:
+            optimizer = dataclasses.replace(
+                optimizer, num_warmup_steps=began["num_warmup_steps"]
+            )
+        _check_decay(optimizer)
+        return plan._replace(optimizer=optimizer)
     (name,) = budget.given
     value = getattr(budget, name)
     if "num_train_steps" in began:
@@ -63,7 +67,7 @@ def fix_num_train_steps(
             raise InputError(
                 f"{trainer.folder} was not begun with `{name}={value}`, and "
                 f"has {steps:,} steps; give another `output_dir` or, to train "
-                f"for longer, `num_train_steps` and `num_warmup_steps={warmup}`"
+                "for longer, `num_train_steps`"
             )
     elif budget.decay_from is not None:
         step, warmup = branching_point(budget.decay_from, optimizer)
@@ -144,6 +148,7 @@ def _steps_in(trainer: "Trainer", plan: "TrainingPlan", seconds: float) -> int:
         for _ in range(2):  # the first one compiles
             begin = time.monotonic()
             trainer.task.evaluate(trainer)
+            trainer.task.samples(trainer)
             per_evaluation = time.monotonic() - begin
         share = per_evaluation / plan.selection.eval_steps
     spent = time.monotonic() - start + (compiled - start)
@@ -181,12 +186,13 @@ def branching_point(source: str, optimizer: OptimizerConfig) -> tuple[int, int]:
         )
     names = "num_train_steps", "learning_rate_schedule", "num_decay_steps"
     stable = OptimizerConfig(**{n: began[n] for n in names}).num_stable_steps
+    warmup = began["num_warmup_steps"]
     for step in map(step_of, saved_states(source)):
-        if 0 < step <= (stable or 0):
-            return step, began["num_warmup_steps"]
+        if warmup <= step <= (stable or 0) and step:
+            return step, warmup
     raise InputError(
-        f"`decay_from={source}` has no state from before its learning rate "
-        "began to fall; train it for longer"
+        f"`decay_from={source}` has no state from between its warm-up of "
+        f"{warmup:,} steps and its decay; train it for longer"
     )
 
 
@@ -210,7 +216,8 @@ def begin_branch(
     same = {k: x for k, x in settings.items() if k not in others}
     check_settings(source, began, same, {})
     if may_write:
-        step, _ = branching_point(source, plan.optimizer)
+        step = plan.optimizer.num_stable_steps
+        assert step is not None
         new = {name: settings.get(name) for name in STEPS}
         branch(
             source, trainer.folder, step, {**began, **new, "decay_from": source}

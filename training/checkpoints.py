@@ -50,11 +50,21 @@ def branch(
 ) -> None:
     """Copies the state after `step` of the run in `source`, and stores the
     settings of the run that resumes from it. The index, without which there is
-    no state, comes last."""
-    write_settings(output_dir, settings)
+    no state, comes last.
+
+    Raises:
+        InputError: the run in `source` has deleted that state by now.
+    """
     name, target = f"step-{step}", os.path.join(output_dir, STATES)
+    index = os.path.join(source, STATES, f"{name}.index")
+    if not files.exists(index):
+        raise InputError(
+            f"{source} goes on, and has its state after step {step} no more; "
+            "type the command again"
+        )
+    write_settings(output_dir, settings)
     data = tf.io.gfile.glob(os.path.join(source, STATES, f"{name}.data-*"))
-    for path in (*data, os.path.join(source, STATES, f"{name}.index")):
+    for path in (*data, index):
         files.refuse_stream(path)
         files.copy_whole(path, os.path.join(target, os.path.basename(path)))
 

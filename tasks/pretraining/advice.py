@@ -29,11 +29,11 @@ FLAT = 0.01  # change of the mean loss from window to window
 LOW_ACCURACY = 0.2  # of masked tokens; models that learn are soon above it
 LEAST_AT_END = 100  # steps, of which the last are compared with a guess
 LITTLE = 0.02  # accuracy above that of a guess
-REMEDIES = (
-    "a longer warm-up (`num_warmup_steps`), a higher `learning_rate`, a larger "
-    "initializer_range in bert_config.json where the model is narrow (0.06 at "
-    "a hidden_size of 128), no dropout there (hidden_dropout_prob 0) where "
-    "each text is seen once, or a smaller vocabulary"
+RATES = "a longer warm-up (`num_warmup_steps`), a higher `learning_rate`"
+FROM_NOTHING = (
+    "a larger initializer_range in bert_config.json where the model is narrow "
+    "(0.06 at a hidden_size of 128), no dropout there (hidden_dropout_prob 0) "
+    "where each text is seen once, or a smaller vocabulary"
 )
 
 
@@ -125,14 +125,19 @@ class PlateauWatch:
         guess: the accuracy of always answering the most frequent token; None:
             it is not known.
         corrects_bias: whether `bias_correction` is given already.
+        begins_at_random: whether the config and the vocabulary may change.
     """
 
     def __init__(
-        self, guess: float | None, corrects_bias: bool = False
+        self,
+        guess: float | None,
+        corrects_bias: bool = False,
+        begins_at_random: bool = True,
     ) -> None:
         self._guess = guess
         first = "" if corrects_bias else "`bias_correction` first; then "
-        self._advice = f"try {first}{REMEDIES} (in another `output_dir`)"
+        others = f"{RATES}, {FROM_NOTHING}" if begins_at_random else RATES
+        self._advice = f"try {first}{others} (in another `output_dir`)"
         self._rate = math.inf
         # loss and accuracy of a step
         self._seen = collections.deque[tuple[float, float]](maxlen=2 * WINDOW)
@@ -171,9 +176,10 @@ class PlateauWatch:
         self._has_warned = is_flat and accuracy < LOW_ACCURACY
         if not self._has_warned:
             return None
+        guess = self._guess
+        simplest = f" (the most frequent token: {guess:.1%})" if guess else ""
         return (
             f"step {step:,}: the loss of masked tokens is on a plateau, "
             f"{loss:.2f} after {before:.2f} in means of {WINDOW:,} steps, and "
-            f"{accuracy:.1%} of them are right, little more than by their "
-            f"frequencies alone; {self._advice}"
+            f"{accuracy:.1%} of them are right{simplest}; {self._advice}"
         )

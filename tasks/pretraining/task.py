@@ -478,8 +478,10 @@ class PretrainingTask(Task):
                 f"guessing by frequency alone: loss {total:.2f}, mlm_loss "
                 f"{loss:.2f}, mlm_acc {guess:.4f}"
             )
-        corrects_bias = config.optimizer.bias_correction
-        return hints, notes, advice.PlateauWatch(guess, corrects_bias)
+        watch = advice.PlateauWatch(
+            guess, config.optimizer.bias_correction, self.begins_at_random
+        )
+        return hints, notes, watch
 
     def _batch_size(self, step: int) -> int:
         """Rows of the batch that follows `step` finished ones."""

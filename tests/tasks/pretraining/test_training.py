@@ -607,9 +607,12 @@ def test_what_cannot_be_branched(records: Path, tmp_path: Path) -> None:
         k: x for k, x in SHORT.items() if k != "num_train_steps"
     }
     pretrained(records, tmp_path / "linear")
+    rising = {"num_train_steps": 8, "num_warmup_steps": 7}
+    pretrained(records, tmp_path / "rising", **rising, **WSD)
     for source, others, message in (
         ("linear", WSD, "is not a run with `learning_rate_schedule=wsd`"),
         ("nowhere", WSD, "is not a run with `learning_rate_schedule=wsd`"),
+        ("rising", WSD, "between its warm-up of 7 steps and its decay"),
         ("linear", {}, "needs `learning_rate_schedule=wsd` and"),
     ):
         with pytest.raises(InputError, match=message):
@@ -685,13 +688,16 @@ def test_a_budget_of_tokens(records: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="to train for longer, `num_train"):
         more = {**settings, "train_tokens": 4000}
         bert_keras.pretrain(records, tmp_path / "run", **more)
-    longer = pretrained(
-        records, tmp_path / "run", num_train_steps=25, num_warmup_steps=2
+    # with the warm-up that the budget gave it
+    del settings["train_tokens"]
+    longer = bert_keras.pretrain(
+        records, tmp_path / "run", num_train_steps=25, **settings
     )
     assert len(longer.history) == 25
     with pytest.raises(InputError, match="is not enough for one step"):
-        settings["train_tokens"] = 127
-        bert_keras.pretrain(records, tmp_path / "less", **settings)
+        bert_keras.pretrain(
+            records, tmp_path / "less", train_tokens=127, **settings
+        )
 
 
 @pytest.mark.slow
