@@ -173,7 +173,12 @@ class LabelledTable:
 
     `add` takes each row when it is read, `lines` its answer some time later:
     answers come in the order of the rows, one for each.
+
+    Attributes:
+        has_header: whether the tables are read with one, and it is written.
     """
+
+    has_header: bool
 
     def __init__(self, settings: "TaskConfig"):
         self.new_names = {
@@ -205,7 +210,7 @@ class LabelledTable:
         from bert_keras.tasks.tables import csv_line
 
         row = self.unanswered.popleft()
-        if row is self.first and FLAGS.has_header:
+        if row is self.first and self.has_header:
             prefix = ""
             while {prefix + name for name in self.new_names} & {*row.names}:
                 prefix += "predicted_"
@@ -340,6 +345,8 @@ def _read_file(
         yield from read_text_lines(path, FLAGS.encoding, refuses=False)
         return
     output.notices.unit = "row"
+    if output.table:
+        output.table.has_header = table_format.has_header
     rows = [*table_rows(path, table_format, has_labels=False)]
     by_name = (row.by_name() for row in rows)
     examples = to_examples(by_name, table_format, has_labels=False)

@@ -447,6 +447,14 @@ def test_answers_beside_the_rows_of_other_tables(tmp_path: Path) -> None:
         "--text_column=0",
     )
     assert output == f"the sea,{value}\na storm,{value}\n"
+    bare = constant_classifier(
+        tmp_path / "bare", Regression(), text_column="0", has_header=False
+    )
+    asked = f"--model_dir={bare}", f"--input_file={tmp_path}/bare.csv"
+    assert forked("predict.py", *asked) == output
+    named = "--has_header", "--text_column=the sea"
+    output = forked("predict.py", *asked, *named)
+    assert output == f"the sea,value\na storm,{value}\n"
 
 
 def test_csv_needs_a_table_and_a_classifier(
