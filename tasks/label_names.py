@@ -95,12 +95,13 @@ def class_key(label: str) -> str:
 
 
 def to_number(label: str) -> float | None:
-    """The number that a label is; None for words, such as "nan" and "inf"."""
+    """The number that a label is; None for words, such as "nan", "inf" and
+    "4_5", which Python would read as 45."""
     try:
         number = float(label)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    return number if math.isfinite(number) and "_" not in label else None
 
 
 def _plain(label: str) -> str:

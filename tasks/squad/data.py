@@ -11,7 +11,6 @@ read_squad_examples. Two forms are read, as one JSON value or as JSON lines:
 
 import bisect
 import collections
-import contextlib
 import dataclasses
 import io
 import re
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 from bert_keras.data.text_files import without_half_characters
 from bert_keras.errors import InputError
 from bert_keras.files import open_unpacked
+from bert_keras.tasks.label_names import to_number
 from bert_keras.tasks.tables import JsonObject, parse_objects
 from bert_keras.training.inference import with_progress
 
@@ -298,9 +298,9 @@ class _Node(NamedTuple):
     def answer_start(self) -> int:
         """An answer's first character: 79, also "79" and 79.0, as in tables."""
         value = self.get("answer_start", int, float, str)
-        with contextlib.suppress(ValueError, OverflowError):
-            if float(value).is_integer():
-                return int(float(value))
+        number = to_number(str(value))
+        if number is not None and number.is_integer():
+            return int(number)
         raise InputError(
             f"{self.path}: 'answer_start' of {self.place} is {value!r:.60}; "
             "expected a whole number"

@@ -2,7 +2,12 @@
 
 import pytest
 
-from bert_keras.tasks.label_names import in_stored_order, order_of, shown
+from bert_keras.tasks.label_names import (
+    in_stored_order,
+    order_of,
+    shown,
+    to_number,
+)
 
 GLUE = ("contradiction", "entailment", "neutral")
 GENERIC = ("LABEL_0", "LABEL_1", "LABEL_2")
@@ -63,3 +68,10 @@ def test_the_labels_of_data_in_the_order_of_a_model() -> None:
 def test_long_lists_are_cut() -> None:
     assert shown(("a", "b")) == "a, b"
     assert shown([str(i) for i in range(13)]).endswith("8, 9 and 3 more")
+
+
+def test_what_people_write_as_a_number() -> None:
+    for text, number in (("1000", 1e3), ("-.5", -0.5), ("1e3", 1e3)):
+        assert to_number(text) == number
+    for text in ("1_000", "1e1_0", "1,000", "0x10", "nan", "-inf", "1e999"):
+        assert to_number(text) is None

@@ -198,6 +198,7 @@ def test_a_record_takes_what_encode_gives(target: LabelType) -> None:
         (Regression(), "much", "'much' is not a number"),
         (Regression(), "nan", "'nan' is not a number"),
         (Regression(), "inf", "'inf' is not a number"),
+        (Regression(), "4_5", "'4_5' is not a number"),
     ],
 )
 def test_unknown_labels(target: LabelType, label: str, message: str) -> None:

@@ -184,6 +184,7 @@ PLACE = r"data\[0\].paragraphs\[0\]"
             r"\(id q\).answers has no 'answer_start' \(only text\)",
         ),
         ([question(begin="x")], {}, "'answer_start' of .* is 'x'; expected a"),
+        ([question(begin="4_5")], {}, "'answer_start' of .* is '4_5'; expec"),
         ([question(begin=1.5)], {}, "'answer_start' of .* is 1.5; expected a"),
         ([question(begin="9" * 9000)], {}, "is '9{59}; expected a whole"),
         (
