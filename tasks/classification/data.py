@@ -105,7 +105,11 @@ def to_examples(
     table: TableFormat,
     has_labels: bool,
 ) -> list[InputExample]:
-    """Makes examples of rows: each its place, for errors, and its columns."""
+    """Makes examples of rows: each its place, for errors, and its columns.
+
+    Lists of 0 and 1 as labels are refused if they tell of each label whether it
+    is there: a list has one of them twice, or every label is a list of both.
+    """
 
     def text(place: str, column: str, value: Any) -> str:
         if value is None or value != value:  # null and NaN
@@ -125,6 +129,7 @@ def to_examples(
             "`text_column`, `text_pair_column` or `label_column`"
         )
     examples = []
+    are_both: set[bool] = set()  # whether a label is [0, 1] or [1, 0]
     for place, row in rows:
         first, *rest = (text(place, x, row[x]) for x in table.text_columns)
         label: Label = None
@@ -136,16 +141,25 @@ def to_examples(
                 if isinstance(value, list)
                 else text(place, column, value)
             )
-            is_multi_hot = isinstance(value, list) and {*value} <= {0, 1}
-            if is_multi_hot and len({*value}) < len(value):
-                raise InputError(
-                    f"{place} has a label twice, {', '.join(label)}; expected "
-                    "the names of its labels, not a 0 or 1 for each label"
-                )
+            is_binary = isinstance(value, list) and {*value} <= {0, 1}
+            if is_binary and len({*value}) < len(value):
+                raise _multi_hot(place, label)
+            if label != "":
+                are_both.add(is_binary and len(label) == 2)
         examples.append(
             InputExample(place, first, rest[0] if rest else None, label)
         )
+    if are_both == {True}:
+        raise next(_multi_hot(x.guid, x.label) for x in examples if x.label)
     return examples
+
+
+def _multi_hot(place: str, label: Label) -> InputError:
+    return InputError(
+        f"{place} has the labels {', '.join(label or ())}, a 0 or 1 for each "
+        "label; expected the names of its labels, in quotes if they are 0 and "
+        '1: ["0", "1"]'
+    )
 
 
 def names_text_columns(path: str, table: TableFormat) -> bool:

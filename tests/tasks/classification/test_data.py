@@ -115,19 +115,47 @@ def test_values_of_json_are_cells(tmp_path: Path) -> None:
         read_table(path, ONE_TEXT, has_labels=True)
 
 
-def test_multi_hot_labels_are_not_names(tmp_path: Path) -> None:
-    for label in ("[1, 0, 1]", "[0.0, 0.0]", "[true, false, false]"):
-        path = write(tmp_path, "a.jsonl", f'{{"text": "t", "label": {label}}}')
-        with pytest.raises(
-            InputError, match="line 1 has a label twice, .* not"
-        ):
-            read_table(path, ONE_TEXT, has_labels=True)
-    text = "".join(
-        f'{{"text": "t", "label": {label}}}\n'
-        for label in ("[0, 1]", "[2, 0]", "[1]", '["a", "a"]')
-    )
-    found = read_table(write(tmp_path, "a.jsonl", text), ONE_TEXT, True)
-    assert labels_of(found, ",") == ("0", "1", "2", "a")
+def labelled(folder: Path, *labels: str) -> str:
+    """A JSON file with an example for each label."""
+    lines = (f'{{"text": "t", "label": {label}}}\n' for label in labels)
+    return write(folder, "a.jsonl", "".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["[2]", "[1, 0, 1]"], "line 2 has the labels 1, 0, 1, a 0 or 1 for "),
+        (["[0.0, 0.0]"], "line 1 has the labels 0.0, 0.0, a 0 or 1 for each"),
+        (["[true, false, false]"], "line 1 has the labels true, false, false"),
+        # with one 1 each, none of them has anything twice
+        (["null", "[1, 0]", "[0, 1]"], "line 2 has the labels 1, 0, a 0 or 1"),
+        (["[false, true]", '""'], "line 1 has the labels false, true, a 0 or"),
+        # which may be names, but every example would have all of them
+        (["[0, 1]"], r'expected the names .* in quotes .* 1: \["0", "1"\]'),
+    ],
+)
+def test_multi_hot_labels_are_not_names(
+    tmp_path: Path, labels: list[str], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        read_table(labelled(tmp_path, *labels), ONE_TEXT, has_labels=True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["[0, 1]", "[2, 0]", "[1]", '["a", "a"]'], ("0", "1", "2", "a")),
+        (["[0, 1]", "[0]"], ("0", "1")),
+        (["[0, 1]", "0"], ("0", "1")),
+        (["[0, 1]", "[]"], ("0", "1")),
+        (['["0", "1"]'], ("0", "1")),
+    ],
+)
+def test_numbers_may_be_names_of_labels(
+    tmp_path: Path, labels: list[str], names: tuple[str, ...]
+) -> None:
+    found = read_table(labelled(tmp_path, *labels), ONE_TEXT, has_labels=True)
+    assert labels_of(found, ",") == names
 
 
 def test_what_is_no_text_is_named() -> None:

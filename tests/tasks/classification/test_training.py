@@ -249,8 +249,9 @@ def test_what_does_not_fit_is_said(
         ((iter("abc"), [0, 1]), "`train` has 3 texts and 2 labels"),
         (([b"a", "b"], [0, 1]), "`train`, example 0 has a bytes in 'text'"),
         ((["a", "b"], [b"0", 1]), "`train`, example 0 has a bytes in 'label'"),
-        ((["a", "b"], [[1, 0, 1], [0, 1, 0]]), "example 0 has a label twice"),
-        ((["a", "b"], np.eye(3)[:2]), "example 0 has a label twice"),
+        ((["a", "b"], [[1, 0, 1], [0, 1, 0]]), "example 0 has the labels 1, 0"),
+        ((["a", "b"], np.eye(3)[:2]), "example 0 has the labels 1.0, 0.0, 0"),
+        ((["a", "b"], np.eye(2)), "example 0 has the labels 1.0, 0.0, a 0 or"),
         ((np.array([["a", "b"]]), [0]), "example 0: expected one text"),
         (([], []), "`train` holds no example"),
     ):
