@@ -40,8 +40,8 @@ FLAGS = Flags(
          "Column of the label: a name in the header, a number from 0 in a file "
          "without header, or a key in JSON."),
     Flag("label_separator", ",", Group.DATA,
-         "Character between the labels of a text. Only with "
-         "--target=multi_label."),
+         "Character between the labels of a text, unless they are a list. Only "
+         "with --target=multi_label."),
     Flag("task_name", str, Group.DATA,
          "Name of a GLUE task, such as MRPC, or XNLI."),
     Flag("data_dir", str, Group.DATA,

@@ -4,8 +4,11 @@ Upstream file: run_classifier.py, InputExample and convert_single_example;
 google-research/bert asks for a processor class for each data set.
 """
 
+import ast
+import contextlib
 import dataclasses
 import json
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,11 +23,18 @@ from bert_keras.data.input_features import (
 from bert_keras.data.text_files import without_half_characters
 from bert_keras.data.tokenizers import Tokenizer
 from bert_keras.errors import InputError, warn, with_flags
+from bert_keras.files import parse_json
 from bert_keras.tasks.label_names import class_key, to_number
 from bert_keras.tasks.tables import Row, header_names, read_rows, warn_of_header
 from bert_keras.training.inference import with_progress
 
 Label = str | tuple[str, ...] | None  # several, as a JSON list has them
+# A flat list of strings as Python writes it, and each of these.
+_STRING = r"""(?:'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")"""
+PYTHON_STRING = re.compile(_STRING, re.DOTALL)
+PYTHON_LIST = re.compile(
+    rf"\[\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*)?\]", re.DOTALL
+)
 
 
 class InputExample(NamedTuple):
@@ -184,10 +194,15 @@ def labels_of(
     """
     labels: set[str] = set()
     for example in examples:
-        parts: Sequence[str] = example.label or ()
-        if isinstance(parts, str):
-            parts = [parts] if separator is None else parts.split(separator)
-        labels.update(part.strip() for part in parts)
+        label = example.label
+        if separator is None:
+            names = [label] if isinstance(label, str) else [*(label or ())]
+        else:
+            try:
+                names = split_labels(label, separator)
+            except InputError as error:
+                raise InputError(f"{example.guid}: {error}") from error
+        labels.update(map(str.strip, names))
     spellings: dict[str, list[str]] = {}
     for label in sorted(labels - {""}, key=lambda label: (len(label), label)):
         spellings.setdefault(class_key(label), []).append(label)
@@ -208,6 +223,37 @@ def labels_of(
                 "characters (Unicode's NFC and NFD); make them one"
             )
     return tuple(sorted(firsts, key=_natural))
+
+
+def split_labels(label: Label, separator: str) -> list[str]:
+    """The names of an example's labels: those of a list, which may also be
+    written in a text, as JSON or as pandas does; else of a text's parts.
+
+    >>> split_labels("['sea, cold', 'red']", ",")
+    ['sea, cold', 'red']
+    """
+    if not isinstance(label, str):
+        names = [*(label or ())]
+    elif (text := label.strip()).startswith("[") and text.endswith("]"):
+        names = _listed(text)
+    else:
+        names = label.split(separator)
+    return [name for name in map(str.strip, names) if name]
+
+
+def _listed(text: str) -> list[str]:
+    with contextlib.suppress(ValueError):
+        names = parse_json(text)
+        if all(isinstance(name, str) for name in names):
+            return [*map(without_half_characters, names)]
+    if PYTHON_LIST.fullmatch(text):
+        with contextlib.suppress(ValueError, SyntaxError):
+            strings = map(ast.literal_eval, PYTHON_STRING.findall(text))
+            return [*map(without_half_characters, strings)]
+    raise InputError(
+        f"the label {text!r:.80} is not a list of names; expected one, such as "
+        '["a", "b"], or names with `label_separator` between'
+    )
 
 
 def are_measures(labels: Sequence[str], num_examples: int) -> bool:

@@ -32,7 +32,7 @@ from bert_keras.modeling.heads import (
 )
 from bert_keras.modeling.tensors import Batch, Sums, Tensor
 from bert_keras.tasks.base import Outputs
-from bert_keras.tasks.classification.data import Label
+from bert_keras.tasks.classification.data import Label, split_labels
 from bert_keras.tasks.label_names import class_key, names_of, to_number
 from bert_keras.tasks.metrics import (
     classification_metrics,
@@ -155,10 +155,7 @@ class MultiLabel(LabelType):
 
     def encode(self, label: Label) -> list[float]:
         present: list[float] = [0] * len(self.labels)
-        names = label or ()
-        if isinstance(names, str):
-            names = tuple(names.split(self.separator))
-        for name in filter(None, map(str.strip, names)):
+        for name in split_labels(label, self.separator):
             present[_number_of(name, self.labels)] = 1
         return present
 

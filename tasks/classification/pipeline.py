@@ -152,7 +152,7 @@ class TextClassificationPipeline(TaskPipeline):
         fields = {"labels": chosen, "probabilities": labels}
         separator = self.settings.label_separator
         joined = separator.join(chosen)
-        if any(separator in name for name in chosen):
+        if any(separator in x or x.startswith("[") for x in chosen):
             joined = json.dumps(chosen, ensure_ascii=False)
         return fields, [joined, *columns]
 

@@ -22,6 +22,7 @@ from bert_keras.data.input_features import IndexedBatch
 from bert_keras.errors import InputError
 from bert_keras.modeling.checkpoint import encoder_mappings, save_model_folder
 from bert_keras.modeling.encoder import Encoder
+from bert_keras.tasks.classification.data import split_labels
 from bert_keras.tasks.classification.model import TextClassifier, make_target
 from bert_keras.tasks.features import make_document
 from bert_keras.tasks.fill_mask import BlankFiller
@@ -117,9 +118,13 @@ def test_labels_that_hold_the_separator_can_be_read_back(
     logits = np.log([3.0, 4.0, 0.5])
     (answer,) = answers(load(folder), ["The sea."], logits=logits)
     assert json.loads(answer.columns[0]) == ["blue, dark", "red"]
+    assert split_labels(answer.columns[0], ",") == ["blue, dark", "red"]
     text_folder(tmp_path, "multi_label", labels=labels, label_separator=";")
     (answer,) = answers(load(folder), ["The sea."], logits=logits)
     assert answer.columns[0] == "blue, dark;red"
+    text_folder(tmp_path, "multi_label", labels=("[x]", "y", "z"))
+    (answer,) = answers(load(folder), ["The sea."], logits=logits)
+    assert split_labels(answer.columns[0], ",") == ["[x]", "y"]
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,11 @@ from bert_keras.tasks.classification.data import (
     labels_of,
     names_text_columns,
     read_table,
+    split_labels,
     to_examples,
 )
 from bert_keras.tasks.classification.glue import find_task
+from bert_keras.tasks.tables import csv_line
 from tests.conftest import GOLDEN
 
 LETTERS = "abcdefghijklmnop"
@@ -177,6 +179,61 @@ def test_listed_labels_may_hold_a_comma(tmp_path: Path) -> None:
     )
     found = read_table(path, ONE_TEXT, has_labels=True)
     assert labels_of(found, ",") == ("blue, dark", "green", "red")
+
+
+@pytest.mark.parametrize(
+    ("cell", "names"),
+    [
+        ("['sports', 'news']", ["sports", "news"]),
+        ("['news']", ["news"]),
+        (" [] ", []),
+        ('["a, b", "c"]', ["a, b", "c"]),
+        (r'["it\u0027s", "\/", "\ud83d"]', ["it's", "/", "?"]),
+        (r"""["it's", 'a "b"', 'c\'d\\', 'é']""",
+         ["it's", 'a "b"', "c'd\\", "é"]),
+        ("['a', ' ', ' b ']", ["a", "b"]),
+        ("[a", ["[a"]),
+        ("[a], b", ["[a]", "b"]),
+        ("[", ["["]),
+    ],
+)  # fmt: skip
+def test_a_cell_may_hold_a_list_of_labels(
+    tmp_path: Path, cell: str, names: list[str]
+) -> None:
+    """As pandas writes a column of lists."""
+    assert split_labels(cell, ",") == names
+    row = csv_line([f"{cell}", "t"])
+    path = write(tmp_path, "a.csv", f"label,text\n{row}\n")
+    examples = read_table(path, ONE_TEXT, has_labels=True)
+    assert labels_of(examples, ",") == tuple(sorted(names))
+    # nor is a list looked for where there is one label
+    assert labels_of(examples) == (cell.strip(),)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "[news]",
+        "[1, 0]",
+        "['a', None]",
+        "['a' 'b']",  # NumPy's, which Python would join
+        "[['a']]",
+        "[b'a']",
+        "['a'] + ['b']",
+        r"['\x']",
+        '["a\0", 1]',
+        "[" * 100_000 + "]" * 100_000,
+        "['a'" + " " * 100_000 + "']",
+        "['a', " * 100_000 + "]",
+    ],
+)
+def test_what_looks_like_a_list_of_labels(tmp_path: Path, cell: str) -> None:
+    path = write(tmp_path, "a.tsv", f"text\tlabel\nt\ta\nt\t{cell}\n")
+    with pytest.raises(InputError) as caught:
+        labels_of(read_table(path, ONE_TEXT, has_labels=True), ",")
+    sentence = str(caught.value)
+    assert sentence.startswith(f"{path}, line 3: the label ")
+    assert 'is not a list of names; expected one, such as ["a"' in sentence
 
 
 def test_spellings_of_a_number_are_one_label(

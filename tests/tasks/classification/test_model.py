@@ -209,6 +209,7 @@ def test_unknown_labels(target: LabelType, label: str, message: str) -> None:
 def test_separators_are_ones_own() -> None:
     target = MultiLabel(("a,b", "c"), separator=";")
     assert target.encode("c; a,b") == [1, 1]
+    assert target.encode("['a,b']") == [1, 0]
 
 
 def test_a_list_of_labels_is_not_cut_at_the_separator() -> None:
