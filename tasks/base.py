@@ -5,6 +5,7 @@ fine-tuned, task.json (tasks/task_config.py).
 """
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import keras
@@ -37,6 +38,10 @@ MODEL_FOLDER = (
     "and merges.txt)"
 )
 Outputs = dict[str, np.ndarray]
+
+
+def are_finite(outputs: Iterable[Outputs]) -> bool:
+    return all(np.isfinite(x).all() for row in outputs for x in row.values())
 
 
 def check_backend(what: str) -> None:

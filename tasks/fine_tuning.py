@@ -34,7 +34,7 @@ from bert_keras.data.tokenizers import TokenizerSettings
 from bert_keras.errors import InputError, warn
 from bert_keras.files import content, is_stream, parse_json, write_json
 from bert_keras.modeling.config import BertConfig
-from bert_keras.tasks.base import Outputs
+from bert_keras.tasks.base import Outputs, are_finite
 from bert_keras.tasks.checkpoint_compatibility import second_config
 from bert_keras.tasks.distillation.config import TaskDistillation
 from bert_keras.tasks.hugging_face_task import folder_task
@@ -261,6 +261,9 @@ class FineTuningTask(Task):
 
         Args:
             batch_size: rows of max_seq_length that fit in memory at once.
+
+        Raises:
+            InputError: they are not finite.
         """
         rows = [row for text in texts for row in text]
         batches = bucket_by_length(
@@ -270,8 +273,10 @@ class FineTuningTask(Task):
             trainer.predictor.shapes_are_cheap,
         )
         outputs = predict(trainer.predictor, batches, len(rows))
-        for text in texts:
-            yield [next(outputs) for _ in text]
+        for number, text in enumerate(texts, 1):
+            own = [next(outputs) for _ in text]
+            refuse_overflow(number, own)
+            yield own
 
     def data_size(self) -> DataSize:
         examples, rows = self.data.num_examples, self.data.num_rows
@@ -462,6 +467,17 @@ class FineTuning:
         claim_folder(run, self.devices.host, RECORDS, has_seeds)
         task.prepare()
         return task
+
+
+def refuse_overflow(number: int, outputs: Iterable[Outputs]) -> None:
+    """Raises an InputError unless a text's outputs are finite: of others the
+    first class would be the best, and would be scored."""
+    if not are_finite(outputs):
+        raise InputError(
+            f"the model's numbers for text {number} overflow, so that it has "
+            "no answer; train again with a lower `learning_rate`, or give "
+            "another `init_checkpoint`"
+        )
 
 
 def train(task: FineTuningTask, callback: Callback | None = None) -> Trainer:

@@ -26,7 +26,7 @@ from bert_keras.errors import InputError, refuse_fork, with_flags
 from bert_keras.modeling.checkpoint import LoadReport
 from bert_keras.modeling.config import BertConfig
 from bert_keras.modeling.encoder import Encoder
-from bert_keras.tasks.base import Model, Outputs
+from bert_keras.tasks.base import Model, Outputs, are_finite
 from bert_keras.tasks.features import (
     FeatureExtractor,
     encode_documents,
@@ -284,8 +284,7 @@ class Pipeline(abc.ABC):
         )
         for question, outputs in results:
             error = question.error
-            arrays = (x for row in outputs for x in row.values())
-            if not all(np.isfinite(x).all() for x in arrays):
+            if not are_finite(outputs):
                 error = NOT_FINITE
             if error:
                 fields: dict[str, Any] = {"error": error}

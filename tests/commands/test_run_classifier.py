@@ -14,11 +14,13 @@ import pytest
 import tensorflow as tf
 
 from bert_keras.errors import InputError
+from bert_keras.modeling.checkpoint import save_model_folder
 from bert_keras.tasks.classification.data import InputExample, TableFormat
 from bert_keras.tasks.classification.model import (
     LabelType,
     Regression,
     SingleLabel,
+    TextClassifier,
 )
 from bert_keras.tasks.classification.task import (
     ClassificationTask,
@@ -441,6 +443,34 @@ def test_stored_labels_hold_unless_there_are_others() -> None:
     assert _target(TableFiles(), ("B", "A"), EXAMPLES).labels == ("b", "a")
     with pytest.raises(InputError, match="too few"):
         _target(TableFiles(), (), [])
+
+
+def test_numbers_that_overflow_are_no_answers(tmp_path: Path) -> None:
+    """They would all be of the first class."""
+    target = SingleLabel(("a", "b"))
+    model = TextClassifier(TINY, target)
+    large = {"bert/pooler/dense/bias": 9, "output_weights": 3e38}
+    for binding in model.mappings():
+        if value := large.get(binding.name):
+            binding.write(np.full(binding.shape, value, np.float32))
+    folder = str(tmp_path / "large")
+    save_model_folder(folder, TINY, model.mappings(), VOCAB)
+    settings = TaskConfig(
+        target.kind, 16, True, labels=target.labels, takes_pairs=False
+    )
+    (tmp_path / "large" / "task.json").write_text(settings.to_json())
+    table = tmp_path / "some.csv"
+    table.write_text("text,label\nthe sea,a\na storm,b\n")
+    for asked in ("eval", "predict"):
+        sentence = fails_with(
+            "run_classifier.py",
+            f"--do_{asked}",
+            f"--{asked}_file={table}",
+            f"--init_checkpoint={folder}",
+            f"--output_dir={tmp_path}/{asked}",
+        )
+        assert "the model's numbers for text 1 overflow" in sentence
+        assert not list((tmp_path / asked).glob("*results*"))
 
 
 def prepare(target: LabelType, train: list[InputExample]) -> None:

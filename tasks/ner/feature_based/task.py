@@ -21,7 +21,7 @@ from bert_keras.modeling.checkpoint import load_checkpoint
 from bert_keras.modeling.config import BertConfig
 from bert_keras.tasks.base import missing_weight
 from bert_keras.tasks.features import encode_documents
-from bert_keras.tasks.fine_tuning import TrainingData
+from bert_keras.tasks.fine_tuning import TrainingData, refuse_overflow
 from bert_keras.tasks.ner.feature_based.feature_cache import cached, digest_of
 from bert_keras.tasks.ner.feature_based.lstm_tagger import (
     FeatureTagger,
@@ -118,7 +118,9 @@ class FeatureBasedNerTask(NerTask):
             del batch["label_ids"]
             outputs = trainer.predictor(batch)["logits"]
             for i, sentence in enumerate(source.order(0)[number].tolist()):
-                found[sentence] = outputs[i, : lengths[sentence]]
+                own = outputs[i, : lengths[sentence]]
+                refuse_overflow(sentence + 1, [{"logits": own}])
+                found[sentence] = own
         return [found[i] for i in range(len(lengths))]
 
     def _vectors(

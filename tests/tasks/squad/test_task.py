@@ -9,8 +9,10 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_keras.data.batching import InMemoryBatches
+from bert_keras.data.input_features import InputFeatures
 from bert_keras.errors import InputError
 from bert_keras.tasks.fine_tuning import FineTuningConfig, TrainingData
 from bert_keras.tasks.squad.evaluation import (
@@ -22,6 +24,7 @@ from bert_keras.tasks.squad.task import SquadConfig, SquadTask
 from bert_keras.tasks.task_config import TaskConfig
 from bert_keras.tasks.trainer import Trainer
 from bert_keras.training.config import ModelSelection
+from bert_keras.training.inference import Predictor
 from tests.conftest import GOLDEN, tiny_context
 
 QUESTIONS = str(GOLDEN / "squad" / "train.json")
@@ -112,6 +115,22 @@ def test_answer_offsets_reach_the_labels(
     labels = labels_of(asked.training_data())
     assert labels["start_positions"].tolist() == [[place]]
     assert labels["end_positions"].tolist() == [[place]]
+
+
+def test_outputs_that_overflow_are_refused(tmp_path: Path) -> None:
+    """In all tasks that are fine-tuned."""
+
+    def forward(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return {"logits": 1.0 / tf.cast(batch["input_ids"] - 8, tf.float32)}
+
+    trainer = cast(Trainer, SimpleNamespace(predictor=Predictor(forward)))
+    texts = [[InputFeatures([2, n, 3], [0, 0, 0])] for n in (7, 9, 8)]
+    outputs = job(tmp_path).outputs(trainer, texts, batch_size=2)
+    for last in (-1, 1):
+        (found,) = next(outputs)
+        assert found["logits"][1] == pytest.approx(last)
+    with pytest.raises(InputError, match="numbers for text 3 overflow, so"):
+        next(outputs)
 
 
 def test_what_was_read_is_said(
