@@ -37,6 +37,14 @@ MAX_SPANS = 4096
 MAX_DOCUMENT_BYTES = 1 << 28
 SUFFIXES = (".ids", ".sentences", ".documents")
 DEALING = 1  # sets this use of the seed apart from the others
+# What sentencex has rules for; and Chinese, whose full stops all of them know.
+LANGUAGES = (
+    "am", "ar", "bg", "bn", "ca", "da", "de", "el", "en", "es", "fi", "fr",
+    "gu", "hi", "hy", "it", "ja", "kk", "kn", "ml", "mr", "my", "nl", "pa",
+    "pl", "pt", "ru", "sk", "ta", "te", "uk", "zh",
+)  # fmt: skip
+# No rules but those of English cut this so.
+CUT_IN_ENGLISH = ["Sgt. Brown of Acme Inc. Ohio came in Sept. ", "Maybe."]
 
 
 class FaultyText(InputError):
@@ -56,6 +64,9 @@ class TextFormat:
     input_format: str = "sentences"  # or paragraphs, jsonl: what a line is
     text_field: str = "text"  # of a JSON line
     language: str = "en"  # ISO 639's code, to cut sentences by
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "language", _with_rules(self.language))
 
     @property
     def document_end(self) -> "re.Pattern[bytes]":
@@ -115,6 +126,25 @@ class TextFormat:
                 f"has no text in the field `text_field={self.text_field}`"
             )
         return without_half_characters(found)
+
+
+def _with_rules(language: str) -> str:
+    """The code as sentencex has it, "de" for "DE" and "de-DE". To a code that
+    it does not know it would apply the rules of English without a word.
+
+    Raises:
+        InputError: it has no rules for the language, nor for a related one.
+    """
+    code = language.lower().replace("_", "-")
+    for found in (code, code.partition("-")[0]):
+        cut = sentencex.segment(found, "".join(CUT_IN_ENGLISH))
+        if found in LANGUAGES or cut != CUT_IN_ENGLISH:
+            return found
+    raise InputError(
+        f"`language={language}` has no rules for sentences; expected one of "
+        f"{', '.join(LANGUAGES)}, or a code that sentencex relates to one; "
+        "en may do for others that end sentences with a full stop"
+    )
 
 
 class Stretch(NamedTuple):

@@ -196,6 +196,7 @@ def bad_files(folder: pathlib.Path) -> None:
             ["--sampler=google", "--input_format=jsonl"],
             "--sampler=google has no --input_format",
         ),
+        (["--language=german"], "--language=german has no rules for sent"),
         (["--vocab_file={}/vocab.txt"], "it lacks [CLS], [SEP], [MASK]"),
         (["--max_seq_length=4"], "--max_seq_length=4 is too small"),
         (["--max_seq_length=16"], "--max_predictions_per_seq=20 must lie"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sentencex
 
 from bert_keras.data import corpus, instances
 from bert_keras.data.corpus import FileSpan, LineError, Stretch, TextFormat
@@ -260,6 +261,32 @@ def test_another_language() -> None:
     text = "你好。我很好!谢谢。".encode()
     found = TextFormat("paragraphs", language="zh").to_sentences(text)
     assert found.decode() == "你好。\n我很好!\n谢谢。\n"
+
+
+@pytest.mark.parametrize("language", ["de", "DE", "de-DE", "de_AT", "nds"])
+def test_a_language_by_its_other_codes(language: str) -> None:
+    """sentencex relates Low German, nds, to German."""
+    text = b"Das ist am 3. Mai bzw. heute. Ja."
+    found = TextFormat("paragraphs", language=language).to_sentences(text)
+    assert found.decode() == "Das ist am 3. Mai bzw. heute.\nJa.\n"
+
+
+@pytest.mark.parametrize("language", ["german", "deu", "sv", ""])
+def test_a_language_without_rules(language: str) -> None:
+    with pytest.raises(InputError, match=f"`language={language}` has no rules"):
+        TextFormat(language=language)
+
+
+def test_languages_have_rules_of_their_own() -> None:
+    cut = corpus.CUT_IN_ENGLISH
+    like_english = [
+        language
+        for language in corpus.LANGUAGES
+        if sentencex.segment(language, "".join(cut)) == cut
+    ]
+    assert like_english == ["en", "zh"]
+    kept = [TextFormat(language=each).language for each in corpus.LANGUAGES]
+    assert tuple(kept) == corpus.LANGUAGES
 
 
 def test_json_lines_by_hand() -> None:
