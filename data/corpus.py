@@ -74,6 +74,11 @@ class TextFormat:
         is_jsonl = self.input_format == "jsonl"
         return re.compile(rb"\n" if is_jsonl else rb"\n[ \t\r]*\n")
 
+    @property
+    def lone_return(self) -> bytes:
+        """What stands for a "\\r" in a line: nothing in Google's format."""
+        return b"" if self.input_format == "sentences" else b" "
+
     def to_sentences(self, block: bytes) -> bytes:
         """A block of whole documents, a sentence a line.
 
@@ -89,7 +94,8 @@ class TextFormat:
         return "".join(f"{line}\n" for line in lines).encode()
 
     def _from_paragraphs(self, text: str) -> Iterator[str]:
-        for paragraph in text.split("\n"):
+        # A tokenizer drops "\r", which would join the words around it.
+        for paragraph in text.replace("\r", " ").split("\n"):
             sentences = sentencex.segment(self.language, paragraph)
             stripped = [sentence.strip() for sentence in sentences]
             # a paragraph without a sentence is a blank line
@@ -103,7 +109,7 @@ class TextFormat:
                 found = self.text_of(line)
             except ValueError as error:
                 raise LineError(number, str(error)) from error
-            for paragraph in found.split("\n"):
+            for paragraph in found.replace("\r", "\n").split("\n"):
                 if paragraph.strip():
                     yield from self._from_paragraphs(paragraph)
             yield ""

@@ -85,20 +85,27 @@ def expand_patterns(
 
 
 def read_lines(
-    path: str, progress: Callable[[int], Any] = lambda num_bytes: None
+    path: str,
+    progress: Callable[[int], Any] = lambda num_bytes: None,
+    lone_return: bytes = b"",
 ) -> Iterator[str]:
     """Lines of UTF-8 text, plain or .gz, each with its newline.
 
     Lines end at "\\n" only, as in Google's code, and are at most MAX_LINE_BYTES
     long, so that no file fills the memory, nor what a small .gz unpacks to.
     `progress` is called with the number of bytes of each.
+
+    Args:
+        lone_return: stands for a "\\r" before anything but "\\n"; nothing, as
+            in Google's code, joins the words around it.
     """
     with open_unpacked(path) as file:
         lines = iter(lambda: file.readline(MAX_LINE_BYTES + 1), b"")
         for number, line in numbered(path, lines, MAX_LINE_BYTES):
             progress(len(line))
             try:
-                yield line.replace(b"\r", b"").decode("utf-8")
+                line = line.replace(b"\r\n", b"\n")
+                yield line.replace(b"\r", lone_return).decode("utf-8")
             except UnicodeDecodeError as error:
                 raise InputError(
                     f"{path}, line {number} is not UTF-8 text: byte "

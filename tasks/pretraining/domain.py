@@ -317,7 +317,8 @@ def _documents(paths: Sequence[str], config: DomainConfig) -> Iterator[str]:
     """Each ends at a blank line or with a file; of JSON, with a line."""
     text_format = TextFormat(config.input_format, config.text_field)
     for path in paths:
-        lines = enumerate(text_files.read_lines(path), 1)
+        found = text_files.read_lines(path, lone_return=text_format.lone_return)
+        lines = enumerate(found, 1)
         for blank, part in itertools.groupby(lines, lambda x: not x[1].strip()):
             if blank:
                 continue

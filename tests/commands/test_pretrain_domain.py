@@ -257,6 +257,13 @@ def test_paragraphs_that_look_like_documents_are_told(
     assert "have one line" not in capsys.readouterr().err
 
 
+def test_a_return_in_a_paragraph_is_a_space(tmp_path: Path) -> None:
+    text = "one\rparagraph\r\n\r\nand\ranother"
+    assert parts_of(text, tmp_path) == (["one paragraph"], ["and another"])
+    joined = parts_of(text, tmp_path, input_format="sentences")
+    assert joined == (["oneparagraph"], ["andanother"])
+
+
 def test_a_json_line_is_named_in_the_file_that_was_given(
     tmp_path: Path,
 ) -> None:

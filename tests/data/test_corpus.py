@@ -295,6 +295,15 @@ def test_json_lines_by_hand() -> None:
     assert found == b"A zoo.\nThe\nsea.\n\n\n"
 
 
+def test_returns_join_no_words() -> None:
+    text = b"First\rline.\rThe\r\nsecond.\r\n\r\nEnd.\r"
+    found = TextFormat("paragraphs").to_sentences(text)
+    assert found == b"First line.\nThe\nsecond.\n\nEnd.\n"
+    line = json.dumps({"text": text.decode()}).encode()
+    found = TextFormat("jsonl").to_sentences(line)
+    assert found == b"First\nline.\nThe\nsecond.\nEnd.\n\n"
+
+
 def test_half_a_sign() -> None:
     found = TextFormat("jsonl").to_sentences(b'{"text": "sea \\ud83d"}')
     assert found == b"sea ?\n\n"

@@ -69,6 +69,8 @@ def test_read_lines(tmp_path: pathlib.Path) -> None:
     assert list(text_files.read_lines(f"{tmp_path}/a", sizes.append)) == lines
     assert sizes == [5, 6, 1, 3]  # with what is dropped
     assert list(text_files.read_lines(f"{tmp_path}/a.gz")) == lines
+    spaced = text_files.read_lines(f"{tmp_path}/a", lone_return=b" ")
+    assert list(spaced) == ["a b\n", *lines[1:]]
 
 
 def test_read_lines_names_what_is_wrong(tmp_path: pathlib.Path) -> None:
