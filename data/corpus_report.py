@@ -1,7 +1,7 @@
 """What a raw text holds: lines, documents, repeats, long lines, unknown words.
 
 The text is that of create_pretraining_data.py: a sentence a line, a blank line
-between documents.
+between documents, which end with their files too.
 """
 
 import dataclasses

@@ -126,10 +126,11 @@ def read_with_progress(
     paths: Sequence[str], title: str = "reading"
 ) -> Iterator[str]:
     """Lines of all the files, as `read_lines` gives them, with a progress bar
-    in bytes."""
+    in bytes; after each file a blank line, as its last document ends there."""
     with tqdm(desc=title, unit="B", unit_scale=True) as bar:
         for path in paths:
             yield from read_lines(path, bar.update)
+            yield ""
 
 
 def read_text_lines(

@@ -200,6 +200,16 @@ def test_reports_on_a_text(tmp_path: Path) -> None:
     assert f"  longer than {23 - 3} tokens" in shown
 
 
+def test_a_document_ends_with_its_file(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text("the sea\nan old ship")
+    shown = forked(COMMAND, f"--text_file={tmp_path}/*.txt", VOCAB)
+    first, single, *_ = shown.splitlines()
+    assert first.split() == ["documents", "3"]
+    assert single.split()[-1] == "0.00%"
+    assert "a single document" not in shown
+
+
 def test_two_outputs_are_two_files(tmp_path: Path) -> None:
     same = tmp_path / "same"
     outputs = f"--report_json={same}", f"--histogram_png={same}"
