@@ -12,7 +12,7 @@ from typing import Any, AnyStr
 import tensorflow as tf
 from tqdm import tqdm
 
-from bert_keras.errors import InputError
+from bert_keras.errors import InputError, say_once
 from bert_keras.files import is_stream, open_unpacked, refuse_hidden
 
 MAX_LINE_BYTES = 1 << 28  # of a corpus or JSON, which may be one line
@@ -35,7 +35,8 @@ def expand_patterns(
 
     Theirs: each glob's files in whatever order the file system gives. Ours:
     sorted, so that a run depends on its inputs alone, and without names that
-    begin with a dot.
+    begin with a dot; a file that is named several times comes once, where it
+    is named first.
 
     Args:
         takes_pipes: whether each is read only once, from its beginning to its
@@ -81,7 +82,19 @@ def expand_patterns(
                     "it gives to a file, and name that"
                 )
         paths += matches
-    return paths
+    names: dict[str, list[str]] = {}  # of each file
+    for path in paths:
+        file = path if "://" in path else os.path.realpath(path)
+        names.setdefault(file, []).append(path)
+    if repeated := [first for first, *others in names.values() if others]:
+        rest = len(repeated) - 1
+        others = f" and {rest:,} other file{'s' * (rest > 1)}" if rest else ""
+        say_once(
+            f"`{argument}` names {repeated[0]}{others} more than once: each "
+            "file is read once; to give one more weight, add copies of it "
+            "under other names"
+        )
+    return [first for first, *_ in names.values()]
 
 
 def read_lines(

@@ -31,6 +31,24 @@ def test_expand_patterns(tmp_path: pathlib.Path) -> None:
         text_files.expand_patterns(f"{tmp_path}/a,{tmp_path}/d*", "eval_file")
 
 
+def test_a_file_that_is_named_twice_is_read_once(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("b1", "b2", "a"):
+        (tmp_path / name).touch()
+    (tmp_path / "link").symlink_to("a")
+    b1, b2, a, link = (f"{tmp_path}/{x}" for x in ("b1", "b2", "a", "link"))
+    assert text_files.expand_patterns(f"{b2},{a}") == [b2, a]
+    assert capsys.readouterr().err == ""
+    assert text_files.expand_patterns(f"{b2},{tmp_path}/b*") == [b2, b1]
+    said = capsys.readouterr().err
+    assert said.startswith(f"`input_file` names {b2} more than once: each file")
+    found = text_files.expand_patterns(f"{link},{a},{tmp_path}/./b1,{b1},{b1}")
+    assert found == [link, f"{tmp_path}/./b1"]
+    said = capsys.readouterr().err
+    assert f"names {link} and 1 other file more than once" in said
+
+
 def test_a_bucket_that_cannot_be_read_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
